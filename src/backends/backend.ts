@@ -1,0 +1,72 @@
+/**
+ * The one interface behind which branches are stored and computes run.
+ * Whoever implements it knows no table and no HTTP; whoever calls it does not know which one it is.
+ *
+ * Calls converge: each may be repeated after a crash at any point, by any worker, and ends in the same state.
+ * A call that may take long returns `pending` after at most about four seconds and is simply called again.
+ */
+
+/** A branch as a backend sees it. `number` is unique for ever within one catalog: a backend may derive a uid from it. */
+export interface BranchRef {
+  readonly id: string
+  readonly number: number
+  readonly pgVersion: number
+}
+
+/**
+ * Says which attempt acts: the operation's `seq` in its project, then how often that operation was claimed.
+ * It only ever rises for one branch; an effect that carries a lower fence than the branch has seen is refused with `FencedError`.
+ */
+export interface Fence {
+  readonly seq: number
+  readonly generation: number
+}
+
+/** Thrown when a newer attempt has taken the branch over. The caller drops what it was doing. */
+export class FencedError extends Error {
+  override readonly name = 'FencedError'
+}
+
+/** What a compute is to be configured for. */
+export interface ComputeSpec {
+  readonly cpuCount: number
+  readonly memoryMib: number
+  readonly pgSettings: Readonly<Record<string, string>>
+}
+
+/** Where a compute answers, as libpq takes it: `host` is an address or a socket directory that begins with a slash. */
+export interface ComputeAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** A compute that runs. `address` is the one that Neap uses; the loopback address serves clients on the same machine. */
+export interface RunningCompute {
+  readonly branchId: string
+  readonly address: ComputeAddress
+  readonly pid: number
+  readonly startedAt: Date
+}
+
+export type Progress = 'done' | 'pending'
+
+export interface Backend {
+  /** Makes ready what new branches of that Postgres version are cloned from. */
+  prepare(pgVersion: number): Promise<void>
+  /** Makes the data directory of a new project's first branch. */
+  createBranch(branch: BranchRef, fence: Fence): Promise<Progress>
+  /** Makes the data directory of a branch as a clone of its parent, which may run or rest. */
+  cloneBranch(branch: BranchRef, parent: BranchRef, fence: Fence): Promise<Progress>
+  /** Starts the compute of a branch, or finds it running; returns when it accepts connections. */
+  startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute>
+  /** Stops the compute of a branch cleanly: open sessions end with 57P01, memory is written out. */
+  stopCompute(branch: BranchRef, fence: Fence): Promise<Progress>
+  /** The running compute of a branch, if there is one. Asks the kernel, never a file alone. */
+  findCompute(branch: BranchRef): Promise<RunningCompute | undefined>
+  /** Stops what runs on a branch and removes everything that is stored of it. */
+  removeBranch(branch: BranchRef, fence: Fence): Promise<Progress>
+  /** The ids of all branches of which anything is stored here. */
+  listBranches(): Promise<string[]>
+  /** Ends helpers that this backend has running (copies); what they made is made anew. For a shutdown. */
+  stopHelpers(): Promise<void>
+}
