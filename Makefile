@@ -1,0 +1,43 @@
+# Everything a developer runs. Each recipe becomes the program it names (exec), so that its output stays clean
+# and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help up test check format bench
+
+NODE := bin/neap-node
+INSTALLED := node_modules/.package-lock.json
+
+help: ## List what make can do here
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 15
+
+up: $(INSTALLED) ## Start Neap and print where to go (ARGS="--data-dir D --api-port P --json …")
+	@exec bin/neap up $(ARGS)
+
+test: $(INSTALLED) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
+	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
+	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
+
+check: $(INSTALLED) ## Check types, lint, format, unused code and the architecture
+	@$(NODE) node_modules/.bin/tsc -p .
+	@$(NODE) node_modules/.bin/oxlint --type-aware --deny-warnings --report-unused-disable-directives
+	@$(NODE) node_modules/.bin/oxfmt --check
+	@$(NODE) node_modules/.bin/knip
+	@$(NODE) node_modules/.bin/knip --production --include files,dependencies,unlisted
+	@$(NODE) --test --test-reporter=dot test/architecture.test.ts
+	@echo 'check: all good'
+
+format: $(INSTALLED) ## Format every file in place
+	@exec $(NODE) node_modules/.bin/oxfmt
+
+bench: $(INSTALLED) ## Measure what we claim (BENCH=name for one of bench/*.ts, all without)
+	@for file in $(if $(BENCH),bench/$(BENCH).ts,bench/*.ts); do $(NODE) "$$file" $(ARGS) || exit 1; done
+
+# Newer than the lock file once everything is installed. Says on stderr what happens: stdout belongs to the recipes.
+$(INSTALLED): package.json package-lock.json
+	@command -v npm >/dev/null || { echo 'neap: npm is not on PATH: install Node.js 20 or newer, which brings it' >&2; exit 1; }
+	@[ -w . ] || { echo "neap: cannot install dependencies: $$PWD is not writable by $$(id -un)" >&2; exit 1; }
+	@echo 'neap: installing dependencies (about ten seconds, once)' >&2
+	@npm ci --loglevel=error >&2
+	@ln -sf ../../bin/neap node_modules/.bin/neap
+	@touch $@
