@@ -1,0 +1,101 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+export interface Branch {
+  readonly id: string
+  readonly number: number
+  readonly account_id: string
+  readonly project_id: string
+  readonly parent_id: string | null
+  readonly name: string
+  readonly is_default: boolean
+  readonly protected: boolean
+  readonly creation_source: string
+  readonly current_state: 'init' | 'ready'
+  readonly pending_state: 'init' | 'ready' | null
+  readonly state_changed_at: string
+  readonly config_version: number
+  readonly applied_version: number
+  readonly created_at: string
+  readonly updated_at: string
+  readonly deleted_at: string | null
+}
+
+/** A branch with what a backend must know of its project. */
+export type StoredBranch = Branch & { readonly pg_version: number }
+
+export async function insertBranch(
+  tx: Db,
+  branch: Pick<Branch, 'id' | 'account_id' | 'project_id' | 'parent_id' | 'name' | 'is_default' | 'protected'>,
+): Promise<Branch> {
+  const row = await tx.row<Branch>(sql`
+    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, pending_state)
+    values (${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name}, ${branch.is_default},
+            ${branch.protected}, 'ready') returning *`)
+  return row as Branch
+}
+
+export function findBranch(db: Db, projectId: string, id: string): Promise<Branch | undefined> {
+  return db.row(sql`select * from branch where id = ${id} and project_id = ${projectId} and deleted_at is null`)
+}
+
+export function findBranchNamed(db: Db, projectId: string, name: string): Promise<Branch | undefined> {
+  return db.row(sql`select * from branch where project_id = ${projectId} and name = ${name} and deleted_at is null`)
+}
+
+export function findDefaultBranch(db: Db, projectId: string): Promise<Branch | undefined> {
+  return db.row(sql`select * from branch where project_id = ${projectId} and is_default and deleted_at is null`)
+}
+
+/** For the worker: also one that is being deleted. */
+export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | undefined> {
+  return db.row(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.id = ${id}`)
+}
+
+export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
+  return db.rows(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.project_id = ${projectId}`)
+}
+
+export function listBranches(db: Db, projectId: string): Promise<Branch[]> {
+  return db.rows(sql`select * from branch where project_id = ${projectId} and deleted_at is null order by updated_at desc, id`)
+}
+
+export async function countBranches(db: Db, projectId: string): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`select count(*) from branch where project_id = ${projectId} and deleted_at is null`)
+  return row?.count ?? 0
+}
+
+export async function hasChildren(db: Db, id: string): Promise<boolean> {
+  return (await db.row(sql`select 1 from branch where parent_id = ${id} and deleted_at is null limit 1`)) !== undefined
+}
+
+export async function setBranchReady(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`
+    update branch set current_state = 'ready', pending_state = null, state_changed_at = clock_timestamp(), updated_at = clock_timestamp()
+     where id = ${id}`)
+}
+
+/** A branch whose making failed stays `init` and is going nowhere. */
+export async function setBranchFailed(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`update branch set pending_state = null, updated_at = clock_timestamp() where id = ${id}`)
+}
+
+/** What is wanted of roles and databases has changed: the next apply_config or start makes it true. */
+export async function raiseConfigVersion(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`update branch set config_version = config_version + 1, updated_at = clock_timestamp() where id = ${id}`)
+}
+
+export async function setAppliedVersion(tx: Db, id: string, version: number): Promise<void> {
+  await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
+}
+
+export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`update branch set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+}
+
+/** Forgets what nobody reads any more of a branch that is gone; its number must never be given out again, so its row stays. */
+export async function forgetBranch(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`delete from role where branch_id = ${id}`)
+  await tx.rows(sql`delete from database where branch_id = ${id}`)
+  await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
+}

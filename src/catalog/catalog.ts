@@ -1,0 +1,106 @@
+import pg from 'pg'
+import { AppError } from '../errors.ts'
+import { createListener, type Listener } from './listener.ts'
+import type { Statement } from './sql.ts'
+
+/** What a query can be sent to: the pool, or one transaction. */
+export interface Db {
+  rows<R>(statement: Statement): Promise<R[]>
+  row<R>(statement: Statement): Promise<R | undefined>
+}
+
+/** The catalog: the only state that Neap's processes share. */
+export interface Catalog extends Db, Pick<Listener, 'listen'> {
+  /** Runs `work` in one transaction; what it throws rolls back. */
+  transaction<T>(work: (tx: Db) => Promise<T>): Promise<T>
+  /** A session of its own, for locks that outlive a transaction. Ends with `end()`. */
+  session(): Promise<Db & { end(): Promise<void>; onLost(tell: () => void): void }>
+  close(): Promise<void>
+}
+
+const TIMESTAMPTZ = 1184
+const INT8 = 20
+
+/** Times stay text, as RFC 3339 in UTC with all six digits: a Date would lose the microseconds on which paging rests. */
+const types = {
+  getTypeParser(oid: number, format?: 'text' | 'binary') {
+    if (oid === TIMESTAMPTZ) return rfc3339
+    if (oid === INT8) return Number
+    return pg.types.getTypeParser(oid, format)
+  },
+}
+
+function rfc3339(text: string): string {
+  const [whole = '', fraction = ''] = text.slice(0, -3).split('.')
+  return `${whole.replace(' ', 'T')}.${fraction.padEnd(6, '0')}Z`
+}
+
+/**
+ * Opens the catalog.
+ * @param url a Postgres URL of a direct session (no transaction pooler between: Neap listens and takes session locks)
+ * @param size how many connections at most
+ */
+export function openCatalog(url: string, size: number, onError: (error: Error) => void): Catalog {
+  const config: pg.PoolConfig = {
+    connectionString: url,
+    application_name: 'neap',
+    keepAlive: true,
+    options: '-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c statement_timeout=30s -c search_path=public',
+    types: types as pg.CustomTypesConfig,
+  }
+  const pool = new pg.Pool({ ...config, max: size, connectionTimeoutMillis: 10_000 })
+  pool.on('error', onError)
+  const listener = createListener(() => new pg.Client(config), onError)
+
+  return {
+    rows: (statement) => run(pool, statement),
+    row: async (statement) => (await run<never>(pool, statement))[0],
+    async transaction(work) {
+      const client = await pool.connect().catch(unavailable)
+      let broken: Error | undefined
+      try {
+        await client.query('begin')
+        const result = await work(on(client))
+        await client.query('commit')
+        return result
+      } catch (error) {
+        await client.query('rollback').catch((failure: Error) => (broken = failure))
+        throw error
+      } finally {
+        client.release(broken)
+      }
+    },
+    async session() {
+      const client = new pg.Client(config)
+      client.on('error', onError)
+      await client.connect().catch(unavailable)
+      return { ...on(client), end: () => client.end(), onLost: (tell) => client.once('end', tell) }
+    },
+    listen: listener.listen,
+    async close() {
+      await listener.close()
+      await pool.end()
+    },
+  }
+}
+
+function on(client: pg.ClientBase): Db {
+  return {
+    rows: (statement) => run(client, statement),
+    row: async (statement) => (await run<never>(client, statement))[0],
+  }
+}
+
+async function run<R>(target: pg.ClientBase | pg.Pool, statement: Statement): Promise<R[]> {
+  const { rows } = await target.query(statement).catch(unavailable)
+  return rows as R[]
+}
+
+/** SQLSTATE classes and socket errors that mean "the catalog is away", as apart from "the statement is wrong". */
+const AWAY = /^(08...|57P0[123]|53300|ECONN.*|ENOENT|EPIPE|ETIMEDOUT|EHOSTUNREACH)$/
+
+function unavailable(error: Error & { code?: string }): never {
+  const lost = error.message === 'Connection terminated unexpectedly' || error.message.includes('timeout exceeded when trying to connect')
+  if (lost || AWAY.test(error.code ?? '')) throw new AppError('UNAVAILABLE', undefined, { cause: error })
+  throw error
+}

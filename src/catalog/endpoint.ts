@@ -1,0 +1,124 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+export type EndpointState = 'init' | 'active' | 'idle'
+
+export interface Endpoint {
+  readonly id: string
+  readonly account_id: string
+  readonly project_id: string
+  readonly branch_id: string
+  readonly name: string | null
+  readonly min_cu: number
+  readonly max_cu: number
+  readonly suspend_timeout_seconds: number
+  readonly settings: { readonly pg_settings?: Record<string, string> }
+  readonly pooler_enabled: boolean
+  readonly disabled: boolean
+  readonly passwordless_access: boolean
+  readonly creation_source: string
+  readonly current_state: EndpointState
+  readonly pending_state: EndpointState | null
+  readonly holding_operation_id: string | null
+  readonly compute_host: string | null
+  readonly compute_port: number | null
+  readonly compute_pid: number | null
+  readonly started_at: string | null
+  readonly suspended_at: string | null
+  readonly last_active: string | null
+  readonly idle_check_at: string | null
+  readonly idle_counters: string | null
+  readonly created_at: string
+  readonly updated_at: string
+  readonly deleted_at: string | null
+}
+
+export async function insertEndpoint(
+  tx: Db,
+  endpoint: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id' | 'name' | 'min_cu' | 'max_cu' | 'suspend_timeout_seconds' | 'settings' | 'disabled'>,
+): Promise<Endpoint> {
+  const row = await tx.row<Endpoint>(sql`
+    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, disabled)
+    values (${endpoint.id}, ${endpoint.account_id}, ${endpoint.project_id}, ${endpoint.branch_id}, ${endpoint.name}, ${endpoint.min_cu},
+            ${endpoint.max_cu}, ${endpoint.suspend_timeout_seconds}, ${JSON.stringify(endpoint.settings)}, ${endpoint.disabled})
+    returning *`)
+  return row as Endpoint
+}
+
+/** By its id alone, as the proxy and the worker know it; a deleted one is not found. */
+export function findEndpoint(db: Db, id: string): Promise<Endpoint | undefined> {
+  return db.row(sql`select * from endpoint where id = ${id} and deleted_at is null`)
+}
+
+/** For the worker: also one that was deleted while its compute runs. */
+export function findEndpointEver(db: Db, id: string): Promise<Endpoint | undefined> {
+  return db.row(sql`select * from endpoint where id = ${id}`)
+}
+
+export function findProjectEndpoint(db: Db, projectId: string, id: string): Promise<Endpoint | undefined> {
+  return db.row(sql`select * from endpoint where id = ${id} and project_id = ${projectId} and deleted_at is null`)
+}
+
+export function findBranchEndpoint(db: Db, branchId: string): Promise<Endpoint | undefined> {
+  return db.row(sql`select * from endpoint where branch_id = ${branchId} and deleted_at is null`)
+}
+
+export function listEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
+  return db.rows(sql`select * from endpoint where project_id = ${projectId} and deleted_at is null order by created_at, id`)
+}
+
+/** Every endpoint that may have a compute, whoever's it is: for adoption, status and shutdown. */
+export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
+  return db.rows(sql`select * from endpoint where current_state = 'active' or pending_state = 'active' or compute_pid is not null order by created_at`)
+}
+
+export async function setPending(tx: Db, id: string, state: EndpointState): Promise<Endpoint> {
+  const row = await tx.row<Endpoint>(sql`update endpoint set pending_state = ${state}, updated_at = clock_timestamp() where id = ${id} returning *`)
+  return row as Endpoint
+}
+
+export interface ComputeLocation {
+  readonly host: string
+  readonly port: number
+  readonly pid: number
+  readonly startedAt: Date
+}
+
+/** The compute answers at this address. The idle loop looks at it when its time-out may first be over. */
+export async function setActive(tx: Db, id: string, compute: ComputeLocation): Promise<void> {
+  await tx.rows(sql`
+    update endpoint set current_state = 'active', pending_state = null, holding_operation_id = null, compute_host = ${compute.host},
+           compute_port = ${compute.port}, compute_pid = ${compute.pid}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
+           idle_check_at = clock_timestamp(), idle_counters = null, updated_at = clock_timestamp()
+     where id = ${id}`)
+}
+
+/** No compute runs. One that never ran stays `init` until it first has. */
+export async function setIdle(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`
+    update endpoint set current_state = 'idle', pending_state = null, holding_operation_id = null, compute_host = null, compute_port = null,
+           compute_pid = null, idle_check_at = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
+     where id = ${id}`)
+}
+
+/** Asks the proxies to hold back what they would forward to this endpoint, or (null) to go on. */
+export async function setHolding(tx: Db, id: string, operationId: string | null): Promise<void> {
+  await tx.rows(sql`update endpoint set holding_operation_id = ${operationId} where id = ${id}`)
+}
+
+/** Goes on as active: what was to move it did not happen. */
+export async function clearPending(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`
+    update endpoint set pending_state = null, holding_operation_id = null, updated_at = clock_timestamp() where id = ${id}`)
+}
+
+/** The proxies saw bytes of these endpoints at these times (milliseconds since 1970). */
+export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): Promise<void> {
+  await db.rows(sql`
+    update endpoint e set last_active = greatest(e.last_active, to_timestamp(s.ms / 1000))
+      from unnest(${[...seen.keys()]}::text[], ${[...seen.values()]}::float8[]) s (id, ms) where e.id = s.id and e.deleted_at is null`)
+}
+
+export async function deleteEndpoint(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`update endpoint set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+}

@@ -1,0 +1,71 @@
+import type pg from 'pg'
+
+/** Told of a notification with its payload, or with nothing when some may have been missed: then look at everything. */
+export type Told = (payload: string | undefined) => void
+
+export interface Listener {
+  /** Subscribes to a channel; resolves when nothing sent from now on is missed. The answer unsubscribes. */
+  listen(channel: string, told: Told): Promise<() => void>
+  close(): Promise<void>
+}
+
+const RECONNECT_MS = 250
+
+/** LISTEN on one connection for all channels, opened when first needed and again whenever it is lost. */
+export function createListener(newClient: () => pg.Client, onError: (error: Error) => void): Listener {
+  const channels = new Map<string, Set<Told>>()
+  let connected: Promise<pg.Client> | undefined
+  let retry: NodeJS.Timeout | undefined
+  let closed = false
+
+  function connect(): Promise<pg.Client> {
+    connected ??= open().catch((error: Error) => {
+      connected = undefined
+      again()
+      throw error
+    })
+    return connected
+  }
+
+  async function open(): Promise<pg.Client> {
+    const client = newClient()
+    client.on('error', onError)
+    client.on('notification', ({ channel, payload }) => {
+      for (const told of channels.get(channel) ?? []) told(payload)
+    })
+    await client.connect()
+    for (const channel of channels.keys()) await client.query(`listen ${channel}`)
+    client.once('end', () => {
+      connected = undefined
+      again()
+    })
+    return client
+  }
+
+  function again(): void {
+    if (closed || retry) return
+    retry = setTimeout(() => {
+      retry = undefined
+      connect().then(
+        () => { for (const subscribers of channels.values()) for (const told of subscribers) told(undefined) },
+        onError,
+      )
+    }, RECONNECT_MS)
+  }
+
+  return {
+    async listen(channel, told) {
+      const subscribers = channels.get(channel) ?? new Set()
+      channels.set(channel, subscribers.add(told))
+      const client = await connect()
+      await client.query(`listen ${channel}`)
+      return () => void subscribers.delete(told)
+    },
+    async close() {
+      closed = true
+      clearTimeout(retry)
+      const client = await connected?.catch(() => undefined)
+      await client?.end()
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { readFile, readdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { UsageError } from '../errors.ts'
+
+const FOLDER = fileURLToPath(new URL('../../migrations/', import.meta.url))
+
+/** Any number will do as long as nobody else takes it: two processes that start at once migrate one after the other. */
+const LOCK = 6_327_001
+
+/** Brings the catalog to the newest numbered migration, each in a transaction of its own. Returns how many were applied. */
+export async function migrate(url: string): Promise<number> {
+  const files = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
+  const client = new pg.Client({ connectionString: url, application_name: 'neap: migrate' })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [LOCK])
+    await client.query('create table if not exists migration (name text primary key, applied_at timestamptz not null default now())')
+    const { rows } = await client.query<{ name: string }>('select name from migration')
+    const applied = new Set(rows.map((row) => row.name))
+    const unknown = [...applied].find((name) => !files.includes(name))
+    if (unknown) throw new UsageError(`The catalog was made by a newer Neap (it has ${unknown}). Start that version, or give another --data-dir.`)
+    const missing = files.filter((name) => !applied.has(name))
+    for (const name of missing) {
+      await client.query('begin')
+      await client.query(await readFile(`${FOLDER}${name}`, 'utf8'))
+      await client.query('insert into migration (name) values ($1)', [name])
+      await client.query('commit')
+    }
+    return missing.length
+  } finally {
+    await client.end()
+  }
+}

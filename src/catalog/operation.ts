@@ -1,0 +1,103 @@
+import { newOperationId } from '../ids.ts'
+import type { Catalog, Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+export type OperationStatus = 'scheduling' | 'running' | 'finished' | 'failed'
+
+export interface Operation {
+  readonly id: string
+  readonly account_id: string
+  readonly project_id: string
+  readonly branch_id: string | null
+  readonly endpoint_id: string | null
+  readonly seq: number
+  readonly action: string
+  readonly status: OperationStatus
+  readonly failures_count: number
+  readonly retry_at: string | null
+  readonly error: string | null
+  readonly created_at: string
+  readonly updated_at: string
+  readonly started_at: string | null
+  readonly finished_at: string | null
+}
+
+export interface NewOperation {
+  readonly account_id: string
+  readonly project_id: string
+  readonly branch_id?: string | undefined
+  readonly endpoint_id?: string | undefined
+  readonly action: string
+  readonly input: object
+  readonly step: string
+  readonly excludes: readonly string[]
+  readonly shares: readonly string[]
+  readonly passes_shared: boolean
+  readonly depends_on: readonly string[]
+  readonly deadline_seconds: number
+}
+
+/**
+ * Inserts an operation at the end of its project's one order. Locks the project's row first, so that number, time and
+ * commit order agree even when the clock steps back.
+ */
+export async function insertOperation(tx: Db, operation: NewOperation): Promise<Operation> {
+  const row = await tx.row<Operation>(sql`
+    with project as (
+      update project set last_seq = last_seq + 1,
+             last_operation_at = greatest(clock_timestamp(), last_operation_at + interval '1 microsecond')
+       where id = ${operation.project_id} returning last_seq, last_operation_at)
+    insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, input, step, excludes, shares,
+                           passes_shared, depends_on, deadline_seconds, created_at)
+    select ${newOperationId()}, ${operation.account_id}, ${operation.project_id}, ${operation.branch_id}, ${operation.endpoint_id},
+           last_seq, ${operation.action}, ${JSON.stringify(operation.input)}, ${operation.step}, ${operation.excludes},
+           ${operation.shares}, ${operation.passes_shared}, ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at
+      from project returning *`)
+  if (!row) throw new Error(`project ${operation.project_id} has no row to order operations by`)
+  return row
+}
+
+/** The operations of a project that have not ended and concern a branch, oldest first. */
+export function unfinishedOperations(db: Db, branchId: string): Promise<Operation[]> {
+  return db.rows(sql`
+    select o.* from operation o join branch b on b.id = ${branchId}
+     where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id order by o.seq`)
+}
+
+export function findOperation(db: Db, projectId: string, id: string): Promise<Operation | undefined> {
+  return db.row(sql`select * from operation where project_id = ${projectId} and id = ${id}`)
+}
+
+/** One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. */
+export function listOperations(db: Db, projectId: string, limit: number, before: string | undefined): Promise<Operation[]> {
+  return db.rows(sql`
+    select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+     order by created_at desc limit ${limit}`)
+}
+
+/** Waits until all these operations have ended, or for so many milliseconds; returns them as they are then. */
+export async function awaitOperations(catalog: Catalog, ids: readonly string[], ms: number): Promise<Operation[]> {
+  let look = (): void => {}
+  const timeout = AbortSignal.timeout(ms)
+  timeout.addEventListener('abort', () => look())
+  const unlisten = await catalog.listen('operation', (payload) => {
+    if (!payload || ids.some((id) => payload.startsWith(id))) look()
+  })
+  try {
+    for (;;) {
+      const changed = new Promise<void>((resolve) => { look = resolve })
+      const operations = await catalog.rows<Operation>(sql`select * from operation where id = any (${ids}::uuid[]) order by seq`)
+      if (timeout.aborted || operations.every((operation) => operation.finished_at)) return operations
+      await changed
+    }
+  } finally {
+    unlisten()
+  }
+}
+
+/** Cancels what stands waiting on a branch and was never begun: it ends `failed`, saying by what. */
+export async function cancelUnbegun(tx: Db, projectId: string, branchId: string | undefined, because: string): Promise<void> {
+  await tx.rows(sql`
+    update operation set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+     where project_id = ${projectId} and status = 'scheduling' and branch_id = coalesce(${branchId}, branch_id)`)
+}

@@ -1,0 +1,63 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+export interface Project {
+  readonly id: string
+  readonly account_id: string
+  readonly name: string
+  readonly region_id: string
+  readonly pg_version: number
+  readonly settings: Record<string, unknown>
+  readonly default_endpoint_settings: EndpointDefaults
+  readonly history_retention_seconds: number
+  readonly created_at: string
+  readonly updated_at: string
+  readonly deleted_at: string | null
+}
+
+export interface EndpointDefaults {
+  readonly autoscaling_limit_min_cu?: number
+  readonly autoscaling_limit_max_cu?: number
+  readonly suspend_timeout_seconds?: number
+  readonly pg_settings?: Record<string, string>
+}
+
+export async function insertProject(
+  tx: Db,
+  project: Pick<Project, 'id' | 'account_id' | 'name' | 'region_id' | 'pg_version' | 'settings' | 'default_endpoint_settings' | 'history_retention_seconds'>,
+): Promise<Project> {
+  const row = await tx.row<Project>(sql`
+    insert into project (id, account_id, name, region_id, pg_version, settings, default_endpoint_settings, history_retention_seconds)
+    values (${project.id}, ${project.account_id}, ${project.name}, ${project.region_id}, ${project.pg_version},
+            ${JSON.stringify(project.settings)}, ${JSON.stringify(project.default_endpoint_settings)}, ${project.history_retention_seconds})
+    returning *`)
+  return row as Project
+}
+
+export function findProject(db: Db, accountId: string, id: string): Promise<Project | undefined> {
+  return db.row(sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null`)
+}
+
+/** Also finds a deleted one, whose operations can still be read. */
+export function findProjectEver(db: Db, accountId: string, id: string): Promise<Project | undefined> {
+  return db.row(sql`select * from project where id = ${id} and account_id = ${accountId}`)
+}
+
+/** Locks the project's row, as all who are about to insert operations do first; answers nothing when it is gone. */
+export function lockProject(tx: Db, accountId: string, id: string): Promise<Project | undefined> {
+  return tx.row(sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null for no key update`)
+}
+
+/** A page of an account's projects in the order of their ids, after the id `cursor`. */
+export function listProjects(db: Db, accountId: string, limit: number, cursor: string | undefined, search: string | undefined): Promise<Project[]> {
+  return db.rows(sql`
+    select * from project where account_id = ${accountId} and deleted_at is null and id > coalesce(${cursor}, '')
+       and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)
+     order by id limit ${limit}`)
+}
+
+export async function deleteProject(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`update project set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+  await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
+  await tx.rows(sql`update branch set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
+}

@@ -1,0 +1,20 @@
+/** A statement with its values apart from its text. Made only by `sql`, so that values never become text. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+  readonly values: unknown[]
+}
+
+const known = new WeakMap<TemplateStringsArray, { name: string; text: string }>()
+let count = 0
+
+/** A statement from a template literal; each place in the code is prepared once per connection. Values of `undefined` become null. */
+export function sql(strings: TemplateStringsArray, ...values: unknown[]): Statement {
+  let statement = known.get(strings)
+  if (!statement) {
+    const text = strings.reduce((sofar, part, index) => `${sofar}$${index}${part}`)
+    statement = { name: `neap_${++count}`, text }
+    known.set(strings, statement)
+  }
+  return { ...statement, values: values.map((value) => value ?? null) }
+}

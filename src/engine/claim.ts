@@ -1,0 +1,104 @@
+import type { Db } from '../catalog/catalog.ts'
+import { sql } from '../catalog/sql.ts'
+import type { Claimed } from './definition.ts'
+
+/** The step name under which `onFailure` runs. */
+export const FAILURE = 'failure'
+
+/** A step that was begun this often without an end kills its workers: give up. */
+const MAX_ATTEMPTS = 20
+
+export interface Due extends Claimed {
+  readonly attempts: number
+  readonly failures_count: number
+  readonly deadline_seconds: number
+}
+
+/**
+ * Takes one due operation: no unfinished one with a lower seq conflicts with it. Counts the attempt and raises the
+ * generation, which shuts out whoever had it before. What depends on a failed one, is overdue or was tried too often
+ * comes back at its failure step.
+ */
+export async function claim(tx: Db): Promise<Due | undefined> {
+  await commitLater(tx)
+  return tx.row<Due>(sql`
+    with candidate as (
+      select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
+             (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
+                from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
+        from operation o
+       where o.finished_at is null and o.run_at <= clock_timestamp()
+         and not exists (
+           select 1 from operation e
+            where e.project_id = o.project_id and e.finished_at is null and e.seq < o.seq
+              and (e.excludes && o.excludes or e.excludes && o.shares
+                   or e.shares && o.excludes and not o.passes_shared))
+       order by o.run_at
+       limit 1 for update of o skip locked),
+    due as (select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed from candidate)
+    update operation o
+       set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
+           started_at = coalesce(o.started_at, clock_timestamp()),
+           deadline_at = coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)),
+           step = case when due.doomed then ${FAILURE} else o.step end,
+           attempts = case when due.doomed and o.step <> ${FAILURE} then 1 else o.attempts + 1 end,
+           error = case when o.step = ${FAILURE} then o.error
+                        when due.failed_dependency is not null then 'needs what failed: ' || due.failed_dependency
+                        when due.overdue then 'not done within ' || o.deadline_seconds || ' s' || coalesce('; last: ' || o.error, '')
+                        when due.worn_out then 'given up after ' || o.attempts || ' attempts at ' || o.step || coalesce('; last: ' || o.error, '')
+                        else o.error end
+      from due where o.id = due.id
+    returning o.*`)
+}
+
+/** Lets this transaction commit without waiting for the disk: a move that a crash of the catalog loses is made again. */
+export async function commitLater(tx: Db): Promise<void> {
+  await tx.rows(sql`set local synchronous_commit = off`)
+}
+
+/** Locks the operation for one step, unless another worker has taken it over since or has it now. */
+export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generation'>): Promise<'locked' | 'overdue' | 'taken'> {
+  const row = await tx.row<{ overdue: boolean }>(sql`
+    select deadline_at < clock_timestamp() as overdue from operation
+     where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
+       for update skip locked`)
+  return row ? (row.overdue ? 'overdue' : 'locked') : 'taken'
+}
+
+/** Moves on to a step that begins `seconds` from now. `failed` says why the last try did not work, if it did not. */
+export async function moveTo(tx: Db, id: string, step: string, seconds: number, attempts: number): Promise<void> {
+  await tx.rows(sql`
+    update operation set step = ${step}, attempts = ${attempts}, retry_at = null, updated_at = clock_timestamp(),
+           run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
+}
+
+/** Records a failure that may pass; the same step begins again after `seconds`. */
+export async function retryLater(tx: Db, id: string, seconds: number, error: string): Promise<void> {
+  await tx.rows(sql`
+    update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
+           retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
+           run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
+}
+
+/** Records a failure that will not pass; the failure step follows. */
+export async function giveUp(tx: Db, id: string, error: string): Promise<void> {
+  await tx.rows(sql`
+    update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1,
+           updated_at = clock_timestamp(), run_at = clock_timestamp() where id = ${id}`)
+}
+
+/** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. */
+export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<void> {
+  await tx.rows(sql`set local synchronous_commit = on`)
+  await tx.rows(sql`
+    update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
+           finished_at = clock_timestamp() where id = ${id}`)
+}
+
+/** Milliseconds until the next operation that waits for its time, or nothing. */
+export async function nextDue(db: Db): Promise<number | undefined> {
+  const row = await db.row<{ ms: number | null }>(sql`
+    select extract(epoch from min(run_at) - clock_timestamp())::float8 * 1000 as ms
+      from operation where finished_at is null and run_at > clock_timestamp()`)
+  return row?.ms ?? undefined
+}

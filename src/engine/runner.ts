@@ -1,0 +1,153 @@
+/*
+ * Runs durable operations. Any number of runners, in any number of processes, share the one table.
+ *
+ *   scheduling ──claim──▶ running ──step──▶ running ──last step──▶ finished
+ *                            │ ▲              │
+ *                            │ └──── retry ◀──┤ failed, may pass
+ *                            └──▶ failure step ◀┘ will not pass, overdue, worn out, or needs what failed ──▶ failed
+ *
+ * The claim commits before its step begins. While a step runs its row is locked by the worker's transaction: the lock
+ * goes with the connection, so what a dead worker had is taken over at once, and a frozen one's after the session time-out.
+ */
+import type { Catalog, Db } from '../catalog/catalog.ts'
+import { claim, commitLater, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater } from './claim.ts'
+import { type Definition, OperationFailed, type Outcome } from './definition.ts'
+
+export type Moment = 'before' | 'after' | 'moved'
+
+export interface RunnerOptions<Context> {
+  readonly catalog: Catalog
+  readonly definitions: readonly Definition<Context>[]
+  readonly context: Context
+  /** How many operations at once. */
+  readonly concurrency: number
+  /** Errors that say another worker has taken over: what the step did is dropped. */
+  readonly isTakenOver: (error: unknown) => boolean
+  /** Told around each step: for the log, and for tests that kill at just that moment. */
+  readonly onStep?: (operation: Due, moment: Moment) => Promise<void> | void
+  readonly onError: (error: unknown, operation?: Due) => void
+}
+
+export interface Runner {
+  /** Takes no more operations and resolves when the steps that run have ended. */
+  stop(): Promise<void>
+}
+
+/** Looks for what dead workers left, who notify nobody. */
+const SWEEP_MS = 1000
+const FAILURE_TRIES = 5
+
+export async function startRunner<Context>(options: RunnerOptions<Context>): Promise<Runner> {
+  const { catalog, concurrency, onError } = options
+  const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
+  const running = new Set<Promise<void>>()
+  let looking = false
+  let lookAgain = false
+  let stopping = false
+  let timer: NodeJS.Timeout | undefined
+
+  function look(): void {
+    if (stopping) return
+    lookAgain = true
+    if (looking) return
+    looking = true
+    takeAll().catch(onError).finally(() => { looking = false })
+  }
+
+  async function takeAll(): Promise<void> {
+    while (lookAgain && !stopping) {
+      lookAgain = false
+      while (running.size < concurrency && !stopping) {
+        const due = await catalog.transaction(claim)
+        if (!due) break
+        const run = drive(due).catch((error) => onError(error, due)).finally(() => { running.delete(run); look() })
+        running.add(run)
+      }
+    }
+    clearTimeout(timer)
+    const ms = await nextDue(catalog)
+    timer = setTimeout(look, Math.max(0, Math.min(ms ?? SWEEP_MS, SWEEP_MS)))
+  }
+
+  /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
+  async function drive(due: Due): Promise<void> {
+    let current: Due | undefined = due
+    while (current && !stopping) current = await runStep(current)
+  }
+
+  async function runStep(operation: Due): Promise<Due | undefined> {
+    const definition = definitions.get(operation.action)
+    if (!definition) return undefined
+    try {
+      const next = await catalog.transaction(async (tx) => {
+        await commitLater(tx)
+        const lock = await lockForStep(tx, operation)
+        if (lock === 'taken') return undefined
+        if (lock === 'overdue' && operation.step !== FAILURE) {
+          throw new OperationFailed(`not done within ${operation.deadline_seconds} s; stopped at ${operation.step}`)
+        }
+        await options.onStep?.(operation, 'before')
+        const outcome = await stepOf(definition, operation)(operation as never, options.context, tx)
+        await options.onStep?.(operation, 'after')
+        return move(tx, operation, definition, outcome)
+      })
+      await options.onStep?.(operation, 'moved')
+      return next
+    } catch (error) {
+      if (options.isTakenOver(error)) return undefined
+      onError(error, operation)
+      return catalog.transaction((tx) => failed(tx, operation, error))
+    }
+  }
+
+  async function move(tx: Db, operation: Due, definition: Definition<Context>, outcome: Outcome | void): Promise<Due | undefined> {
+    if (operation.step === FAILURE) return void (await end(tx, operation.id, 'failed', operation.error))
+    if (outcome && 'wait' in outcome) {
+      const now = outcome.wait === 0
+      await moveTo(tx, operation.id, operation.step, outcome.wait, now ? 1 : 0)
+      return now ? operation : undefined
+    }
+    const names = Object.keys(definition.steps)
+    const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
+    if (next === undefined || (outcome && 'done' in outcome)) return void (await end(tx, operation.id, 'finished', null))
+    await moveTo(tx, operation.id, next, 0, 1)
+    return { ...operation, step: next, attempts: 1 }
+  }
+
+  async function failed(tx: Db, operation: Due, error: unknown): Promise<Due | undefined> {
+    if ((await lockForStep(tx, operation)) === 'taken') return undefined
+    const message = error instanceof Error ? error.message : String(error)
+    if (operation.step === FAILURE) {
+      if (operation.attempts >= FAILURE_TRIES) return void (await end(tx, operation.id, 'failed', operation.error))
+      return void (await retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message))
+    }
+    if (error instanceof OperationFailed) {
+      await giveUp(tx, operation.id, message)
+      return { ...operation, step: FAILURE, attempts: 1, error: message }
+    }
+    return void (await retryLater(tx, operation.id, backOff(operation.failures_count + 1), message))
+  }
+
+  const unlisten = await catalog.listen('operation', look)
+  look()
+
+  return {
+    async stop() {
+      stopping = true
+      unlisten()
+      clearTimeout(timer)
+      await Promise.all(running)
+    },
+  }
+}
+
+function stepOf<Context>(definition: Definition<Context>, operation: Due) {
+  const step = operation.step === FAILURE ? definition.onFailure : definition.steps[operation.step]
+  if (!step) throw new OperationFailed(`${operation.action} has no step ${operation.step}`)
+  return step
+}
+
+/** Seconds: 0.25, 0.5, 1, … at most 15, each with some chance in it so that many do not try at the same moment. */
+function backOff(failures: number): number {
+  return Math.min(0.25 * 2 ** (failures - 1), 15) * (0.75 + Math.random() / 2)
+}
