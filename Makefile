@@ -39,5 +39,4 @@ $(INSTALLED): package.json package-lock.json
 	@[ -w . ] || { echo "neap: cannot install dependencies: $$PWD is not writable by $$(id -un)" >&2; exit 1; }
 	@echo 'neap: installing dependencies (about ten seconds, once)' >&2
 	@npm ci --loglevel=error >&2
-	@ln -sf ../../bin/neap node_modules/.bin/neap
 	@touch $@
