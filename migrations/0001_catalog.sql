@@ -60,6 +60,8 @@ create table branch (
   -- Roles and databases as wanted (raised by each change) and as last made true in Postgres.
   config_version    bigint not null default 1,
   applied_version   bigint not null default 0,
+  -- False once nothing of it is on disk any more.
+  stored            boolean not null default true,
   created_at        timestamptz not null default clock_timestamp(),
   updated_at        timestamptz not null default clock_timestamp(),
   deleted_at        timestamptz
@@ -114,9 +116,10 @@ create table endpoint (
   started_at                timestamptz,
   suspended_at              timestamptz,
   last_active               timestamptz,
-  -- The idle loop's memory: when to look next, and what Postgres' own counters said the last time.
+  -- The idle loop's memory: when to look next, what Postgres' own counters said the last time, since when nothing happened.
   idle_check_at             timestamptz,
   idle_counters             text,
+  idle_since                timestamptz,
   created_at                timestamptz not null default clock_timestamp(),
   updated_at                timestamptz not null default clock_timestamp(),
   deleted_at                timestamptz

@@ -16,6 +16,7 @@ export interface Branch {
   readonly state_changed_at: string
   readonly config_version: number
   readonly applied_version: number
+  readonly stored: boolean
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
@@ -52,8 +53,9 @@ export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | und
   return db.row(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.id = ${id}`)
 }
 
+/** What of a project is still on disk, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
-  return db.rows(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.project_id = ${projectId}`)
+  return db.rows(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.project_id = ${projectId} and b.stored`)
 }
 
 export function listBranches(db: Db, projectId: string): Promise<Branch[]> {
@@ -89,6 +91,13 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }
 
+/** Deleted branches whose files are still here although no operation is about to remove them. */
+export function listLeftovers(db: Db): Promise<Branch[]> {
+  return db.rows(sql`
+    select * from branch b where deleted_at is not null and stored
+       and not exists (select 1 from operation o where o.project_id = b.project_id and o.finished_at is null)`)
+}
+
 export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`update branch set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
 }
@@ -98,4 +107,5 @@ export async function forgetBranch(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
+  await tx.rows(sql`update branch set stored = false where id = ${id}`)
 }

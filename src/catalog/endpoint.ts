@@ -28,6 +28,7 @@ export interface Endpoint {
   readonly last_active: string | null
   readonly idle_check_at: string | null
   readonly idle_counters: string | null
+  readonly idle_since: string | null
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
@@ -89,7 +90,7 @@ export async function setActive(tx: Db, id: string, compute: ComputeLocation): P
   await tx.rows(sql`
     update endpoint set current_state = 'active', pending_state = null, holding_operation_id = null, compute_host = ${compute.host},
            compute_port = ${compute.port}, compute_pid = ${compute.pid}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
-           idle_check_at = clock_timestamp(), idle_counters = null, updated_at = clock_timestamp()
+           idle_check_at = clock_timestamp(), idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id}`)
 }
 
@@ -117,6 +118,40 @@ export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): 
   await db.rows(sql`
     update endpoint e set last_active = greatest(e.last_active, to_timestamp(s.ms / 1000))
       from unnest(${[...seen.keys()]}::text[], ${[...seen.values()]}::float8[]) s (id, ms) where e.id = s.id and e.deleted_at is null`)
+}
+
+/**
+ * Takes the active endpoints at which it is time to look, so that no other worker looks at them for the next seconds.
+ * One that is on its way somewhere is left alone.
+ */
+export function takeIdleChecks(db: Db): Promise<(Endpoint & { readonly quiet_seconds: number; readonly idle_seconds: number })[]> {
+  return db.rows(sql`
+    update endpoint set idle_check_at = clock_timestamp() + interval '10 seconds'
+     where id in (select id from endpoint
+                   where idle_check_at <= clock_timestamp() and current_state = 'active' and deleted_at is null
+                   order by idle_check_at limit 50 for update skip locked)
+    returning *, extract(epoch from clock_timestamp() - last_active)::float8 as quiet_seconds,
+              extract(epoch from clock_timestamp() - greatest(idle_since, last_active))::float8 as idle_seconds`)
+}
+
+/** Notes what a look found: the counters, since how many seconds nothing happened, and in how many to look again. */
+export async function setIdleCheck(db: Db, id: string, check: { counters: string | null; idleSeconds: number; nextSeconds: number }): Promise<void> {
+  await db.rows(sql`
+    update endpoint set idle_counters = ${check.counters}, idle_since = clock_timestamp() - make_interval(secs => ${check.idleSeconds}),
+           idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds}) where id = ${id} and current_state = 'active'`)
+}
+
+/** Milliseconds until the next look, or nothing while no endpoint is active. */
+export async function nextIdleCheck(db: Db): Promise<number | undefined> {
+  const row = await db.row<{ ms: number | null }>(sql`
+    select extract(epoch from min(idle_check_at) - clock_timestamp())::float8 * 1000 as ms
+      from endpoint where current_state = 'active' and deleted_at is null`)
+  return row?.ms ?? undefined
+}
+
+/** The row of a deleted endpoint whose compute is stopped. */
+export async function deleteEndpointRow(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`delete from endpoint where id = ${id} and deleted_at is not null`)
 }
 
 export async function deleteEndpoint(tx: Db, id: string): Promise<void> {

@@ -1,0 +1,47 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+export type Scope = 'read' | 'write' | 'admin'
+
+export interface ApiKey {
+  readonly id: number
+  readonly account_id: string
+  readonly name: string
+  readonly scope: Scope
+  readonly project_id: string | null
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+  readonly last_used_from: string
+}
+
+export async function insertApiKey(tx: Db, key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> & { readonly hash: Buffer }): Promise<ApiKey> {
+  const row = await tx.row<ApiKey>(sql`
+    insert into api_key (account_id, name, scope, hash) values (${key.account_id}, ${key.name}, ${key.scope}, ${key.hash}) returning *`)
+  return row as ApiKey
+}
+
+/** The key with that keyed hash, if it is neither revoked nor expired. Notes its use, at most once a minute. */
+export async function useApiKey(db: Db, hash: Buffer, address: string): Promise<ApiKey | undefined> {
+  const key = await db.row<ApiKey & { note_use: boolean }>(sql`
+    select *, coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
+      from api_key where hash = ${hash} and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)`)
+  if (key?.note_use) {
+    await db.rows(sql`update api_key set last_used_at = clock_timestamp(), last_used_from = ${address} where id = ${key.id}`)
+  }
+  return key
+}
+
+export function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
+  return db.rows(sql`select * from api_key where account_id = ${accountId} and revoked_at is null order by id`)
+}
+
+export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<ApiKey | undefined> {
+  return tx.row(sql`
+    update api_key set revoked_at = clock_timestamp() where id = ${id} and account_id = ${accountId} and revoked_at is null returning *`)
+}
+
+export async function hasApiKeys(db: Db): Promise<boolean> {
+  return (await db.row(sql`select 1 from api_key limit 1`)) !== undefined
+}

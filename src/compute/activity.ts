@@ -1,0 +1,31 @@
+import { ADMIN, ADMIN_DATABASE, type AdminSession, BRANCHING } from './session.ts'
+
+/** What a compute's own statistics say of its use. Neap's own sessions never count. */
+export interface Activity {
+  /** Something that must not be cut off: a query, an open transaction, replication, a backup. */
+  readonly busy: boolean
+  /** Seconds since a client's session last did something; nothing if no client is connected. */
+  readonly idleSeconds: number | null
+  /** Changes whenever a client has connected or run something, also if its session is gone again. */
+  readonly counters: string
+}
+
+/**
+ * Reads the activity (Postgres manual, "The Cumulative Statistics System"). `sessions` and `active_time` count client
+ * sessions only, so autovacuum and Neap's database leave the counters as they are.
+ */
+export async function readActivity(session: AdminSession): Promise<Activity> {
+  const [row] = await session.query<{ busy: boolean; idle: number | null; counters: string }>(`
+    with client as (
+      select state, greatest(state_change, backend_start) as since, backend_type from pg_stat_activity
+       where backend_type in ('client backend', 'walsender') and usename is distinct from '${ADMIN}')
+    select coalesce(bool_or(state is distinct from 'idle' or backend_type = 'walsender'), false)
+             or exists (select from pg_stat_progress_basebackup)
+             or exists (select from pg_stat_subscription where pid is not null)
+             or exists (select from pg_stat_activity where usename = '${ADMIN}' and application_name = '${BRANCHING}') as busy,
+           extract(epoch from clock_timestamp() - max(since))::float8 as idle,
+           (select coalesce(sum(sessions), 0) || ' ' || coalesce(sum(active_time), 0) from pg_stat_database where datname <> '${ADMIN_DATABASE}') as counters
+      from client`)
+  if (!row) throw new Error('the activity query answered no row')
+  return { busy: row.busy, idleSeconds: row.idle, counters: row.counters }
+}

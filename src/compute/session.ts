@@ -1,0 +1,46 @@
+import pg from 'pg'
+import type { ComputeAddress } from '../backends/backend.ts'
+
+/** Neap's own superuser in every compute, and its own database there. Users can be neither and connect to neither. */
+export const ADMIN = 'neap_admin'
+export const ADMIN_DATABASE = 'neap'
+
+/** What a session calls itself under which a running branch is being cloned: the compute must not go to sleep then. */
+export const BRANCHING = 'neap: branch'
+
+export interface AdminSession {
+  query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<R[]>
+}
+
+/** Quotes an identifier, and a literal, by the driver's own functions. */
+export const identifier = pg.escapeIdentifier
+export const literal = pg.escapeLiteral
+
+/**
+ * Runs `work` in a superuser session at a compute, with `search_path = pg_catalog` so that nothing a user made is called by
+ * accident. Each statement has at most `timeoutMs`.
+ */
+export async function withAdminSession<T>(
+  address: ComputeAddress,
+  password: string,
+  options: { database?: string; purpose: string; timeoutMs?: number },
+  work: (session: AdminSession) => Promise<T>,
+): Promise<T> {
+  const client = new pg.Client({
+    host: address.host,
+    port: address.port,
+    user: ADMIN,
+    password,
+    database: options.database ?? ADMIN_DATABASE,
+    application_name: `neap: ${options.purpose}`,
+    connectionTimeoutMillis: 4_000,
+    options: `-c search_path=pg_catalog -c statement_timeout=${options.timeoutMs ?? 4_000}`,
+  })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await work({ query: async (text, values) => (await client.query(text, values)).rows })
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,18 @@
+import type { Logger } from 'pino'
+import type { Backend } from './backends/backend.ts'
+import type { Catalog } from './catalog/catalog.ts'
+import type { Config } from './config.ts'
+import type { Secrets } from './secrets.ts'
+
+/** What request handlers may use. Built once in main.ts; tests build their own. */
+export interface Context {
+  readonly catalog: Catalog
+  readonly config: Config
+  readonly secrets: Secrets
+  readonly log: Logger
+}
+
+/** What the steps of operations and the control loops may use beyond that. */
+export interface WorkerContext extends Context {
+  readonly backend: Backend
+}

@@ -1,0 +1,89 @@
+/*
+ * Finds active endpoints that nobody uses and asks for their suspend. The clock is the last byte that the proxies saw;
+ * Postgres itself is asked, at most four times per time-out, only about endpoints of which the proxies saw nothing.
+ */
+import { type Endpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
+import { lockProject } from '../catalog/project.ts'
+import { type Activity, readActivity } from '../compute/activity.ts'
+import { withAdminSession } from '../compute/session.ts'
+import type { WorkerContext } from '../context.ts'
+import { queueSuspend } from '../operations/suspend_compute.ts'
+
+const NEVER = -1
+const LONGEST_SLEEP_MS = 60_000
+
+export interface Loop {
+  stop(): Promise<void>
+}
+
+/** Starts the loop. Its cost grows with active endpoints only. */
+export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
+  const { catalog, log } = context
+  let timer: NodeJS.Timeout | undefined
+  let round: Promise<void> = Promise.resolve()
+  let stopping = false
+
+  async function look(): Promise<void> {
+    const due = await takeIdleChecks(catalog)
+    await Promise.all(due.map((endpoint) => check(context, endpoint).catch((error: unknown) => {
+      log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
+    })))
+    await sleep()
+  }
+
+  async function sleep(): Promise<void> {
+    const ms = await nextIdleCheck(catalog)
+    clearTimeout(timer)
+    if (!stopping) timer = setTimeout(start, Math.min(Math.max(ms ?? LONGEST_SLEEP_MS, 20), LONGEST_SLEEP_MS))
+  }
+
+  function start(): void {
+    round = round.then(look).catch((error: unknown) => {
+      log.warn({ err: error }, 'the idle loop could not look')
+      if (!stopping) timer = setTimeout(start, 1_000)
+    })
+  }
+
+  const unlisten = await catalog.listen('endpoint', () => { round = round.then(sleep).catch(() => {}) })
+  start()
+  return {
+    async stop() {
+      stopping = true
+      unlisten()
+      clearTimeout(timer)
+      await round
+    },
+  }
+}
+
+type Taken = Awaited<ReturnType<typeof takeIdleChecks>>[number]
+
+async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
+  const { catalog, config } = context
+  const timeout = Number(endpoint.suspend_timeout_seconds) || config.suspendTimeout
+  if (timeout === NEVER) return setIdleCheck(catalog, endpoint.id, { counters: endpoint.idle_counters, idleSeconds: 0, nextSeconds: 3600 })
+  const between = Math.max(timeout / 4, 0.25)
+  const noBaseline = endpoint.idle_counters === null
+  if (endpoint.quiet_seconds < between && !noBaseline) {
+    return setIdleCheck(catalog, endpoint.id, {
+      counters: endpoint.idle_counters, idleSeconds: endpoint.idle_seconds, nextSeconds: between - endpoint.quiet_seconds,
+    })
+  }
+  const activity = await read(context, endpoint)
+  const used = activity.busy || activity.counters !== endpoint.idle_counters
+  const idleSeconds = used && !noBaseline ? 0 : Math.min(endpoint.idle_seconds, activity.idleSeconds ?? Infinity)
+  const nextSeconds = Math.min(between, Math.max(timeout - idleSeconds, 0.25))
+  await setIdleCheck(catalog, endpoint.id, { counters: activity.counters, idleSeconds, nextSeconds })
+  if (!activity.busy && idleSeconds >= timeout && endpoint.pending_state === null) await suspend(context, endpoint)
+}
+
+function read({ secrets }: WorkerContext, endpoint: Endpoint): Promise<Activity> {
+  const address = { host: endpoint.compute_host ?? '', port: endpoint.compute_port ?? 0 }
+  return withAdminSession(address, secrets.adminPassword(), { purpose: 'activity' }, readActivity)
+}
+
+async function suspend({ catalog }: WorkerContext, endpoint: Endpoint): Promise<void> {
+  await catalog.transaction(async (tx) => {
+    if (await lockProject(tx, endpoint.account_id, endpoint.project_id)) await queueSuspend(tx, endpoint, 'idle')
+  })
+}

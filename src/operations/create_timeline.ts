@@ -1,0 +1,26 @@
+import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
+import { wait } from '../engine/definition.ts'
+import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+
+/** Makes the first branch of a new project from the template of its Postgres version. */
+export const createTimeline: Action<Record<string, never>> = {
+  action: 'create_timeline',
+  deadlineSeconds: 300,
+  needsBranches: false,
+  locks: (subject) => ({ excludes: [subject.project_id] }),
+  steps: {
+    async template_ready(operation, { backend }, tx) {
+      await backend.prepare((await branchOf(tx, operation)).pg_version)
+    },
+    async branch_stored(operation, { backend }, tx) {
+      const progress = await backend.createBranch(refOf(await branchOf(tx, operation)), fenceOf(operation))
+      return progress === 'pending' ? wait(0, 'the template is being copied') : undefined
+    },
+    async branch_ready(operation, _context, tx) {
+      await setBranchReady(tx, (await branchOf(tx, operation)).id)
+    },
+  },
+  async onFailure(operation, _context, tx) {
+    await setBranchFailed(tx, (await branchOf(tx, operation)).id)
+  },
+}

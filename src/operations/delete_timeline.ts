@@ -1,0 +1,22 @@
+import { forgetBranch } from '../catalog/branch.ts'
+import { wait } from '../engine/definition.ts'
+import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+
+/** Removes what is stored of a deleted branch. */
+export const deleteTimeline: Action<Record<string, never>> = {
+  action: 'delete_timeline',
+  deadlineSeconds: 600,
+  needsBranches: false,
+  locks: (subject) => ({ excludes: [subject.branch_id as string] }),
+  steps: {
+    async store_removed(operation, { backend }, tx) {
+      const progress = await backend.removeBranch(refOf(await branchOf(tx, operation)), fenceOf(operation))
+      return progress === 'pending' ? wait(0, 'files are being removed') : undefined
+    },
+    async forgotten(operation, _context, tx) {
+      await forgetBranch(tx, operation.branch_id as string)
+    },
+  },
+  // The branch stays deleted; what is left of its files is swept up when a worker starts.
+  async onFailure() {},
+}

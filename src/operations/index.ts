@@ -1,0 +1,10 @@
+import { applyConfigOperation } from './apply_config.ts'
+import { createBranch } from './create_branch.ts'
+import { createTimeline } from './create_timeline.ts'
+import { deleteTenant } from './delete_tenant.ts'
+import { deleteTimeline } from './delete_timeline.ts'
+import { startCompute } from './start_compute.ts'
+import { suspendCompute } from './suspend_compute.ts'
+
+/** Every action that a worker can do. */
+export const ACTIONS = [createTimeline, createBranch, startCompute, suspendCompute, applyConfigOperation, deleteTimeline, deleteTenant]

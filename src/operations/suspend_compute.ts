@@ -1,0 +1,114 @@
+/*
+ * Puts a compute to sleep. By the idle loop it is a hand-shake: proxies hold what they would forward, activity is read
+ * once more, and if something woke meanwhile the endpoint stays active and what was held goes through. A suspend that a
+ * person asks for goes the same way but does not look back.
+ *
+ *   checkpointed ─▶ intent_committed ─▶ proxies_hold ─▶ still_idle ─▶ compute_stopped ─▶ endpoint_idle
+ *                                             └──────────────┴──────▶ reopened (idle loop only)
+ */
+import type { Catalog, Db } from '../catalog/catalog.ts'
+import { clearPending, deleteEndpointRow, type Endpoint, findEndpointEver, setHolding, setIdle, setPending } from '../catalog/endpoint.ts'
+import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { holdsOf, livingProxies } from '../catalog/proxy.ts'
+import { readActivity } from '../compute/activity.ts'
+import { withAdminSession } from '../compute/session.ts'
+import { type Claimed, done, goto, wait } from '../engine/definition.ts'
+import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
+import { subjectOf } from './start_compute.ts'
+
+export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete'
+
+/** How long the proxies get to say that they hold. One that cannot is stuck: then an idle suspend is put off. */
+const HOLD_MS = 2_000
+
+export const suspendCompute: Action<{ reason: SuspendReason }> = {
+  action: 'suspend_compute',
+  deadlineSeconds: 600,
+  needsBranches: true,
+  locks: (subject) => ({ excludes: [subject.branch_id as string] }),
+  steps: {
+    async checkpointed(operation, { backend, secrets, log }, tx) {
+      const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
+      if (!compute) return goto('endpoint_idle')
+      // Most of what a stop writes is written here, while the compute still serves. It is not needed for correctness.
+      await withAdminSession(compute.address, secrets.adminPassword(), { purpose: 'suspend' }, (session) => session.query('checkpoint')).catch(
+        (error: unknown) => log.debug({ err: error, operation: operation.id }, 'no checkpoint before the stop'),
+      )
+      return undefined
+    },
+    async intent_committed(operation, _context, tx) {
+      await setHolding(tx, operation.endpoint_id as string, operation.id)
+    },
+    async proxies_hold(operation, { catalog }, tx) {
+      const held = await awaitHolds(catalog, tx, operation.id)
+      return !held && operation.input.reason === 'idle' ? goto('reopened') : undefined
+    },
+    async still_idle(operation, { backend, secrets }, tx) {
+      if (operation.input.reason !== 'idle') return undefined
+      const endpoint = await endpointOf(tx, operation)
+      const branch = await branchOf(tx, operation)
+      const holds = await holdsOf(tx, operation.id)
+      if (endpoint.deleted_at || endpoint.disabled) return undefined
+      const compute = await backend.findCompute(refOf(branch))
+      if (!compute) return undefined
+      const activity = await withAdminSession(compute.address, secrets.adminPassword(), { purpose: 'suspend' }, readActivity)
+      const woken = activity.busy || holds.some((hold) => hold.woken) || activity.counters !== endpoint.idle_counters
+      return woken ? goto('reopened') : undefined
+    },
+    async compute_stopped(operation, { backend }, tx) {
+      const progress = await backend.stopCompute(refOf(await branchOf(tx, operation)), fenceOf(operation))
+      return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
+    },
+    async endpoint_idle(operation, _context, tx) {
+      const endpoint = await endpointOf(tx, operation)
+      if (endpoint.deleted_at) await deleteEndpointRow(tx, endpoint.id)
+      else await setIdle(tx, endpoint.id)
+      return done
+    },
+    async reopened(operation, _context, tx) {
+      await clearPending(tx, operation.endpoint_id as string)
+    },
+  },
+  async onFailure(operation, { backend }, tx) {
+    const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
+    if (compute) await clearPending(tx, operation.endpoint_id as string)
+    else await setIdle(tx, operation.endpoint_id as string)
+  },
+}
+
+/** The suspend_compute after which the endpoint will be idle: the last one queued, if no start stands behind it, or a new one. */
+export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendReason): Promise<Operation> {
+  const unfinished = await unfinishedOperations(tx, endpoint.branch_id)
+  const last = unfinished.findLast((operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute')
+  // One of the idle loop's may still decide to stay: what a person asks for must not hang on that.
+  if (last?.action === 'suspend_compute' && reason === 'idle') return last
+  await setPending(tx, endpoint.id, 'idle')
+  return requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason })
+}
+
+async function endpointOf(tx: Db, operation: Claimed): Promise<Endpoint> {
+  const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
+  if (!endpoint) throw new Error(`endpoint ${operation.endpoint_id} has no row`)
+  return endpoint
+}
+
+/** True once every proxy that lives holds what it would forward; false if they do not within the time. */
+async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promise<boolean> {
+  let look = (): void => {}
+  const timeout = AbortSignal.timeout(HOLD_MS)
+  timeout.addEventListener('abort', () => look())
+  const unlisten = await catalog.listen('proxy_hold', (payload) => { if (!payload || payload === operationId) look() })
+  try {
+    for (;;) {
+      const changed = new Promise<void>((resolve) => { look = resolve })
+      const living = await livingProxies(tx)
+      const holds = await holdsOf(tx, operationId)
+      const held = new Set(holds.map((hold) => hold.proxy_number))
+      if (living.every((proxy) => held.has(proxy))) return true
+      if (timeout.aborted) return false
+      await changed
+    }
+  } finally {
+    unlisten()
+  }
+}
