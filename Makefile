@@ -1,6 +1,5 @@
 # Everything a developer runs. Each recipe becomes the program it names (exec), so that its output stays clean
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
-MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help up test check format bench
