@@ -68,6 +68,20 @@ export function listEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
   return db.rows(sql`select * from endpoint where project_id = ${projectId} and deleted_at is null order by created_at, id`)
 }
 
+/** Changes what is given and leaves the rest. A changed time-out counts from the next look of the idle loop, which is now. */
+export async function updateEndpointSettings(
+  tx: Db,
+  id: string,
+  changes: { suspend_timeout_seconds?: number | undefined; disabled?: boolean | undefined; name?: string | undefined },
+): Promise<Endpoint> {
+  const row = await tx.row<Endpoint>(sql`
+    update endpoint set suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
+           disabled = coalesce(${changes.disabled}, disabled), name = coalesce(${changes.name}, name), updated_at = clock_timestamp(),
+           idle_check_at = case when idle_check_at is not null then clock_timestamp() end
+     where id = ${id} returning *`)
+  return row as Endpoint
+}
+
 /** Every endpoint that may have a compute, whoever's it is: for adoption, status and shutdown. */
 export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
   return db.rows(sql`select * from endpoint where current_state = 'active' or pending_state = 'active' or compute_pid is not null order by created_at`)

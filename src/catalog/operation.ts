@@ -95,9 +95,16 @@ export async function awaitOperations(catalog: Catalog, ids: readonly string[], 
   }
 }
 
-/** Cancels what stands waiting on a branch and was never begun: it ends `failed`, saying by what. */
-export async function cancelUnbegun(tx: Db, projectId: string, branchId: string | undefined, because: string): Promise<void> {
+/** Cancels what stands waiting in a project (or only on a branch or endpoint) and was never begun: it ends `failed`, saying why. */
+export async function cancelUnbegun(
+  tx: Db,
+  projectId: string,
+  only: { readonly branchId?: string; readonly endpointId?: string },
+  because: string,
+): Promise<void> {
   await tx.rows(sql`
     update operation set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
-     where project_id = ${projectId} and status = 'scheduling' and branch_id = coalesce(${branchId}, branch_id)`)
+     where project_id = ${projectId} and status = 'scheduling'
+       and (${only.branchId}::text is null or branch_id = ${only.branchId})
+       and (${only.endpointId}::text is null or endpoint_id = ${only.endpointId})`)
 }

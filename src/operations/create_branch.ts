@@ -10,9 +10,11 @@ export const createBranch: Action<{ parent_id: string }> = {
   locks: (subject, { parent_id }) => ({ excludes: [subject.branch_id as string], shares: [parent_id] }),
   steps: {
     async branch_stored(operation, { backend }, tx) {
+      const branch = await branchOf(tx, operation)
+      if (branch.deleted_at) throw new OperationFailed('cancelled: the branch was deleted')
       const parent = await findStoredBranch(tx, operation.input.parent_id)
       if (!parent) throw new OperationFailed(`the parent ${operation.input.parent_id} is gone`)
-      const progress = await backend.cloneBranch(refOf(await branchOf(tx, operation)), refOf(parent), fenceOf(operation))
+      const progress = await backend.cloneBranch(refOf(branch), refOf(parent), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'the parent is being copied') : undefined
     },
     async branch_ready(operation, _context, tx) {

@@ -1,0 +1,117 @@
+import { accessSync, constants } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { UsageError } from './errors.ts'
+
+interface Setting<T> {
+  /** The environment variable. */
+  readonly env: string
+  /** The flag of `neap up` (and of the parts it starts) that overrides it, where there is one. */
+  readonly flag?: string
+  readonly about: string
+  readonly fallback: (dataDir: string) => T
+  readonly parse: (text: string) => T | undefined
+  /** What `parse` takes, for the message when it does not. */
+  readonly expects: string
+}
+
+const text = { parse: (value: string) => value || undefined, expects: 'some text' }
+const port = { parse: whole(0, 65535), expects: 'a port from 0 to 65535 (0 picks a free one)' }
+const name = {
+  parse: (value: string) => (/^[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?$/.test(value) ? value : undefined),
+  expects: 'a host name in lower case',
+}
+
+function seconds(least: number, most: number) {
+  return { parse: whole(least, most), expects: `seconds from ${least} to ${most}` }
+}
+
+function whole(least: number, most: number) {
+  return (value: string) => {
+    const number = Number(value)
+    return /^-?\d+$/.test(value) && number >= least && number <= most ? number : undefined
+  }
+}
+
+const setting = <T>(declared: Setting<T>): Setting<T> => declared
+
+/** Every setting there is. The README's table is made from it. */
+export const SETTINGS = {
+  dataDir: setting<string>({
+    env: 'NEAP_DATA_DIR', flag: '--data-dir', ...text, about: 'Where everything is kept.', fallback: defaultDataDir,
+  }),
+  catalogUrl: setting<string | undefined>({
+    env: 'NEAP_CATALOG_URL', flag: '--catalog-url', ...text, expects: 'a Postgres URL of a direct session',
+    about: 'A Postgres of yours to use as the catalog, instead of the embedded one.', fallback: () => undefined,
+  }),
+  apiPort: setting<number>({ env: 'NEAP_API_PORT', flag: '--api-port', ...port, about: 'Port of the API.', fallback: () => 7070 }),
+  proxyPort: setting<number>({
+    env: 'NEAP_PROXY_PORT', flag: '--proxy-port', ...port, about: 'Port of the Postgres proxy.', fallback: () => 7071,
+  }),
+  region: setting<string>({ env: 'NEAP_REGION', ...name, about: 'Name of this region, part of every host name.', fallback: () => 'local' }),
+  domain: setting<string>({ env: 'NEAP_DOMAIN', ...name, about: 'Domain that endpoint host names end in.', fallback: () => 'localhost' }),
+  secretFile: setting<string>({
+    env: 'NEAP_SECRET_FILE', ...text, about: 'The key that role passwords and API keys are kept under.',
+    fallback: (dataDir) => join(dataDir, 'secret.key'),
+  }),
+  suspendTimeout: setting<number>({
+    env: 'NEAP_SUSPEND_TIMEOUT', ...seconds(-1, 604_800), about: 'Idle seconds until a compute sleeps, where its endpoint says nothing (-1: never).',
+    fallback: () => 300,
+  }),
+  minSuspendTimeout: setting<number>({
+    env: 'NEAP_MIN_SUSPEND_TIMEOUT', ...seconds(1, 604_800), about: 'The shortest suspend_timeout_seconds that the API takes.', fallback: () => 60,
+  }),
+  wakeTimeout: setting<number>({
+    env: 'NEAP_WAKE_TIMEOUT', ...seconds(1, 600), about: 'How long the proxy lets a client wait for its compute.', fallback: () => 60,
+  }),
+  workerConcurrency: setting<number>({
+    env: 'NEAP_WORKER_CONCURRENCY', parse: whole(1, 256), expects: 'a number from 1 to 256',
+    about: 'How many operations one worker runs at once.', fallback: () => 16,
+  }),
+  logLevel: setting<string>({
+    env: 'NEAP_LOG_LEVEL', about: 'How much the parts log: debug, info, warn, error.', fallback: () => 'info', expects: 'debug, info, warn or error',
+    parse: (value) => (['debug', 'info', 'warn', 'error'].includes(value) ? value : undefined),
+  }),
+}
+
+export type Config = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Name]['fallback']> }
+export type Overrides = { readonly [Name in keyof Config]?: string | undefined }
+
+/**
+ * The settings in force: a flag, else the environment, else the default.
+ * Errors: UsageError that names the setting, what was wrong and what it takes.
+ */
+export function loadConfig(overrides: Overrides = {}, env: NodeJS.ProcessEnv = process.env): Config {
+  const given = (key: keyof Config) => {
+    const declared: Setting<unknown> = SETTINGS[key]
+    const flagged = overrides[key]
+    const value = flagged ?? env[declared.env]
+    if (value === undefined || value === '') return undefined
+    const parsed = declared.parse(value)
+    if (parsed === undefined) throw new UsageError(`${flagged === undefined ? declared.env : declared.flag} is '${value}': it takes ${declared.expects}.`)
+    return parsed
+  }
+  const dataDir = resolve((given('dataDir') as string | undefined) ?? defaultDataDir())
+  const keys = Object.keys(SETTINGS) as (keyof Config)[]
+  const config = Object.fromEntries(keys.map((key) => [key, given(key) ?? SETTINGS[key].fallback(dataDir)]))
+  return { ...config, dataDir } as unknown as Config
+}
+
+/** The settings as environment variables, for a process that is to have the same ones. */
+export function configEnv(config: Config): Record<string, string> {
+  const keys = Object.keys(SETTINGS) as (keyof Config)[]
+  return Object.fromEntries(keys.filter((key) => config[key] !== undefined).map((key) => [SETTINGS[key].env, String(config[key])]))
+}
+
+export const isRoot = (): boolean => process.getuid?.() === 0
+
+function defaultDataDir(): string {
+  if (isRoot()) return '/var/lib/neap'
+  const home = homedir()
+  try {
+    accessSync(home, constants.W_OK)
+  } catch {
+    throw new UsageError(`Your home directory ${home} cannot be written to: say where to keep data with --data-dir.`)
+  }
+  return process.platform === 'darwin' ? join(home, 'Library/Application Support/neap') : join(home, '.local/share/neap')
+}

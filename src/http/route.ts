@@ -1,0 +1,71 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import type { Account } from '../catalog/account.ts'
+import type { Scope } from '../catalog/api_key.ts'
+import type { Db } from '../catalog/catalog.ts'
+import type { Context } from '../context.ts'
+import type { ErrorCode } from '../errors.ts'
+
+type MaybeSchema = TSchema | undefined
+type Of<S> = S extends TSchema ? Static<S> : undefined
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+/** Who asks: the account, and what its key may do. Over the local admin socket there is no key. */
+export interface Caller {
+  readonly account: Account
+  readonly scope: Scope
+  readonly apiKeyId: number | undefined
+  readonly projectId: string | null
+}
+
+export interface Contract<P, Q, B, R> {
+  readonly summary: string
+  readonly tag: string
+  readonly params?: P
+  readonly query?: Q
+  readonly body?: B
+  /** Success status, 200 unless said. */
+  readonly status?: 200 | 201
+  /** What a key must be allowed to: `read` for GET and `write` for all else, unless said. */
+  readonly scope?: Scope
+  readonly returns: R
+  readonly errors: readonly ErrorCode[]
+}
+
+/**
+ * What a handler works with. `db` is the transaction of the request where the route changes something: what the handler
+ * writes, its operations and its audit row commit together. Where it only reads, it is the catalog.
+ */
+export interface RequestContext extends Context {
+  readonly db: Db
+  readonly caller: Caller
+}
+
+type Handler<P, Q, B, R extends TSchema> = (request: { params: Of<P>; query: Of<Q>; body: Of<B> }, context: RequestContext) => Promise<Static<R>>
+
+export interface Route<
+  Key extends string = string,
+  P extends MaybeSchema = MaybeSchema,
+  Q extends MaybeSchema = MaybeSchema,
+  B extends MaybeSchema = MaybeSchema,
+  R extends TSchema = TSchema,
+> extends Contract<P, Q, B, R> {
+  /** `METHOD /path`: the route's name everywhere: server, document, audit, log. */
+  readonly key: Key
+  readonly handle: Handler<P, Q, B, R>
+}
+
+/** Declares a route: the contract first, then `.handle()` with its types taken from it. */
+export function route<
+  const Key extends `${Method} /${string}`,
+  R extends TSchema,
+  P extends TSchema | undefined = undefined,
+  Q extends TSchema | undefined = undefined,
+  B extends TSchema | undefined = undefined,
+>(key: Key, contract: Contract<P, Q, B, R>) {
+  return { handle: (handle: Handler<P, Q, B, R>): Route<Key, P, Q, B, R> => ({ key, ...contract, handle }) }
+}
+
+export const ErrorBody = Type.Object(
+  { request_id: Type.String(), code: Type.String(), message: Type.String() },
+  { $id: 'GeneralError' },
+)

@@ -1,0 +1,63 @@
+import { Type } from 'typebox'
+import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../catalog/api_key.ts'
+import type { Account } from '../../catalog/account.ts'
+import { AppError } from '../../errors.ts'
+import { newApiKey } from '../../secrets.ts'
+import { route } from '../route.ts'
+
+const Scope = Type.Union([Type.Literal('read'), Type.Literal('write'), Type.Literal('admin')])
+const LastUse = { last_used_at: Type.Union([Type.String(), Type.Null()]), last_used_from_addr: Type.String() }
+
+function lastUse(key: ApiKey) {
+  return { last_used_at: key.last_used_at, last_used_from_addr: key.last_used_from }
+}
+
+const creator = (account: Account) => ({ id: account.id, name: account.name, image: '' })
+
+export const createApiKey = route('POST /api_keys', {
+  summary: 'Create an API key; the key itself is shown this once',
+  tag: 'API key',
+  scope: 'admin',
+  body: Type.Object({ key_name: Type.String({ minLength: 1, maxLength: 64 }), scope: Type.Optional(Scope) }),
+  returns: Type.Object({
+    id: Type.Integer(), key: Type.String(), name: Type.String(), scope: Scope, created_at: Type.String(), created_by: Type.String(),
+  }),
+  errors: [],
+}).handle(async ({ body }, { db, secrets, caller }) => {
+  const key = newApiKey()
+  const row = await insertApiKey(db, { account_id: caller.account.id, name: body.key_name, scope: body.scope ?? 'admin', hash: secrets.hashApiKey(key) })
+  return { id: row.id, key, name: row.name, scope: row.scope, created_at: row.created_at, created_by: caller.account.id }
+})
+
+export const listKeys = route('GET /api_keys', {
+  summary: 'List the API keys that are in force',
+  tag: 'API key',
+  scope: 'admin',
+  returns: Type.Array(
+    Type.Object({
+      id: Type.Integer(), name: Type.String(), scope: Scope, created_at: Type.String(),
+      created_by: Type.Object({ id: Type.String(), name: Type.String(), image: Type.String() }), ...LastUse,
+    }),
+  ),
+  errors: [],
+}).handle(async (_request, { db, caller }) => {
+  const keys = await listApiKeys(db, caller.account.id)
+  return keys.map((key) => ({
+    id: key.id, name: key.name, scope: key.scope, created_at: key.created_at, created_by: creator(caller.account), ...lastUse(key),
+  }))
+})
+
+export const revokeKey = route('DELETE /api_keys/:key_id', {
+  summary: 'Revoke an API key; it stops working at once',
+  tag: 'API key',
+  scope: 'admin',
+  params: Type.Object({ key_id: Type.Integer() }),
+  returns: Type.Object({
+    id: Type.Integer(), name: Type.String(), created_at: Type.String(), created_by: Type.String(), revoked: Type.Boolean(), ...LastUse,
+  }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, { db, caller }) => {
+  const key = await revokeApiKey(db, caller.account.id, params.key_id)
+  if (!key) throw new AppError('NOT_FOUND', `API key ${params.key_id} not found`)
+  return { id: key.id, name: key.name, created_at: key.created_at, created_by: caller.account.id, revoked: true, ...lastUse(key) }
+})

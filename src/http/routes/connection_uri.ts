@@ -1,0 +1,50 @@
+import { Type } from 'typebox'
+import { findDefaultBranch } from '../../catalog/branch.ts'
+import { findBranchEndpoint, findProjectEndpoint } from '../../catalog/endpoint.ts'
+import { findDatabase, findRole } from '../../catalog/role.ts'
+import { AppError } from '../../errors.ts'
+import { connectionUri, namesResolve } from '../names.ts'
+import { requireBranch, requireProject } from '../require.ts'
+import { type RequestContext, route } from '../route.ts'
+import { passwordOf } from './roles.ts'
+
+export const getConnectionUri = route('GET /projects/:project_id/connection_uri', {
+  summary: 'A URI to connect with, password included',
+  tag: 'Project',
+  scope: 'write',
+  params: Type.Object({ project_id: Type.String() }),
+  query: Type.Object({
+    database_name: Type.String(),
+    role_name: Type.String(),
+    branch_id: Type.Optional(Type.String()),
+    endpoint_id: Type.Optional(Type.String()),
+    pooled: Type.Optional(Type.Boolean()),
+  }),
+  returns: Type.Object({ uri: Type.String() }),
+  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+}).handle(async ({ params, query }, context) => {
+  const { db, config } = context
+  const project = await requireProject(context, params.project_id)
+  const endpoint = await endpointFor(context, project.id, query)
+  const role = await findRole(db, endpoint.branch_id, query.role_name)
+  if (!role) throw new AppError('NOT_FOUND', `role ${query.role_name} not found`)
+  const database = await findDatabase(db, endpoint.branch_id, query.database_name)
+  if (!database) throw new AppError('NOT_FOUND', `database ${query.database_name} not found`)
+  return {
+    uri: connectionUri(config, await namesResolve(config), {
+      endpointId: endpoint.id, role: role.name, password: passwordOf(context, role), database: database.name, pooled: query.pooled ?? false,
+    }),
+  }
+})
+
+async function endpointFor(context: RequestContext, projectId: string, query: { branch_id?: string; endpoint_id?: string }) {
+  if (query.endpoint_id) {
+    const endpoint = await findProjectEndpoint(context.db, projectId, query.endpoint_id)
+    if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${query.endpoint_id} not found`)
+    return endpoint
+  }
+  const branch = query.branch_id ? await requireBranch(context, projectId, query.branch_id) : await findDefaultBranch(context.db, projectId)
+  const endpoint = branch && (await findBranchEndpoint(context.db, branch.id))
+  if (!endpoint) throw new AppError('NOT_FOUND', `The branch has no endpoint to connect through. Create one: POST /projects/${projectId}/endpoints`)
+  return endpoint
+}

@@ -1,0 +1,84 @@
+import { Type } from 'typebox'
+import { findOperation, listOperations, type Operation as OperationRow } from '../../catalog/operation.ts'
+import { findProjectEver } from '../../catalog/project.ts'
+import { AppError } from '../../errors.ts'
+import { type RequestContext, route } from '../route.ts'
+
+export const Operation = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    project_id: Type.String(),
+    branch_id: Type.Optional(Type.String()),
+    endpoint_id: Type.Optional(Type.String()),
+    action: Type.String(),
+    status: Type.Union([Type.Literal('scheduling'), Type.Literal('running'), Type.Literal('finished'), Type.Literal('failed')]),
+    error: Type.Optional(Type.String()),
+    failures_count: Type.Integer(),
+    retry_at: Type.Optional(Type.String({ format: 'date-time' })),
+    created_at: Type.String({ format: 'date-time' }),
+    updated_at: Type.String({ format: 'date-time' }),
+    total_duration_ms: Type.Integer(),
+  },
+  { $id: 'Operation' },
+)
+
+/** An operation as clients see it. */
+export function presentOperation(row: OperationRow) {
+  const ended = row.finished_at ?? new Date().toISOString()
+  return {
+    id: row.id,
+    project_id: row.project_id,
+    ...(row.branch_id && { branch_id: row.branch_id }),
+    ...(row.endpoint_id && { endpoint_id: row.endpoint_id }),
+    action: row.action,
+    status: row.status,
+    ...(row.error && { error: row.error }),
+    failures_count: row.failures_count,
+    ...(row.retry_at && { retry_at: row.retry_at }),
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+    total_duration_ms: row.started_at ? Math.max(0, Date.parse(ended) - Date.parse(row.created_at)) : 0,
+  }
+}
+
+const ProjectId = Type.Object({ project_id: Type.String() })
+
+export const listProjectOperations = route('GET /projects/:project_id/operations', {
+  summary: 'List the operations of a project, newest first',
+  tag: 'Operation',
+  params: ProjectId,
+  query: Type.Object({ limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }), cursor: Type.Optional(Type.String()) }),
+  returns: Type.Object({
+    operations: Type.Array(Operation),
+    pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
+  }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params, query }, context) => {
+  await requireProjectEver(context, params.project_id)
+  const operations = await listOperations(context.db, params.project_id, query.limit ?? 100, parseCursor(query.cursor))
+  const last = operations.at(-1)
+  return { operations: operations.map(presentOperation), ...(last && { pagination: { cursor: last.created_at } }) }
+})
+
+export const getOperation = route('GET /projects/:project_id/operations/:operation_id', {
+  summary: 'Get one operation',
+  tag: 'Operation',
+  params: Type.Object({ project_id: Type.String(), operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }) }),
+  returns: Type.Object({ operation: Operation }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProjectEver(context, params.project_id)
+  const operation = await findOperation(context.db, params.project_id, params.operation_id)
+  if (!operation) throw new AppError('NOT_FOUND', `operation ${params.operation_id} not found`)
+  return { operation: presentOperation(operation) }
+})
+
+async function requireProjectEver({ db, caller }: RequestContext, id: string): Promise<void> {
+  if (!(await findProjectEver(db, caller.account.id, id))) throw new AppError('NOT_FOUND', `project ${id} not found`)
+}
+
+function parseCursor(cursor: string | undefined): string | undefined {
+  if (!cursor) return undefined
+  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(cursor) && !Number.isNaN(Date.parse(cursor))) return cursor
+  throw new AppError('INVALID_REQUEST', 'cursor is not one of ours: pass pagination.cursor of the page before as it is.')
+}
