@@ -57,8 +57,8 @@ export interface Backend {
   createBranch(branch: BranchRef, fence: Fence): Promise<Progress>
   /** Makes the data directory of a branch as a clone of its parent, which may run or rest. */
   cloneBranch(branch: BranchRef, parent: BranchRef, fence: Fence): Promise<Progress>
-  /** Starts the compute of a branch, or finds it running; returns when it accepts connections. */
-  startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute>
+  /** Starts the compute of a branch, or finds it running; returns when it accepts connections, or `pending` while it recovers. */
+  startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
   /** Stops the compute of a branch cleanly: open sessions end with 57P01, memory is written out. */
   stopCompute(branch: BranchRef, fence: Fence): Promise<Progress>
   /** The running compute of a branch, if there is one. Asks the kernel, never a file alone. */

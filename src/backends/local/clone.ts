@@ -1,0 +1,51 @@
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Fence, Progress } from '../backend.ts'
+import type { CopyPlan } from './copier.ts'
+import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from './effect.ts'
+import { openLog } from './logs.ts'
+import { waitStopped } from './server.ts'
+
+// Beside this file, compiled as this file is.
+const COPIER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'copier.ts' : 'copier.js', import.meta.url))
+const CAP_SECONDS = 4
+
+/**
+ * Fills a branch's data directory by a copier of its own, or joins one that is at it already; `pending` after four seconds, or when the
+ * copier was killed and is to be started anew by the next call.
+ * @param removed exists once the branch was removed
+ * @throws FencedError when a newer attempt acted on this branch
+ */
+export async function fillDataDirectory(plan: CopyPlan, removed: string, logFile: string, fence: Fence): Promise<Progress> {
+  const log = openLog(logFile)
+  const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
+  const gid = plan.owner ? String(plan.owner.gid) : '-'
+  const child = spawnEffect(['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program], log.file, JSON.stringify(plan))
+  closeSync(log.file)
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<'late'>((resolve) => (timer = setTimeout(resolve, CAP_SECONDS * 1000, 'late')))
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', resolve)
+  })
+  child.unref()
+  const code = await Promise.race([ended, late]).finally(() => clearTimeout(timer))
+  if (code === 'late') return 'pending'
+  if (isEffectCode(code)) {
+    const outcome = outcomeOf(code, `the copy could not begin: see ${logFile}`)
+    if (outcome === 'gone') throw new Error('The branch, or the one it is made of, was removed.')
+    if (outcome === 'busy' || (await waitStopped(plan.home, CAP_SECONDS)) === 'pending') return 'pending'
+  }
+  return resultIn(plan.home)
+}
+
+function resultIn(home: string): Progress {
+  if (existsSync(join(home, 'pgdata'))) return 'done'
+  const failure = join(home, 'copy.error')
+  if (!existsSync(failure)) return 'pending'
+  const message = readFileSync(failure, 'utf8')
+  rmSync(failure, { force: true })
+  throw new Error(message)
+}

@@ -1,0 +1,40 @@
+/**
+ * What Neap knows of the inside of a Postgres data directory. Sources: the manual's "Database File Layout" and "Making a Base Backup
+ * Using the Low Level API"; pg_control.h for the control file, whose first fields are the same in Postgres 15 to 18.
+ */
+
+/** Directories that a clone has, but empty: what they hold belongs to the server that wrote it. */
+const EMPTIED = /^(pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)\/./
+
+/** Files that a clone does not have: of a running server, of a backup, temporary, or rebuilt at each start. */
+const LEFT_OUT =
+  /(^|\/)(pgsql_tmp[^/]*|pg_internal\.init[^/]*|t\d+_\d+[^/]*)(\/|$)|^(postmaster\.(pid|opts)|backup_label(\.old)?|tablespace_map(\.old)?|backup_manifest|current_logfiles(\.tmp)?|standby\.signal|recovery\.signal)$/
+
+/** Whether a path of a data directory is not copied into a clone. */
+export function isLeftOut(path: string): boolean {
+  return EMPTIED.test(path) || LEFT_OUT.test(path)
+}
+
+const SHUT_DOWN = 1
+
+/** Which write-ahead log a data directory at rest needs to start: names of its first and, after a clean shutdown, its last segment. */
+export function neededWal(control: Buffer, segmentBytes: number): { first: string; last: string | undefined } {
+  const state = control.readUInt32LE(16)
+  const checkpoint = control.readBigUInt64LE(32)
+  const redo = control.readBigUInt64LE(40)
+  const timeline = control.readUInt32LE(48)
+  const name = (lsn: bigint) => walFileName(timeline, lsn, BigInt(segmentBytes))
+  // The checkpoint record ends the log and is shorter than this. Segments after it are old ones kept to be written anew.
+  const end = checkpoint + 512n
+  return { first: name(redo), last: state === SHUT_DOWN ? name(end) : undefined }
+}
+
+function walFileName(timeline: number, lsn: bigint, segmentBytes: bigint): string {
+  const segment = lsn / segmentBytes
+  const perId = 2n ** 32n / segmentBytes
+  return [BigInt(timeline), segment / perId, segment % perId].map((part) => part.toString(16).toUpperCase().padStart(8, '0')).join('')
+}
+
+export function isWalSegment(name: string): boolean {
+  return /^[0-9A-F]{24}$/.test(name)
+}

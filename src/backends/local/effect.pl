@@ -1,0 +1,205 @@
+# One short-lived process for every effect on a server's home directory. Perl, because an effect must hold kernel locks that Node cannot
+# take, drop to another uid and become Postgres, and one perl does that in about a millisecond, the same on Linux and macOS.
+#
+#   perl effect.pl ACTION HOME SEQ GENERATION ...
+#
+# HOME holds: pgdata, server.lock (held by Postgres for its life, or by a copy that fills pgdata), effect.lock (held by one effect),
+# fence (the highest "seq generation" that acted here). SEQ "-" leaves the fence alone.
+use strict;
+
+my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
+my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83, failed => 84);
+
+sub leave { exit $EXIT{$_[0]} }
+sub fail { print STDERR "$_[0]: $!\n"; exit $EXIT{failed} }
+
+# Opens a lock file and takes its lock, waiting at most the given seconds. Undef: the file cannot be opened; 0: another holds it.
+sub lock_file {
+  my ($path, $mode, $seconds) = @_;
+  open(my $file, '+>>', $path) or return undef;
+  return $file if flock($file, $mode | $LOCK_NB);
+  return 0 unless $seconds;
+  local $SIG{ALRM} = sub { };
+  alarm $seconds;
+  my $taken = flock($file, $mode);
+  alarm 0;
+  return $taken ? $file : 0;
+}
+
+sub same_file { my ($x, $y) = @_; return @$x && @$y && $x->[0] == $y->[0] && $x->[1] == $y->[1] }
+
+# Takes the home's effect lock and lets only an attempt through that is not older than the last one. The lock ends with this process.
+my $effect_lock;
+sub enter {
+  my ($home, $seq, $generation) = @_;
+  leave('gone') unless -d $home;
+  $effect_lock = lock_file("$home/effect.lock", $LOCK_EX, 4);
+  leave('gone') unless defined $effect_lock;
+  leave('busy') unless $effect_lock;
+  leave('gone') unless same_file([stat $effect_lock], [stat "$home/effect.lock"]);
+  return if $seq eq '-';
+  my ($last_seq, $last_generation) = (0, 0);
+  if (open(my $fence, '<', "$home/fence")) {
+    ($last_seq, $last_generation) = ($1, $2) if (<$fence> // '') =~ /^(\d+) +(\d+)/;
+  }
+  leave('fenced') if $seq < $last_seq || $seq == $last_seq && $generation < $last_generation;
+  return if $seq == $last_seq && $generation == $last_generation;
+  # Overwritten in place, one write of fixed width: a kill leaves the old fence or the new one, never none.
+  open(my $fence, -e "$home/fence" ? '+<' : '>', "$home/fence") or fail("$home/fence");
+  syswrite($fence, sprintf("%-20s %-20s\n", $seq, $generation)) or fail("$home/fence");
+}
+
+# Whether a process is alive and works in that data directory. Every process of a server does, and a reused pid does not.
+sub works_in {
+  my ($pid, $pgdata) = @_;
+  return 0 unless $pid && $pid > 1;
+  return same_file([stat "/proc/$pid/cwd"], [stat $pgdata]) if -d '/proc/self';
+  my ($cwd) = grep { s/^n// } split /\n/, `lsof -a -p $pid -d cwd -Fn`;
+  return defined $cwd && same_file([stat $cwd], [stat $pgdata]);
+}
+
+sub become {
+  my ($uid, $gid) = @_;
+  return if $uid eq '-';
+  $( = $gid;
+  $) = "$gid $gid";
+  ($<, $>) = ($uid, $uid);
+  fail("uid $uid") unless $< == $uid && $> == $uid && $( == $gid;
+}
+
+# Names a process for good: a pid alone may be another's by now.
+sub started {
+  my ($pid) = @_;
+  if (open(my $stat, '<', "/proc/$pid/stat")) {
+    my ($fields) = (<$stat> // '') =~ /.*\) (.*)/;
+    return (split / /, $fields // '')[19] // '';
+  }
+  return -d '/proc/self' ? '' : join ' ', split ' ', `ps -o lstart= -p $pid`;
+}
+
+# Kills the copies that are noted in these files, and forgets them.
+sub end_copies {
+  for my $note (@_) {
+    open(my $file, '<', $note) or next;
+    my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or next;
+    kill 'KILL', $pid if $start eq started($pid);
+    unlink $note;
+  }
+}
+
+sub files_in {
+  my ($directory) = @_;
+  opendir(my $entries, $directory) or return;
+  return map { "$directory/$_" } grep { !/^\.\.?$/ } readdir $entries;
+}
+
+sub write_file {
+  my ($path, $text) = @_;
+  open(my $file, '>', $path) or fail($path);
+  print $file $text;
+  close $file or fail($path);
+}
+
+# start HOME SEQ GENERATION UID GID PID SOCKETS CONFIG POSTGRES...: becomes Postgres, which inherits server.lock.
+# PID is the postmaster that the caller read of, or 0.
+sub start {
+  my ($home, $seq, $generation, $uid, $gid, $pid, $sockets, $config, @postgres) = @_;
+  enter($home, $seq, $generation);
+  leave('gone') unless -d "$home/pgdata";
+  my $server_lock;
+  {
+    local $^F = 255;
+    $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
+    if (defined $server_lock && !$server_lock) {
+      leave('held') if works_in($pid, "$home/pgdata");
+      # A start never waits for a copy of this home: the copy begins anew from the server that will run.
+      end_copies(files_in("$home/copies"));
+      $server_lock = lock_file("$home/server.lock", $LOCK_EX, 2);
+    }
+  }
+  fail("$home/server.lock") unless defined $server_lock;
+  leave('busy') unless $server_lock;
+  # Whatever a killed server left is stale now, whoever its pid belongs to today: the lock is ours.
+  unlink "$home/pgdata/postmaster.pid", grep { m{/\.s\.PGSQL\.[^/]+$} } files_in($sockets);
+  unless (-d $sockets) {
+    my $made = "$sockets.$$";
+    mkdir $made, 0700 or fail($made);
+    $uid eq '-' or chown $uid, $gid, $made or fail($made);
+    rename $made, $sockets or fail($sockets);
+  }
+  write_file("$home/neap.conf", $config);
+  become($uid, $gid);
+  exec { $postgres[0] } @postgres or fail($postgres[0]);
+}
+
+# copy HOME SEQ GENERATION GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
+# as its last argument whether the parent is at "rest", which then cannot start before it ends that copy, or "running".
+# REMOVED exists once the branch was removed. PARENT "-": a template, which never runs.
+sub copy {
+  my ($home, $seq, $generation, $gid, $removed, $parent, @copier) = @_;
+  leave('gone') if -e $removed;
+  mkdir $home, 0710;
+  enter($home, $seq, $generation);
+  $gid eq q(-) or chown 0, $gid, $home or fail($home);
+  if (-e $removed) {
+    unlink files_in($home);
+    rmdir $home;
+    leave('gone');
+  }
+  leave('done') if -d "$home/pgdata";
+  local $^F = 255;
+  my $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
+  leave('held') if defined $server_lock && !$server_lock;
+  fail("$home/server.lock") unless $server_lock;
+  my $note = "$$ " . started($$) . "\n";
+  unlink "$home/copy.error";
+  write_file("$home/copier", $note);
+  close $effect_lock;
+  my $state = 'rest';
+  my $parent_lock;
+  if ($parent ne '-') {
+    enter($parent, '-');
+    $parent_lock = lock_file("$parent/server.lock", $LOCK_SH, 0);
+    $state = 'running' unless $parent_lock;
+    if ($parent_lock) {
+      mkdir "$parent/copies", 0700;
+      my ($id) = $home =~ m{([^/]+)$};
+      write_file("$parent/copies/$id", $note);
+    }
+    close $effect_lock;
+  }
+  exec { $copier[0] } @copier, $state or fail($copier[0]);
+}
+
+# signal HOME SEQ GENERATION PID SIGNAL: signals the postmaster. Done: nothing runs here any more; held: something does.
+sub signal {
+  my ($home, $seq, $generation, $pid, $signal) = @_;
+  enter($home, $seq, $generation);
+  my $free = lock_file("$home/server.lock", $LOCK_SH, 0);
+  fail("$home/server.lock") unless defined $free;
+  leave('done') if $free;
+  kill $signal, $pid if works_in($pid, "$home/pgdata");
+  leave('held');
+}
+
+# wait HOME SECONDS: returns when nothing runs here, at most after so many seconds. Shared, so that lookers do not see each other.
+sub wait_free {
+  my ($home, $seconds) = @_;
+  leave('gone') unless -d $home;
+  my $free = lock_file("$home/server.lock", $LOCK_SH, $seconds);
+  leave(defined $free ? $free ? 'done' : 'held' : 'gone');
+}
+
+# take SECONDS: locks the file that the caller has open as descriptor 3, for the caller.
+sub take {
+  my ($seconds) = @_;
+  open(my $file, '>>&=', 3) or fail('descriptor 3');
+  local $SIG{ALRM} = sub { };
+  alarm $seconds;
+  leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
+}
+
+my %ACTION = (start => \&start, copy => \&copy, signal => \&signal, wait => \&wait_free, take => \&take);
+my $action = $ACTION{shift @ARGV} or fail('unknown action');
+umask 022;
+$action->(@ARGV);

@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { type Fence, FencedError } from '../backend.ts'
+
+// Read once: an upgrade may replace the file under a control plane that runs.
+const SCRIPT = readFileSync(fileURLToPath(new URL('effect.pl', import.meta.url)), 'utf8')
+
+/** What an effect found, as effect.pl exits. */
+export type Outcome = 'done' | 'held' | 'gone' | 'busy'
+
+const OUTCOMES: Record<number, Outcome> = { 0: 'done', 81: 'held', 82: 'gone', 83: 'busy' }
+const FENCED = 80
+const FAILED = 84
+
+/** The environment of everything started here: nothing of Neap's own, which holds secrets. */
+export const BARE_ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+
+export function fenceArgs(fence: Fence | undefined): string[] {
+  return fence ? [String(fence.seq), String(fence.generation)] : ['-', '-']
+}
+
+/** Spawns an effect that may become another program: a session of its own, all output to a file, never a pipe. */
+export function spawnEffect(args: readonly string[], output: number, input?: string): ChildProcess {
+  const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
+    detached: true,
+    stdio: [input === undefined ? 'ignore' : 'pipe', output, output],
+    env: BARE_ENVIRONMENT,
+  })
+  child.stdin?.on('error', () => undefined).end(input)
+  return child
+}
+
+/**
+ * Runs one effect to its end. It goes on even when this process dies.
+ * @throws FencedError when a newer attempt acted on this home
+ */
+export async function runEffect(args: readonly string[], descriptors: readonly number[] = []): Promise<Outcome> {
+  const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe', ...descriptors],
+    env: BARE_ENVIRONMENT,
+  })
+  let complaint = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (complaint += text))
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  return outcomeOf(code, complaint)
+}
+
+/** @throws FencedError, or an error with what the effect complained of */
+export function outcomeOf(code: number | null, complaint: string): Outcome {
+  const outcome = OUTCOMES[code ?? -1]
+  if (outcome) return outcome
+  if (code === FENCED) throw new FencedError('A newer attempt has taken this branch over.')
+  throw new Error(complaint.trim() || `the effect ended with code ${code}`)
+}
+
+/** Whether an exit code is effect.pl's own rather than that of the server it became. */
+export function isEffectCode(code: number | null): boolean {
+  return code !== null && (code === FENCED || code === FAILED || (code !== 0 && code in OUTCOMES))
+}

@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, copyFile, constants, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
+import { installBinaries } from './binaries.ts'
+import { fillDataDirectory } from './clone.ts'
+import { type Layout, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
+import { rotateLogs } from './logs.ts'
+import { type RunningServer, ServerStartError, findServer, startServer, stopServer } from './server.ts'
+import { HBA, configFor } from './settings.ts'
+import { checkReachable, makeTemplate } from './template.ts'
+
+export interface LocalOptions {
+  readonly dataDir: string
+  /** Short (sockets lie below it), and open to pass through for the computes' users. */
+  readonly runtimeDir: string
+  /** Of the superuser `neap_admin` in every branch: 256 random bits in text. */
+  readonly adminPassword: string
+  readonly log: (level: 'debug' | 'info' | 'warn' | 'error', message: string, facts?: Record<string, unknown>) => void
+}
+
+export interface LocalBackend extends Backend {
+  /** Whether clones share their blocks on the filesystem of the data directory. */
+  storage(): Promise<'reflink' | 'copy'>
+  /** Rotates the logs that have grown large; for a timer. */
+  rotateLogs(): Promise<void>
+}
+
+/** Branches as directories and computes as processes of this machine. */
+export function localBackend(options: LocalOptions): LocalBackend {
+  const layout = layoutOf(options)
+  const logFile = (branchId: string, name: string) => join(logDirOf(layout, branchId), name)
+
+  async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
+    const bin = await installBinaries(layout.binaries, branch.pgVersion)
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const server = await startServer({
+          home: homeOf(layout, branch.id),
+          postgres: join(bin, 'postgres'),
+          owner: ownerOf(layout, branch),
+          socketDir: socketDirOf(layout, branch),
+          port: await freePort(),
+          listen: '127.0.0.1',
+          hbaFile: layout.hbaFile,
+          config: configFor(spec, branch.pgVersion),
+          logFile: logFile(branch.id, 'postgres.log'),
+          fence,
+        })
+        return server === 'pending' ? 'pending' : computeOf(layout, branch, server)
+      } catch (error) {
+        // Something else took the port between the look and the start.
+        const portTaken = error instanceof ServerStartError && error.message.includes('could not bind')
+        if (!portTaken || attempt === 3) throw error
+      }
+    }
+  }
+
+  return {
+    prepare: (pgVersion) => prepare(layout, pgVersion, options.adminPassword),
+    createBranch: (branch, fence) =>
+      fillDataDirectory(
+        { home: homeOf(layout, branch.id), from: templateOf(layout, branch.pgVersion), owner: ownerOf(layout, branch) },
+        join(layout.removed, branch.id),
+        logFile(branch.id, 'copy.log'),
+        fence,
+      ),
+    cloneBranch: (branch, parent, fence) =>
+      fillDataDirectory(
+        {
+          home: homeOf(layout, branch.id),
+          from: homeOf(layout, parent.id),
+          owner: ownerOf(layout, branch),
+          parent: { socketDir: socketDirOf(layout, parent), adminPassword: options.adminPassword },
+        },
+        join(layout.removed, branch.id),
+        logFile(branch.id, 'copy.log'),
+        fence,
+      ),
+    startCompute,
+    stopCompute: (branch, fence) => stopServer(homeOf(layout, branch.id), fence),
+    findCompute: async (branch) => {
+      const server = await findServer(homeOf(layout, branch.id))
+      return server && computeOf(layout, branch, server)
+    },
+    removeBranch: async () => Promise.reject(new Error('removeBranch is not here yet')),
+    listBranches: () => readdir(layout.branches),
+    stopHelpers: async () => undefined,
+    storage: () => storageOf(layout.dataDir),
+    rotateLogs: () => rotateLogs(layout.logs),
+  }
+}
+
+function templateOf(layout: Layout, pgVersion: number): string {
+  return join(layout.templates, String(pgVersion))
+}
+
+async function prepare(layout: Layout, pgVersion: number, adminPassword: string): Promise<void> {
+  for (const directory of [layout.dataDir, layout.runtimeDir, layout.binaries, layout.templates, layout.branches, layout.logs, layout.trash, layout.removed]) {
+    await mkdir(directory, { recursive: true, mode: 0o711 })
+  }
+  await checkReachable(layout.dataDir)
+  await checkReachable(layout.runtimeDir)
+  const hba = `${layout.hbaFile}.${randomUUID()}`
+  await writeFile(hba, HBA)
+  await chmod(hba, 0o644)
+  await rename(hba, layout.hbaFile)
+  const bin = await installBinaries(layout.binaries, pgVersion)
+  await makeTemplate(templateOf(layout, pgVersion), pgVersion, bin, adminPassword)
+}
+
+function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {
+  return {
+    branchId: branch.id,
+    address: { host: socketDirOf(layout, branch), port: server.port },
+    pid: server.pid,
+    startedAt: server.startedAt,
+  }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  return await new Promise((resolve, reject) => {
+    probe.once('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address()
+      probe.close(() => (typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port'))))
+    })
+  })
+}
+
+async function storageOf(directory: string): Promise<'reflink' | 'copy'> {
+  const probe = join(directory, `.probe-${randomUUID()}`)
+  await writeFile(probe, Buffer.alloc(8192, 1))
+  try {
+    await copyFile(probe, `${probe}-clone`, constants.COPYFILE_FICLONE_FORCE)
+    return 'reflink'
+  } catch {
+    return 'copy'
+  } finally {
+    await rm(probe, { force: true })
+    await rm(`${probe}-clone`, { force: true })
+  }
+}

@@ -1,0 +1,52 @@
+import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What a running Postgres says of itself in `postmaster.pid` (Postgres source, miscadmin.h: "lock file line numbers"). */
+export interface PostmasterFile {
+  readonly pid: number
+  readonly startedAt: Date
+  readonly port: number
+  /** `starting`, `ready`, `standby` or `stopping`; empty before the first. */
+  readonly status: string
+}
+
+/** Reads a data directory's postmaster.pid. The server's own user may write there, so nothing but a small plain file is read. */
+export function readPostmasterFile(pgdata: string): PostmasterFile | undefined {
+  const lines = readSmallFile(join(pgdata, 'postmaster.pid'))?.split('\n')
+  if (!lines) return undefined
+  const [pid, , startedAt, port] = lines.map(Number)
+  if (!isPositive(pid) || !isPositive(startedAt)) return undefined
+  return { pid, startedAt: new Date(startedAt * 1000), port: port ?? 0, status: lines[7]?.trim() ?? '' }
+}
+
+/** Whether a process works in that data directory, as every process of its server does. A zombie and a reused pid do not. */
+export function worksIn(pid: number, pgdata: string): boolean {
+  try {
+    if (process.platform !== 'linux') return process.kill(pid, 0)
+    const cwd = statSync(`/proc/${pid}/cwd`)
+    const directory = statSync(pgdata)
+    return cwd.dev === directory.dev && cwd.ino === directory.ino
+  } catch {
+    return false
+  }
+}
+
+function readSmallFile(path: string): string | undefined {
+  let file: number
+  try {
+    file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch {
+    return undefined
+  }
+  try {
+    if (!fstatSync(file).isFile()) return undefined
+    const buffer = Buffer.alloc(4096)
+    return buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, 0))
+  } finally {
+    closeSync(file)
+  }
+}
+
+function isPositive(value: number | undefined): value is number {
+  return value !== undefined && Number.isSafeInteger(value) && value > 0
+}

@@ -1,0 +1,74 @@
+import type { ComputeSpec } from '../backend.ts'
+
+/** Who may connect, and how. Neap's own role comes in by Unix socket only, and nobody else enters Neap's own database. */
+export const HBA = `# TYPE DATABASE    USER       ADDRESS      METHOD
+local  all,replication neap_admin             scram-sha-256
+host   all,replication neap_admin all         reject
+local  neap        all                     reject
+host   neap        all        all          reject
+local  all,replication all                    scram-sha-256
+host   all,replication all        127.0.0.1/32 scram-sha-256
+`
+
+/**
+ * The configuration of a compute for its size. What the user set comes last and wins over all but what Neap gives Postgres on its
+ * command line.
+ */
+export function configFor(spec: ComputeSpec, pgVersion: number): string {
+  const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings }
+  return Object.entries(settings).map(settingLine).join('')
+}
+
+function settingLine([name, value]: [string, string]): string {
+  if (!/^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$/i.test(name)) throw new Error(`"${name}" is not the name of a setting`)
+  // eslint-disable-next-line no-control-regex -- a line break would begin a setting of its own
+  if (/[\0-\x1f]/.test(value)) throw new Error(`the value of ${name} has a control character`)
+  return `${name} = '${value.replaceAll("'", "''").replaceAll('\\', '\\\\')}'\n`
+}
+
+function fixedSettings(pgVersion: number): Record<string, string> {
+  return {
+    wal_level: 'replica',
+    password_encryption: 'scram-sha-256',
+    ssl: 'off',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    lc_messages: 'C',
+    datestyle: 'iso, mdy',
+    // No statement, parameter or row ever reaches the log: they hold secrets.
+    log_line_prefix: '%m [%p] %q%u@%d ',
+    log_error_verbosity: 'terse',
+    log_min_error_statement: 'panic',
+    log_parameter_max_length: '0',
+    log_parameter_max_length_on_error: '0',
+    log_statement: 'none',
+    log_checkpoints: 'off',
+    // One slot for each branch that is being made of a running compute, beside the users' own.
+    max_replication_slots: '64',
+    superuser_reserved_connections: '10',
+    min_wal_size: '32MB',
+    max_wal_size: '1GB',
+    // These pools are sized per connection: at 500 connections Postgres' defaults cost a start several milliseconds.
+    max_locks_per_transaction: '32',
+    max_pred_locks_per_transaction: '16',
+    ...(pgVersion >= 18 ? { io_method: 'worker' } : {}),
+  }
+}
+
+function sizeSettings({ cpuCount, memoryMib }: ComputeSpec, pgVersion: number): Record<string, string> {
+  const megabytes = (value: number, least: number, most: number) => `${Math.round(Math.min(most, Math.max(least, value)))}MB`
+  const cores = Math.ceil(cpuCount)
+  return {
+    max_connections: String(Math.max(500, Math.floor(memoryMib / 16))),
+    // An eighth, not the usual quarter: a start pays for every buffer (8 ms per GB), and the page cache can be taken back while idle.
+    shared_buffers: megabytes(memoryMib / 8, 32, 4096),
+    effective_cache_size: megabytes(memoryMib * 0.75, 64, Infinity),
+    work_mem: megabytes(memoryMib / 512, 4, 64),
+    maintenance_work_mem: megabytes(memoryMib / 16, 32, 2048),
+    max_worker_processes: String(8 + cores),
+    max_parallel_workers: String(cores),
+    max_parallel_workers_per_gather: String(Math.min(4, Math.floor(cpuCount / 2))),
+    max_parallel_maintenance_workers: String(Math.min(4, Math.floor(cpuCount / 2))),
+    ...(pgVersion >= 18 ? { io_workers: String(Math.min(8, cores)) } : {}),
+  }
+}

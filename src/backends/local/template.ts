@@ -1,0 +1,100 @@
+import { execFile, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { chmod, chown, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { UsageError } from '../../errors.ts'
+import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
+import { BARE_ENVIRONMENT } from './effect.ts'
+import type { Owner } from './layout.ts'
+import { randomPasswordVerifier } from './scram.ts'
+
+/**
+ * Makes the data directory that first branches of a Postgres version are cloned from, once for all processes.
+ * What it holds every branch inherits for ever: the superuser, checksums, the encoding, the locale.
+ */
+export async function makeTemplate(directory: string, pgVersion: number, binDir: string, adminPassword: string): Promise<void> {
+  const pgdata = join(directory, 'pgdata')
+  if (existsSync(pgdata)) return
+  await mkdir(directory, { recursive: true })
+  await chmod(directory, 0o711)
+  await withLock(join(directory, 'lock'), async () => {
+    if (existsSync(pgdata)) return
+    const making = join(directory, 'making')
+    await rm(making, { recursive: true, force: true })
+    const builder = process.getuid?.() === 0 ? await namedUser() : undefined
+    await mkdir(making, { mode: 0o700 })
+    if (builder) await chown(making, builder.uid, builder.gid)
+    await run(builder, join(binDir, 'initdb'), initdbArgs(making, pgVersion))
+    await run(builder, join(binDir, 'postgres'), ['--single', '-j', '-D', making, 'postgres'], setupSql(pgVersion, adminPassword))
+    await syncFilesystem(making)
+    await rename(making, pgdata)
+    await syncDirectory(directory)
+  })
+}
+
+function initdbArgs(pgdata: string, pgVersion: number): string[] {
+  // The builtin locale sorts the same everywhere; that of a libc changes with it, and indexes would silently be wrong.
+  const locale = pgVersion >= 17 ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--locale=C.UTF-8']
+  return [
+    ...['-D', pgdata, '-U', 'neap_admin', '-E', 'UTF8', '--auth=reject', '--data-checksums', '--no-sync'],
+    ...['--no-instructions', ...locale],
+  ]
+}
+
+/** One statement a line, as single-user mode with -j reads them: separated by an empty line. */
+function setupSql(pgVersion: number, adminPassword: string): string {
+  const member = ['pg_read_all_data', 'pg_write_all_data', 'pg_monitor', 'pg_signal_backend']
+  if (pgVersion >= 16) member.push('pg_create_subscription')
+  const statements = [
+    `ALTER ROLE neap_admin PASSWORD '${randomPasswordVerifier(adminPassword)}'`,
+    'CREATE ROLE neap_superuser NOLOGIN',
+    `GRANT ${member.join(', ')} TO neap_superuser`,
+    'CREATE DATABASE neap',
+    'REVOKE ALL ON DATABASE neap FROM PUBLIC',
+  ]
+  return statements.map((statement) => `${statement};\n\n`).join('')
+}
+
+/** initdb looks its user up by name, so as root it needs one that has a name. */
+async function namedUser(): Promise<Owner> {
+  const users = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
+  for (const name of ['nobody', 'postgres', 'daemon']) {
+    const user = users.find((fields) => fields[0] === name)
+    if (user && Number(user[2]) > 0) return { uid: Number(user[2]), gid: Number(user[3]) }
+  }
+  throw new UsageError('Neap runs as root and needs an unprivileged user for initdb: add one named "nobody".')
+}
+
+async function run(user: Owner | undefined, program: string, args: string[], input = ''): Promise<void> {
+  const child = spawn(program, args, { ...user, cwd: '/', env: BARE_ENVIRONMENT, stdio: ['pipe', 'pipe', 'pipe'] })
+  let output = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text))
+  child.stdin.end(input)
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  // Single-user mode goes on after a failed statement and exits 0.
+  if (code !== 0 || /ERROR|FATAL|PANIC/.test(output)) throw new Error(`${program} failed: ${output.trim()}`)
+}
+
+/**
+ * Computes run as users of their own and must be able to reach their directory.
+ * @throws UsageError naming the directory that is closed
+ */
+export async function checkReachable(directory: string): Promise<void> {
+  if (process.getuid?.() !== 0) return
+  const user = await namedUser()
+  for (let path = directory; ; path = dirname(path)) {
+    const reached = await promisify(execFile)('/bin/sh', ['-c', 'cd "$1"', 'sh', path], { ...user, cwd: '/' }).then(
+      () => true,
+      () => false,
+    )
+    if (reached && path === directory) return
+    if (reached || path === dirname(path)) {
+      throw new UsageError(`Computes run as users of their own and cannot reach ${directory}: choose a data directory that others may pass through (mode 0711), or run Neap as an ordinary user.`)
+    }
+  }
+}
