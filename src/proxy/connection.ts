@@ -1,0 +1,87 @@
+/*
+ * One client's connection, stage after stage:
+ *
+ *   startup packet ─▶ route ─▶ admit ─▶ reach (look up, wait, wake, connect) ─▶ splice
+ *
+ * Nothing is looked up or woken for a client before it was admitted.
+ */
+import type { TLSSocket } from 'node:tls'
+import type { Logger } from 'pino'
+import { admit } from './admit.ts'
+import type { CancelKeys } from './cancel.ts'
+import { closeGently, refuse } from './close.ts'
+import { ClientGone, ProxyError } from './errors.ts'
+import type { Holds } from './holds.ts'
+import { readFirstPacket } from './opening.ts'
+import { reachCompute } from './reach.ts'
+import { type Route, route } from './route.ts'
+import { spliceSession, type SplicedSession } from './splice.ts'
+import { CANCEL_REQUEST, encodeStartup, packetCode, parseStartup } from './startup.ts'
+import type { TrafficTable } from './traffic.ts'
+import type { Waker } from './wake.ts'
+
+/** What connections share. */
+export interface ConnectionContext {
+  readonly domain: string
+  readonly wakeTimeoutMs: number
+  readonly table: TrafficTable
+  readonly waker: Waker
+  readonly holds: Holds
+  readonly cancelKeys: CancelKeys
+  /** The sessions that are under way, to be ended when the proxy stops. */
+  readonly sessions: Set<SplicedSession>
+  readonly log: Logger
+}
+
+/** Serves a client from the end of its TLS handshake on. Never rejects: what goes wrong is told to the client or logged. */
+export async function serve(context: ConnectionContext, client: TLSSocket): Promise<void> {
+  try {
+    const packet = await readFirstPacket(client)
+    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
+    const routed = route(parseStartup(packet), typeof client.servername === 'string' ? client.servername : undefined, context.domain)
+    admit(routed.startup)
+    await join(context, client, routed)
+  } catch (error) {
+    if (error instanceof ClientGone) closeGently(client)
+    else refuse(client, asProxyError(error, context.log))
+  }
+}
+
+/** Joins the client to a compute; returns once bytes pass. */
+async function join(context: ConnectionContext, client: TLSSocket, { endpointId, startup }: Route): Promise<void> {
+  const { table, sessions, waker, holds, cancelKeys, log } = context
+  const traffic = table.enter(endpointId)
+  const session = spliceSession(client, traffic)
+  sessions.add(session)
+  client.once('close', () => {
+    sessions.delete(session)
+    table.leave(traffic)
+  })
+  const reaching = new AbortController()
+  const gone = (): void => reaching.abort(new ClientGone('closed before it was connected'))
+  const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), context.wakeTimeoutMs)
+  client.once('end', gone).once('close', gone)
+  try {
+    const began = performance.now()
+    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), reaching.signal)
+    session.attach(reached.socket, reached.first, reached.computePid, (key) => {
+      client.once('close', cancelKeys.remember(key, reached.address))
+    })
+    log.debug({ endpoint: endpointId, ms: performance.now() - began }, 'connected')
+  } finally {
+    clearTimeout(timer)
+    client.off('end', gone).off('close', gone)
+  }
+}
+
+/** What the client is told; what is not meant for it, or is the operator's to mend, goes to the log. */
+export function asProxyError(error: unknown, log: Logger): ProxyError {
+  if (!(error instanceof ProxyError)) {
+    log.error({ err: error }, 'a connection failed')
+    return new ProxyError('internal', { cause: error })
+  }
+  if (error.reason === 'start_failed' || error.reason === 'not_in_time' || error.reason === 'catalog_away') {
+    log.warn({ reason: error.reason, detail: error.detail, err: error.cause }, 'an endpoint could not be reached')
+  }
+  return error
+}

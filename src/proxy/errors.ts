@@ -1,0 +1,61 @@
+/**
+ * Every way the proxy says no: SQLSTATE (Postgres manual, "PostgreSQL Error Codes") and text. Class 08 is for what no
+ * password mends, 28 for what stands in the way of getting in, 57P03 for what may work when tried again.
+ */
+const PROXY_ERRORS = {
+  insecure: { code: '28000', text: 'connection is insecure (try using `sslmode=require`)' },
+  malformed: { code: '08P01', text: 'malformed startup packet' },
+  early_data: { code: '08P01', text: 'received unencrypted data after SSL request' },
+  unsupported_protocol: { code: '0A000', text: 'unsupported frontend protocol' },
+  too_slow: { code: '08P01', text: 'the connection was not set up within the time allowed' },
+  no_user: { code: '28000', text: 'no PostgreSQL user name specified in startup packet' },
+  wrong_password: { code: '28P01', text: 'password authentication failed' },
+  no_endpoint: {
+    code: '08004',
+    text: 'Endpoint ID is not specified.',
+    hint: 'Connect to the host name of the endpoint with a client that sends it by TLS (SNI), or add ?options=endpoint%3D<endpoint-id> to the connection string.',
+  },
+  inconsistent_endpoint: { code: '08004', text: 'Inconsistent project name inferred from SNI and project option.' },
+  bad_endpoint: { code: '08004', text: 'Endpoint ID must contain only alphanumeric characters and hyphen.' },
+  unknown_endpoint: {
+    code: '08004',
+    text: "The requested endpoint could not be found, or you don't have access to it. Please check the provided ID and try again.",
+  },
+  // What hosted clients see for a disabled endpoint has this code.
+  disabled_endpoint: { code: '28000', text: 'The endpoint has been disabled. Enable it using the API and retry.' },
+  start_failed: { code: '08001', text: "Couldn't connect to compute node" },
+  not_in_time: {
+    code: '57P03',
+    text: 'The endpoint did not become ready in time.',
+    hint: 'Its compute may still be starting: try again.',
+  },
+  catalog_away: { code: '57P03', text: 'The catalog cannot be reached, so the endpoint cannot be looked up.', hint: 'Try again shortly.' },
+  stopping: { code: '57P01', text: 'terminating connection due to administrator command' },
+  internal: { code: 'XX000', text: 'Something failed in the proxy that should not have.', hint: 'The log of the proxy says what.' },
+} as const satisfies Record<string, { code: string; text: string; hint?: string }>
+
+export type ProxyErrorReason = keyof typeof PROXY_ERRORS
+
+/** An end of the connection that its client is told about. */
+export class ProxyError extends Error {
+  override readonly name = 'ProxyError'
+  readonly reason: ProxyErrorReason
+  readonly code: string
+  readonly detail: string | undefined
+  readonly hint: string | undefined
+
+  /** `text` replaces the table's where it has to name something. */
+  constructor(reason: ProxyErrorReason, more: { text?: string; detail?: string | undefined; cause?: unknown } = {}) {
+    const known: { code: string; text: string; hint?: string } = PROXY_ERRORS[reason]
+    super(more.text ?? known.text, { cause: more.cause })
+    this.reason = reason
+    this.code = known.code
+    this.detail = more.detail
+    this.hint = known.hint
+  }
+}
+
+/** The client is gone: nobody is left to be told anything. */
+export class ClientGone extends Error {
+  override readonly name = 'ClientGone'
+}

@@ -1,0 +1,161 @@
+/*
+ * The proxy's side of the hand-shake by which an idle compute is suspended without cutting anybody off.
+ *
+ *   open ──row asks to hold──▶ held ──activity and hold written──▶ acknowledged
+ *    ▲                          │ a byte or a connection comes ──▶ woken (written once)
+ *    └──row asks no more────────┘ what was kept goes on, if the compute is still the same
+ *
+ * Every living proxy acknowledges, with sessions there or without. Rows are read one batch at a time, so that what was
+ * read last is what counts; whoever may have missed a notification reads all that matters.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Catalog } from '../catalog/catalog.ts'
+import { type Holding, listHolding, readHoldings, recordHold } from '../catalog/proxy.ts'
+import type { Traffic, TrafficTable } from './traffic.ts'
+
+/** Bytes that were forwarded this short a time ago may not have reached Postgres' statistics yet. */
+const UNSEEN_MS = 250
+
+const RETRY_MS = 250
+
+export interface Holds {
+  /** Waits until the endpoint, whose row asks to hold, is open again; says that something wants through. */
+  pass(traffic: Traffic): Promise<void>
+  /** Reads all that matters anew, and acknowledges it under the number the proxy has now. */
+  renew(): Promise<void>
+  stop(): void
+}
+
+interface Held {
+  readonly traffic: Traffic
+  readonly operationId: string
+  woken: boolean
+  written: Promise<void>
+  readonly end: () => void
+}
+
+export async function startHolds(options: {
+  catalog: Catalog
+  table: TrafficTable
+  /** The number that the proxy is registered under, while it is. */
+  proxyNumber: () => number | undefined
+  writeActivity: () => Promise<void>
+  log: Logger
+}): Promise<Holds> {
+  const { catalog, table, log } = options
+  const held = new Map<string, Held>()
+  const unread = new Set<string>()
+  let allUnread = false
+  let reading: Promise<void> = Promise.resolve()
+  let queued: Promise<void> | undefined
+  let stopped = false
+
+  /** Resolves when what was unread at the call has been read and acted on. */
+  function read(): Promise<void> {
+    if (!queued) {
+      queued = reading.then(() => {
+        queued = undefined
+        return readUnread()
+      })
+      reading = queued
+    }
+    return queued
+  }
+
+  async function readUnread(): Promise<void> {
+    const all = allUnread
+    const ids = new Set(unread)
+    allUnread = false
+    unread.clear()
+    while (!stopped) {
+      try {
+        if (all) for (const id of [...(await listHolding(catalog)), ...held.keys()]) ids.add(id)
+        const rows = new Map((await readHoldings(catalog, [...ids])).map((row) => [row.id, row]))
+        for (const id of ids) act(id, rows.get(id))
+        return
+      } catch (error) {
+        log.debug({ err: error }, 'could not read which endpoints to hold')
+        await sleep(RETRY_MS)
+      }
+    }
+  }
+
+  function act(endpointId: string, row: Holding | undefined): void {
+    const operationId = row?.holding_operation_id ?? undefined
+    const now = held.get(endpointId)
+    if (now && now.operationId !== operationId) open(now, row?.compute_pid ?? undefined)
+    if (operationId !== undefined && now?.operationId !== operationId) hold(endpointId, operationId)
+  }
+
+  function hold(endpointId: string, operationId: string): void {
+    const traffic = table.enter(endpointId)
+    const { promise: over, resolve: end } = Promise.withResolvers<void>()
+    const recent = Date.now() - traffic.lastByteAt < UNSEEN_MS
+    const woken = recent || [...traffic.sessions].some((session) => session.isSending())
+    const entry: Held = { traffic, operationId, woken, written: Promise.resolve(), end }
+    held.set(endpointId, entry)
+    traffic.hold = { operationId, over, wake: () => wake(entry) }
+    write(entry)
+  }
+
+  function wake(entry: Held): void {
+    if (entry.woken) return
+    entry.woken = true
+    write(entry)
+  }
+
+  /** Tells the operation, one write after the other. What cannot be written now is written when the catalog is back. */
+  function write(entry: Held): void {
+    entry.written = entry.written.then(async () => {
+      const number = options.proxyNumber()
+      if (number === undefined) return
+      try {
+        await options.writeActivity()
+        await recordHold(catalog, entry.operationId, number, entry.woken)
+      } catch (error) {
+        log.warn({ err: error, endpoint: entry.traffic.endpointId }, 'could not say that an endpoint is held')
+      }
+    })
+  }
+
+  function open({ traffic, end }: Held, computePid: number | undefined): void {
+    held.delete(traffic.endpointId)
+    traffic.hold = undefined
+    end()
+    // A session with a compute that is gone is left to end by what that compute said last.
+    for (const session of traffic.sessions) if (session.computePid === computePid) session.release()
+    table.leave(traffic)
+  }
+
+  const unlisten = await catalog.listen('endpoint', (endpointId) => {
+    if (endpointId === undefined) void renew()
+    else {
+      unread.add(endpointId)
+      void read()
+    }
+  })
+
+  async function renew(): Promise<void> {
+    const before = [...held.values()]
+    allUnread = true
+    await read()
+    for (const entry of before) if (held.get(entry.traffic.endpointId) === entry) write(entry)
+  }
+
+  return {
+    async pass(traffic) {
+      if (!traffic.hold) {
+        unread.add(traffic.endpointId)
+        await read()
+      }
+      traffic.hold?.wake()
+      await traffic.hold?.over
+    },
+    renew,
+    stop() {
+      stopped = true
+      unlisten()
+    },
+  }
+}

@@ -1,0 +1,61 @@
+import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import { ProxyError } from './errors.ts'
+import { readPacket } from './packet.ts'
+import { CANCEL_REQUEST, GSSENC_REQUEST, packetCode, SSL_REQUEST } from './startup.ts'
+
+/*
+ * How a connection begins (Postgres manual, "SSL Session Encryption", "GSSAPI Session Encryption"):
+ *
+ *   plain ──SSLRequest──▶ 'S' ──▶ TLS handshake ──▶ startup packet ──▶ session
+ *     │ ▲                           ▲
+ *     │ └─'N'─GSSENCRequest         └── first byte is TLS already, protocol agreed on by ALPN
+ *     ├──CancelRequest──▶ cancel
+ *     └──StartupMessage──▶ refused: no session without TLS
+ *
+ * Each of the three stages may take a third of the fifteen seconds that the whole may take.
+ */
+export const STAGE_MS = 5_000
+
+/** The name under which ALPN knows the Postgres protocol. */
+export const ALPN = 'postgresql'
+
+/** What a client that speaks plainly wants: TLS, having asked for it or begun with it, or to cancel a query. */
+export type Opening = { readonly wants: 'tls' } | { readonly wants: 'cancel'; readonly packet: Buffer }
+
+/** Reads what comes before TLS. Errors: insecure, early_data, malformed, too_slow, ClientGone. */
+export async function readOpening(socket: Socket): Promise<Opening> {
+  let packet = await readPacket(socket, STAGE_MS)
+  if (packet !== 'tls' && packetCode(packet) === GSSENC_REQUEST) {
+    refuseEarlyData(socket)
+    socket.write('N')
+    packet = await readPacket(socket, STAGE_MS)
+  }
+  if (packet === 'tls') return { wants: 'tls' }
+  switch (packetCode(packet)) {
+    case SSL_REQUEST:
+      refuseEarlyData(socket)
+      socket.write('S')
+      return { wants: 'tls' }
+    case CANCEL_REQUEST:
+      return { wants: 'cancel', packet }
+    case GSSENC_REQUEST:
+      throw new ProxyError('malformed', { text: 'GSSENCRequest sent twice' })
+    default:
+      throw new ProxyError('insecure')
+  }
+}
+
+/** What was sent before the answer was not encrypted: somebody in between may have put it there (CVE-2021-23222). */
+function refuseEarlyData(socket: Socket): void {
+  if (socket.readableLength > 0) throw new ProxyError('early_data')
+}
+
+/** Reads the first packet inside TLS, which is a StartupMessage or a CancelRequest. Errors: malformed, too_slow, ClientGone. */
+export async function readFirstPacket(socket: TLSSocket): Promise<Buffer> {
+  const packet = await readPacket(socket, STAGE_MS)
+  if (packet === 'tls') throw new ProxyError('malformed')
+  const code = packetCode(packet)
+  if (code === SSL_REQUEST || code === GSSENC_REQUEST) throw new ProxyError('malformed', { text: 'encryption requested twice' })
+  return packet
+}

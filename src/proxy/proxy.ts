@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import type { Logger } from 'pino'
+import type { Catalog } from '../catalog/catalog.ts'
+import { startActivityWriter } from './activity.ts'
+import { createCancelKeys } from './cancel.ts'
+import { closeGently, refuse } from './close.ts'
+import { asProxyError, type ConnectionContext, serve } from './connection.ts'
+import { ClientGone, ProxyError } from './errors.ts'
+import { startHolds } from './holds.ts'
+import { ALPN, readOpening, STAGE_MS } from './opening.ts'
+import { createRegistration } from './registration.ts'
+import { createTrafficTable } from './traffic.ts'
+import { createWaker, type RequestStart } from './wake.ts'
+
+/** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
+const BACKLOG = 4096
+
+export interface ProxyOptions {
+  readonly catalog: Catalog
+  readonly host: string
+  /** 0 takes any that is free. */
+  readonly port: number
+  /** Certificate chain and key, in PEM. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string }
+  /** What follows the endpoint id in a host name. */
+  readonly domain: string
+  /** How long a client may be kept waiting for its endpoint. */
+  readonly wakeTimeoutMs: number
+  readonly requestStart: RequestStart
+  readonly log: Logger
+}
+
+export interface Proxy {
+  readonly port: number
+  /** Takes no more connections, ends those it has, and unregisters. */
+  stop(): Promise<void>
+}
+
+/** Starts a proxy. Errors: the files cannot be read, the catalog is away (UNAVAILABLE), the port is taken (EADDRINUSE). */
+export async function startProxy(options: ProxyOptions): Promise<Proxy> {
+  const { catalog, log, wakeTimeoutMs } = options
+  const [cert, key] = await Promise.all([readFile(options.tls.certFile), readFile(options.tls.keyFile)])
+  const table = createTrafficTable()
+  const activity = startActivityWriter(catalog, table, log)
+  const registration = createRegistration(catalog, log)
+  const holds = await startHolds({ catalog, table, proxyNumber: () => registration.number(), writeActivity: () => activity.write(), log })
+  await registration.start(() => void holds.renew())
+  await holds.renew()
+
+  const clients = new Set<Socket>()
+  const context: ConnectionContext = {
+    domain: options.domain,
+    wakeTimeoutMs,
+    table,
+    waker: createWaker({ catalog, requestStart: options.requestStart, wakeTimeoutMs }),
+    holds,
+    cancelKeys: createCancelKeys(),
+    sessions: new Set(),
+    log,
+  }
+
+  const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', ALPNProtocols: [ALPN], handshakeTimeout: STAGE_MS })
+  tls.on('tlsClientError', (_error, socket) => socket.destroy())
+  tls.on('secureConnection', (socket) => {
+    socket.on('error', () => {})
+    void serve(context, socket)
+  })
+
+  async function accept(socket: Socket): Promise<void> {
+    try {
+      const opening = await readOpening(socket)
+      if (opening.wants === 'cancel') context.cancelKeys.pass(socket, opening.packet)
+      else tls.emit('connection', socket)
+    } catch (error) {
+      if (error instanceof ClientGone) closeGently(socket)
+      else refuse(socket, asProxyError(error, log))
+    }
+  }
+
+  const server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }, (socket) => {
+    clients.add(socket)
+    socket.once('close', () => clients.delete(socket))
+    socket.on('error', () => {})
+    void accept(socket)
+  })
+  server.listen({ host: options.host, port: options.port, backlog: BACKLOG })
+  await once(server, 'listening')
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    async stop() {
+      const closed = new Promise((resolve) => server.close(resolve))
+      for (const session of context.sessions) session.end(new ProxyError('stopping'))
+      const timer = setTimeout(() => { for (const socket of clients) socket.destroy() }, 500)
+      await closed
+      clearTimeout(timer)
+      holds.stop()
+      await activity.stop()
+      await registration.stop()
+    },
+  }
+}

@@ -1,0 +1,81 @@
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Endpoint } from '../catalog/endpoint.ts'
+import { type ComputeAddress, connectCompute } from './compute.ts'
+import { ProxyError } from './errors.ts'
+import type { Holds } from './holds.ts'
+import type { Traffic } from './traffic.ts'
+import type { Waker } from './wake.ts'
+
+export interface Reached {
+  readonly address: ComputeAddress
+  readonly computePid: number | undefined
+  readonly socket: Socket
+  /** What the compute has sent already. */
+  readonly first: Buffer
+}
+
+const LONGEST_PAUSE_MS = 500
+
+/**
+ * Gets a compute that answers: waits while the endpoint is held, has it started when it sleeps or when its compute turns
+ * out to be gone, tries again when there is no room or the catalog is away.
+ * @param startup the packet to open the session with
+ * @param signal ends the attempt; what it was aborted with is thrown, or catalog_away if that is why it took so long
+ * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time.
+ */
+export async function reachCompute(waker: Waker, holds: Holds, traffic: Traffic, startup: Buffer, signal: AbortSignal): Promise<Reached> {
+  const { endpointId } = traffic
+  const find = (): Promise<Endpoint> => waker.find(endpointId)
+  let ask = find
+  let away: ProxyError | undefined
+
+  for (let turn = 0; ; turn++) {
+    if (turn > 1) await within(signal, sleep(pauseMs(turn)), away)
+    const endpoint = await within(signal, ask(), away).catch((error: unknown) => {
+      if (signal.aborted || !(error instanceof ProxyError) || error.reason !== 'catalog_away') throw error
+      away = error
+    })
+    if (!endpoint) continue
+    away = undefined
+    ask = find
+    if (endpoint.holding_operation_id !== null || traffic.hold) {
+      await within(signal, holds.pass(traffic))
+      continue
+    }
+    const address = addressOf(endpoint)
+    if (!address) {
+      ask = () => waker.wake(endpointId, undefined)
+      continue
+    }
+    const answer = await connectCompute(address, startup, () => traffic.hold !== undefined, signal)
+    const computePid = endpoint.compute_pid ?? undefined
+    if (answer.is === 'there') return { address, computePid, socket: answer.socket, first: answer.first }
+    if (answer.is === 'gone') ask = () => waker.wake(endpointId, computePid)
+  }
+}
+
+function addressOf({ current_state, compute_host, compute_port }: Endpoint): ComputeAddress | undefined {
+  if (current_state !== 'active' || compute_host === null || compute_port === null) return undefined
+  return { host: compute_host, port: compute_port }
+}
+
+/** The first two turns follow at once: a look, and after a wake the compute. Then 25, 50, 100, … milliseconds. */
+const pauseMs = (turn: number): number => Math.min(25 * 2 ** (turn - 2), LONGEST_PAUSE_MS)
+
+/** Waits for the promise or the signal, whichever is first. */
+async function within<T>(signal: AbortSignal, promise: Promise<T>, instead?: Error): Promise<T> {
+  let abort = (): void => {}
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(instead && isTimeout(signal.reason) ? instead : (signal.reason as Error))
+    if (signal.aborted) abort()
+    else signal.addEventListener('abort', abort)
+  })
+  try {
+    return await Promise.race([aborted, promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+const isTimeout = (reason: unknown): boolean => reason instanceof ProxyError && reason.reason === 'not_in_time'

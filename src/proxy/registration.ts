@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Catalog } from '../catalog/catalog.ts'
+import { registerProxy, unregisterProxy } from '../catalog/proxy.ts'
+
+const RETRY_MS = 250
+
+export interface Registration {
+  /**
+   * Registers, and again whenever that is lost. Errors: the catalog is away, the first time.
+   * @param onRenewed told each time it was registered again: under a new number, so what was said under the old is void
+   */
+  start(onRenewed: () => void): Promise<void>
+  /** The number under which the worker knows this proxy; nothing while its session is lost. */
+  number(): number | undefined
+  stop(): Promise<void>
+}
+
+/** This process's registration as a proxy that lives, by a session in the catalog that it keeps. */
+export function createRegistration(catalog: Catalog, log: Logger): Registration {
+  let tellRenewed = (): void => {}
+  let number: number | undefined
+  let session: Awaited<ReturnType<Catalog['session']>> | undefined
+  let stopped = false
+
+  async function open(): Promise<void> {
+    const opened = await catalog.session()
+    let lost = false
+    opened.onLost(() => {
+      lost = true
+      if (session !== opened) return
+      number = undefined
+      session = undefined
+      if (!stopped) void reopen()
+    })
+    try {
+      const registered = await registerProxy(opened)
+      if (lost) throw new Error('the session was lost while registering')
+      number = registered
+      session = opened
+    } catch (error) {
+      await opened.end().catch(() => {})
+      throw error
+    }
+  }
+
+  async function reopen(): Promise<void> {
+    log.warn('the session in the catalog was lost: registering again')
+    while (!stopped) {
+      try {
+        await open()
+        return tellRenewed()
+      } catch (error) {
+        log.debug({ err: error }, 'could not register')
+        await sleep(RETRY_MS)
+      }
+    }
+  }
+
+  return {
+    async start(onRenewed) {
+      tellRenewed = onRenewed
+      await open()
+    },
+    number: () => number,
+    async stop() {
+      stopped = true
+      const last = session
+      if (!last || number === undefined) return
+      await unregisterProxy(last, number).catch((error: unknown) => log.debug({ err: error }, 'could not unregister'))
+      await last.end().catch(() => {})
+    },
+  }
+}

@@ -1,0 +1,54 @@
+import { ProxyError } from './errors.ts'
+import type { Startup } from './startup.ts'
+
+export interface Route {
+  readonly endpointId: string
+  /** What the compute is to get: the client's own words without those that were meant for the proxy. */
+  readonly startup: Startup
+}
+
+const POOLER = /-pooler$/
+
+/**
+ * Finds which endpoint a client means: by the first label of the host name it sent by TLS, if the rest of that name is
+ * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options. A `-pooler` suffix is accepted.
+ * @param serverName what the client sent by SNI (RFC 6066), which is never an address
+ * @param domain what follows the endpoint in our host names
+ * Errors: no_endpoint, inconsistent_endpoint, bad_endpoint.
+ */
+export function route(startup: Startup, serverName: string | undefined, domain: string): Route {
+  const options = splitOptions(startup.parameters.get('options') ?? '')
+  const bySni = labelOf(serverName, domain)
+  const named = options.flatMap((word) => /^(?:endpoint|project)=(.*)$/s.exec(word.text)?.[1] ?? [])
+  const byOption = named.length === 1 ? named[0]?.replace(POOLER, '') : undefined
+  if (bySni !== undefined && byOption !== undefined && bySni !== byOption) {
+    throw new ProxyError('inconsistent_endpoint', {
+      text: `Inconsistent project name inferred from SNI ('${bySni}') and project option ('${byOption}').`,
+    })
+  }
+  const endpointId = byOption ?? bySni
+  if (endpointId === undefined) throw new ProxyError('no_endpoint')
+  if (!/^[a-z0-9-]+$/i.test(endpointId)) {
+    throw new ProxyError('bad_endpoint', { text: `Endpoint ID ('${endpointId}') must contain only alphanumeric characters and hyphen.` })
+  }
+  const kept = options.filter((word) => !isOurs(word.text)).map((word) => word.raw).join(' ')
+  const parameters = new Map(startup.parameters)
+  if (kept) parameters.set('options', kept)
+  else parameters.delete('options')
+  return { endpointId, startup: { version: startup.version, parameters } }
+}
+
+function labelOf(serverName: string | undefined, domain: string): string | undefined {
+  const name = serverName?.toLowerCase().replace(/\.$/, '') ?? ''
+  const suffix = `.${domain.toLowerCase()}`
+  const label = name.endsWith(suffix) ? name.slice(0, -suffix.length) : ''
+  return label === '' || label.includes('.') ? undefined : label.replace(POOLER, '')
+}
+
+const isOurs = (word: string): boolean => /^(?:endpoint|project)=|^neon_[a-z_]+:/s.test(word)
+
+/** Splits as Postgres does: at (ASCII) white space that no backslash precedes. Each word as it came and as it is meant. */
+function splitOptions(options: string): { raw: string; text: string }[] {
+  const words = options.match(/(?:\\[\s\S]|[^\\ \t\n\v\f\r])+/g) ?? []
+  return words.map((raw) => ({ raw, text: raw.replace(/\\([\s\S])/g, '$1') }))
+}

@@ -1,0 +1,97 @@
+import type { Socket } from 'node:net'
+import { closeGently } from './close.ts'
+import type { ProxyError } from './errors.ts'
+import { encodeError, endsReady, followStart } from './messages.ts'
+import type { Session, Traffic } from './traffic.ts'
+
+export interface SplicedSession extends Session {
+  /** Joins the client to its compute. `first` is what the compute has sent already. */
+  attach(server: Socket, first: Buffer, computePid: number | undefined, tellKey: (key: Buffer) => void): void
+  /** Ends the session; the client is told why if nothing is under way to it. */
+  end(why: ProxyError): void
+}
+
+/**
+ * Moves bytes between a client and its compute, with back-pressure: each side is read only as fast as the other takes.
+ * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops).
+ */
+export function spliceSession(client: Socket, traffic: Traffic): SplicedSession {
+  let server: Socket | undefined
+  let computePid: number | undefined
+  let clientEnded = false
+  let atRest = false
+  const kept: Buffer[] = []
+
+  function fromClient(chunk: Buffer): void {
+    traffic.lastByteAt = Date.now()
+    if (server && !traffic.hold) {
+      if (!server.write(chunk)) client.pause()
+      return
+    }
+    kept.push(chunk)
+    client.pause()
+    traffic.hold?.wake()
+  }
+
+  function fromServer(chunk: Buffer): void {
+    traffic.lastByteAt = Date.now()
+    atRest = endsReady(chunk)
+    if (!client.write(chunk)) server?.pause()
+  }
+
+  function release(): void {
+    if (!server || traffic.hold) return
+    let more = true
+    for (const chunk of kept.splice(0)) more = server.write(chunk)
+    if (clientEnded) server.end()
+    else if (more) client.resume()
+  }
+
+  const session: SplicedSession = {
+    get computePid() {
+      return computePid
+    },
+    isSending: () => !server || kept.length > 0 || server.writableLength > 0,
+    release,
+    attach(compute, first, pid, tellKey) {
+      if (client.destroyed) {
+        compute.destroy()
+        return
+      }
+      server = compute
+      computePid = pid
+      const isStarted = followStart(tellKey)
+      const starting = (chunk: Buffer): void => {
+        fromServer(chunk)
+        if (isStarted(chunk)) compute.off('data', starting).on('data', fromServer)
+      }
+      compute.on('data', starting)
+      compute.on('drain', () => { if (kept.length === 0) client.resume() })
+      compute.once('end', () => compute.destroy())
+      compute.once('close', () => closeGently(client))
+      client.on('drain', () => compute.resume())
+      starting(first)
+      if (compute.destroyed) closeGently(client)
+      if (!client.writableNeedDrain) compute.resume()
+      release()
+    },
+    end(why) {
+      if ((atRest || !server) && client.writable) client.write(encodeError(why))
+      server?.destroySoon()
+      closeGently(client)
+    },
+  }
+
+  traffic.sessions.add(session)
+  client.on('data', fromClient)
+  client.once('end', () => {
+    clientEnded = true
+    if (kept.length === 0) release()
+  })
+  client.once('close', () => {
+    traffic.sessions.delete(session)
+    server?.destroySoon()
+  })
+  client.resume()
+  return session
+}

@@ -1,0 +1,75 @@
+/** What the proxy asks of a session; the byte path of the session is in splice.ts. */
+export interface Session {
+  /** The process its compute had when it was connected. */
+  readonly computePid: number | undefined
+  /** True if the client, or bytes of it, are still on the way to the compute. */
+  isSending(): boolean
+  /** Forwards what was kept while held. */
+  release(): void
+}
+
+/** While proxies must hold what they would forward, because an operation wants to suspend the compute. */
+export interface Hold {
+  readonly operationId: string
+  /** Something wants through: tells the operation, the first time. */
+  wake(): void
+  /** Resolves when the hold is over. */
+  readonly over: Promise<void>
+}
+
+/** What the connections of one endpoint share. The byte path only sets and reads fields of this. */
+export interface Traffic {
+  readonly endpointId: string
+  readonly sessions: Set<Session>
+  /** Milliseconds since 1970 at which the last byte passed; 0 before the first. */
+  lastByteAt: number
+  hold: Hold | undefined
+}
+
+export interface TrafficTable {
+  /** The endpoint's entry, made if need be; it stays until everyone that entered has left. */
+  enter(endpointId: string): Traffic
+  leave(traffic: Traffic): void
+  get(endpointId: string): Traffic | undefined
+  held(): Traffic[]
+  /** What passed since the last call: endpoint id and time of the last byte. */
+  takeSeen(): Map<string, number>
+}
+
+export function createTrafficTable(): TrafficTable {
+  const entries = new Map<string, { traffic: Traffic; users: number; taken: number }>()
+
+  function forgetIfDone(endpointId: string): void {
+    const entry = entries.get(endpointId)
+    if (entry?.users === 0 && entry.taken === entry.traffic.lastByteAt) entries.delete(endpointId)
+  }
+
+  return {
+    enter(endpointId) {
+      let entry = entries.get(endpointId)
+      if (!entry) {
+        entry = { traffic: { endpointId, sessions: new Set(), lastByteAt: 0, hold: undefined }, users: 0, taken: 0 }
+        entries.set(endpointId, entry)
+      }
+      entry.users += 1
+      return entry.traffic
+    },
+    leave({ endpointId }) {
+      const entry = entries.get(endpointId)
+      if (entry) entry.users -= 1
+      forgetIfDone(endpointId)
+    },
+    get: (endpointId) => entries.get(endpointId)?.traffic,
+    held: () => [...entries.values()].map((entry) => entry.traffic).filter((traffic) => traffic.hold),
+    takeSeen() {
+      const seen = new Map<string, number>()
+      for (const [endpointId, entry] of entries) {
+        if (entry.taken === entry.traffic.lastByteAt) continue
+        entry.taken = entry.traffic.lastByteAt
+        seen.set(endpointId, entry.taken)
+        forgetIfDone(endpointId)
+      }
+      return seen
+    },
+  }
+}

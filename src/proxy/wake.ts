@@ -1,0 +1,74 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
+import { awaitOperations } from '../catalog/operation.ts'
+import { AppError } from '../errors.ts'
+import { ProxyError } from './errors.ts'
+
+/**
+ * Makes sure that a start_compute of the endpoint is unfinished and answers its id; nothing if the endpoint is active
+ * already with another process than `deadPid`. Errors: NOT_FOUND, NOT_ALLOWED (disabled), UNAVAILABLE.
+ */
+export type RequestStart = (endpointId: string, deadPid: number | undefined) => Promise<string | undefined>
+
+export interface Waker {
+  /** The endpoint as the catalog has it. Errors: unknown_endpoint, disabled_endpoint, catalog_away. */
+  find(endpointId: string): Promise<Endpoint>
+  /**
+   * Has the endpoint started and answers it as it is then. However many wait for one endpoint, it is asked for once.
+   * @param deadPid the process of its compute that was found not to answer, if one was
+   * Errors: as `find`; start_failed, not_in_time.
+   */
+  wake(endpointId: string, deadPid: number | undefined): Promise<Endpoint>
+}
+
+export function createWaker(options: { catalog: Catalog; requestStart: RequestStart; wakeTimeoutMs: number }): Waker {
+  const { catalog, requestStart, wakeTimeoutMs } = options
+
+  async function find(endpointId: string): Promise<Endpoint> {
+    const endpoint = await findEndpoint(catalog, endpointId).catch(told)
+    if (!endpoint) throw new ProxyError('unknown_endpoint')
+    if (endpoint.disabled) throw new ProxyError('disabled_endpoint')
+    return endpoint
+  }
+
+  const findOnce = together(find)
+
+  async function start(endpointId: string, deadPid: number | undefined): Promise<Endpoint> {
+    const operationId = await requestStart(endpointId, deadPid).catch(told)
+    if (operationId !== undefined) {
+      const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(told)
+      if (!operation || operation.status === 'failed') throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
+      if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
+    }
+    return find(endpointId)
+  }
+
+  return { find: findOnce, wake: together(start) }
+}
+
+/** Whoever asks about an endpoint while an answer is under way gets that answer. */
+function together<Rest extends unknown[], Result>(ask: (endpointId: string, ...rest: Rest) => Promise<Result>) {
+  const underWay = new Map<string, Promise<Result>>()
+  return (endpointId: string, ...rest: Rest): Promise<Result> => {
+    const known = underWay.get(endpointId)
+    if (known) return known
+    const answer = ask(endpointId, ...rest).finally(() => underWay.delete(endpointId))
+    underWay.set(endpointId, answer)
+    return answer
+  }
+}
+
+/** Turns what the catalog and the operations say into what the client is told. */
+function told(error: unknown): never {
+  if (!(error instanceof AppError)) throw error
+  switch (error.code) {
+    case 'NOT_FOUND':
+      throw new ProxyError('unknown_endpoint', { cause: error })
+    case 'NOT_ALLOWED':
+      throw new ProxyError('disabled_endpoint', { cause: error })
+    case 'UNAVAILABLE':
+      throw new ProxyError('catalog_away', { cause: error })
+    default:
+      throw error
+  }
+}

@@ -1,0 +1,163 @@
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import { pino } from 'pino'
+import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
+import { findEndpoint, setActive, setHolding, setIdle } from '../../src/catalog/endpoint.ts'
+import { migrate } from '../../src/catalog/migrate.ts'
+import { insertOperation, type Operation } from '../../src/catalog/operation.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { end } from '../../src/engine/claim.ts'
+import { newEndpointId } from '../../src/ids.ts'
+import { type Proxy, type ProxyOptions, startProxy } from '../../src/proxy/proxy.ts'
+import { ensureCertificates } from '../../src/tls/certificates.ts'
+import { makeServers, PASSWORD, type Server, type Servers } from './servers.ts'
+
+export { PASSWORD } from './servers.ts'
+
+export const DOMAIN = 'local.localhost'
+
+/** Of a `log` option: what the proxy says is kept only if a test wants to see it. */
+export const log = pino({ level: process.env['NEAP_LOG_LEVEL'] ?? 'silent' })
+
+export interface Fixture {
+  readonly servers: Servers
+  readonly catalogServer: Server
+  readonly catalogUrl: string
+  readonly catalog: Catalog
+  readonly caFile: string
+  /** The one compute, with a role `alice`. Every endpoint of a test is served by it. */
+  readonly compute: Server
+  /** Starts a proxy; its requestStart is real: an operation, a Postgres process, the row. */
+  proxy(options?: Partial<ProxyOptions>): Promise<Proxy>
+  /** How often a start was asked for, and how many operations came of it. */
+  readonly starts: { asked: number; made: number }
+  /** A new endpoint: active at the compute if its pid is given, else idle. */
+  endpoint(pid?: number): Promise<string>
+  /** A suspend_compute operation of an endpoint, for which it may be held. */
+  operation(endpointId: string, action: string): Promise<Operation>
+  hold(endpointId: string, operationId: string | null): Promise<void>
+  idle(endpointId: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** A catalog and a compute, each a real server, and rows for endpoints; proxies on demand. */
+export async function makeFixture(): Promise<Fixture> {
+  const servers = await makeServers()
+  const [catalogServer, compute] = await Promise.all([servers.server('catalog'), servers.server('compute')])
+  await Promise.all([catalogServer.start(), makeRole(compute)])
+  const catalogUrl = `postgresql://postgres:${encodeURIComponent(PASSWORD)}@/postgres?host=${catalogServer.socketDir}&port=5432`
+  await migrate(catalogUrl)
+  const catalog = openCatalog(catalogUrl, 8, () => {})
+  const proxyCatalog = openCatalog(catalogUrl, 8, () => {})
+  const tls = await ensureCertificates(`${servers.dir}/tls`, { region: 'local', domain: 'localhost' })
+  const account = randomUUID()
+  await catalog.rows(sql`insert into account (id, name, email, plan) values (${account}, 'a', 'a@example.com', 'free')`)
+  const proxies = new Set<Proxy>()
+  const starts = { asked: 0, made: 0 }
+  const queued = new Map<string, Promise<string | undefined>>()
+
+  async function requestStart(endpointId: string, deadPid: number | undefined): Promise<string | undefined> {
+    starts.asked += 1
+    let start = queued.get(endpointId)
+    if (!start) {
+      start = startNow(endpointId, deadPid).finally(() => queued.delete(endpointId))
+      queued.set(endpointId, start)
+    }
+    return start
+  }
+
+  async function startNow(endpointId: string, deadPid: number | undefined): Promise<string | undefined> {
+    const endpoint = await findEndpoint(catalog, endpointId)
+    if (endpoint?.current_state === 'active' && endpoint.compute_pid !== deadPid) return undefined
+    const { id } = await fixture.operation(endpointId, 'start_compute')
+    starts.made += 1
+    void (async () => {
+      await compute.stop('SIGINT')
+      const pid = await compute.start()
+      await catalog.transaction(async (tx) => {
+        await setActive(tx, endpointId, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+        await end(tx, id, 'finished', null)
+      })
+    })()
+    return id
+  }
+
+  const fixture: Fixture = {
+    servers,
+    catalogServer,
+    catalogUrl,
+    catalog,
+    caFile: tls.caFile,
+    compute,
+    starts,
+    async proxy(options = {}) {
+      const proxy = await startProxy({
+        catalog: proxyCatalog, host: '127.0.0.1', port: 0, tls, domain: DOMAIN, wakeTimeoutMs: 20_000, requestStart, log, ...options,
+      })
+      proxies.add(proxy)
+      return proxy
+    },
+    async endpoint(pid) {
+      const id = newEndpointId()
+      await catalog.rows(sql`insert into project (id, account_id, name, region_id, pg_version) values (${id}, ${account}, 'p', 'local', 18)`)
+      await catalog.rows(sql`insert into branch (id, account_id, project_id, name) values (${id}, ${account}, ${id}, 'main')`)
+      await catalog.rows(sql`
+        insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
+        values (${id}, ${account}, ${id}, ${id}, 0.25, 0.25, 'idle')`)
+      if (pid !== undefined) await setActive(catalog, id, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+      return id
+    },
+    operation(endpointId, action) {
+      return insertOperation(catalog, {
+        account_id: account, project_id: endpointId, branch_id: endpointId, endpoint_id: endpointId, action, input: {}, step: 'any',
+        excludes: [endpointId], shares: [], passes_shared: false, depends_on: [], deadline_seconds: 60,
+      })
+    },
+    hold: (endpointId, operationId) => setHolding(catalog, endpointId, operationId),
+    idle: (endpointId) => setIdle(catalog, endpointId),
+    async close() {
+      await Promise.all([...proxies].map((proxy) => proxy.stop()))
+      await Promise.all([catalog.close(), proxyCatalog.close()])
+      await servers.close()
+    },
+  }
+  return fixture
+}
+
+async function makeRole(compute: Server): Promise<void> {
+  await compute.start()
+  const client = new pg.Client({ host: compute.socketDir, user: 'postgres', password: PASSWORD, database: 'postgres' })
+  await client.connect()
+  await client.query(`create role alice login password '${PASSWORD}'`)
+  await client.end()
+  await compute.stop()
+}
+
+export interface Ran {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs psql with a connection string and one command. */
+export function psql(connection: string, command: string, env: Record<string, string> = {}): Promise<Ran> {
+  return new Promise((resolve) => {
+    execFile(
+      'psql',
+      ['-XAtq', connection, '-c', command],
+      { env: { PATH: process.env['PATH'] ?? '', PGPASSWORD: PASSWORD, PGCONNECT_TIMEOUT: '30', ...env } },
+      (error, stdout, stderr) => resolve({ code: error ? 1 : 0, stdout: stdout.trim(), stderr: stderr.trim() }),
+    )
+  })
+}
+
+/** How psql reaches an endpoint through a proxy: by options, the name of the host saying nothing. */
+export function byOptions(port: number, endpointId: string, more = ''): string {
+  return `host=localhost hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require options=endpoint=${endpointId} ${more}`
+}
+
+/** How psql reaches an endpoint through a proxy: by the host name that it sends in TLS. */
+export function bySni(port: number, endpointId: string, more = ''): string {
+  return `host=${endpointId}.${DOMAIN} hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require ${more}`
+}

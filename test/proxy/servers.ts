@@ -1,0 +1,104 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { installBinaries } from '../../src/backends/local/binaries.ts'
+
+export const PASSWORD = 'correct horse'
+
+/** A real Postgres server that a test starts and stops. */
+export interface Server {
+  /** The directory of its Unix socket, port 5432. */
+  readonly socketDir: string
+  readonly logFile: string
+  /** Starts it and resolves with its pid once it accepts connections. */
+  start(...settings: string[]): Promise<number>
+  stop(signal?: NodeJS.Signals): Promise<void>
+}
+
+export interface Servers {
+  readonly dir: string
+  /** A new server; all begin as copies of one freshly made data directory with superuser `postgres`. */
+  server(name: string): Promise<Server>
+  close(): Promise<void>
+}
+
+/** Makes a temporary directory with the Postgres that npm brings and one data directory; password for everyone on its socket. */
+export async function makeServers(): Promise<Servers> {
+  const dir = await mkdtemp(join(tmpdir(), 'neap-proxy-'))
+  const owner = process.getuid?.() === 0 ? await nobody() : undefined
+  await chmod(dir, 0o755)
+  const bin = await installBinaries(join(dir, 'pg'), 18)
+  const template = join(dir, 'template')
+  await mkdir(template, { mode: 0o700 })
+  const passwordFile = join(dir, 'password')
+  await writeFile(passwordFile, PASSWORD)
+  if (owner) await chown(template, owner.uid, owner.gid)
+  await promisify(execFile)(
+    join(bin, 'initdb'),
+    ['-D', template, '-U', 'postgres', '-A', 'scram-sha-256', `--pwfile=${passwordFile}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+    { ...owner, cwd: '/' },
+  )
+  const running = new Set<Server>()
+
+  return {
+    dir,
+    async server(name) {
+      const data = join(dir, name)
+      const socketDir = join(dir, `${name}.run`)
+      const logFile = join(dir, `${name}.log`)
+      await cp(template, data, { recursive: true })
+      await mkdir(socketDir)
+      if (owner) {
+        await promisify(execFile)('chown', ['-R', `${owner.uid}:${owner.gid}`, data, socketDir])
+      }
+      await chmod(data, 0o700)
+      let child: ChildProcess | undefined
+      const settings = { listen_addresses: '', unix_socket_directories: socketDir, fsync: 'off', max_connections: '300', shared_buffers: '32MB' }
+      const server: Server = {
+        socketDir,
+        logFile,
+        async start(...more) {
+          const all = [...Object.entries(settings).map(([key, value]) => `${key}=${value}`), ...more]
+          const started = spawn(join(bin, 'postgres'), ['-D', data, ...all.flatMap((one) => ['-c', one])], {
+            ...owner,
+            cwd: '/',
+            stdio: ['ignore', 'ignore', 'pipe'],
+          })
+          child = started
+          running.add(server)
+          let log = ''
+          await new Promise<void>((resolve, reject) => {
+            started.stderr?.setEncoding('utf8').on('data', (text: string) => {
+              log += text
+              if (log.includes('ready to accept connections')) resolve()
+            })
+            started.once('exit', () => reject(new Error(`postgres ended: ${log}`)))
+          })
+          return started.pid ?? 0
+        },
+        async stop(signal = 'SIGINT') {
+          running.delete(server)
+          if (!child || child.exitCode !== null || child.signalCode !== null) return
+          const exited = once(child, 'exit')
+          child.kill(signal)
+          await exited
+        },
+      }
+      return server
+    },
+    async close() {
+      await Promise.all([...running].map((server) => server.stop('SIGQUIT')))
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** As root: Postgres runs as nobody, who has a name for initdb to find. */
+async function nobody(): Promise<{ uid: number; gid: number }> {
+  const entry = (await readFile('/etc/passwd', 'utf8')).split('\n').find((line) => line.startsWith('nobody:'))
+  const [, , uid, gid] = entry?.split(':') ?? []
+  return { uid: Number(uid), gid: Number(gid) }
+}
