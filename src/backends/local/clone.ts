@@ -18,11 +18,12 @@ const CAP_SECONDS = 4
  * @param removed exists once the branch was removed
  * @throws FencedError when a newer attempt acted on this branch
  */
-export async function fillDataDirectory(plan: CopyPlan, removed: string, logFile: string, fence: Fence): Promise<Progress> {
+export async function fillDataDirectory(plan: CopyPlan, removed: string, logFile: string, fence?: Fence): Promise<Progress> {
   const log = openLog(logFile)
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
-  const child = spawnEffect(['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program], log.file, JSON.stringify(plan))
+  const args = ['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
+  const child = spawnEffect(args, log.file, JSON.stringify(plan))
   closeSync(log.file)
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<'late'>((resolve) => (timer = setTimeout(resolve, CAP_SECONDS * 1000, 'late')))

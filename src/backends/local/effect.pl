@@ -137,11 +137,11 @@ sub start {
 # REMOVED exists once the branch was removed. PARENT "-": a template, which never runs.
 sub copy {
   my ($home, $seq, $generation, $gid, $removed, $parent, @copier) = @_;
-  leave('gone') if -e $removed;
+  leave('gone') if length $removed && -e $removed;
   mkdir $home, 0710;
   enter($home, $seq, $generation);
-  $gid eq q(-) or chown 0, $gid, $home or fail($home);
-  if (-e $removed) {
+  $gid eq '-' or chown 0, $gid, $home or fail($home);
+  if (length $removed && -e $removed) {
     unlink files_in($home);
     rmdir $home;
     leave('gone');

@@ -62,9 +62,13 @@ export function socketDirOf(layout: Layout, branch: BranchRef): string {
  * A server needs no passwd entry for it.
  */
 export function ownerOf(layout: Layout, branch: BranchRef): Owner | undefined {
+  return ownerAt(layout, branch.number)
+}
+
+export function ownerAt(layout: Layout, number: number): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined
   const place = createHash('sha256').update(layout.dataDir).digest().readUInt16BE(0) >> 4
-  const uid = 2 ** 30 + place * 2 ** 18 + (branch.number % 2 ** 18)
+  const uid = 2 ** 30 + place * 2 ** 18 + (number % 2 ** 18)
   return { uid, gid: uid }
 }
 

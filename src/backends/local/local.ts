@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, copyFile, constants, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { copyFile, constants, readdir, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
@@ -7,9 +7,9 @@ import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
 import { type Layout, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { rotateLogs } from './logs.ts'
+import { prepareVersion, publishFile } from './prepare.ts'
 import { type RunningServer, ServerStartError, findServer, startServer, stopServer } from './server.ts'
 import { HBA, configFor } from './settings.ts'
-import { checkReachable, makeTemplate } from './template.ts'
 
 export interface LocalOptions {
   readonly dataDir: string
@@ -58,7 +58,10 @@ export function localBackend(options: LocalOptions): LocalBackend {
   }
 
   return {
-    prepare: (pgVersion) => prepare(layout, pgVersion, options.adminPassword),
+    prepare: async (pgVersion) => {
+      await publishFile(layout.hbaFile, HBA)
+      await prepareVersion(layout, pgVersion, options.adminPassword)
+    },
     createBranch: (branch, fence) =>
       fillDataDirectory(
         { home: homeOf(layout, branch.id), from: templateOf(layout, branch.pgVersion), owner: ownerOf(layout, branch) },
@@ -94,20 +97,6 @@ export function localBackend(options: LocalOptions): LocalBackend {
 
 function templateOf(layout: Layout, pgVersion: number): string {
   return join(layout.templates, String(pgVersion))
-}
-
-async function prepare(layout: Layout, pgVersion: number, adminPassword: string): Promise<void> {
-  for (const directory of [layout.dataDir, layout.runtimeDir, layout.binaries, layout.templates, layout.branches, layout.logs, layout.trash, layout.removed]) {
-    await mkdir(directory, { recursive: true, mode: 0o711 })
-  }
-  await checkReachable(layout.dataDir)
-  await checkReachable(layout.runtimeDir)
-  const hba = `${layout.hbaFile}.${randomUUID()}`
-  await writeFile(hba, HBA)
-  await chmod(hba, 0o644)
-  await rename(hba, layout.hbaFile)
-  const bin = await installBinaries(layout.binaries, pgVersion)
-  await makeTemplate(templateOf(layout, pgVersion), pgVersion, bin, adminPassword)
 }
 
 function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {

@@ -1,8 +1,7 @@
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
 import { UsageError } from '../../errors.ts'
 import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
 import { BARE_ENVIRONMENT } from './effect.ts'
@@ -81,20 +80,15 @@ async function run(user: Owner | undefined, program: string, args: string[], inp
 }
 
 /**
- * Computes run as users of their own and must be able to reach their directory.
+ * Computes run as users of their own and must be able to pass through to their directory.
  * @throws UsageError naming the directory that is closed
  */
 export async function checkReachable(directory: string): Promise<void> {
   if (process.getuid?.() !== 0) return
-  const user = await namedUser()
-  for (let path = directory; ; path = dirname(path)) {
-    const reached = await promisify(execFile)('/bin/sh', ['-c', 'cd "$1"', 'sh', path], { ...user, cwd: '/' }).then(
-      () => true,
-      () => false,
+  for (let path = directory; path !== dirname(path); path = dirname(path)) {
+    if (((await stat(path)).mode & 0o001) !== 0) continue
+    throw new UsageError(
+      `As root, Neap runs each compute as a user of its own, and ${path} is closed to them: choose another directory than ${directory}, or chmod o+x ${path}, or run Neap as an ordinary user.`,
     )
-    if (reached && path === directory) return
-    if (reached || path === dirname(path)) {
-      throw new UsageError(`Computes run as users of their own and cannot reach ${directory}: choose a data directory that others may pass through (mode 0711), or run Neap as an ordinary user.`)
-    }
   }
 }

@@ -1,0 +1,74 @@
+import { join } from 'node:path'
+import { fillDataDirectory } from './clone.ts'
+import { layoutOf, logDirOf, ownerAt } from './layout.ts'
+import { prepareVersion, publishFile } from './prepare.ts'
+import { findServer, startServer, stopServer } from './server.ts'
+
+/** The Postgres that holds an embedded catalog: made, started and stopped as a compute is, but known to no catalog. */
+export interface CatalogServer {
+  /** Makes it if need be, starts it or finds it running, and returns when it accepts connections, after however long a recovery. */
+  start(): Promise<{ readonly pid: number; readonly adopted: boolean }>
+  /** Stops it cleanly; returns when it is gone. */
+  stop(): Promise<void>
+  /** Its process, if it runs. */
+  find(): Promise<{ readonly pid: number; readonly startedAt: Date } | undefined>
+}
+
+const PG_VERSION = 18
+/** No branch has this number, so no branch has its uid. */
+const OWNER_NUMBER = 0
+
+const HBA = 'local all neap_admin scram-sha-256\n'
+
+const CONFIG = Object.entries({
+  max_connections: '200',
+  shared_buffers: '64MB',
+  max_wal_size: '512MB',
+  min_wal_size: '32MB',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  lc_messages: 'C',
+  log_line_prefix: '%m [%p] %q%u@%d ',
+  log_error_verbosity: 'terse',
+  log_min_error_statement: 'panic',
+  log_parameter_max_length_on_error: '0',
+  log_checkpoints: 'off',
+})
+  .map(([name, value]) => `${name} = '${value}'\n`)
+  .join('')
+
+/**
+ * The embedded catalog: database `neap`, superuser `neap_admin` with the given password, on the socket `<socketDir>/.s.PGSQL.<port>` alone.
+ */
+export function localCatalogServer(options: {
+  dataDir: string
+  runtimeDir: string
+  socketDir: string
+  port: number
+  adminPassword: string
+}): CatalogServer {
+  const layout = layoutOf(options)
+  const home = join(layout.dataDir, 'catalog')
+  const logFile = (name: string) => join(logDirOf(layout, 'catalog'), name)
+  const owner = ownerAt(layout, OWNER_NUMBER)
+
+  async function start() {
+    const running = await findServer(home)
+    const { bin, template } = await prepareVersion(layout, PG_VERSION, options.adminPassword)
+    while ((await fillDataDirectory({ home, from: template, owner }, '', logFile('copy.log'))) === 'pending');
+    const hbaFile = join(home, 'pg_hba.conf')
+    await publishFile(hbaFile, HBA)
+    const { socketDir, port } = options
+    const plan = { home, postgres: join(bin, 'postgres'), owner, socketDir, port, listen: '', hbaFile, config: CONFIG, logFile: logFile('postgres.log') }
+    for (;;) {
+      const server = await startServer(plan)
+      if (server !== 'pending') return { pid: server.pid, adopted: server.pid === running?.pid }
+    }
+  }
+
+  async function stop() {
+    while ((await stopServer(home)) === 'pending');
+  }
+
+  return { start, stop, find: () => findServer(home) }
+}

@@ -1,0 +1,33 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { installBinaries } from './binaries.ts'
+import type { Layout } from './layout.ts'
+import { checkReachable, makeTemplate } from './template.ts'
+
+/**
+ * Makes ready what servers of a Postgres version need: directories, programs, the template. Safe in any number of processes at once.
+ * @returns the directory of the version's programs and that of its template
+ * @throws UsageError when this machine does not allow it
+ */
+export async function prepareVersion(layout: Layout, pgVersion: number, adminPassword: string): Promise<{ bin: string; template: string }> {
+  const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed } = layout
+  for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed]) {
+    await mkdir(directory, { recursive: true, mode: 0o711 })
+  }
+  await checkReachable(dataDir)
+  await checkReachable(runtimeDir)
+  const bin = await installBinaries(binaries, pgVersion)
+  const template = join(templates, String(pgVersion))
+  await makeTemplate(template, pgVersion, bin, adminPassword)
+  return { bin, template }
+}
+
+/** Writes a file that servers read, whole at once. */
+export async function publishFile(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o711 })
+  const making = `${path}.${randomUUID()}`
+  await writeFile(making, text)
+  await chmod(making, 0o644)
+  await rename(making, path)
+}
