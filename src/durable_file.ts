@@ -6,7 +6,11 @@ import { dirname } from 'node:path'
  * The content of `path`, which is made with `content` and `mode` where it does not exist. Of processes that race, one makes
  * it and all return what that one wrote; nobody ever sees half of it.
  */
-export async function readOrCreate(path: string, mode: number, content: () => Promise<Buffer> | Buffer): Promise<Buffer> {
+export async function readOrCreate(
+  path: string,
+  mode: number,
+  content: () => Promise<Buffer> | Buffer,
+): Promise<Buffer> {
   const existing = await readIfExists(path)
   if (existing) return existing
   await viaTemporary(path, await content(), mode, async (temporary) => {

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+
+/**
+ * Who may import whom in src: a folder or file, and what it may import besides itself. `(types)` allows `import type` only.
+ * Imports go downward. A part that is not here may import nothing and be imported by nobody but main and parts.
+ */
+const MAY_IMPORT: Record<string, string> = {
+  main: '*',
+  parts: '*', // what each process is made of: wires, like main
+
+  cli: 'client, config, errors, supervisor, http(types)',
+  console: 'client, http(types)',
+  client: 'errors, http(types)',
+  supervisor: 'backends, catalog, client, cli, config, errors, ids, observe, secrets, tls',
+
+  http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, secrets',
+  proxy: 'catalog, config(types), context(types), errors, ids, observe, operations, tls',
+  loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations',
+  operations: 'backends(types), catalog, compute, context(types), engine, errors, ids, observe',
+  context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
+
+  compute: 'backends(types), catalog, errors',
+  engine: 'catalog, errors',
+  catalog: 'errors, ids',
+  backends: 'errors, observe',
+  observe: 'errors',
+  config: 'errors',
+  tls: 'durable_file, errors',
+  secrets: 'base62, durable_file, errors',
+}
+const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts']
+const MOST_LINES = 400
+
+const root = join(import.meta.dirname, '..', 'src')
+const sources = new Map(
+  globSync('**/*.ts', { cwd: root }).map((path) => [path, readFileSync(join(root, path), 'utf8')]),
+)
+
+test('imports go only where the table lets them', () => {
+  none([...sources].flatMap(([path, text]) => forbiddenImports(path, text)))
+})
+
+test('the environment is read in main.ts and config.ts only', () => {
+  const readers = [...sources].filter(([path, text]) => readsEnvironment(text) && !isTest(path)).map(([path]) => path)
+  none(
+    readers.filter((path) => !MAY_READ_THE_ENVIRONMENT.includes(path)).map((path) => `src/${path} reads process.env`),
+  )
+})
+
+test(`no file has more than ${MOST_LINES} lines`, () => {
+  const lengths = [...sources].map(([path, text]) => ({ path, lines: text.split('\n').length - 1 }))
+  none(lengths.filter(({ lines }) => lines > MOST_LINES).map(({ path, lines }) => `src/${path} has ${lines} lines`))
+})
+
+test('these checks see what they are for', () => {
+  assert.equal(forbiddenImports('proxy/x.ts', `import { y } from '../backends/local/y.ts'`).length, 1)
+  assert.equal(
+    forbiddenImports('proxy/x.ts', `import {\n  y,\n} from '../compute/y.ts'\nawait import('../secrets.ts')`).length,
+    2,
+  )
+  assert.equal(forbiddenImports('http/routes/x.ts', `import { type A, b } from '../../context.ts'`).length, 1)
+  assert.equal(forbiddenImports('http/routes/x.ts', `import { type A, type B } from '../../context.ts'`).length, 0)
+  assert.equal(forbiddenImports('http/routes/x.ts', `export type { A } from '../../context.ts'`).length, 0)
+  assert.equal(forbiddenImports('newcomer/x.ts', `import { y } from '../errors.ts'`).length, 1)
+  assert.ok(readsEnvironment('const { HOME } = process.env') && readsEnvironment(`import { env } from 'node:process'`))
+})
+
+function forbiddenImports(path: string, text: string): string[] {
+  const from = partOf(path)
+  const allowed = MAY_IMPORT[from] ?? ''
+  if (allowed === '*' || isTest(path)) return []
+  const names = allowed.split(/,\s*/)
+  return importsIn(text).flatMap(({ target, typesOnly }) => {
+    const imported = join(dirname(path), target)
+    const to = partOf(imported)
+    if (to === from || names.includes(to) || (typesOnly && names.includes(`${to}(types)`))) return []
+    return [`src/${path} → src/${imported}   (${from} may import: ${allowed || 'nothing; is it in the table?'})`]
+  })
+}
+
+/** The relative imports of a module: static, dynamic, and what it exports onward. */
+function importsIn(text: string): { target: string; typesOnly: boolean }[] {
+  const statics = text.matchAll(/^(?:import|export)\s+(type\s)?([^'"]*?)\s*(?:\bfrom\s*)?'(\.[^']*)'/gm)
+  const dynamics = text.matchAll(/\bimport\(\s*'(\.[^']*)'\s*\)/g)
+  return [
+    ...[...statics].map(([, type, names = '', target = '']) => ({ target, typesOnly: !!type || onlyTypes(names) })),
+    ...[...dynamics].map(([, target = '']) => ({ target, typesOnly: false })),
+  ]
+}
+
+function onlyTypes(names: string): boolean {
+  const inner = /^\{([^}]*)\}$/.exec(names)?.[1]
+  const list = inner?.split(',').filter((name) => name.trim()) ?? []
+  return list.length > 0 && list.every((name) => /^\s*type\s/.test(name))
+}
+
+function partOf(path: string): string {
+  return path.split('/')[0]?.replace(/\.ts$/, '') ?? ''
+}
+
+function isTest(path: string): boolean {
+  return path.endsWith('.test.ts')
+}
+
+function readsEnvironment(text: string): boolean {
+  return /\bprocess\.env\b|\{[^}]*\benv\b[^}]*\}\s*from 'node:process'/.test(text)
+}
+
+function none(offences: string[]): void {
+  assert.ok(offences.length === 0, `\n${offences.join('\n')}`)
+}
