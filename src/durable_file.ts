@@ -49,7 +49,11 @@ async function viaTemporary(path: string, content: Buffer, mode: number, place: 
 
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r')
-  await folder.sync().finally(() => folder.close())
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
 }
 
 function unless(code: string): (error: NodeJS.ErrnoException) => undefined {
