@@ -14,7 +14,7 @@ const MAY_IMPORT: Record<string, string> = {
   cli: 'client, config, errors, supervisor, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
-  supervisor: 'backends, catalog, client, cli, config, errors, ids, observe, secrets, tls',
+  supervisor: 'backends, catalog, cli, client, config, errors, ids, observe, operations, secrets, tls',
 
   http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, secrets',
   proxy: 'catalog, config(types), context(types), errors, ids, observe, operations, tls',
