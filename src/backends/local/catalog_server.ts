@@ -55,7 +55,7 @@ export function localCatalogServer(options: {
   async function start() {
     const running = await findServer(home)
     const { bin, template } = await prepareVersion(layout, PG_VERSION, options.adminPassword)
-    while ((await fillDataDirectory({ home, from: template, owner }, '', logFile('copy.log'))) === 'pending');
+    while ((await fillDataDirectory({ home, from: template, owner }, { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache })) === 'pending');
     const hbaFile = join(home, 'pg_hba.conf')
     await publishFile(hbaFile, HBA)
     const { socketDir, port } = options

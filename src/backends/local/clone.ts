@@ -1,5 +1,4 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { closeSync } from 'node:fs'
+import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Fence, Progress } from '../backend.ts'
@@ -15,15 +14,19 @@ const CAP_SECONDS = 4
 /**
  * Fills a branch's data directory by a copier of its own, or joins one that is at it already; `pending` after four seconds, or when the
  * copier was killed and is to be started anew by the next call.
- * @param removed exists once the branch was removed
+ * @param options.removed a file that exists once the branch was removed
  * @throws FencedError when a newer attempt acted on this branch
  */
-export async function fillDataDirectory(plan: CopyPlan, removed: string, logFile: string, fence?: Fence): Promise<Progress> {
+export async function fillDataDirectory(plan: CopyPlan, { removed, logFile, cacheDir, fence }: { removed: string; logFile: string; cacheDir: string; fence?: Fence }): Promise<Progress> {
   const log = openLog(logFile)
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
   const args = ['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
-  const child = spawnEffect(args, log.file, JSON.stringify(plan))
+  const child = spawnEffect(args, log.file, {
+    input: JSON.stringify(plan),
+    // Halves the time in which the copier is up.
+    env: { NODE_COMPILE_CACHE: cacheDir },
+  })
   closeSync(log.file)
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<'late'>((resolve) => (timer = setTimeout(resolve, CAP_SECONDS * 1000, 'late')))

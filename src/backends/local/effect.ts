@@ -21,11 +21,15 @@ export function fenceArgs(fence: Fence | undefined): string[] {
 }
 
 /** Spawns an effect that may become another program: a session of its own, all output to a file, never a pipe. */
-export function spawnEffect(args: readonly string[], output: number, input?: string): ChildProcess {
+export function spawnEffect(
+  args: readonly string[],
+  output: number,
+  { input, env }: { input?: string; env?: Record<string, string> } = {},
+): ChildProcess {
   const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
     detached: true,
     stdio: [input === undefined ? 'ignore' : 'pipe', output, output],
-    env: BARE_ENVIRONMENT,
+    env: { ...BARE_ENVIRONMENT, ...env },
   })
   child.stdin?.on('error', () => undefined).end(input)
   return child

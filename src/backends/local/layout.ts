@@ -19,6 +19,7 @@ export interface Layout {
   readonly logs: string
   readonly trash: string
   readonly removed: string
+  readonly cache: string
   readonly hbaFile: string
 }
 
@@ -33,6 +34,7 @@ export function layoutOf(options: { dataDir: string; runtimeDir: string }): Layo
     logs: join(dataDir, 'logs'),
     trash: join(dataDir, 'trash'),
     removed: join(dataDir, 'removed'),
+    cache: join(dataDir, 'cache'),
     hbaFile: join(dataDir, 'pg_hba.conf'),
   }
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
 import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
+import type { CopyPlan } from './copier.ts'
 import { type Layout, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { rotateLogs } from './logs.ts'
 import { prepareVersion, publishFile } from './prepare.ts'
@@ -31,6 +32,12 @@ export interface LocalBackend extends Backend {
 export function localBackend(options: LocalOptions): LocalBackend {
   const layout = layoutOf(options)
   const logFile = (branchId: string, name: string) => join(logDirOf(layout, branchId), name)
+
+  const fill = (branch: BranchRef, source: Pick<CopyPlan, 'from' | 'parent'>, fence: Fence) =>
+    fillDataDirectory(
+      { home: homeOf(layout, branch.id), owner: ownerOf(layout, branch), ...source },
+      { removed: join(layout.removed, branch.id), logFile: logFile(branch.id, 'copy.log'), cacheDir: layout.cache, fence },
+    )
 
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const bin = await installBinaries(layout.binaries, branch.pgVersion)
@@ -62,25 +69,11 @@ export function localBackend(options: LocalOptions): LocalBackend {
       await publishFile(layout.hbaFile, HBA)
       await prepareVersion(layout, pgVersion, options.adminPassword)
     },
-    createBranch: (branch, fence) =>
-      fillDataDirectory(
-        { home: homeOf(layout, branch.id), from: templateOf(layout, branch.pgVersion), owner: ownerOf(layout, branch) },
-        join(layout.removed, branch.id),
-        logFile(branch.id, 'copy.log'),
-        fence,
-      ),
-    cloneBranch: (branch, parent, fence) =>
-      fillDataDirectory(
-        {
-          home: homeOf(layout, branch.id),
-          from: homeOf(layout, parent.id),
-          owner: ownerOf(layout, branch),
-          parent: { socketDir: socketDirOf(layout, parent), adminPassword: options.adminPassword },
-        },
-        join(layout.removed, branch.id),
-        logFile(branch.id, 'copy.log'),
-        fence,
-      ),
+    createBranch: (branch, fence) => fill(branch, { from: join(layout.templates, String(branch.pgVersion)) }, fence),
+    cloneBranch: (branch, parent, fence) => {
+      const reach = { socketDir: socketDirOf(layout, parent), adminPassword: options.adminPassword }
+      return fill(branch, { from: homeOf(layout, parent.id), parent: reach }, fence)
+    },
     startCompute,
     stopCompute: (branch, fence) => stopServer(homeOf(layout, branch.id), fence),
     findCompute: async (branch) => {
@@ -93,10 +86,6 @@ export function localBackend(options: LocalOptions): LocalBackend {
     storage: () => storageOf(layout.dataDir),
     rotateLogs: () => rotateLogs(layout.logs),
   }
-}
-
-function templateOf(layout: Layout, pgVersion: number): string {
-  return join(layout.templates, String(pgVersion))
 }
 
 function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {
