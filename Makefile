@@ -17,14 +17,15 @@ test: $(INSTALLED) ## Run the tests (TEST=path for one file, ARGS="--test-name-p
 	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
 
-check: $(INSTALLED) ## Check types, lint, format, unused code and the architecture
-	@$(NODE) node_modules/.bin/tsc -p .
-	@$(NODE) node_modules/.bin/oxlint --type-aware --deny-warnings --report-unused-disable-directives
-	@$(NODE) node_modules/.bin/oxfmt --check
-	@$(NODE) node_modules/.bin/knip
-	@$(NODE) node_modules/.bin/knip --production --include files,dependencies,unlisted
-	@$(NODE) --test --test-reporter=dot test/architecture.test.ts
-	@echo 'check: all good'
+check: $(INSTALLED) ## Check types, lint, format, unused code and the architecture; says all that is wrong
+	@wrong=; check() { $(NODE) "$$@" || wrong="$$wrong $${1##*/}"; }; \
+	check node_modules/.bin/tsc -p .; \
+	check node_modules/.bin/oxlint --type-aware --deny-warnings --report-unused-disable-directives; \
+	check node_modules/.bin/oxfmt --check; \
+	check node_modules/.bin/knip; \
+	check node_modules/.bin/knip --production --include files,dependencies,unlisted; \
+	check test/architecture.test.ts; \
+	if [ "$$wrong" ]; then echo "check: not good:$$wrong" >&2; exit 1; else echo 'check: all good'; fi
 
 format: $(INSTALLED) ## Format every file in place
 	@exec $(NODE) node_modules/.bin/oxfmt
