@@ -1,4 +1,5 @@
-import { accessSync, constants } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { UsageError } from './errors.ts'
@@ -39,6 +40,9 @@ const setting = <T>(declared: Setting<T>): Setting<T> => declared
 export const SETTINGS = {
   dataDir: setting<string>({
     env: 'NEAP_DATA_DIR', flag: '--data-dir', ...text, about: 'Where everything is kept.', fallback: defaultDataDir,
+  }),
+  runtimeDir: setting<string>({
+    env: 'NEAP_RUNTIME_DIR', ...text, about: 'Where Unix sockets are; a short path.', fallback: defaultRuntimeDir,
   }),
   catalogUrl: setting<string | undefined>({
     env: 'NEAP_CATALOG_URL', flag: '--catalog-url', ...text, expects: 'a Postgres URL of a direct session',
@@ -103,7 +107,23 @@ export function configEnv(config: Config): Record<string, string> {
   return Object.fromEntries(keys.filter((key) => config[key] !== undefined).map((key) => [SETTINGS[key].env, String(config[key])]))
 }
 
+const SOCKET_PATH_MAX = 107
+
+/** The API's socket for whoever administers this Neap: in the data directory, or where that path is too long for a socket, beside the others. */
+export function adminSocket(config: Config): string {
+  const path = join(config.dataDir, 'api.sock')
+  return Buffer.byteLength(path) <= SOCKET_PATH_MAX ? path : join(config.runtimeDir, 'api.sock')
+}
+
 export const isRoot = (): boolean => process.getuid?.() === 0
+
+/** Short, since a socket's path may have 107 bytes, and one for each data directory. */
+function defaultRuntimeDir(dataDir: string): string {
+  const place = `neap-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
+  if (isRoot()) return join(process.platform === 'darwin' ? '/var/run' : '/run', place)
+  const perUser = process.env['XDG_RUNTIME_DIR']
+  return perUser && existsSync(perUser) ? join(perUser, place) : join('/tmp', `${place}-${process.getuid?.()}`)
+}
 
 function defaultDataDir(): string {
   if (isRoot()) return '/var/lib/neap'

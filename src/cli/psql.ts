@@ -1,0 +1,98 @@
+import { createInterface } from 'node:readline/promises'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Command, type Option } from 'commander'
+import pg from 'pg'
+import { loadConfig, type Overrides } from '../config.ts'
+import { messageOf, UsageError } from '../errors.ts'
+import { readState } from '../supervisor/data_dir.ts'
+import { findProject } from '../supervisor/first_project.ts'
+import { localClient } from './connect.ts'
+import { table } from './table.ts'
+
+/** `neap psql`: a plain SQL prompt for machines without psql. */
+export function psqlCommand(dataDir: Option): Command {
+  return new Command('psql')
+    .description('A plain SQL prompt, for machines without psql. Statements end with a semicolon; \\q leaves.')
+    .argument('[uri]', 'a connection URI; the first project if none is given')
+    .option('-c, --command <sql>', 'run this and leave')
+    .addOption(dataDir)
+    .action(async (uri: string | undefined, flags: Overrides & { command?: string }) => {
+      const client = await connect(uri ?? (await firstUri(flags)), flags)
+      try {
+        if (flags.command !== undefined) await run(client, flags.command)
+        else await converse(client)
+      } finally {
+        await client.end()
+      }
+    })
+}
+
+async function firstUri(flags: Overrides): Promise<string> {
+  const { projectId } = readState(loadConfig(flags).dataDir)
+  const { connection_uri } = projectId ? await findProject(localClient(flags), projectId) : { connection_uri: null }
+  if (!connection_uri) throw new UsageError('There is no first project to connect to: give the connection URI of another.')
+  return connection_uri
+}
+
+/** Verifies the server against Neap's own authority, and reaches endpoint names where this machine does not resolve them. */
+async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
+  const url = parse(uri)
+  const client = new pg.Client({
+    host: url.hostname,
+    port: Number(url.port || 5432),
+    user: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database: decodeURIComponent(url.pathname.slice(1)),
+    options: url.searchParams.get('options') ?? undefined,
+    application_name: 'neap psql',
+    ssl: { ca: readFileSync(join(loadConfig(flags).dataDir, 'tls', 'ca.crt'), 'utf8') },
+  })
+  client.on('error', () => {})
+  client.on('notice', (notice) => process.stderr.write(`${notice.severity}:  ${notice.message}\n`))
+  await client.connect().catch((error: unknown) => { throw new UsageError(`Cannot connect: ${messageOf(error)}`) })
+  return client
+}
+
+function parse(uri: string): URL {
+  try {
+    return new URL(uri)
+  } catch (error) {
+    throw new UsageError('That is not a connection URI; one looks like postgresql://user:password@host:port/database?sslmode=require', { cause: error })
+  }
+}
+
+async function run(client: pg.Client, sql: string): Promise<void> {
+  try {
+    const results = await client.query<string[]>({ text: sql, rowMode: 'array', types: { getTypeParser: () => String } as never })
+    for (const result of [results].flat()) process.stdout.write(show(result))
+  } catch (error) {
+    if (!(error instanceof pg.DatabaseError)) throw error
+    process.stderr.write(`ERROR:  ${error.message}\n${error.hint ? `HINT:  ${error.hint}\n` : ''}`)
+    process.exitCode = 1
+  }
+}
+
+function show(result: pg.QueryArrayResult<(string | null)[]>): string {
+  if (result.fields.length === 0) return `${result.command ?? ''}${result.rowCount === null ? '' : ` ${result.rowCount}`}\n`
+  const rows = result.rows.map((row) => row.map((cell) => cell ?? ''))
+  return `${table(result.fields.map((field) => field.name), rows)}\n(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`
+}
+
+async function converse(client: pg.Client): Promise<void> {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: `${client.database}=> ` })
+  let statement = ''
+  terminal.prompt()
+  for await (const line of terminal) {
+    if (statement === '' && ['\\q', 'exit', 'quit'].includes(line.trim())) break
+    statement += `${line}\n`
+    if (/;\s*$/.test(statement)) {
+      await run(client, statement)
+      process.exitCode = 0
+      statement = ''
+    }
+    terminal.setPrompt(statement.trim() === '' ? `${client.database}=> ` : `${client.database}-> `)
+    terminal.prompt()
+  }
+  terminal.close()
+}

@@ -1,0 +1,29 @@
+import type { Ready } from '../supervisor/up.ts'
+
+/** Says that all is ready: one line of JSON, or what a newcomer does next. */
+export function printReady(ready: Ready, json: boolean): void {
+  process.stdout.write(json ? `${JSON.stringify(ready)}\n` : `${lines(ready).join('\n')}\n`)
+}
+
+function lines(ready: Ready): string[] {
+  const uri = ready.connection_uri
+  const operations = ready.project_id && `curl -H "Authorization: Bearer $NEAP_API_KEY" ${ready.api_url}/projects/${ready.project_id}/operations`
+  return [
+    '',
+    '  Neap is up.',
+    '',
+    `  API      ${ready.api_url}`,
+    `  Key      ${ready.api_key ?? 'kept as a hash only; make another with: npx neap key create'}`,
+    `  Proxy    ${ready.proxy_host}:${ready.proxy_port}  (TLS; its authority: ${ready.ca_file})`,
+    `  Data     ${ready.data_dir}`,
+    ...(uri ? ['', '  Connect:', '', `    psql '${uri}'`, '', '  Without psql:', '', '    npx neap psql'] : []),
+    '',
+    '  Try next:',
+    '',
+    '    npx neap status',
+    ...(operations ? [`    export NEAP_API_KEY=${ready.api_key ?? '<your key>'}`, `    ${operations}`] : ['    npx neap key list', '    npx neap --help']),
+    '',
+    '  Ctrl-C suspends every database and ends Neap.',
+    '',
+  ]
+}

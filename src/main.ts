@@ -1,0 +1,92 @@
+import { Command, CommanderError, Option } from 'commander'
+import { keyCommand } from './cli/key.ts'
+import { psqlCommand } from './cli/psql.ts'
+import { statusCommand } from './cli/status.ts'
+import { printReady } from './cli/ready.ts'
+import { loadConfig, type Overrides, SETTINGS } from './config.ts'
+import { AppError, messageOf, UsageError } from './errors.ts'
+import { runPart } from './parts/part.ts'
+
+const dataDir = new Option(`${SETTINGS.dataDir.flag} <directory>`, SETTINGS.dataDir.about)
+const catalogUrl = new Option(`${SETTINGS.catalogUrl.flag} <url>`, SETTINGS.catalogUrl.about)
+const apiPort = new Option(`${SETTINGS.apiPort.flag} <port>`, `${SETTINGS.apiPort.about} 0 picks a free one.`)
+const proxyPort = new Option(`${SETTINGS.proxyPort.flag} <port>`, `${SETTINGS.proxyPort.about} 0 picks a free one.`)
+
+interface UpFlags extends Overrides {
+  readonly json?: boolean
+  readonly project: boolean
+  readonly leaveRunning?: boolean
+}
+
+const program = new Command('neap')
+  .description('Serverless Postgres for your own machines.')
+  .showHelpAfterError('(neap --help lists the commands)')
+  .exitOverride()
+
+program
+  .command('up')
+  .description('Start Neap: catalog, API, worker and proxy. Ctrl-C suspends every compute and ends it.')
+  .addOption(dataDir)
+  .addOption(catalogUrl)
+  .addOption(apiPort)
+  .addOption(proxyPort)
+  .option('--json', 'print one line of JSON when all is ready, and nothing else')
+  .option('--no-project', 'make no first project')
+  .option('--leave-running', 'leave computes and catalog running at the end; the next start adopts them')
+  .action(runUp)
+
+for (const [name, about] of [['api', 'the management API'], ['worker', 'the worker that makes operations true'], ['proxy', 'the Postgres proxy']] as const) {
+  program
+    .command(name)
+    .description(`Run ${about} by itself. Needs a catalog that runs (neap up starts all of it).`)
+    .addOption(dataDir)
+    .addOption(catalogUrl)
+    .addOption(name === 'proxy' ? proxyPort : apiPort)
+    .action((flags: Overrides) => runOne(name, flags))
+}
+
+program.addCommand(keyCommand(dataDir))
+program.addCommand(statusCommand(dataDir))
+program.addCommand(psqlCommand(dataDir))
+
+async function runUp(flags: UpFlags): Promise<void> {
+  const { up } = await import('./supervisor/up.ts')
+  const { terminalProgress } = await import('./supervisor/progress.ts')
+  const config = loadConfig(flags)
+  const told = new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve())
+  })
+  const given = (name: 'apiPort' | 'proxyPort') => flags[name] !== undefined || Boolean(process.env[SETTINGS[name].env])
+  await up(
+    {
+      config,
+      asked: { apiPort: given('apiPort'), proxyPort: given('proxyPort') },
+      project: flags.project,
+      leaveRunning: flags.leaveRunning ?? false,
+      progress: terminalProgress(),
+      onReady: (ready) => printReady(ready, flags.json ?? false),
+    },
+    told,
+  )
+}
+
+async function runOne(name: 'api' | 'worker' | 'proxy', flags: Overrides): Promise<void> {
+  const config = loadConfig(flags)
+  switch (name) {
+    case 'api':
+      return runPart(name, config, (await import('./parts/api.ts')).startApi)
+    case 'worker':
+      return runPart(name, config, (await import('./parts/worker.ts')).startWorker)
+    case 'proxy':
+      return runPart(name, config, (await import('./parts/proxy.ts')).startProxyPart)
+  }
+}
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  process.exitCode = 1
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 1
+  else if (error instanceof UsageError || error instanceof AppError) process.stderr.write(`neap: ${error.message}\n`)
+  else process.stderr.write(`neap: ${error instanceof Error ? error.stack : messageOf(error)}\n`)
+}

@@ -1,0 +1,52 @@
+import type { Logger } from 'pino'
+import { type Catalog, openCatalog } from '../catalog/catalog.ts'
+import { embeddedCatalogUrl } from '../catalog/embedded.ts'
+import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
+import { createLog } from '../observe/log.ts'
+import { loadOrCreateSecrets, type Secrets } from '../secrets.ts'
+
+/** A running part of Neap. */
+export interface Part {
+  /** What it says when it is ready: the port it listens on, where it listens. */
+  readonly port?: number
+  stop(): Promise<void>
+}
+
+/**
+ * Runs one part in this process until a signal, or until the supervisor that started it is gone. Under a supervisor an
+ * interrupt from the terminal is left to it, since it stops the parts in order.
+ */
+export async function runPart(name: string, config: Config, start: (context: Context) => Promise<Part>): Promise<void> {
+  const log = createLog(name, config.logLevel)
+  const context = await openContext(config, log)
+  const part = await start(context)
+  const supervised = process.connected
+  let stopping = false
+  const stop = async (): Promise<void> => {
+    if (stopping) return
+    stopping = true
+    await part.stop()
+    await context.catalog.close()
+    process.exit(0)
+  }
+  const stopOrFail = () => void stop().catch((error: unknown) => {
+    log.error({ err: error }, 'did not stop cleanly')
+    process.exit(1)
+  })
+  process.on('SIGTERM', stopOrFail)
+  process.on('SIGINT', supervised ? () => {} : stopOrFail)
+  if (supervised) {
+    process.on('disconnect', () => process.exit(0))
+    process.send?.({ ready: true, port: part.port })
+  }
+  log.info({ port: part.port, pid: process.pid }, 'ready')
+}
+
+/** The context of a part, from its settings. */
+export async function openContext(config: Config, log: Logger): Promise<Context & { readonly catalog: Catalog; readonly secrets: Secrets }> {
+  const secrets = await loadOrCreateSecrets(config.secretFile)
+  const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.adminPassword())
+  const catalog = openCatalog(url, config.workerConcurrency + 4, (error) => log.warn({ err: error }, 'a connection to the catalog was lost'))
+  return { catalog, config, secrets, log }
+}

@@ -1,0 +1,21 @@
+import { join } from 'node:path'
+import type { Context } from '../context.ts'
+import { requestStart } from '../operations/start_compute.ts'
+import { startProxy } from '../proxy/proxy.ts'
+import { ensureCertificates } from '../tls/certificates.ts'
+import type { Part } from './part.ts'
+
+/** The Postgres proxy on its loopback port. */
+export async function startProxyPart({ catalog, config, log }: Context): Promise<Part> {
+  const tls = await ensureCertificates(join(config.dataDir, 'tls'), { region: config.region, domain: config.domain })
+  return startProxy({
+    catalog,
+    host: '127.0.0.1',
+    port: config.proxyPort,
+    tls,
+    domain: `${config.region}.${config.domain}`,
+    wakeTimeoutMs: config.wakeTimeout * 1000,
+    requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
+    log,
+  })
+}

@@ -1,0 +1,45 @@
+import { FencedError } from '../backends/backend.ts'
+import { localBackend } from '../backends/local/local.ts'
+import type { Context, WorkerContext } from '../context.ts'
+import { OperationFailed } from '../engine/definition.ts'
+import { startRunner } from '../engine/runner.ts'
+import { adopt } from '../loops/adoption.ts'
+import { startIdleLoop } from '../loops/idle.ts'
+import { ACTIONS } from '../operations/index.ts'
+import type { Part } from './part.ts'
+
+const ROTATE_MS = 60_000
+
+/** The worker: makes operations true through the backend and runs the control loops. */
+export async function startWorker(context: Context): Promise<Part> {
+  const { catalog, config, secrets, log } = context
+  const backend = localBackend({
+    dataDir: config.dataDir,
+    runtimeDir: config.runtimeDir,
+    adminPassword: secrets.adminPassword(),
+    log: (level, message, facts) => log[level](facts ?? {}, message),
+  })
+  const worker: WorkerContext = { ...context, backend }
+  log.info(await adopt(worker), 'the catalog and this machine agree')
+  const runner = await startRunner<WorkerContext>({
+    catalog,
+    definitions: ACTIONS,
+    context: worker,
+    concurrency: config.workerConcurrency,
+    isTakenOver: (error) => error instanceof FencedError,
+    onStep: (operation, moment) => log.debug({ operation: operation.id, action: operation.action, step: operation.step, moment }, 'step'),
+    onError: (error, operation) => {
+      const expected = error instanceof OperationFailed
+      log[expected ? 'warn' : 'error']({ err: error, operation: operation?.id, action: operation?.action, step: operation?.step }, 'a step failed')
+    },
+  })
+  const idle = await startIdleLoop(worker)
+  const rotation = setInterval(() => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')), ROTATE_MS)
+  return {
+    async stop() {
+      clearInterval(rotation)
+      await idle.stop()
+      await runner.stop()
+    },
+  }
+}

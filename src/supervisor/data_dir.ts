@@ -1,0 +1,82 @@
+import { accessSync, chmodSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { isRoot } from '../config.ts'
+import { messageOf, UsageError } from '../errors.ts'
+
+/** The layout of a data directory that this Neap writes and understands. */
+const LAYOUT = 1
+
+/** What `neap up` remembers in its data directory from one start to the next. */
+export interface State {
+  readonly layout: number
+  readonly apiPort?: number
+  readonly proxyPort?: number
+  readonly projectId?: string
+  /** The supervisor and its parts that run now, or ran when it was killed. */
+  readonly pids?: readonly number[]
+}
+
+const stateFile = (dataDir: string) => join(dataDir, 'state.json')
+
+/**
+ * Looks whether a data directory can be used, without changing anything.
+ * Errors: UsageError when it cannot be written, is no directory, or was made by a newer Neap.
+ */
+export function checkDataDir(dataDir: string): void {
+  const other = 'choose another with --data-dir'
+  const existing = firstExisting(dataDir)
+  if (!statSync(existing).isDirectory()) throw new UsageError(`${existing} is not a directory: ${other}.`)
+  try {
+    accessSync(existing, constants.W_OK | constants.X_OK)
+  } catch {
+    throw new UsageError(`The data directory ${dataDir} cannot be written to: make it writable for you, or ${other}.`)
+  }
+  const closed = isRoot() ? closedAncestor(dataDir) : undefined
+  if (closed) throw new UsageError(`Computes run as users of their own, which cannot pass through ${closed} to ${dataDir}: ${other}.`)
+  const { layout } = readState(dataDir)
+  if (layout > LAYOUT) {
+    throw new UsageError(`The data directory ${dataDir} was written by a newer Neap (layout ${layout}; this one knows ${LAYOUT}): start that version, or ${other}.`)
+  }
+}
+
+function firstExisting(path: string): string {
+  return existsSync(path) || path === dirname(path) ? path : firstExisting(dirname(path))
+}
+
+/** Makes the directories. As root they are open to pass through, since every compute has a user of its own. */
+export function makeDirectories(dataDir: string, runtimeDir: string): void {
+  try {
+    for (const directory of [dataDir, runtimeDir, join(dataDir, 'logs')]) {
+      mkdirSync(directory, { recursive: true, mode: 0o700 })
+      if (isRoot()) chmodSync(directory, 0o711)
+    }
+  } catch (error) {
+    throw new UsageError(`Cannot make ${dataDir} or ${runtimeDir}: ${messageOf(error)}.`)
+  }
+  const { uid } = lstatSync(runtimeDir)
+  if (uid !== process.getuid?.()) throw new UsageError(`${runtimeDir} belongs to another user (uid ${uid}): name a directory of yours in NEAP_RUNTIME_DIR.`)
+}
+
+/** The first directory on the way that other users cannot pass through, as the users of computes must where Neap is root. */
+function closedAncestor(path: string): string | undefined {
+  const parent = dirname(path)
+  if (parent === path) return undefined
+  return closedAncestor(parent) ?? (existsSync(parent) && (statSync(parent).mode & 0o001) === 0 ? parent : undefined)
+}
+
+export function readState(dataDir: string): State {
+  const file = stateFile(dataDir)
+  if (!existsSync(file)) return { layout: LAYOUT }
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as State
+  } catch (error) {
+    throw new UsageError(`${file} cannot be read (${messageOf(error)}): mend or remove it; ports are chosen anew then.`)
+  }
+}
+
+/** Changes what is given and keeps the rest; the file is whole at any moment. */
+export function updateState(dataDir: string, changes: Partial<State>): void {
+  const file = stateFile(dataDir)
+  writeFileSync(`${file}.new`, `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`, { mode: 0o600 })
+  renameSync(`${file}.new`, file)
+}

@@ -1,0 +1,16 @@
+import { open } from 'node:fs/promises'
+import { runEffect } from '../backends/local/effect.ts'
+
+/** A lock on a file that the kernel drops when this process ends, however it ends. */
+export interface FileLock {
+  release(): Promise<void>
+}
+
+/** Takes the lock on a file, or answers nothing when another process has it. */
+export async function takeLock(path: string): Promise<FileLock | undefined> {
+  const file = await open(path, 'a', 0o600)
+  // The child locks the open file that both share; when it has ended the lock is this process' own.
+  if ((await runEffect(['take', '1'], [file.fd])) === 'done') return { release: () => file.close() }
+  await file.close()
+  return undefined
+}

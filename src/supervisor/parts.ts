@@ -1,0 +1,46 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Config, configEnv } from '../config.ts'
+import { type Child, startChild } from './child.ts'
+import { updateState } from './data_dir.ts'
+import type { Progress } from './progress.ts'
+
+const ENTRY = fileURLToPath(new URL('../main.ts', import.meta.url))
+
+/** The parts that run as children of the supervisor: api, worker, proxy. */
+export interface Parts {
+  readonly api: Child
+  readonly worker: Child
+  readonly proxy: Child
+}
+
+/** Starts the parts, all at once, and notes their pids for a supervisor that comes after this one was killed. */
+export async function startParts(config: Config, progress: Progress): Promise<Parts> {
+  const pids = new Map<string, number>()
+  const start = (name: keyof Parts): Promise<Child> =>
+    startChild({
+      name,
+      entry: ENTRY,
+      args: [name],
+      env: { ...process.env, ...configEnv(config) },
+      logFile: join(config.dataDir, 'logs', `${name}.log`),
+      onStart(pid) {
+        pids.set(name, pid)
+        updateState(config.dataDir, { pids: [process.pid, ...pids.values()] })
+      },
+      onRestart: (part, why) => progress.say(`neap ${part} ended (${why}); starting it again`),
+    })
+  const started = await Promise.allSettled([start('api'), start('worker'), start('proxy')])
+  const children = started.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+  const [api, worker, proxy] = children
+  if (api && worker && proxy) return { api, worker, proxy }
+  await Promise.all(children.map((child) => child.stop()))
+  throw started.find((result) => result.status === 'rejected')?.reason
+}
+
+/** Ends parts that outlived a killed supervisor, as a frozen one would, before new ones take their place. */
+export function endStaleParts(pids: readonly number[], isPart: (pid: number) => boolean): void {
+  for (const pid of pids) {
+    if (isPart(pid)) process.kill(pid, 'SIGKILL')
+  }
+}

@@ -1,0 +1,15 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { listEndpointsWithCompute } from '../catalog/endpoint.ts'
+import { awaitOperations } from '../catalog/operation.ts'
+import { queueSuspend } from '../operations/suspend_compute.ts'
+
+const SUSPEND_MS = 60_000
+
+/** Suspends every compute through the worker, as any suspend is done. Answers how many could not be suspended in a minute. */
+export async function suspendAll(catalog: Catalog): Promise<number> {
+  const endpoints = await listEndpointsWithCompute(catalog)
+  const queued: string[] = []
+  for (const endpoint of endpoints) queued.push((await catalog.transaction((tx) => queueSuspend(tx, endpoint, 'shutdown'))).id)
+  const ended = await awaitOperations(catalog, queued, SUSPEND_MS)
+  return ended.filter((operation) => operation.status !== 'finished').length
+}

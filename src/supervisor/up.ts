@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ensureDefaultAccount } from '../catalog/account.ts'
+import { hasApiKeys, insertApiKey } from '../catalog/api_key.ts'
+import { type Catalog, openCatalog } from '../catalog/catalog.ts'
+import { migrate } from '../catalog/migrate.ts'
+import type { Config } from '../config.ts'
+import { UsageError } from '../errors.ts'
+import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
+import { ensureCertificates } from '../tls/certificates.ts'
+import { checkDataDir, makeDirectories, readState, updateState } from './data_dir.ts'
+import { openEmbeddedCatalog } from './embedded_catalog.ts'
+import { firstProject, type ReadyProject } from './first_project.ts'
+import { takeLock } from './lock.ts'
+import { endStaleParts, type Parts, startParts } from './parts.ts'
+import { choosePort } from './ports.ts'
+import type { Progress } from './progress.ts'
+import { suspendAll } from './suspend_all.ts'
+
+export interface UpOptions {
+  readonly config: Config
+  /** Which ports somebody asked for, as apart from the defaults. */
+  readonly asked: { readonly apiPort: boolean; readonly proxyPort: boolean }
+  readonly project: boolean
+  readonly leaveRunning: boolean
+  readonly progress: Progress
+  /** Told once, when everything is ready. */
+  readonly onReady: (ready: Ready) => void
+}
+
+export interface Ready extends ReadyProject {
+  readonly api_url: string
+  /** Null after the first start: only its hash is kept. */
+  readonly api_key: string | null
+  readonly proxy_host: string
+  readonly proxy_port: number
+  readonly ca_file: string
+  readonly data_dir: string
+  readonly pid: number
+}
+
+type Undo = () => Promise<unknown>
+
+/**
+ * Runs Neap: catalog, api, worker and proxy, each a process of its own that is started again when it ends. Resolves when it
+ * was told to stop and everything has; `told` resolves when somebody says so. Errors: UsageError, with what was started stopped again.
+ */
+export async function up(options: UpOptions, told: Promise<unknown>): Promise<void> {
+  const { progress } = options
+  checkDataDir(options.config.dataDir)
+  const stored = readState(options.config.dataDir)
+  await refuseTakenPorts(options)
+  makeDirectories(options.config.dataDir, options.config.runtimeDir)
+  const undo: Undo[] = []
+  try {
+    const lock = await takeLock(join(options.config.dataDir, 'up.lock'))
+    if (!lock) throw new UsageError(`Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`)
+    undo.push(lock.release)
+    endStaleParts(stored.pids?.slice(1) ?? [], isNeap)
+    const config = await chosenPorts(options, stored)
+    updateState(config.dataDir, { apiPort: config.apiPort, proxyPort: config.proxyPort, pids: [process.pid] })
+
+    const secrets = await loadOrCreateSecrets(config.secretFile)
+    const { caFile } = await ensureCertificates(join(config.dataDir, 'tls'), config)
+    const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, progress)
+    undo.push(async () => options.leaveRunning || embedded.stop())
+    await progress.during('bringing the catalog up to date', migrate(url))
+    const catalog = openCatalog(url, 3, () => {})
+    undo.push(catalog.close)
+    await embedded.watch(() => progress.say('the catalog ended; starting it again'))
+    const key = await firstKey(catalog, secrets)
+    const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
+    undo.push(() => stopParts(parts, catalog, options))
+    const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)
+    options.onReady({
+      api_url: `http://127.0.0.1:${config.apiPort}/api/v2`,
+      api_key: key,
+      proxy_host: '127.0.0.1',
+      proxy_port: config.proxyPort,
+      ca_file: caFile,
+      data_dir: config.dataDir,
+      ...project,
+      pid: process.pid,
+    })
+    await told
+  } finally {
+    for (const step of undo.toReversed()) await step()
+  }
+}
+
+/** Ends the parts in the order in which nothing new can begin: first what takes requests, last the worker that suspends. */
+async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunning }: UpOptions): Promise<void> {
+  await Promise.all([parts.api.stop(), parts.proxy.stop()])
+  if (!leaveRunning) {
+    const left = await progress.during('suspending computes', suspendAll(catalog))
+    if (left > 0) progress.say(`${left} computes could not be suspended; 'neap status' shows them after the next start`)
+  }
+  await parts.worker.stop()
+}
+
+/** Errors: UsageError, before anything was made. */
+async function refuseTakenPorts({ config, asked, progress }: UpOptions): Promise<void> {
+  if (asked.apiPort) await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, asked: true }, [], progress.say)
+  if (asked.proxyPort) await choosePort({ name: 'the proxy', flag: '--proxy-port', port: config.proxyPort, asked: true }, [], progress.say)
+}
+
+/** An asked-for port, else the stored one, else the default; 0 keeps what is stored, so that a port once picked stays. */
+async function chosenPorts({ config, asked, progress }: UpOptions, stored: { apiPort?: number; proxyPort?: number }): Promise<Config> {
+  const api = wanted(asked.apiPort, config.apiPort, stored.apiPort)
+  const apiPort = await choosePort({ name: 'the API', flag: '--api-port', ...api }, [], progress.say)
+  const proxy = wanted(asked.proxyPort, config.proxyPort, stored.proxyPort)
+  const proxyPort = await choosePort({ name: 'the proxy', flag: '--proxy-port', ...proxy }, [apiPort], progress.say)
+  return { ...config, apiPort, proxyPort }
+}
+
+function wanted(asked: boolean, port: number, stored: number | undefined) {
+  const explicit = asked && port !== 0
+  return { port: explicit ? port : (stored ?? port), asked: explicit }
+}
+
+/** The key of the first start; only its hash is kept. */
+async function firstKey(catalog: Catalog, secrets: Secrets): Promise<string | null> {
+  return catalog.transaction(async (tx) => {
+    const account = await ensureDefaultAccount(tx)
+    if (await hasApiKeys(tx)) return null
+    const key = newApiKey()
+    await insertApiKey(tx, { account_id: account.id, name: 'first', scope: 'admin', hash: secrets.hashApiKey(key) })
+    return key
+  })
+}
+
+/** Whether a pid is one of our parts still, and not a process that was given its number since. */
+function isNeap(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('src/main.ts')
+  } catch {
+    return false
+  }
+}
