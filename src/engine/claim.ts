@@ -34,7 +34,7 @@ export async function claim(tx: Db): Promise<Due | undefined> {
               and (e.excludes && o.excludes or e.excludes && o.shares
                    or e.shares && o.excludes and not o.passes_shared))
        order by o.run_at
-       limit 1 for update of o skip locked),
+       limit 1 for no key update of o skip locked),
     due as (select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed from candidate)
     update operation o
        set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
@@ -61,7 +61,7 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   const row = await tx.row<{ overdue: boolean }>(sql`
     select deadline_at < clock_timestamp() as overdue from operation
      where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
-       for update skip locked`)
+       for no key update skip locked`)
   return row ? (row.overdue ? 'overdue' : 'locked') : 'taken'
 }
 

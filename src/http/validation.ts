@@ -11,7 +11,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const validator = Compile(schema)
   const isText = httpPart === 'querystring' || httpPart === 'params'
   return (given: unknown) => {
-    const value = isText ? Value.Convert(schema, given) : given
+    const value = isText ? Value.Default(schema, Value.Convert(schema, given)) : given
     if (validator.Check(value)) return { value }
     const [first] = validator.Errors(value)
     const field = first?.instancePath.split('/').filter(Boolean).join('.')

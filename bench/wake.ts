@@ -1,0 +1,108 @@
+/* How long a client waits for its first row when the compute sleeps, against the bare start of the same Postgres. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync, watch, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { startNeap } from '../test/neap.ts'
+import { percentile, report } from './samples.ts'
+
+const ROUNDS = Number(process.argv[2] ?? 40)
+
+const neap = await startNeap()
+const through: number[] = []
+const bare: number[] = []
+try {
+  const { project_id, connection_uri, ca_file, data_dir } = neap.ready
+  if (!project_id || !connection_uri) throw new Error('no first project')
+  const params = { project_id }
+  const [endpoint] = (await neap.call('GET /projects/:project_id/endpoints', { params })).endpoints
+  if (!endpoint) throw new Error('no endpoint')
+  const ca = readFileSync(ca_file, 'utf8')
+  for (let round = 0; round < ROUNDS + 2; round++) {
+    const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params: { ...params, endpoint_id: endpoint.id } })
+    await neap.ended(operations)
+    const bareMs = await bareStart(data_dir, endpoint.branch_id)
+    const throughMs = await firstRow({ connectionString: connection_uri, ssl: { ca } })
+    // The first rounds warm the file cache and the code.
+    if (round < 2) continue
+    bare.push(bareMs)
+    through.push(throughMs)
+  }
+} finally {
+  await neap.stop()
+}
+
+async function firstRow(config: pg.ClientConfig): Promise<number> {
+  const begun = performance.now()
+  const url = new URL(config.connectionString ?? '')
+  const client = new pg.Client({
+    host: url.hostname, port: Number(url.port), user: decodeURIComponent(url.username), password: decodeURIComponent(url.password),
+    database: url.pathname.slice(1), options: url.searchParams.get('options') ?? undefined, ssl: config.ssl as object,
+  })
+  await client.connect()
+  await client.query('select 1')
+  const ms = performance.now() - begun
+  await client.end()
+  return ms
+}
+
+/** Spawns the very postgres with the configuration it last had, as its own user, and waits for its first row over the socket. */
+async function bareStart(dataDir: string, branchId: string): Promise<number> {
+  const home = join(dataDir, 'branches', branchId)
+  const pgdata = join(home, 'pgdata')
+  const { uid, gid } = statSync(pgdata)
+  const scratch = mkdtempSync(join(tmpdir(), 'neap-bare-'))
+  const hba = join(scratch, 'hba')
+  writeFileSync(hba, 'local all all trust\n')
+  spawn('chmod', ['-R', 'a+rwX', scratch])
+  const version = readdirSync(join(dataDir, 'pg'))[0] ?? ''
+  const postgres = existsSync(join(dataDir, 'pg', version, 'bin', 'postgres')) ? join(dataDir, 'pg', version, 'bin', 'postgres') : join(dataDir, 'pg', version)
+  const log = openSync(join(scratch, 'log'), 'w')
+  const args = ['-D', pgdata, '-c', `config_file=${join(home, 'neap.conf')}`, '-c', `hba_file=${hba}`, '-c', 'listen_addresses=127.0.0.1', '-p', '54999', '-k', scratch]
+  await once(spawn('chmod', ['777', scratch]), 'exit')
+  const begun = performance.now()
+  const server = spawn(postgres, args, { uid, gid, detached: true, stdio: ['ignore', log, log] })
+  await ready(pgdata, server)
+  const client = new pg.Client({ host: scratch, port: 54_999, user: 'neap_admin', database: 'neap' })
+  await client.connect()
+  await client.query('select 1')
+  const ms = performance.now() - begun
+  await client.end()
+  const gone = once(server, 'exit')
+  server.kill('SIGINT')
+  await gone
+  closeSync(log)
+  rmSync(scratch, { recursive: true })
+  return ms
+}
+
+function ready(pgdata: string, server: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const look = (): void => {
+      const [pid, , , , , , , status] = existsSync(join(pgdata, 'postmaster.pid')) ? readFileSync(join(pgdata, 'postmaster.pid'), 'utf8').split('\n') : []
+      if (Number(pid) !== server.pid || !status?.startsWith('ready')) return
+      watcher.close()
+      resolve()
+    }
+    const watcher = watch(pgdata, (_event, name) => { if (name === 'postmaster.pid') look() })
+    server.once('exit', (code) => { watcher.close(); reject(new Error(`postgres ended with ${code}`)) })
+  })
+}
+
+const p50 = percentile(through, 0.5)
+report(
+  'wake',
+  [
+    'through: a client waits for the first row of `select 1` at a suspended endpoint: new TCP connection, TLS 1.3, SCRAM, through the proxy',
+    'bare:    spawn of the same postgres with the same settings on the same data directory, until the first row over its socket (trust)',
+    'in turn, in one run; the endpoint is suspended before each round',
+  ],
+  { through, bare },
+  [
+    { what: 'p50 / bare p50', value: p50 / percentile(bare, 0.5), most: 2, unit: '×' },
+    { what: 'p95 / bare p95', value: percentile(through, 0.95) / percentile(bare, 0.95), most: 3, unit: '×' },
+    { what: 'p50', value: p50, most: 100, unit: ' ms' },
+  ],
+)
