@@ -60,7 +60,9 @@ export async function recordHold(db: Db, operationId: string, proxyNumber: numbe
 
 /** What these endpoints ask of the proxies, deleted ones too: their sessions last until their compute has stopped. */
 export function readHoldings(db: Db, endpointIds: readonly string[]): Promise<Holding[]> {
-  return db.rows(sql`select id, holding_operation_id, compute_pid from endpoint where id = any (${endpointIds}::text[])`)
+  return db.rows(
+    sql`select id, holding_operation_id, compute_pid from endpoint where id = any (${endpointIds}::text[])`,
+  )
 }
 
 /** The ids of all endpoints for which something is to be held. */

@@ -21,14 +21,21 @@ const MAX_FIRST_MESSAGE = 16_384
 /** Opens a socket to a compute; a host that begins with a slash is the directory of its Unix socket, as in libpq. */
 export function openCompute({ host, port }: ComputeAddress): Socket {
   const options = { allowHalfOpen: true, noDelay: true, keepAlive: true }
-  return host.startsWith('/') ? connect({ ...options, path: `${host}/.s.PGSQL.${port}` }) : connect({ ...options, host, port })
+  return host.startsWith('/')
+    ? connect({ ...options, path: `${host}/.s.PGSQL.${port}` })
+    : connect({ ...options, host, port })
 }
 
 /**
  * Connects, sends the startup packet and waits for the first message or for `signal`.
  * @param isHeld asked right before the packet is sent: from then on the compute knows of the session
  */
-export function connectCompute(address: ComputeAddress, startup: Buffer, isHeld: () => boolean, signal: AbortSignal): Promise<Answer> {
+export function connectCompute(
+  address: ComputeAddress,
+  startup: Buffer,
+  isHeld: () => boolean,
+  signal: AbortSignal,
+): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = openCompute(address)
     let first: Buffer = Buffer.alloc(0)

@@ -38,7 +38,11 @@ export async function serve(context: ConnectionContext, client: TLSSocket): Prom
   try {
     const packet = await readFirstPacket(client)
     if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
-    const routed = route(parseStartup(packet), typeof client.servername === 'string' ? client.servername : undefined, context.domain)
+    const routed = route(
+      parseStartup(packet),
+      typeof client.servername === 'string' ? client.servername : undefined,
+      context.domain,
+    )
     admit(routed.startup)
     await join(context, client, routed)
   } catch (error) {

@@ -29,9 +29,17 @@ const PROXY_ERRORS = {
     text: 'The endpoint did not become ready in time.',
     hint: 'Its compute may still be starting: try again.',
   },
-  catalog_away: { code: '57P03', text: 'The catalog cannot be reached, so the endpoint cannot be looked up.', hint: 'Try again shortly.' },
+  catalog_away: {
+    code: '57P03',
+    text: 'The catalog cannot be reached, so the endpoint cannot be looked up.',
+    hint: 'Try again shortly.',
+  },
   stopping: { code: '57P01', text: 'terminating connection due to administrator command' },
-  internal: { code: 'XX000', text: 'Something failed in the proxy that should not have.', hint: 'The log of the proxy says what.' },
+  internal: {
+    code: 'XX000',
+    text: 'Something failed in the proxy that should not have.',
+    hint: 'The log of the proxy says what.',
+  },
 } as const satisfies Record<string, { code: string; text: string; hint?: string }>
 
 export type ProxyErrorReason = keyof typeof PROXY_ERRORS

@@ -10,9 +10,16 @@ const READY_FOR_QUERY = 0x5a
 /** An ErrorResponse of severity FATAL. */
 export function encodeError(error: ProxyError): Buffer {
   const fields: [string, string | undefined][] = [
-    ['S', 'FATAL'], ['V', 'FATAL'], ['C', error.code], ['M', error.message], ['D', error.detail], ['H', error.hint],
+    ['S', 'FATAL'],
+    ['V', 'FATAL'],
+    ['C', error.code],
+    ['M', error.message],
+    ['D', error.detail],
+    ['H', error.hint],
   ]
-  const text = fields.flatMap(([field, value]) => (value === undefined ? [] : [`${field}${value.replaceAll('\0', '')}\0`]))
+  const text = fields.flatMap(([field, value]) =>
+    value === undefined ? [] : [`${field}${value.replaceAll('\0', '')}\0`],
+  )
   const body = Buffer.from(`${text.join('')}\0`)
   const head = Buffer.alloc(TYPE_AND_LENGTH)
   head.writeUInt8(ERROR_RESPONSE, 0)
@@ -32,7 +39,14 @@ export function errorCode(bytes: Buffer): string | null | undefined {
 /** True if what a server sent so far ends with ReadyForQuery: the session is between two messages and at rest. */
 export function endsReady(chunk: Buffer): boolean {
   const at = chunk.length - 6
-  return at >= 0 && chunk[at] === READY_FOR_QUERY && chunk[at + 4] === 5 && chunk[at + 3] === 0 && chunk[at + 2] === 0 && chunk[at + 1] === 0
+  return (
+    at >= 0 &&
+    chunk[at] === READY_FOR_QUERY &&
+    chunk[at + 4] === 5 &&
+    chunk[at + 3] === 0 &&
+    chunk[at + 2] === 0 &&
+    chunk[at + 1] === 0
+  )
 }
 
 /**

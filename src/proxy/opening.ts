@@ -56,6 +56,7 @@ export async function readFirstPacket(socket: TLSSocket): Promise<Buffer> {
   const packet = await readPacket(socket, STAGE_MS)
   if (packet === 'tls') throw new ProxyError('malformed')
   const code = packetCode(packet)
-  if (code === SSL_REQUEST || code === GSSENC_REQUEST) throw new ProxyError('malformed', { text: 'encryption requested twice' })
+  if (code === SSL_REQUEST || code === GSSENC_REQUEST)
+    throw new ProxyError('malformed', { text: 'encryption requested twice' })
   return packet
 }

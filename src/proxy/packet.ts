@@ -30,7 +30,8 @@ export function readPacket(socket: Socket, ms: number): Promise<Buffer | 'tls'> 
       bytes = bytes.length > 0 ? Buffer.concat([bytes, chunk]) : chunk
       if (bytes[0] === TLS_HANDSHAKE) return finish(0, 'tls')
       const length = packetLength(bytes)
-      if (length === 'invalid') return done(() => reject(new ProxyError('malformed', { text: 'invalid length of startup packet' })))
+      if (length === 'invalid')
+        return done(() => reject(new ProxyError('malformed', { text: 'invalid length of startup packet' })))
       if (length !== undefined && bytes.length >= length) finish(length, bytes.subarray(0, length))
     }
 

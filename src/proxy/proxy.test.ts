@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect as tcp } from 'node:net'
 import { after, before, test } from 'node:test'
 import { sql } from '../catalog/sql.ts'
-import { bySni, byOptions, type Fixture, makeFixture, psql } from '../../test/proxy/fixture.ts'
+import {
+  bySni,
+  byOptions,
+  connect,
+  type Fixture,
+  makeFixture,
+  observer,
+  psql,
+  until,
+} from '../../test/proxy/fixture.ts'
 import type { Proxy } from './proxy.ts'
 
 let fixture: Fixture
@@ -15,20 +27,176 @@ before(async () => {
 })
 after(() => fixture.close())
 
+/** What the client is told, with its SQLSTATE. */
+async function refusal(connection: string): Promise<string> {
+  const { code, stderr } = await psql(connection, '\\errverbose')
+  assert.equal(code, 1, 'psql was let in')
+  return stderr.replace(/^psql: error: connection to server at .* failed: /, '')
+}
+
 test('psql reaches an endpoint by startup options and by the host name in TLS', async () => {
-  const byOption = await psql(byOptions(proxy.port, active), 'select current_user')
-  assert.deepEqual(byOption, { code: 0, stdout: 'alice', stderr: '' })
-  const byName = await psql(bySni(proxy.port, active, `sslrootcert=${fixture.caFile} sslmode=verify-full`), 'select 42')
-  assert.deepEqual(byName, { code: 0, stdout: '42', stderr: '' })
-  const pooled = await psql(bySni(proxy.port, `${active}-pooler`), 'select 43')
-  assert.deepEqual(pooled, { code: 0, stdout: '43', stderr: '' })
+  assert.deepEqual(await psql(byOptions(proxy.port, active), 'select current_user'), {
+    code: 0,
+    stdout: 'alice',
+    stderr: '',
+  })
+  const verified = bySni(proxy.port, active, `sslrootcert=${fixture.caFile} sslmode=verify-full`)
+  assert.deepEqual(await psql(verified, 'select 42'), { code: 0, stdout: '42', stderr: '' })
+  const pooled = bySni(proxy.port, `${active}-pooler`, "options='-c application_name=told -c work_mem=123MB'")
+  assert.equal((await psql(pooled, "select current_setting('work_mem')")).stdout, '123MB')
 })
 
-test('a suspended endpoint wakes', async () => {
+test('who cannot be let in is told why', async () => {
+  const plain = byOptions(proxy.port, active, 'sslmode=disable')
+  assert.equal(await refusal(plain), 'FATAL:  connection is insecure (try using `sslmode=require`)')
+  assert.match(
+    await refusal(byOptions(proxy.port, 'ep-nobody-knows-00000000')),
+    /^FATAL: {2}The requested endpoint could not be found, or you don't have access/,
+  )
+  assert.match(
+    await refusal(byOptions(proxy.port, active).replace(/options=\S*/, '')),
+    /Endpoint ID is not specified[^]*endpoint%3D<endpoint-id>/,
+  )
+  assert.match(
+    await refusal(bySni(proxy.port, active, 'options=endpoint=ep-other')),
+    /Inconsistent project name inferred from SNI/,
+  )
+  const disabled = await fixture.endpoint()
+  await fixture.catalog.rows(sql`update endpoint set disabled = true where id = ${disabled}`)
+  assert.equal(
+    await refusal(byOptions(proxy.port, disabled)),
+    'FATAL:  The endpoint has been disabled. Enable it using the API and retry.',
+  )
+})
+
+test('a wrong password, an unknown role and a role of Neap itself are told the same', async () => {
+  const says = (user: string) => `FATAL:  password authentication failed for user "${user}"`
+  const wrong = await psql(byOptions(proxy.port, active), 'select 1', { PGPASSWORD: 'wrong' })
+  assert.ok(wrong.stderr.endsWith(says('alice')), wrong.stderr)
+  for (const user of ['nobody', 'neap_admin', 'neap_other'])
+    assert.equal(await refusal(byOptions(proxy.port, active, `user=${user}`)), says(user))
+})
+
+test('what is sent before the answer to SSLRequest is not taken for part of the session', async () => {
+  const socket = tcp(proxy.port, '127.0.0.1')
+  socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47, 0x16, 3, 1]))
+  const chunks = (await socket.toArray()) as Buffer[]
+  assert.match(Buffer.concat(chunks).toString(), /^E.*C08P01\0Mreceived unencrypted data after SSL request/s)
+})
+
+test('200 clients at once at a suspended endpoint are all served by one start', async () => {
   const idle = await fixture.endpoint()
-  const { made } = fixture.starts
-  assert.deepEqual(await psql(byOptions(proxy.port, idle), 'select 1'), { code: 0, stdout: '1', stderr: '' })
-  assert.equal(fixture.starts.made, made + 1)
-  const row = await fixture.catalog.row<{ current_state: string }>(sql`select current_state from endpoint where id = ${idle}`)
-  assert.equal(row?.current_state, 'active')
+  await fixture.compute.stop()
+  const { asked, made } = fixture.starts
+  const clients = await Promise.all(Array.from({ length: 200 }, () => connect(proxy.port, idle)))
+  const answers = await Promise.all(
+    clients.map((client, index) => client.query<{ n: number }>('select $1::int as n', [index])),
+  )
+  assert.deepEqual(
+    answers.map((answer) => answer.rows[0]?.n),
+    clients.map((_, index) => index),
+  )
+  assert.deepEqual(fixture.starts, { asked: asked + 1, made: made + 1 })
+  await Promise.all(clients.map((client) => client.end()))
+})
+
+test('a compute that was killed is found gone and started again', async () => {
+  const endpoint = await fixture.endpoint()
+  const session = await connect(proxy.port, endpoint)
+  const ended = new Promise((resolve) => {
+    session.once('end', resolve)
+  })
+  await fixture.compute.stop('SIGKILL')
+  await ended
+  assert.equal((await psql(byOptions(proxy.port, endpoint), 'select 1')).stdout, '1')
+})
+
+test('a start that fails is told with its reason, one that takes too long with a hint', async () => {
+  const endpoint = await fixture.endpoint()
+  const operation = await fixture.operation(endpoint, 'start_compute')
+  const slow = await fixture.proxy({ requestStart: async () => operation.id, wakeTimeoutMs: 100 })
+  assert.match(await refusal(byOptions(slow.port, endpoint)), /did not become ready in time[^]*HINT.*try again/)
+  await fixture.catalog.rows(
+    sql`update operation set status = 'failed', error = 'no such disk', finished_at = now() where id = ${operation.id}`,
+  )
+  assert.equal(
+    await refusal(byOptions(slow.port, endpoint)),
+    "FATAL:  Couldn't connect to compute node\nDETAIL:  no such disk",
+  )
+  await slow.stop()
+})
+
+test('where there is no room a client waits until there is', async () => {
+  await fixture.compute.stop()
+  const room = ['max_connections=6', 'superuser_reserved_connections=0', 'reserved_connections=0', 'max_wal_senders=0']
+  const endpoint = await fixture.endpoint(await fixture.compute.start(...room))
+  const clients = await Promise.all(Array.from({ length: 6 }, () => connect(proxy.port, endpoint)))
+  const late = connect(proxy.port, endpoint)
+  await clients[0]?.query('select 1')
+  await clients[0]?.end()
+  const served = await late
+  assert.equal((await served.query('select 1 as n')).rowCount, 1)
+  await Promise.all([...clients.slice(1), served].map((client) => client.end()))
+  await fixture.compute.stop()
+  active = await fixture.endpoint(await fixture.compute.start())
+})
+
+test('Ctrl-C in psql cancels through the proxy', async () => {
+  const child = spawn(
+    'psql',
+    ['-XAtq', byOptions(proxy.port, active, 'application_name=to_cancel'), '-c', 'select pg_sleep(600)'],
+    {
+      env: { PATH: process.env['PATH'], PGPASSWORD: 'correct horse' },
+    },
+  )
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const watching = await observer(fixture)
+  await until(async () => {
+    const { rows } = await watching.query(
+      "select 1 from pg_stat_activity where application_name = 'to_cancel' and wait_event = 'PgSleep'",
+    )
+    return rows.length > 0
+  })
+  child.kill('SIGINT')
+  await once(child, 'close')
+  await watching.end()
+  assert.match(stderr, /canceling statement due to user request/)
+})
+
+test('what passed is known to the catalog as the last activity of the endpoint', async () => {
+  const endpoint = await fixture.endpoint()
+  await fixture.catalog.rows(sql`
+    update endpoint set (current_state, compute_host, compute_port, compute_pid) =
+      (select current_state, compute_host, compute_port, compute_pid from endpoint where id = ${active}) where id = ${endpoint}`)
+  await psql(byOptions(proxy.port, endpoint), 'select 1')
+  await until(async () =>
+    fixture.catalog.row(
+      sql`select 1 from endpoint where id = ${endpoint} and last_active > now() - interval '1 minute'`,
+    ),
+  )
+})
+
+test('sessions go on while the catalog is away, and connecting works when it is back', async () => {
+  const hasty = await fixture.proxy({ wakeTimeoutMs: 700 })
+  const session = await connect(proxy.port, active)
+  await fixture.catalogServer.stop('SIGQUIT')
+  assert.equal((await session.query('select 1')).rowCount, 1)
+  assert.match(await refusal(byOptions(hasty.port, active)), /The catalog cannot be reached/)
+  const waiting = connect(proxy.port, active)
+  await fixture.catalogServer.start()
+  await (await waiting).end()
+  await session.end()
+  await hasty.stop()
+})
+
+test('a stopping proxy ends idle sessions with the words that Postgres uses', async () => {
+  const short = await fixture.proxy()
+  const session = await connect(short.port, active)
+  const ended = once(session, 'error')
+  await Promise.all([short.stop(), ended])
+  const [error] = (await ended) as [Error & { code?: string }]
+  assert.equal(error.code, '57P01')
 })

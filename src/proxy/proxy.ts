@@ -46,7 +46,13 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const table = createTrafficTable()
   const activity = startActivityWriter(catalog, table, log)
   const registration = createRegistration(catalog, log)
-  const holds = await startHolds({ catalog, table, proxyNumber: () => registration.number(), writeActivity: () => activity.write(), log })
+  const holds = await startHolds({
+    catalog,
+    table,
+    proxyNumber: () => registration.number(),
+    writeActivity: () => activity.write(),
+    log,
+  })
   await registration.start(() => void holds.renew())
   await holds.renew()
 
@@ -80,12 +86,15 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     }
   }
 
-  const server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }, (socket) => {
-    clients.add(socket)
-    socket.once('close', () => clients.delete(socket))
-    socket.on('error', () => {})
-    void accept(socket)
-  })
+  const server = createServer(
+    { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
+    (socket) => {
+      clients.add(socket)
+      socket.once('close', () => clients.delete(socket))
+      socket.on('error', () => {})
+      void accept(socket)
+    },
+  )
   server.listen({ host: options.host, port: options.port, backlog: BACKLOG })
   await once(server, 'listening')
 
@@ -94,7 +103,9 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     async stop() {
       const closed = new Promise((resolve) => server.close(resolve))
       for (const session of context.sessions) session.end(new ProxyError('stopping'))
-      const timer = setTimeout(() => { for (const socket of clients) socket.destroy() }, 500)
+      const timer = setTimeout(() => {
+        for (const socket of clients) socket.destroy()
+      }, 500)
       await closed
       clearTimeout(timer)
       holds.stop()

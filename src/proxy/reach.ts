@@ -24,7 +24,13 @@ const LONGEST_PAUSE_MS = 500
  * @param signal ends the attempt; what it was aborted with is thrown, or catalog_away if that is why it took so long
  * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time.
  */
-export async function reachCompute(waker: Waker, holds: Holds, traffic: Traffic, startup: Buffer, signal: AbortSignal): Promise<Reached> {
+export async function reachCompute(
+  waker: Waker,
+  holds: Holds,
+  traffic: Traffic,
+  startup: Buffer,
+  signal: AbortSignal,
+): Promise<Reached> {
   const { endpointId } = traffic
   const find = (): Promise<Endpoint> => waker.find(endpointId)
   let ask = find

@@ -29,9 +29,14 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
   const endpointId = byOption ?? bySni
   if (endpointId === undefined) throw new ProxyError('no_endpoint')
   if (!/^[a-z0-9-]+$/i.test(endpointId)) {
-    throw new ProxyError('bad_endpoint', { text: `Endpoint ID ('${endpointId}') must contain only alphanumeric characters and hyphen.` })
+    throw new ProxyError('bad_endpoint', {
+      text: `Endpoint ID ('${endpointId}') must contain only alphanumeric characters and hyphen.`,
+    })
   }
-  const kept = options.filter((word) => !isOurs(word.text)).map((word) => word.raw).join(' ')
+  const kept = options
+    .filter((word) => !isOurs(word.text))
+    .map((word) => word.raw)
+    .join(' ')
   const parameters = new Map(startup.parameters)
   if (kept) parameters.set('options', kept)
   else parameters.delete('options')

@@ -66,7 +66,9 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
         if (isStarted(chunk)) compute.off('data', starting).on('data', fromServer)
       }
       compute.on('data', starting)
-      compute.on('drain', () => { if (kept.length === 0) client.resume() })
+      compute.on('drain', () => {
+        if (kept.length === 0) client.resume()
+      })
       compute.once('end', () => compute.destroy())
       compute.once('close', () => closeGently(client))
       client.on('drain', () => compute.resume())

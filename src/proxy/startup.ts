@@ -33,7 +33,9 @@ export function packetCode(packet: Buffer): number {
 export function parseStartup(packet: Buffer): Startup {
   const version = packetCode(packet)
   if (version >> 16 !== 3) {
-    throw new ProxyError('unsupported_protocol', { text: `unsupported frontend protocol ${version >>> 16}.${version & 0xffff}: server supports 3` })
+    throw new ProxyError('unsupported_protocol', {
+      text: `unsupported frontend protocol ${version >>> 16}.${version & 0xffff}: server supports 3`,
+    })
   }
   const parameters = new Map<string, string>()
   let at = SHORTEST
@@ -45,12 +47,19 @@ export function parseStartup(packet: Buffer): Startup {
     return value
   }
   for (let name = text(); name !== ''; name = text()) parameters.set(name, text())
-  if (at !== packet.length) throw new ProxyError('malformed', { text: 'invalid startup packet layout: expected terminator as last byte' })
+  if (at !== packet.length)
+    throw new ProxyError('malformed', { text: 'invalid startup packet layout: expected terminator as last byte' })
   return { version, parameters }
 }
 
 export function encodeStartup({ version, parameters }: Startup): Buffer {
-  const body = Buffer.from(`${[...parameters].flat().map((text) => `${text}\0`).join('')}\0`, 'latin1')
+  const body = Buffer.from(
+    `${[...parameters]
+      .flat()
+      .map((text) => `${text}\0`)
+      .join('')}\0`,
+    'latin1',
+  )
   const head = Buffer.alloc(SHORTEST)
   head.writeInt32BE(SHORTEST + body.length, 0)
   head.writeInt32BE(version, 4)

@@ -37,7 +37,8 @@ export function createWaker(options: { catalog: Catalog; requestStart: RequestSt
     const operationId = await requestStart(endpointId, deadPid).catch(told)
     if (operationId !== undefined) {
       const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(told)
-      if (!operation || operation.status === 'failed') throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
+      if (!operation || operation.status === 'failed')
+        throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
       if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
     }
     return find(endpointId)

@@ -74,7 +74,8 @@ export async function makeFixture(): Promise<Fixture> {
     starts.made += 1
     void (async () => {
       await compute.stop('SIGINT')
-      const pid = await compute.start()
+      // After a kill its last processes may still be there for a moment.
+      const pid = await until(() => compute.start().catch(() => undefined))
       await catalog.transaction(async (tx) => {
         await setActive(tx, endpointId, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
         await end(tx, id, 'finished', null)
@@ -93,25 +94,48 @@ export async function makeFixture(): Promise<Fixture> {
     starts,
     async proxy(options = {}) {
       const proxy = await startProxy({
-        catalog: proxyCatalog, host: '127.0.0.1', port: 0, tls, domain: DOMAIN, wakeTimeoutMs: 20_000, requestStart, log, ...options,
+        catalog: proxyCatalog,
+        host: '127.0.0.1',
+        port: 0,
+        tls,
+        domain: DOMAIN,
+        wakeTimeoutMs: 20_000,
+        requestStart,
+        log,
+        ...options,
       })
       proxies.add(proxy)
       return proxy
     },
     async endpoint(pid) {
       const id = newEndpointId()
-      await catalog.rows(sql`insert into project (id, account_id, name, region_id, pg_version) values (${id}, ${account}, 'p', 'local', 18)`)
-      await catalog.rows(sql`insert into branch (id, account_id, project_id, name) values (${id}, ${account}, ${id}, 'main')`)
+      await catalog.rows(
+        sql`insert into project (id, account_id, name, region_id, pg_version) values (${id}, ${account}, 'p', 'local', 18)`,
+      )
+      await catalog.rows(
+        sql`insert into branch (id, account_id, project_id, name) values (${id}, ${account}, ${id}, 'main')`,
+      )
       await catalog.rows(sql`
         insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
         values (${id}, ${account}, ${id}, ${id}, 0.25, 0.25, 'idle')`)
-      if (pid !== undefined) await setActive(catalog, id, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+      if (pid !== undefined)
+        await setActive(catalog, id, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
       return id
     },
     operation(endpointId, action) {
       return insertOperation(catalog, {
-        account_id: account, project_id: endpointId, branch_id: endpointId, endpoint_id: endpointId, action, input: {}, step: 'any',
-        excludes: [endpointId], shares: [], passes_shared: false, depends_on: [], deadline_seconds: 60,
+        account_id: account,
+        project_id: endpointId,
+        branch_id: endpointId,
+        endpoint_id: endpointId,
+        action,
+        input: {},
+        step: 'any',
+        excludes: [endpointId],
+        shares: [],
+        passes_shared: false,
+        depends_on: [],
+        deadline_seconds: 60,
       })
     },
     hold: (endpointId, operationId) => setHolding(catalog, endpointId, operationId),
@@ -160,4 +184,45 @@ export function byOptions(port: number, endpointId: string, more = ''): string {
 /** How psql reaches an endpoint through a proxy: by the host name that it sends in TLS. */
 export function bySni(port: number, endpointId: string, more = ''): string {
   return `host=${endpointId}.${DOMAIN} hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require ${more}`
+}
+
+/** A client by the driver that most programs use; its errors after the connect end in `error` of what it runs. */
+export async function connect(port: number, endpointId: string, more: pg.ClientConfig = {}): Promise<pg.Client> {
+  const client = new pg.Client({
+    host: '127.0.0.1',
+    port,
+    user: 'alice',
+    password: PASSWORD,
+    database: 'postgres',
+    ssl: { rejectUnauthorized: false },
+    options: `endpoint=${endpointId}`,
+    ...more,
+  })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/** A superuser straight at the compute, to see what goes on there. */
+export async function observer(fixture: Fixture): Promise<pg.Client> {
+  const client = new pg.Client({
+    host: fixture.compute.socketDir,
+    user: 'postgres',
+    password: PASSWORD,
+    database: 'postgres',
+  })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/** Asks again and again until the answer is there. The test runner's own time-out is the only one. */
+export async function until<T>(ask: () => Promise<T | undefined | false>): Promise<T> {
+  for (;;) {
+    const answer = await ask()
+    if (answer !== undefined && answer !== false) return answer
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5)
+    })
+  }
 }

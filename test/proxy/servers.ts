@@ -38,7 +38,20 @@ export async function makeServers(): Promise<Servers> {
   if (owner) await chown(template, owner.uid, owner.gid)
   await promisify(execFile)(
     join(bin, 'initdb'),
-    ['-D', template, '-U', 'postgres', '-A', 'scram-sha-256', `--pwfile=${passwordFile}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+    [
+      '-D',
+      template,
+      '-U',
+      'postgres',
+      '-A',
+      'scram-sha-256',
+      `--pwfile=${passwordFile}`,
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '--no-sync',
+      '--no-instructions',
+    ],
     { ...owner, cwd: '/' },
   )
   const running = new Set<Server>()
@@ -56,7 +69,13 @@ export async function makeServers(): Promise<Servers> {
       }
       await chmod(data, 0o700)
       let child: ChildProcess | undefined
-      const settings = { listen_addresses: '', unix_socket_directories: socketDir, fsync: 'off', max_connections: '300', shared_buffers: '32MB' }
+      const settings = {
+        listen_addresses: '',
+        unix_socket_directories: socketDir,
+        fsync: 'off',
+        max_connections: '300',
+        shared_buffers: '32MB',
+      }
       const server: Server = {
         socketDir,
         logFile,
@@ -81,7 +100,7 @@ export async function makeServers(): Promise<Servers> {
         },
         async stop(signal = 'SIGINT') {
           running.delete(server)
-          if (!child || child.exitCode !== null || child.signalCode !== null) return
+          if (child?.exitCode !== null || child.signalCode !== null) return
           const exited = once(child, 'exit')
           child.kill(signal)
           await exited
