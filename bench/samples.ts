@@ -17,17 +17,36 @@ export interface Mark {
 }
 
 /** Prints a benchmark's table and marks, and writes its raw samples as JSON. Milliseconds throughout. */
-export function report(name: string, method: readonly string[], rows: Record<string, readonly number[]>, marks: readonly Mark[]): void {
+export function report(
+  name: string,
+  method: readonly string[],
+  rows: Record<string, readonly number[]>,
+  marks: readonly Mark[],
+): void {
   const [cpu] = cpus()
-  console.log(`\n${name}\n${method.map((line) => `  ${line}`).join('\n')}\n  ${cpus().length} × ${cpu?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}\n`)
-  console.log(`  ${'ms'.padEnd(34)}${['n', 'p50', 'p95', 'p99', 'min', 'max'].map((heading) => heading.padStart(9)).join('')}`)
+  console.log(
+    `\n${name}\n${method.map((line) => `  ${line}`).join('\n')}\n  ${cpus().length} × ${cpu?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}\n`,
+  )
+  console.log(
+    `  ${'ms'.padEnd(34)}${['n', 'p50', 'p95', 'p99', 'min', 'max'].map((heading) => heading.padStart(9)).join('')}`,
+  )
   for (const [row, samples] of Object.entries(rows)) {
-    const figures = [percentile(samples, 0.5), percentile(samples, 0.95), percentile(samples, 0.99), Math.min(...samples), Math.max(...samples)]
-    console.log(`  ${row.padEnd(34)}${String(samples.length).padStart(9)}${figures.map((figure) => figure.toFixed(1).padStart(9)).join('')}`)
+    const figures = [
+      percentile(samples, 0.5),
+      percentile(samples, 0.95),
+      percentile(samples, 0.99),
+      Math.min(...samples),
+      Math.max(...samples),
+    ]
+    console.log(
+      `  ${row.padEnd(34)}${String(samples.length).padStart(9)}${figures.map((figure) => figure.toFixed(1).padStart(9)).join('')}`,
+    )
   }
   console.log('')
   for (const { what, value, most, unit } of marks) {
-    console.log(`  ${value <= most ? 'met   ' : 'MISSED'}  ${what}: ${value.toFixed(2)}${unit} (mark: at most ${most}${unit})`)
+    console.log(
+      `  ${value <= most ? 'met   ' : 'MISSED'}  ${what}: ${value.toFixed(2)}${unit} (mark: at most ${most}${unit})`,
+    )
   }
   mkdirSync(RESULTS, { recursive: true })
   writeFileSync(new URL(`${name}.json`, RESULTS), `${JSON.stringify({ name, method, rows, marks }, null, 2)}\n`)

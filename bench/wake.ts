@@ -1,7 +1,18 @@
 /* How long a client waits for its first row when the compute sleeps, against the bare start of the same Postgres. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync, watch, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -21,7 +32,9 @@ try {
   if (!endpoint) throw new Error('no endpoint')
   const ca = readFileSync(ca_file, 'utf8')
   for (let round = 0; round < ROUNDS + 2; round++) {
-    const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params: { ...params, endpoint_id: endpoint.id } })
+    const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', {
+      params: { ...params, endpoint_id: endpoint.id },
+    })
     await neap.ended(operations)
     const bareMs = await bareStart(data_dir, endpoint.branch_id)
     const throughMs = await firstRow({ connectionString: connection_uri, ssl: { ca } })
@@ -38,8 +51,13 @@ async function firstRow(config: pg.ClientConfig): Promise<number> {
   const begun = performance.now()
   const url = new URL(config.connectionString ?? '')
   const client = new pg.Client({
-    host: url.hostname, port: Number(url.port), user: decodeURIComponent(url.username), password: decodeURIComponent(url.password),
-    database: url.pathname.slice(1), options: url.searchParams.get('options') ?? undefined, ssl: config.ssl as object,
+    host: url.hostname,
+    port: Number(url.port),
+    user: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database: url.pathname.slice(1),
+    options: url.searchParams.get('options') ?? undefined,
+    ssl: config.ssl as object,
   })
   await client.connect()
   await client.query('select 1')
@@ -58,9 +76,24 @@ async function bareStart(dataDir: string, branchId: string): Promise<number> {
   writeFileSync(hba, 'local all all trust\n')
   spawn('chmod', ['-R', 'a+rwX', scratch])
   const version = readdirSync(join(dataDir, 'pg'))[0] ?? ''
-  const postgres = existsSync(join(dataDir, 'pg', version, 'bin', 'postgres')) ? join(dataDir, 'pg', version, 'bin', 'postgres') : join(dataDir, 'pg', version)
+  const postgres = existsSync(join(dataDir, 'pg', version, 'bin', 'postgres'))
+    ? join(dataDir, 'pg', version, 'bin', 'postgres')
+    : join(dataDir, 'pg', version)
   const log = openSync(join(scratch, 'log'), 'w')
-  const args = ['-D', pgdata, '-c', `config_file=${join(home, 'neap.conf')}`, '-c', `hba_file=${hba}`, '-c', 'listen_addresses=127.0.0.1', '-p', '54999', '-k', scratch]
+  const args = [
+    '-D',
+    pgdata,
+    '-c',
+    `config_file=${join(home, 'neap.conf')}`,
+    '-c',
+    `hba_file=${hba}`,
+    '-c',
+    'listen_addresses=127.0.0.1',
+    '-p',
+    '54999',
+    '-k',
+    scratch,
+  ]
   await once(spawn('chmod', ['777', scratch]), 'exit')
   const begun = performance.now()
   const server = spawn(postgres, args, { uid, gid, detached: true, stdio: ['ignore', log, log] })
@@ -81,13 +114,20 @@ async function bareStart(dataDir: string, branchId: string): Promise<number> {
 function ready(pgdata: string, server: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     const look = (): void => {
-      const [pid, , , , , , , status] = existsSync(join(pgdata, 'postmaster.pid')) ? readFileSync(join(pgdata, 'postmaster.pid'), 'utf8').split('\n') : []
+      const [pid, , , , , , , status] = existsSync(join(pgdata, 'postmaster.pid'))
+        ? readFileSync(join(pgdata, 'postmaster.pid'), 'utf8').split('\n')
+        : []
       if (Number(pid) !== server.pid || !status?.startsWith('ready')) return
       watcher.close()
       resolve()
     }
-    const watcher = watch(pgdata, (_event, name) => { if (name === 'postmaster.pid') look() })
-    server.once('exit', (code) => { watcher.close(); reject(new Error(`postgres ended with ${code}`)) })
+    const watcher = watch(pgdata, (_event, name) => {
+      if (name === 'postmaster.pid') look()
+    })
+    server.once('exit', (code) => {
+      watcher.close()
+      reject(new Error(`postgres ended with ${code}`))
+    })
   })
 }
 

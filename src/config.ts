@@ -39,41 +39,88 @@ const setting = <T>(declared: Setting<T>): Setting<T> => declared
 /** Every setting there is. The README's table is made from it. */
 export const SETTINGS = {
   dataDir: setting<string>({
-    env: 'NEAP_DATA_DIR', flag: '--data-dir', ...text, about: 'Where everything is kept.', fallback: defaultDataDir,
+    env: 'NEAP_DATA_DIR',
+    flag: '--data-dir',
+    ...text,
+    about: 'Where everything is kept.',
+    fallback: defaultDataDir,
   }),
   runtimeDir: setting<string>({
-    env: 'NEAP_RUNTIME_DIR', ...text, about: 'Where Unix sockets are; a short path.', fallback: defaultRuntimeDir,
+    env: 'NEAP_RUNTIME_DIR',
+    ...text,
+    about: 'Where Unix sockets are; a short path.',
+    fallback: defaultRuntimeDir,
   }),
   catalogUrl: setting<string | undefined>({
-    env: 'NEAP_CATALOG_URL', flag: '--catalog-url', ...text, expects: 'a Postgres URL of a direct session',
-    about: 'A Postgres of yours to use as the catalog, instead of the embedded one.', fallback: () => undefined,
+    env: 'NEAP_CATALOG_URL',
+    flag: '--catalog-url',
+    ...text,
+    expects: 'a Postgres URL of a direct session',
+    about: 'A Postgres of yours to use as the catalog, instead of the embedded one.',
+    fallback: () => undefined,
   }),
-  apiPort: setting<number>({ env: 'NEAP_API_PORT', flag: '--api-port', ...port, about: 'Port of the API.', fallback: () => 7070 }),
+  apiPort: setting<number>({
+    env: 'NEAP_API_PORT',
+    flag: '--api-port',
+    ...port,
+    about: 'Port of the API.',
+    fallback: () => 7070,
+  }),
   proxyPort: setting<number>({
-    env: 'NEAP_PROXY_PORT', flag: '--proxy-port', ...port, about: 'Port of the Postgres proxy.', fallback: () => 7071,
+    env: 'NEAP_PROXY_PORT',
+    flag: '--proxy-port',
+    ...port,
+    about: 'Port of the Postgres proxy.',
+    fallback: () => 7071,
   }),
-  region: setting<string>({ env: 'NEAP_REGION', ...name, about: 'Name of this region, part of every host name.', fallback: () => 'local' }),
-  domain: setting<string>({ env: 'NEAP_DOMAIN', ...name, about: 'Domain that endpoint host names end in.', fallback: () => 'localhost' }),
+  region: setting<string>({
+    env: 'NEAP_REGION',
+    ...name,
+    about: 'Name of this region, part of every host name.',
+    fallback: () => 'local',
+  }),
+  domain: setting<string>({
+    env: 'NEAP_DOMAIN',
+    ...name,
+    about: 'Domain that endpoint host names end in.',
+    fallback: () => 'localhost',
+  }),
   secretFile: setting<string>({
-    env: 'NEAP_SECRET_FILE', ...text, about: 'The key that role passwords and API keys are kept under.',
+    env: 'NEAP_SECRET_FILE',
+    ...text,
+    about: 'The key that role passwords and API keys are kept under.',
     fallback: (dataDir) => join(dataDir, 'secret.key'),
   }),
   suspendTimeout: setting<number>({
-    env: 'NEAP_SUSPEND_TIMEOUT', ...seconds(-1, 604_800), about: 'Idle seconds until a compute sleeps, where its endpoint says nothing (-1: never).',
+    env: 'NEAP_SUSPEND_TIMEOUT',
+    ...seconds(-1, 604_800),
+    about: 'Idle seconds until a compute sleeps, where its endpoint says nothing (-1: never).',
     fallback: () => 300,
   }),
   minSuspendTimeout: setting<number>({
-    env: 'NEAP_MIN_SUSPEND_TIMEOUT', ...seconds(1, 604_800), about: 'The shortest suspend_timeout_seconds that the API takes.', fallback: () => 60,
+    env: 'NEAP_MIN_SUSPEND_TIMEOUT',
+    ...seconds(1, 604_800),
+    about: 'The shortest suspend_timeout_seconds that the API takes.',
+    fallback: () => 60,
   }),
   wakeTimeout: setting<number>({
-    env: 'NEAP_WAKE_TIMEOUT', ...seconds(1, 600), about: 'How long the proxy lets a client wait for its compute.', fallback: () => 60,
+    env: 'NEAP_WAKE_TIMEOUT',
+    ...seconds(1, 600),
+    about: 'How long the proxy lets a client wait for its compute.',
+    fallback: () => 60,
   }),
   workerConcurrency: setting<number>({
-    env: 'NEAP_WORKER_CONCURRENCY', parse: whole(1, 256), expects: 'a number from 1 to 256',
-    about: 'How many operations one worker runs at once.', fallback: () => 16,
+    env: 'NEAP_WORKER_CONCURRENCY',
+    parse: whole(1, 256),
+    expects: 'a number from 1 to 256',
+    about: 'How many operations one worker runs at once.',
+    fallback: () => 16,
   }),
   logLevel: setting<string>({
-    env: 'NEAP_LOG_LEVEL', about: 'How much the parts log: debug, info, warn, error.', fallback: () => 'info', expects: 'debug, info, warn or error',
+    env: 'NEAP_LOG_LEVEL',
+    about: 'How much the parts log: debug, info, warn, error.',
+    fallback: () => 'info',
+    expects: 'debug, info, warn or error',
     parse: (value) => (['debug', 'info', 'warn', 'error'].includes(value) ? value : undefined),
   }),
 }
@@ -92,7 +139,10 @@ export function loadConfig(overrides: Overrides = {}, env: NodeJS.ProcessEnv = p
     const value = flagged ?? env[declared.env]
     if (value === undefined || value === '') return undefined
     const parsed = declared.parse(value)
-    if (parsed === undefined) throw new UsageError(`${flagged === undefined ? declared.env : declared.flag} is '${value}': it takes ${declared.expects}.`)
+    if (parsed === undefined)
+      throw new UsageError(
+        `${flagged === undefined ? declared.env : declared.flag} is '${value}': it takes ${declared.expects}.`,
+      )
     return parsed
   }
   const dataDir = resolve((given('dataDir') as string | undefined) ?? defaultDataDir())
@@ -101,10 +151,11 @@ export function loadConfig(overrides: Overrides = {}, env: NodeJS.ProcessEnv = p
   return { ...config, dataDir } as unknown as Config
 }
 
-/** The settings as environment variables, for a process that is to have the same ones. */
-export function configEnv(config: Config): Record<string, string> {
+/** The environment for a process that is to have the same settings. */
+export function configEnv(config: Config): NodeJS.ProcessEnv {
   const keys = Object.keys(SETTINGS) as (keyof Config)[]
-  return Object.fromEntries(keys.filter((key) => config[key] !== undefined).map((key) => [SETTINGS[key].env, String(config[key])]))
+  const set = keys.filter((key) => config[key] !== undefined).map((key) => [SETTINGS[key].env, String(config[key])])
+  return { ...process.env, ...(Object.fromEntries(set) as Record<string, string>) }
 }
 
 const SOCKET_PATH_MAX = 107
@@ -133,5 +184,7 @@ function defaultDataDir(): string {
   } catch {
     throw new UsageError(`Your home directory ${home} cannot be written to: say where to keep data with --data-dir.`)
   }
-  return process.platform === 'darwin' ? join(home, 'Library/Application Support/neap') : join(home, '.local/share/neap')
+  return process.platform === 'darwin'
+    ? join(home, 'Library/Application Support/neap')
+    : join(home, '.local/share/neap')
 }

@@ -35,7 +35,11 @@ program
   .option('--leave-running', 'leave computes and catalog running at the end; the next start adopts them')
   .action(runUp)
 
-for (const [name, about] of [['api', 'the management API'], ['worker', 'the worker that makes operations true'], ['proxy', 'the Postgres proxy']] as const) {
+for (const [name, about] of [
+  ['api', 'the management API'],
+  ['worker', 'the worker that makes operations true'],
+  ['proxy', 'the Postgres proxy'],
+] as const) {
   program
     .command(name)
     .description(`Run ${about} by itself. Needs a catalog that runs (neap up starts all of it).`)

@@ -16,7 +16,10 @@ export interface ApiKey {
   readonly last_used_from: string
 }
 
-export async function insertApiKey(tx: Db, key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> & { readonly hash: Buffer }): Promise<ApiKey> {
+export async function insertApiKey(
+  tx: Db,
+  key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> & { readonly hash: Buffer },
+): Promise<ApiKey> {
   const row = await tx.row<ApiKey>(sql`
     insert into api_key (account_id, name, scope, hash) values (${key.account_id}, ${key.name}, ${key.scope}, ${key.hash}) returning *`)
   return row as ApiKey
@@ -28,7 +31,9 @@ export async function useApiKey(db: Db, hash: Buffer, address: string): Promise<
     select *, coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
       from api_key where hash = ${hash} and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)`)
   if (key?.note_use) {
-    await db.rows(sql`update api_key set last_used_at = clock_timestamp(), last_used_from = ${address} where id = ${key.id}`)
+    await db.rows(
+      sql`update api_key set last_used_at = clock_timestamp(), last_used_from = ${address} where id = ${key.id}`,
+    )
   }
   return key
 }

@@ -55,16 +55,15 @@ export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | und
 
 /** What of a project is still on disk, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
-  return db.rows(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.project_id = ${projectId} and b.stored`)
+  return db.rows(
+    sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.project_id = ${projectId} and b.stored`,
+  )
 }
 
 export function listBranches(db: Db, projectId: string): Promise<Branch[]> {
-  return db.rows(sql`select * from branch where project_id = ${projectId} and deleted_at is null order by updated_at desc, id`)
-}
-
-export async function countBranches(db: Db, projectId: string): Promise<number> {
-  const row = await db.row<{ count: number }>(sql`select count(*) from branch where project_id = ${projectId} and deleted_at is null`)
-  return row?.count ?? 0
+  return db.rows(
+    sql`select * from branch where project_id = ${projectId} and deleted_at is null order by updated_at desc, id`,
+  )
 }
 
 export async function hasChildren(db: Db, id: string): Promise<boolean> {
@@ -84,7 +83,9 @@ export async function setBranchFailed(tx: Db, id: string): Promise<void> {
 
 /** What is wanted of roles and databases has changed: the next apply_config or start makes it true. */
 export async function raiseConfigVersion(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`update branch set config_version = config_version + 1, updated_at = clock_timestamp() where id = ${id}`)
+  await tx.rows(
+    sql`update branch set config_version = config_version + 1, updated_at = clock_timestamp() where id = ${id}`,
+  )
 }
 
 export async function setAppliedVersion(tx: Db, id: string, version: number): Promise<void> {

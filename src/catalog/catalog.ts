@@ -26,7 +26,7 @@ const types = {
   getTypeParser(oid: number, format?: 'text' | 'binary') {
     if (oid === TIMESTAMPTZ) return rfc3339
     if (oid === INT8) return Number
-    return pg.types.getTypeParser(oid, format)
+    return pg.types.getTypeParser(oid, format) as (text: string) => unknown
   },
 }
 
@@ -45,8 +45,9 @@ export function openCatalog(url: string, size: number, onError: (error: Error) =
     connectionString: url,
     application_name: 'neap',
     keepAlive: true,
-    options: '-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c statement_timeout=30s -c search_path=public',
-    types: types as pg.CustomTypesConfig,
+    options:
+      '-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c statement_timeout=30s -c search_path=public',
+    types,
   }
   const pool = new pg.Pool({ ...config, max: size, connectionTimeoutMillis: 10_000 })
   pool.on('error', onError)
@@ -64,7 +65,7 @@ export function openCatalog(url: string, size: number, onError: (error: Error) =
         await client.query('commit')
         return result
       } catch (error) {
-        await client.query('rollback').catch((failure: Error) => (broken = failure))
+        await client.query('rollback').catch((failure: unknown) => (broken = failure as Error))
         throw error
       } finally {
         client.release(broken)
@@ -76,7 +77,7 @@ export function openCatalog(url: string, size: number, onError: (error: Error) =
       await client.connect().catch(unavailable)
       return { ...on(client), end: () => client.end(), onLost: (tell) => client.once('end', tell) }
     },
-    listen: listener.listen,
+    listen: (channel, told) => listener.listen(channel, told),
     async close() {
       await listener.close()
       await pool.end()
@@ -100,7 +101,9 @@ async function run<R>(target: pg.ClientBase | pg.Pool, statement: Statement): Pr
 const AWAY = /^(08...|57P0[123]|53300|ECONN.*|ENOENT|EPIPE|ETIMEDOUT|EHOSTUNREACH)$/
 
 function unavailable(error: Error & { code?: string }): never {
-  const lost = error.message === 'Connection terminated unexpectedly' || error.message.includes('timeout exceeded when trying to connect')
+  const lost =
+    error.message === 'Connection terminated unexpectedly' ||
+    error.message.includes('timeout exceeded when trying to connect')
   if (lost || AWAY.test(error.code ?? '')) throw new AppError('UNAVAILABLE', undefined, { cause: error })
   throw error
 }

@@ -36,7 +36,19 @@ export interface Endpoint {
 
 export async function insertEndpoint(
   tx: Db,
-  endpoint: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id' | 'name' | 'min_cu' | 'max_cu' | 'suspend_timeout_seconds' | 'settings' | 'disabled'>,
+  endpoint: Pick<
+    Endpoint,
+    | 'id'
+    | 'account_id'
+    | 'project_id'
+    | 'branch_id'
+    | 'name'
+    | 'min_cu'
+    | 'max_cu'
+    | 'suspend_timeout_seconds'
+    | 'settings'
+    | 'disabled'
+  >,
 ): Promise<Endpoint> {
   const row = await tx.row<Endpoint>(sql`
     insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, disabled)
@@ -65,7 +77,9 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<Endpoint |
 }
 
 export function listEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
-  return db.rows(sql`select * from endpoint where project_id = ${projectId} and deleted_at is null order by created_at, id`)
+  return db.rows(
+    sql`select * from endpoint where project_id = ${projectId} and deleted_at is null order by created_at, id`,
+  )
 }
 
 /** Changes what is given and leaves the rest. A changed time-out counts from the next look of the idle loop, which is now. */
@@ -84,11 +98,15 @@ export async function updateEndpointSettings(
 
 /** Every endpoint that may have a compute, whoever's it is: for adoption, status and shutdown. */
 export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
-  return db.rows(sql`select * from endpoint where current_state = 'active' or pending_state = 'active' or compute_pid is not null order by created_at`)
+  return db.rows(
+    sql`select * from endpoint where current_state = 'active' or pending_state = 'active' or compute_pid is not null order by created_at`,
+  )
 }
 
 export async function setPending(tx: Db, id: string, state: EndpointState): Promise<Endpoint> {
-  const row = await tx.row<Endpoint>(sql`update endpoint set pending_state = ${state}, updated_at = clock_timestamp() where id = ${id} returning *`)
+  const row = await tx.row<Endpoint>(
+    sql`update endpoint set pending_state = ${state}, updated_at = clock_timestamp() where id = ${id} returning *`,
+  )
   return row as Endpoint
 }
 
@@ -138,7 +156,9 @@ export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): 
  * Takes the active endpoints at which it is time to look, so that no other worker looks at them for the next seconds.
  * One that is on its way somewhere is left alone.
  */
-export function takeIdleChecks(db: Db): Promise<(Endpoint & { readonly quiet_seconds: number; readonly idle_seconds: number })[]> {
+export function takeIdleChecks(
+  db: Db,
+): Promise<(Endpoint & { readonly quiet_seconds: number; readonly idle_seconds: number })[]> {
   return db.rows(sql`
     update endpoint set idle_check_at = clock_timestamp() + interval '10 seconds'
      where id in (select id from endpoint
@@ -149,7 +169,11 @@ export function takeIdleChecks(db: Db): Promise<(Endpoint & { readonly quiet_sec
 }
 
 /** Notes what a look found: the counters, since how many seconds nothing happened, and in how many to look again. */
-export async function setIdleCheck(db: Db, id: string, check: { counters: string | null; idleSeconds: number; nextSeconds: number }): Promise<void> {
+export async function setIdleCheck(
+  db: Db,
+  id: string,
+  check: { counters: string | null; idleSeconds: number; nextSeconds: number },
+): Promise<void> {
   await db.rows(sql`
     update endpoint set idle_counters = ${check.counters}, idle_since = clock_timestamp() - make_interval(secs => ${check.idleSeconds}),
            idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds}) where id = ${id} and current_state = 'active'`)
@@ -169,5 +193,7 @@ export async function deleteEndpointRow(tx: Db, id: string): Promise<void> {
 }
 
 export async function deleteEndpoint(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`update endpoint set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+  await tx.rows(
+    sql`update endpoint set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`,
+  )
 }

@@ -19,7 +19,7 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
   let closed = false
 
   function connect(): Promise<pg.Client> {
-    connected ??= open().catch((error: Error) => {
+    connected ??= open().catch((error: unknown) => {
       connected = undefined
       again()
       throw error
@@ -46,10 +46,9 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
     if (closed || retry) return
     retry = setTimeout(() => {
       retry = undefined
-      connect().then(
-        () => { for (const subscribers of channels.values()) for (const told of subscribers) told(undefined) },
-        onError,
-      )
+      connect().then(() => {
+        for (const subscribers of channels.values()) for (const told of subscribers) told(undefined)
+      }, onError)
     }, RECONNECT_MS)
   }
 

@@ -15,11 +15,16 @@ export async function migrate(url: string): Promise<number> {
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])
-    await client.query('create table if not exists migration (name text primary key, applied_at timestamptz not null default now())')
+    await client.query(
+      'create table if not exists migration (name text primary key, applied_at timestamptz not null default now())',
+    )
     const { rows } = await client.query<{ name: string }>('select name from migration')
     const applied = new Set(rows.map((row) => row.name))
     const unknown = [...applied].find((name) => !files.includes(name))
-    if (unknown) throw new UsageError(`The catalog was made by a newer Neap (it has ${unknown}). Start that version, or give another --data-dir.`)
+    if (unknown)
+      throw new UsageError(
+        `The catalog was made by a newer Neap (it has ${unknown}). Start that version, or give another --data-dir.`,
+      )
     const missing = files.filter((name) => !applied.has(name))
     for (const name of missing) {
       await client.query('begin')

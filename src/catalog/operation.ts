@@ -69,7 +69,12 @@ export function findOperation(db: Db, projectId: string, id: string): Promise<Op
 }
 
 /** One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. */
-export function listOperations(db: Db, projectId: string, limit: number, before: string | undefined): Promise<Operation[]> {
+export function listOperations(
+  db: Db,
+  projectId: string,
+  limit: number,
+  before: string | undefined,
+): Promise<Operation[]> {
   return db.rows(sql`
     select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
      order by created_at desc limit ${limit}`)
@@ -85,8 +90,12 @@ export async function awaitOperations(catalog: Catalog, ids: readonly string[], 
   })
   try {
     for (;;) {
-      const changed = new Promise<void>((resolve) => { look = resolve })
-      const operations = await catalog.rows<Operation>(sql`select * from operation where id = any (${ids}::uuid[]) order by seq`)
+      const changed = new Promise<void>((resolve) => {
+        look = resolve
+      })
+      const operations = await catalog.rows<Operation>(
+        sql`select * from operation where id = any (${ids}::uuid[]) order by seq`,
+      )
       if (timeout.aborted || operations.every((operation) => operation.finished_at)) return operations
       await changed
     }

@@ -24,7 +24,17 @@ export interface EndpointDefaults {
 
 export async function insertProject(
   tx: Db,
-  project: Pick<Project, 'id' | 'account_id' | 'name' | 'region_id' | 'pg_version' | 'settings' | 'default_endpoint_settings' | 'history_retention_seconds'>,
+  project: Pick<
+    Project,
+    | 'id'
+    | 'account_id'
+    | 'name'
+    | 'region_id'
+    | 'pg_version'
+    | 'settings'
+    | 'default_endpoint_settings'
+    | 'history_retention_seconds'
+  >,
 ): Promise<Project> {
   const row = await tx.row<Project>(sql`
     insert into project (id, account_id, name, region_id, pg_version, settings, default_endpoint_settings, history_retention_seconds)
@@ -45,11 +55,19 @@ export function findProjectEver(db: Db, accountId: string, id: string): Promise<
 
 /** Locks the project's row, as all who are about to insert operations do first; answers nothing when it is gone. */
 export function lockProject(tx: Db, accountId: string, id: string): Promise<Project | undefined> {
-  return tx.row(sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null for no key update`)
+  return tx.row(
+    sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null for no key update`,
+  )
 }
 
 /** A page of an account's projects in the order of their ids, after the id `cursor`. */
-export function listProjects(db: Db, accountId: string, limit: number, cursor: string | undefined, search: string | undefined): Promise<Project[]> {
+export function listProjects(
+  db: Db,
+  accountId: string,
+  limit: number,
+  cursor: string | undefined,
+  search: string | undefined,
+): Promise<Project[]> {
   return db.rows(sql`
     select * from project where account_id = ${accountId} and deleted_at is null and id > coalesce(${cursor}, '')
        and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)

@@ -12,7 +12,10 @@ export interface Role {
   readonly updated_at: string
 }
 
-export async function insertRole(tx: Db, role: Pick<Role, 'branch_id' | 'name' | 'account_id' | 'password' | 'verifier'>): Promise<Role> {
+export async function insertRole(
+  tx: Db,
+  role: Pick<Role, 'branch_id' | 'name' | 'account_id' | 'password' | 'verifier'>,
+): Promise<Role> {
   const row = await tx.row<Role>(sql`
     insert into role (branch_id, name, account_id, password, verifier)
     values (${role.branch_id}, ${role.name}, ${role.account_id}, ${role.password}, ${role.verifier}) returning *`)
@@ -37,7 +40,10 @@ export interface Database {
   readonly updated_at: string
 }
 
-export async function insertDatabase(tx: Db, database: Pick<Database, 'branch_id' | 'name' | 'account_id' | 'owner_name'>): Promise<Database> {
+export async function insertDatabase(
+  tx: Db,
+  database: Pick<Database, 'branch_id' | 'name' | 'account_id' | 'owner_name'>,
+): Promise<Database> {
   const row = await tx.row<Database>(sql`
     insert into database (branch_id, name, account_id, owner_name)
     values (${database.branch_id}, ${database.name}, ${database.account_id}, ${database.owner_name}) returning *`)

@@ -11,8 +11,12 @@ export function localClient(flags: Overrides): Client {
       return await call(key, input)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code ?? ''
-      if (code === 'EACCES') throw new UsageError(`The Neap on ${config.dataDir} belongs to another user: run this as that user.`)
-      if (['ENOENT', 'ECONNREFUSED'].includes(code)) throw new UsageError(`No Neap runs on ${config.dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`)
+      if (code === 'EACCES')
+        throw new UsageError(`The Neap on ${config.dataDir} belongs to another user: run this as that user.`)
+      if (['ENOENT', 'ECONNREFUSED'].includes(code))
+        throw new UsageError(
+          `No Neap runs on ${config.dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
+        )
       throw error
     }
   }

@@ -27,8 +27,16 @@ export function keyCommand(dataDir: Option): Command {
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const keys = await localClient(flags)('GET /api_keys', {})
-      const rows = keys.map(({ id, name, scope, created_at, last_used_at }) => [String(id), name, scope, created_at.slice(0, 19), last_used_at?.slice(0, 19) ?? 'never'])
-      process.stdout.write(flags.json ? `${JSON.stringify(keys)}\n` : `${table(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED'], rows)}\n`)
+      const rows = keys.map(({ id, name, scope, created_at, last_used_at }) => [
+        String(id),
+        name,
+        scope,
+        created_at.slice(0, 19),
+        last_used_at?.slice(0, 19) ?? 'never',
+      ])
+      process.stdout.write(
+        flags.json ? `${JSON.stringify(keys)}\n` : `${table(['ID', 'NAME', 'SCOPE', 'CREATED', 'LAST USED'], rows)}\n`,
+      )
     })
   key
     .command('revoke')
@@ -39,7 +47,9 @@ export function keyCommand(dataDir: Option): Command {
     .action(async (id: string, flags: Flags) => {
       if (!/^\d{1,15}$/.test(id)) throw new UsageError(`'${id}' is not the number of a key; neap key list shows them.`)
       const revoked = await localClient(flags)('DELETE /api_keys/:key_id', { params: { key_id: Number(id) } })
-      process.stdout.write(flags.json ? `${JSON.stringify(revoked)}\n` : `Revoked the key ${revoked.name} (${revoked.id}).\n`)
+      process.stdout.write(
+        flags.json ? `${JSON.stringify(revoked)}\n` : `Revoked the key ${revoked.name} (${revoked.id}).\n`,
+      )
     })
   return key
 }

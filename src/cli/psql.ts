@@ -31,7 +31,8 @@ export function psqlCommand(dataDir: Option): Command {
 async function firstUri(flags: Overrides): Promise<string> {
   const { projectId } = readState(loadConfig(flags).dataDir)
   const { connection_uri } = projectId ? await findProject(localClient(flags), projectId) : { connection_uri: null }
-  if (!connection_uri) throw new UsageError('There is no first project to connect to: give the connection URI of another.')
+  if (!connection_uri)
+    throw new UsageError('There is no first project to connect to: give the connection URI of another.')
   return connection_uri
 }
 
@@ -50,7 +51,9 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
   })
   client.on('error', () => {})
   client.on('notice', (notice) => process.stderr.write(`${notice.severity}:  ${notice.message}\n`))
-  await client.connect().catch((error: unknown) => { throw new UsageError(`Cannot connect: ${messageOf(error)}`) })
+  await client.connect().catch((error: unknown) => {
+    throw new UsageError(`Cannot connect: ${messageOf(error)}`)
+  })
   return client
 }
 
@@ -58,13 +61,20 @@ function parse(uri: string): URL {
   try {
     return new URL(uri)
   } catch (error) {
-    throw new UsageError('That is not a connection URI; one looks like postgresql://user:password@host:port/database?sslmode=require', { cause: error })
+    throw new UsageError(
+      'That is not a connection URI; one looks like postgresql://user:password@host:port/database?sslmode=require',
+      { cause: error },
+    )
   }
 }
 
 async function run(client: pg.Client, sql: string): Promise<void> {
   try {
-    const results = await client.query<string[]>({ text: sql, rowMode: 'array', types: { getTypeParser: () => String } as never })
+    const results = await client.query<string[]>({
+      text: sql,
+      rowMode: 'array',
+      types: { getTypeParser: () => String },
+    })
     for (const result of [results].flat()) process.stdout.write(show(result))
   } catch (error) {
     if (!(error instanceof pg.DatabaseError)) throw error
@@ -74,9 +84,13 @@ async function run(client: pg.Client, sql: string): Promise<void> {
 }
 
 function show(result: pg.QueryArrayResult<(string | null)[]>): string {
-  if (result.fields.length === 0) return `${result.command ?? ''}${result.rowCount === null ? '' : ` ${result.rowCount}`}\n`
+  if (result.fields.length === 0)
+    return `${result.command ?? ''}${result.rowCount === null ? '' : ` ${result.rowCount}`}\n`
   const rows = result.rows.map((row) => row.map((cell) => cell ?? ''))
-  return `${table(result.fields.map((field) => field.name), rows)}\n(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`
+  return `${table(
+    result.fields.map((field) => field.name),
+    rows,
+  )}\n(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`
 }
 
 async function converse(client: pg.Client): Promise<void> {

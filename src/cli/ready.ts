@@ -7,7 +7,9 @@ export function printReady(ready: Ready, json: boolean): void {
 
 function lines(ready: Ready): string[] {
   const uri = ready.connection_uri
-  const operations = ready.project_id && `curl -H "Authorization: Bearer $NEAP_API_KEY" ${ready.api_url}/projects/${ready.project_id}/operations`
+  const operations =
+    ready.project_id &&
+    `curl -H "Authorization: Bearer $NEAP_API_KEY" ${ready.api_url}/projects/${ready.project_id}/operations`
   return [
     '',
     '  Neap is up.',
@@ -21,7 +23,9 @@ function lines(ready: Ready): string[] {
     '  Try next:',
     '',
     '    npx neap status',
-    ...(operations ? [`    export NEAP_API_KEY=${ready.api_key ?? '<your key>'}`, `    ${operations}`] : ['    npx neap key list', '    npx neap --help']),
+    ...(operations
+      ? [`    export NEAP_API_KEY=${ready.api_key ?? '<your key>'}`, `    ${operations}`]
+      : ['    npx neap key list', '    npx neap --help']),
     '',
     '  Ctrl-C suspends every database and ends Neap.',
     '',

@@ -14,9 +14,14 @@ export function statusCommand(dataDir: Option): Command {
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
       const { apiPort, proxyPort, pids } = readState(loadConfig(flags).dataDir)
-      const measured = computes.map((compute) => ({ ...compute, ...(compute.pid && { memory_bytes: memoryOf(compute.pid) }) }))
+      const measured = computes.map((compute) => ({
+        ...compute,
+        ...(compute.pid && { memory_bytes: memoryOf(compute.pid) }),
+      }))
       if (flags.json) {
-        process.stdout.write(`${JSON.stringify({ pid: pids?.[0], api_port: apiPort, proxy_port: proxyPort, computes: measured })}\n`)
+        process.stdout.write(
+          `${JSON.stringify({ pid: pids?.[0], api_port: apiPort, proxy_port: proxyPort, computes: measured })}\n`,
+        )
         return
       }
       const rows = measured.map(({ endpoint_id, branch_id, state, pid, started_at, memory_bytes }) => [
@@ -28,13 +33,19 @@ export function statusCommand(dataDir: Option): Command {
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
       ])
       process.stdout.write(`Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${proxyPort}.\n`)
-      process.stdout.write(rows.length === 0 ? 'No compute runs: a connection wakes one.\n' : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'PID', 'UP', 'MEMORY'], rows)}\n`)
+      process.stdout.write(
+        rows.length === 0
+          ? 'No compute runs: a connection wakes one.\n'
+          : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
+      )
     })
 }
 
 /** Bytes that a postmaster and its children take, each shared page counted once between them (PSS); nothing where /proc has no such figure. */
 function memoryOf(postmaster: number): number | undefined {
-  const family = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && (Number(name) === postmaster || parentOf(name) === postmaster))
+  const family = readdirSync('/proc').filter(
+    (name) => /^\d+$/.test(name) && (Number(name) === postmaster || parentOf(name) === postmaster),
+  )
   const sizes = family.map((pid) => Number(/^Pss: +(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? NaN) * 1024)
   const sum = sizes.reduce((total, size) => total + (Number.isNaN(size) ? 0 : size), 0)
   return sum || undefined

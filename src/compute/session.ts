@@ -39,7 +39,10 @@ export async function withAdminSession<T>(
   client.on('error', () => {})
   await client.connect()
   try {
-    return await work({ query: async (text, values) => (await client.query(text, values)).rows })
+    return await work({
+      query: async <R extends pg.QueryResultRow>(text: string, values?: unknown[]) =>
+        (await client.query<R>(text, values)).rows,
+    })
   } finally {
     await client.end()
   }

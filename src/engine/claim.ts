@@ -57,7 +57,10 @@ export async function commitLater(tx: Db): Promise<void> {
 }
 
 /** Locks the operation for one step, unless another worker has taken it over since or has it now. */
-export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generation'>): Promise<'locked' | 'overdue' | 'taken'> {
+export async function lockForStep(
+  tx: Db,
+  operation: Pick<Due, 'id' | 'generation'>,
+): Promise<'locked' | 'overdue' | 'taken'> {
   const row = await tx.row<{ overdue: boolean }>(sql`
     select deadline_at < clock_timestamp() as overdue from operation
      where id = ${operation.id} and generation = ${operation.generation} and finished_at is null

@@ -1,7 +1,10 @@
 import type { Db } from '../catalog/catalog.ts'
 
 /** What a step says when it is done; nothing means: go on to the next step. */
-export type Outcome = { readonly wait: number; readonly reason: string } | { readonly goto: string } | { readonly done: true }
+export type Outcome =
+  | { readonly wait: number; readonly reason: string }
+  | { readonly goto: string }
+  | { readonly done: true }
 
 /** Run the same step again after so many seconds; 0 means at once. Not a failure. */
 export const wait = (seconds: number, reason: string): Outcome => ({ wait: seconds, reason })

@@ -10,7 +10,18 @@
  * goes with the connection, so what a dead worker had is taken over at once, and a frozen one's after the session time-out.
  */
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { claim, commitLater, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater } from './claim.ts'
+import {
+  claim,
+  commitLater,
+  type Due,
+  end,
+  FAILURE,
+  giveUp,
+  lockForStep,
+  moveTo,
+  nextDue,
+  retryLater,
+} from './claim.ts'
 import { type Definition, OperationFailed, type Outcome } from './definition.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
@@ -51,7 +62,11 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     lookAgain = true
     if (looking) return
     looking = true
-    takeAll().catch(onError).finally(() => { looking = false })
+    takeAll()
+      .catch(onError)
+      .finally(() => {
+        looking = false
+      })
   }
 
   async function takeAll(): Promise<void> {
@@ -60,7 +75,12 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       while (running.size < concurrency && !stopping) {
         const due = await catalog.transaction(claim)
         if (!due) break
-        const run = drive(due).catch((error) => onError(error, due)).finally(() => { running.delete(run); look() })
+        const run = drive(due)
+          .catch((error) => onError(error, due))
+          .finally(() => {
+            running.delete(run)
+            look()
+          })
         running.add(run)
       }
     }
@@ -100,7 +120,12 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
   }
 
-  async function move(tx: Db, operation: Due, definition: Definition<Context>, outcome: Outcome | void): Promise<Due | undefined> {
+  async function move(
+    tx: Db,
+    operation: Due,
+    definition: Definition<Context>,
+    outcome: Outcome | void,
+  ): Promise<Due | undefined> {
     if (operation.step === FAILURE) return void (await end(tx, operation.id, 'failed', operation.error))
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
@@ -109,7 +134,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
     const names = Object.keys(definition.steps)
     const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
-    if (next === undefined || (outcome && 'done' in outcome)) return void (await end(tx, operation.id, 'finished', null))
+    if (next === undefined || (outcome && 'done' in outcome))
+      return void (await end(tx, operation.id, 'finished', null))
     await moveTo(tx, operation.id, next, 0, 1)
     return { ...operation, step: next, attempts: 1 }
   }

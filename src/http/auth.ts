@@ -20,7 +20,11 @@ export async function authenticate({ catalog, secrets }: Context, request: Fasti
   if (!token) throw new AppError('UNAUTHENTICATED', 'Send your API key in the header: Authorization: Bearer <key>')
   const key = isWellFormedApiKey(token) ? await useApiKey(catalog, secrets.hashApiKey(token), request.ip) : undefined
   const account = key && (await findAccount(catalog, key.account_id))
-  if (!key || !account) throw new AppError('UNAUTHENTICATED', 'The API key is unknown, expired or revoked. Make another with: npx neap key create')
+  if (!key || !account)
+    throw new AppError(
+      'UNAUTHENTICATED',
+      'The API key is unknown, expired or revoked. Make another with: npx neap key create',
+    )
   return { account, scope: key.scope, apiKeyId: key.id, projectId: key.project_id }
 }
 
@@ -30,6 +34,7 @@ export function authorize(caller: Caller, scope: Scope, params: { project_id?: s
     throw new AppError('FORBIDDEN', `This API key has the scope ${caller.scope}; this needs ${scope}.`)
   }
   if (caller.projectId === null) return
-  if (params.project_id === undefined) throw new AppError('FORBIDDEN', `This API key is for the project ${caller.projectId} only.`)
+  if (params.project_id === undefined)
+    throw new AppError('FORBIDDEN', `This API key is for the project ${caller.projectId} only.`)
   if (params.project_id !== caller.projectId) throw new AppError('NOT_FOUND', `project ${params.project_id} not found`)
 }

@@ -13,7 +13,8 @@ export function requireSize(
 ): Size {
   const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } = asked
   if (min === undefined && max === undefined) return otherwise
-  if (min === undefined || max === undefined) throw refused('Give both autoscaling_limit_min_cu and autoscaling_limit_max_cu, or neither')
+  if (min === undefined || max === undefined)
+    throw refused('Give both autoscaling_limit_min_cu and autoscaling_limit_max_cu, or neither')
   if (min > max) throw refused(`autoscaling_limit_min_cu (${min}) is over autoscaling_limit_max_cu (${max})`)
   if ([min, max].some((size) => !Number.isInteger(size * 4) || size < 0.25 || size > 7)) {
     throw refused('A compute size is a multiple of 0.25 CU from 0.25 to 7')
@@ -26,7 +27,9 @@ export function requireSize(
 export function requireSuspendTimeout(config: Config, seconds: number): void {
   if (seconds === 0 || seconds === -1) return
   if (seconds >= config.minSuspendTimeout && seconds <= 604_800) return
-  throw refused(`suspend_timeout_seconds is ${seconds}; it takes -1 (never), 0 (the default) or ${config.minSuspendTimeout} to 604800`)
+  throw refused(
+    `suspend_timeout_seconds is ${seconds}; it takes -1 (never), 0 (the default) or ${config.minSuspendTimeout} to 604800`,
+  )
 }
 
 const refused = (message: string) => new AppError('NOT_ALLOWED', `${message}.`)

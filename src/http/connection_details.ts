@@ -15,9 +15,20 @@ export const ConnectionDetails = Type.Object({
 })
 
 /** How to connect to a new branch, in the form that clients of the API read. */
-export async function connectionDetails({ config }: RequestContext, endpoint: Endpoint, role: string, password: string, database: string) {
+export async function connectionDetails(
+  { config }: RequestContext,
+  endpoint: Endpoint,
+  role: string,
+  password: string,
+  database: string,
+) {
   return {
-    connection_uri: connectionUri(config, await namesResolve(config), { endpointId: endpoint.id, role, password, database }),
+    connection_uri: connectionUri(config, await namesResolve(config), {
+      endpointId: endpoint.id,
+      role,
+      password,
+      database,
+    }),
     connection_parameters: {
       database,
       password,

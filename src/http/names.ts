@@ -6,7 +6,10 @@ export const proxyHost = (config: Config): string => `${config.region}.${config.
 
 /** Whether the names that endpoints get resolve on this machine; some resolvers know `*.localhost` (RFC 6761), some do not. */
 export async function namesResolve(config: Config): Promise<boolean> {
-  return lookup(`neap-name-check.${proxyHost(config)}`).then(() => true, () => false)
+  return lookup(`neap-name-check.${proxyHost(config)}`).then(
+    () => true,
+    () => false,
+  )
 }
 
 export interface Connection {

@@ -40,7 +40,10 @@ export interface RequestContext extends Context {
   readonly caller: Caller
 }
 
-type Handler<P, Q, B, R extends TSchema> = (request: { params: Of<P>; query: Of<Q>; body: Of<B> }, context: RequestContext) => Promise<Static<R>>
+type Handler<P, Q, B, R extends TSchema> = (
+  request: { params: Of<P>; query: Of<Q>; body: Of<B> },
+  context: RequestContext,
+) => Promise<Static<R>>
 
 export interface Route<
   Key extends string = string,

@@ -1,5 +1,12 @@
 import swagger from '@fastify/swagger'
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, {
+  LogController,
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import type { TSchema } from 'typebox'
 import { insertAudit } from '../catalog/audit.ts'
 import type { Context } from '../context.ts'
@@ -38,12 +45,24 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     reply.headers({ 'x-request-id': request.id, 'x-neon-ret-request-id': request.id })
   })
   app.addHook('onResponse', async (request, reply) => {
-    request.log.info({ method: request.method, url: request.url, status: reply.statusCode, ms: reply.elapsedTime, account: request.caller?.account.id }, 'request')
+    request.log.info(
+      {
+        method: request.method,
+        url: request.url,
+        status: reply.statusCode,
+        ms: reply.elapsedTime,
+        account: request.caller?.account.id,
+      },
+      'request',
+    )
   })
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))
   app.setNotFoundHandler((request) => {
     if (/^\/(api\/)?v1(\/|$)/.test(request.url)) {
-      throw new AppError('API_VERSION_GONE', `Version 1 of the API is gone: use ${BASE}${request.url.replace(/^\/(api\/)?v1/, '')}`)
+      throw new AppError(
+        'API_VERSION_GONE',
+        `Version 1 of the API is gone: use ${BASE}${request.url.replace(/^\/(api\/)?v1/, '')}`,
+      )
     }
     throw new AppError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}.`)
   })
@@ -57,7 +76,12 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
 }
 
 /** The one place where an error becomes an HTTP answer. */
-async function refuse(context: Context, thrown: FastifyError | AppError, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+async function refuse(
+  context: Context,
+  thrown: FastifyError | AppError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const error = toAppError(thrown)
   const { status } = ERRORS[error.code]
   if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
@@ -75,7 +99,8 @@ function toAppError(error: FastifyError | AppError): AppError {
   if (error instanceof AppError) return error
   if (error.statusCode === 413) return new AppError('BODY_TOO_LARGE', 'The request body is over 1 MiB.')
   if (error.statusCode === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE')
-  if (error.validation || (error.statusCode && error.statusCode < 500)) return new AppError('INVALID_REQUEST', messageOf(error))
+  if (error.validation || (error.statusCode && error.statusCode < 500))
+    return new AppError('INVALID_REQUEST', messageOf(error))
   return new AppError('INTERNAL', undefined, { cause: error })
 }
 

@@ -11,7 +11,9 @@ import { queueSuspend } from '../operations/suspend_compute.ts'
  * noticed, ones that nobody wants are suspended, files of deleted branches are removed. What an unfinished operation is
  * about is left to that operation. Branches that the catalog does not know are only reported, never touched.
  */
-export async function adopt(context: WorkerContext): Promise<{ adopted: number; gone: number; orphaned: number; leftovers: number }> {
+export async function adopt(
+  context: WorkerContext,
+): Promise<{ adopted: number; gone: number; orphaned: number; leftovers: number }> {
   const { catalog, backend, log } = context
   const found = { adopted: 0, gone: 0, orphaned: 0, leftovers: 0 }
   for (const endpoint of await listEndpointsWithCompute(catalog)) found[await reconcile(context, endpoint)]++
@@ -20,12 +22,16 @@ export async function adopt(context: WorkerContext): Promise<{ adopted: number; 
     found.leftovers++
   }
   for (const id of await backend.listBranches()) {
-    if (!(await findStoredBranch(catalog, id))) log.warn({ branch: id }, 'files of a branch that the catalog does not know; left alone')
+    if (!(await findStoredBranch(catalog, id)))
+      log.warn({ branch: id }, 'files of a branch that the catalog does not know; left alone')
   }
   return found
 }
 
-async function reconcile({ catalog, backend }: WorkerContext, endpoint: Endpoint): Promise<'adopted' | 'gone' | 'orphaned'> {
+async function reconcile(
+  { catalog, backend }: WorkerContext,
+  endpoint: Endpoint,
+): Promise<'adopted' | 'gone' | 'orphaned'> {
   const branch = await findStoredBranch(catalog, endpoint.branch_id)
   const compute = branch && (await backend.findCompute(refOf(branch)))
   return catalog.transaction(async (tx) => {

@@ -25,9 +25,13 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
 
   async function look(): Promise<void> {
     const due = await takeIdleChecks(catalog)
-    await Promise.all(due.map((endpoint) => check(context, endpoint).catch((error: unknown) => {
-      log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
-    })))
+    await Promise.all(
+      due.map((endpoint) =>
+        check(context, endpoint).catch((error: unknown) => {
+          log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
+        }),
+      ),
+    )
     await sleep()
   }
 
@@ -44,7 +48,9 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
     })
   }
 
-  const unlisten = await catalog.listen('endpoint', () => { round = round.then(sleep).catch(() => {}) })
+  const unlisten = await catalog.listen('endpoint', () => {
+    round = round.then(sleep).catch(() => {})
+  })
   start()
   return {
     async stop() {
@@ -61,12 +67,15 @@ type Taken = Awaited<ReturnType<typeof takeIdleChecks>>[number]
 async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
   const { catalog, config } = context
   const timeout = Number(endpoint.suspend_timeout_seconds) || config.suspendTimeout
-  if (timeout === NEVER) return setIdleCheck(catalog, endpoint.id, { counters: endpoint.idle_counters, idleSeconds: 0, nextSeconds: 3600 })
+  if (timeout === NEVER)
+    return setIdleCheck(catalog, endpoint.id, { counters: endpoint.idle_counters, idleSeconds: 0, nextSeconds: 3600 })
   const between = Math.max(timeout / 4, 0.25)
   const noBaseline = endpoint.idle_counters === null
   if (endpoint.quiet_seconds < between && !noBaseline) {
     return setIdleCheck(catalog, endpoint.id, {
-      counters: endpoint.idle_counters, idleSeconds: endpoint.idle_seconds, nextSeconds: between - endpoint.quiet_seconds,
+      counters: endpoint.idle_counters,
+      idleSeconds: endpoint.idle_seconds,
+      nextSeconds: between - endpoint.quiet_seconds,
     })
   }
   const activity = await read(context, endpoint)

@@ -15,7 +15,9 @@ export const applyConfigOperation: Action<Record<string, never>> = {
       const endpoint = await findBranchEndpoint(tx, branch.id)
       if (endpoint?.current_state !== 'active' || !endpoint.compute_host || !endpoint.compute_port) return
       const address = { host: endpoint.compute_host, port: endpoint.compute_port }
-      await withAdminSession(address, secrets.adminPassword(), { purpose: 'apply_config' }, (session) => applyConfig(session, tx, branch))
+      await withAdminSession(address, secrets.adminPassword(), { purpose: 'apply_config' }, (session) =>
+        applyConfig(session, tx, branch),
+      )
     },
   },
   // The catalog keeps what is wanted; the next apply_config or start tries again.

@@ -7,4 +7,12 @@ import { startCompute } from './start_compute.ts'
 import { suspendCompute } from './suspend_compute.ts'
 
 /** Every action that a worker can do. */
-export const ACTIONS = [createTimeline, createBranch, startCompute, suspendCompute, applyConfigOperation, deleteTimeline, deleteTenant]
+export const ACTIONS = [
+  createTimeline,
+  createBranch,
+  startCompute,
+  suspendCompute,
+  applyConfigOperation,
+  deleteTimeline,
+  deleteTenant,
+]

@@ -28,13 +28,15 @@ export interface Action<Input = never> extends Definition<WorkerContext, Input> 
   readonly needsBranches: boolean
 }
 
-/** A step of an action. */
-export type ActionStep<Input = unknown> = (operation: Claimed<Input>, context: WorkerContext, tx: Db) => ReturnType<Definition<WorkerContext, Input>['onFailure']>
-
 const MAKING = new Set(['create_timeline', 'create_branch'])
 
 /** Queues an operation behind all that its project already has. Call in the transaction that changes the resources. */
-export async function requestOperation<Input extends object>(tx: Db, action: Action<Input>, subject: Subject, input: Input): Promise<Operation> {
+export async function requestOperation<Input extends object>(
+  tx: Db,
+  action: Action<Input>,
+  subject: Subject,
+  input: Input,
+): Promise<Operation> {
   const locks = action.locks(subject, input)
   const branches = [subject.branch_id, ...locks.excludes, ...(locks.shares ?? [])].filter((id) => id?.startsWith('br-'))
   const dependsOn: string[] = []
@@ -63,6 +65,10 @@ export async function branchOf(tx: Db, operation: Claimed): Promise<StoredBranch
   return branch
 }
 
-export const refOf = (branch: StoredBranch): BranchRef => ({ id: branch.id, number: branch.number, pgVersion: branch.pg_version })
+export const refOf = (branch: StoredBranch): BranchRef => ({
+  id: branch.id,
+  number: branch.number,
+  pgVersion: branch.pg_version,
+})
 
 export const fenceOf = (operation: Claimed): Fence => ({ seq: operation.seq, generation: operation.generation })

@@ -5,7 +5,7 @@ import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
 import { withAdminSession } from '../compute/session.ts'
 import { AppError } from '../errors.ts'
-import { OperationFailed, wait } from '../engine/definition.ts'
+import { done, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 
@@ -25,14 +25,21 @@ export const startCompute: Action<{ reason: StartReason }> = {
       const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
       if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')
       if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
-      if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
+      if (branch.current_state !== 'ready')
+        throw new OperationFailed('the branch has no data; delete it and make it anew')
       const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
       if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
-      await withAdminSession(compute.address, context.secrets.adminPassword(), { purpose: 'start' }, async (session) => {
-        await session.query('select 1')
-        if (branch.applied_version < branch.config_version) await applyConfig(session, tx, branch)
-      })
+      await withAdminSession(
+        compute.address,
+        context.secrets.adminPassword(),
+        { purpose: 'start' },
+        async (session) => {
+          await session.query('select 1')
+          if (branch.applied_version < branch.config_version) await applyConfig(session, tx, branch)
+        },
+      )
       await setActive(tx, endpoint.id, { ...compute.address, pid: compute.pid, startedAt: compute.startedAt })
+      return done
     },
   },
   async onFailure(operation, { backend }, tx) {
@@ -49,7 +56,11 @@ export const startCompute: Action<{ reason: StartReason }> = {
 
 /** What a compute of this endpoint is configured for. */
 function specOf(endpoint: Endpoint) {
-  return { cpuCount: endpoint.max_cu, memoryMib: endpoint.max_cu * MIB_PER_CU, pgSettings: endpoint.settings.pg_settings ?? {} }
+  return {
+    cpuCount: endpoint.max_cu,
+    memoryMib: endpoint.max_cu * MIB_PER_CU,
+    pgSettings: endpoint.settings.pg_settings ?? {},
+  }
 }
 
 /**
@@ -57,14 +68,19 @@ function specOf(endpoint: Endpoint) {
  * with another process than `deadPid`, the one that the caller found not to answer.
  * Errors: NOT_FOUND, NOT_ALLOWED (disabled).
  */
-export async function requestStart(catalog: Catalog, endpointId: string, deadPid: number | undefined): Promise<string | undefined> {
+export async function requestStart(
+  catalog: Catalog,
+  endpointId: string,
+  deadPid: number | undefined,
+): Promise<string | undefined> {
   const known = await findEndpoint(catalog, endpointId)
   if (!known) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
   return catalog.transaction(async (tx) => {
     await lockProject(tx, known.account_id, known.project_id)
     const endpoint = await findEndpoint(tx, endpointId)
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
-    if (endpoint.disabled) throw new AppError('NOT_ALLOWED', 'The endpoint has been disabled. Enable it using the API and retry.')
+    if (endpoint.disabled)
+      throw new AppError('NOT_ALLOWED', 'The endpoint has been disabled. Enable it using the API and retry.')
     const lives = endpoint.current_state === 'active' && endpoint.compute_pid !== deadPid
     if (lives && endpoint.pending_state === null) return undefined
     return (await queueStart(tx, endpoint, 'connection')).id
@@ -74,7 +90,9 @@ export async function requestStart(catalog: Catalog, endpointId: string, deadPid
 /** The start_compute that the endpoint will be active after: the last one queued, if nothing stands behind it, or a new one. */
 export async function queueStart(tx: Db, endpoint: Endpoint, reason: StartReason): Promise<Operation> {
   const unfinished = await unfinishedOperations(tx, endpoint.branch_id)
-  const last = unfinished.findLast((operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute')
+  const last = unfinished.findLast(
+    (operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute',
+  )
   if (last?.action === 'start_compute') return last
   await setPending(tx, endpoint.id, 'active')
   return requestOperation(tx, startCompute, subjectOf(endpoint), { reason })

@@ -7,7 +7,15 @@
  *                                             └──────────────┴──────▶ reopened (idle loop only)
  */
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { clearPending, deleteEndpointRow, type Endpoint, findEndpointEver, setHolding, setIdle, setPending } from '../catalog/endpoint.ts'
+import {
+  clearPending,
+  deleteEndpointRow,
+  type Endpoint,
+  findEndpointEver,
+  setHolding,
+  setIdle,
+  setPending,
+} from '../catalog/endpoint.ts'
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { holdsOf, livingProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute/activity.ts'
@@ -31,9 +39,9 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
       const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
       if (!compute) return goto('endpoint_idle')
       // Most of what a stop writes is written here, while the compute still serves. It is not needed for correctness.
-      await withAdminSession(compute.address, secrets.adminPassword(), { purpose: 'suspend' }, (session) => session.query('checkpoint')).catch(
-        (error: unknown) => log.debug({ err: error, operation: operation.id }, 'no checkpoint before the stop'),
-      )
+      await withAdminSession(compute.address, secrets.adminPassword(), { purpose: 'suspend' }, (session) =>
+        session.query('checkpoint'),
+      ).catch((error: unknown) => log.debug({ err: error, operation: operation.id }, 'no checkpoint before the stop'))
       return undefined
     },
     async intent_committed(operation, _context, tx) {
@@ -51,7 +59,12 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
       if (endpoint.deleted_at || endpoint.disabled) return undefined
       const compute = await backend.findCompute(refOf(branch))
       if (!compute) return undefined
-      const activity = await withAdminSession(compute.address, secrets.adminPassword(), { purpose: 'suspend' }, readActivity)
+      const activity = await withAdminSession(
+        compute.address,
+        secrets.adminPassword(),
+        { purpose: 'suspend' },
+        readActivity,
+      )
       const woken = activity.busy || holds.some((hold) => hold.woken) || activity.counters !== endpoint.idle_counters
       return woken ? goto('reopened') : undefined
     },
@@ -79,7 +92,9 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
 /** The suspend_compute after which the endpoint will be idle: the last one queued, if no start stands behind it, or a new one. */
 export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendReason): Promise<Operation> {
   const unfinished = await unfinishedOperations(tx, endpoint.branch_id)
-  const last = unfinished.findLast((operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute')
+  const last = unfinished.findLast(
+    (operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute',
+  )
   // One of the idle loop's may still decide to stay: what a person asks for must not hang on that.
   if (last?.action === 'suspend_compute' && reason === 'idle') return last
   await setPending(tx, endpoint.id, 'idle')
@@ -97,10 +112,14 @@ async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promis
   let look = (): void => {}
   const timeout = AbortSignal.timeout(HOLD_MS)
   timeout.addEventListener('abort', () => look())
-  const unlisten = await catalog.listen('proxy_hold', (payload) => { if (!payload || payload === operationId) look() })
+  const unlisten = await catalog.listen('proxy_hold', (payload) => {
+    if (!payload || payload === operationId) look()
+  })
   try {
     for (;;) {
-      const changed = new Promise<void>((resolve) => { look = resolve })
+      const changed = new Promise<void>((resolve) => {
+        look = resolve
+      })
       const living = await livingProxies(tx)
       const holds = await holdsOf(tx, operationId)
       const held = new Set(holds.map((hold) => hold.proxy_number))

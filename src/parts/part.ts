@@ -30,10 +30,11 @@ export async function runPart(name: string, config: Config, start: (context: Con
     await context.catalog.close()
     process.exit(0)
   }
-  const stopOrFail = () => void stop().catch((error: unknown) => {
-    log.error({ err: error }, 'did not stop cleanly')
-    process.exit(1)
-  })
+  const stopOrFail = () =>
+    void stop().catch((error: unknown) => {
+      log.error({ err: error }, 'did not stop cleanly')
+      process.exit(1)
+    })
   process.on('SIGTERM', stopOrFail)
   process.on('SIGINT', supervised ? () => {} : stopOrFail)
   if (supervised) {
@@ -44,9 +45,14 @@ export async function runPart(name: string, config: Config, start: (context: Con
 }
 
 /** The context of a part, from its settings. */
-export async function openContext(config: Config, log: Logger): Promise<Context & { readonly catalog: Catalog; readonly secrets: Secrets }> {
+export async function openContext(
+  config: Config,
+  log: Logger,
+): Promise<Context & { readonly catalog: Catalog; readonly secrets: Secrets }> {
   const secrets = await loadOrCreateSecrets(config.secretFile)
   const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.adminPassword())
-  const catalog = openCatalog(url, config.workerConcurrency + 4, (error) => log.warn({ err: error }, 'a connection to the catalog was lost'))
+  const catalog = openCatalog(url, config.workerConcurrency + 4, (error) =>
+    log.warn({ err: error }, 'a connection to the catalog was lost'),
+  )
   return { catalog, config, secrets, log }
 }

@@ -27,14 +27,21 @@ export async function startWorker(context: Context): Promise<Part> {
     context: worker,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
-    onStep: (operation, moment) => log.debug({ operation: operation.id, action: operation.action, step: operation.step, moment }, 'step'),
+    onStep: (operation, moment) =>
+      log.debug({ operation: operation.id, action: operation.action, step: operation.step, moment }, 'step'),
     onError: (error, operation) => {
       const expected = error instanceof OperationFailed
-      log[expected ? 'warn' : 'error']({ err: error, operation: operation?.id, action: operation?.action, step: operation?.step }, 'a step failed')
+      log[expected ? 'warn' : 'error'](
+        { err: error, operation: operation?.id, action: operation?.action, step: operation?.step },
+        'a step failed',
+      )
     },
   })
   const idle = await startIdleLoop(worker)
-  const rotation = setInterval(() => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')), ROTATE_MS)
+  const rotation = setInterval(
+    () => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')),
+    ROTATE_MS,
+  )
   return {
     async stop() {
       clearInterval(rotation)

@@ -43,7 +43,11 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   function launch(): ChildProcess {
     const log = openSync(options.logFile, 'a', 0o600)
     // Detached, so that an interrupt from the terminal reaches the supervisor only, which stops the parts in order.
-    const child = fork(options.entry, [...options.args], { env: options.env, detached: true, stdio: ['ignore', log, log, 'ipc'] })
+    const child = fork(options.entry, [...options.args], {
+      env: options.env,
+      detached: true,
+      stdio: ['ignore', log, log, 'ipc'],
+    })
     closeSync(log)
     const begun = Date.now()
     child.once('error', () => {})
@@ -51,7 +55,9 @@ export async function startChild(options: ChildOptions): Promise<Child> {
       if (stopping) return
       pause = Date.now() - begun > STEADY_MS ? SHORTEST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS)
       options.onRestart(options.name, signal ?? `exit code ${code}`)
-      timer = setTimeout(() => { current = launch() }, pause)
+      timer = setTimeout(() => {
+        current = launch()
+      }, pause)
     })
     if (child.pid) options.onStart(child.pid)
     return child

@@ -1,4 +1,15 @@
-import { accessSync, chmodSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isRoot } from '../config.ts'
 import { messageOf, UsageError } from '../errors.ts'
@@ -32,10 +43,15 @@ export function checkDataDir(dataDir: string): void {
     throw new UsageError(`The data directory ${dataDir} cannot be written to: make it writable for you, or ${other}.`)
   }
   const closed = isRoot() ? closedAncestor(dataDir) : undefined
-  if (closed) throw new UsageError(`Computes run as users of their own, which cannot pass through ${closed} to ${dataDir}: ${other}.`)
+  if (closed)
+    throw new UsageError(
+      `Computes run as users of their own, which cannot pass through ${closed} to ${dataDir}: ${other}.`,
+    )
   const { layout } = readState(dataDir)
   if (layout > LAYOUT) {
-    throw new UsageError(`The data directory ${dataDir} was written by a newer Neap (layout ${layout}; this one knows ${LAYOUT}): start that version, or ${other}.`)
+    throw new UsageError(
+      `The data directory ${dataDir} was written by a newer Neap (layout ${layout}; this one knows ${LAYOUT}): start that version, or ${other}.`,
+    )
   }
 }
 
@@ -54,7 +70,10 @@ export function makeDirectories(dataDir: string, runtimeDir: string): void {
     throw new UsageError(`Cannot make ${dataDir} or ${runtimeDir}: ${messageOf(error)}.`)
   }
   const { uid } = lstatSync(runtimeDir)
-  if (uid !== process.getuid?.()) throw new UsageError(`${runtimeDir} belongs to another user (uid ${uid}): name a directory of yours in NEAP_RUNTIME_DIR.`)
+  if (uid !== process.getuid?.())
+    throw new UsageError(
+      `${runtimeDir} belongs to another user (uid ${uid}): name a directory of yours in NEAP_RUNTIME_DIR.`,
+    )
 }
 
 /** The first directory on the way that other users cannot pass through, as the users of computes must where Neap is root. */
@@ -77,6 +96,8 @@ export function readState(dataDir: string): State {
 /** Changes what is given and keeps the rest; the file is whole at any moment. */
 export function updateState(dataDir: string, changes: Partial<State>): void {
   const file = stateFile(dataDir)
-  writeFileSync(`${file}.new`, `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`, { mode: 0o600 })
+  writeFileSync(`${file}.new`, `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`, {
+    mode: 0o600,
+  })
   renameSync(`${file}.new`, file)
 }

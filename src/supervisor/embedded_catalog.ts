@@ -18,14 +18,23 @@ export interface EmbeddedCatalog {
 }
 
 /** Starts the embedded catalog or finds it running. One of the operator's (`catalogUrl`) is left to the operator. */
-export async function openEmbeddedCatalog(config: Config, secrets: Secrets, progress: Progress): Promise<EmbeddedCatalog> {
+export async function openEmbeddedCatalog(
+  config: Config,
+  secrets: Secrets,
+  progress: Progress,
+): Promise<EmbeddedCatalog> {
   const adminPassword = secrets.adminPassword()
   const backend = localBackend({ ...config, adminPassword, log: () => {} })
   await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
   if (config.catalogUrl) return { url: config.catalogUrl, watch: async () => {}, stop: async () => {} }
 
   const url = embeddedCatalogUrl(config.runtimeDir, adminPassword)
-  const server = localCatalogServer({ ...config, adminPassword, socketDir: embeddedSocketDir(config.runtimeDir), port: EMBEDDED_PORT })
+  const server = localCatalogServer({
+    ...config,
+    adminPassword,
+    socketDir: embeddedSocketDir(config.runtimeDir),
+    port: EMBEDDED_PORT,
+  })
   await progress.during('starting the catalog', server.start())
   const catalog = openCatalog(url, 1, () => {})
   let stopping = false
@@ -36,7 +45,10 @@ export async function openEmbeddedCatalog(config: Config, secrets: Secrets, prog
       if (stopping) return
       onRestart()
       const again = (): Promise<void> =>
-        server.start().then(() => watch(onRestart)).catch(() => void setTimeout(() => void again(), AGAIN_MS))
+        server
+          .start()
+          .then(() => watch(onRestart))
+          .catch(() => void setTimeout(() => void again(), AGAIN_MS))
       void again()
     })
   }

@@ -3,7 +3,7 @@ import { runEffect } from '../backends/local/effect.ts'
 
 /** A lock on a file that the kernel drops when this process ends, however it ends. */
 export interface FileLock {
-  release(): Promise<void>
+  readonly release: () => Promise<void>
 }
 
 /** Takes the lock on a file, or answers nothing when another process has it. */

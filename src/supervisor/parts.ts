@@ -22,7 +22,7 @@ export async function startParts(config: Config, progress: Progress): Promise<Pa
       name,
       entry: ENTRY,
       args: [name],
-      env: { ...process.env, ...configEnv(config) },
+      env: configEnv(config),
       logFile: join(config.dataDir, 'logs', `${name}.log`),
       onStart(pid) {
         pids.set(name, pid)

@@ -2,7 +2,7 @@ const SHOW_AFTER_MS = 700
 
 /** Tells a person at the terminal what takes its time. */
 export interface Progress {
-  say(line: string): void
+  readonly say: (line: string) => void
   /** Names the work as soon as it lasts long enough to wonder, and says when it is done. */
   during<T>(what: string, work: Promise<T>): Promise<T>
 }

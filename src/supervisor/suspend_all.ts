@@ -9,7 +9,8 @@ const SUSPEND_MS = 60_000
 export async function suspendAll(catalog: Catalog): Promise<number> {
   const endpoints = await listEndpointsWithCompute(catalog)
   const queued: string[] = []
-  for (const endpoint of endpoints) queued.push((await catalog.transaction((tx) => queueSuspend(tx, endpoint, 'shutdown'))).id)
+  for (const endpoint of endpoints)
+    queued.push((await catalog.transaction((tx) => queueSuspend(tx, endpoint, 'shutdown'))).id)
   const ended = await awaitOperations(catalog, queued, SUSPEND_MS)
   return ended.filter((operation) => operation.status !== 'finished').length
 }

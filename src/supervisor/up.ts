@@ -54,7 +54,10 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   const undo: Undo[] = []
   try {
     const lock = await takeLock(join(options.config.dataDir, 'up.lock'))
-    if (!lock) throw new UsageError(`Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`)
+    if (!lock)
+      throw new UsageError(
+        `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`,
+      )
     undo.push(lock.release)
     endStaleParts(stored.pids?.slice(1) ?? [], isNeap)
     const config = await chosenPorts(options, stored)
@@ -66,7 +69,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(async () => options.leaveRunning || embedded.stop())
     await progress.during('bringing the catalog up to date', migrate(url))
     const catalog = openCatalog(url, 3, () => {})
-    undo.push(catalog.close)
+    undo.push(() => catalog.close())
     await embedded.watch(() => progress.say('the catalog ended; starting it again'))
     const key = await firstKey(catalog, secrets)
     const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
@@ -100,12 +103,17 @@ async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunnin
 
 /** Errors: UsageError, before anything was made. */
 async function refuseTakenPorts({ config, asked, progress }: UpOptions): Promise<void> {
-  if (asked.apiPort) await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, asked: true }, [], progress.say)
-  if (asked.proxyPort) await choosePort({ name: 'the proxy', flag: '--proxy-port', port: config.proxyPort, asked: true }, [], progress.say)
+  if (asked.apiPort)
+    await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, asked: true }, [], progress.say)
+  if (asked.proxyPort)
+    await choosePort({ name: 'the proxy', flag: '--proxy-port', port: config.proxyPort, asked: true }, [], progress.say)
 }
 
 /** An asked-for port, else the stored one, else the default; 0 keeps what is stored, so that a port once picked stays. */
-async function chosenPorts({ config, asked, progress }: UpOptions, stored: { apiPort?: number; proxyPort?: number }): Promise<Config> {
+async function chosenPorts(
+  { config, asked, progress }: UpOptions,
+  stored: { apiPort?: number; proxyPort?: number },
+): Promise<Config> {
   const api = wanted(asked.apiPort, config.apiPort, stored.apiPort)
   const apiPort = await choosePort({ name: 'the API', flag: '--api-port', ...api }, [], progress.say)
   const proxy = wanted(asked.proxyPort, config.proxyPort, stored.proxyPort)

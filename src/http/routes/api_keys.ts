@@ -20,13 +20,30 @@ export const createApiKey = route('POST /api_keys', {
   scope: 'admin',
   body: Type.Object({ key_name: Type.String({ minLength: 1, maxLength: 64 }), scope: Type.Optional(Scope) }),
   returns: Type.Object({
-    id: Type.Integer(), key: Type.String(), name: Type.String(), scope: Scope, created_at: Type.String(), created_by: Type.String(),
+    id: Type.Integer(),
+    key: Type.String(),
+    name: Type.String(),
+    scope: Scope,
+    created_at: Type.String(),
+    created_by: Type.String(),
   }),
   errors: [],
 }).handle(async ({ body }, { db, secrets, caller }) => {
   const key = newApiKey()
-  const row = await insertApiKey(db, { account_id: caller.account.id, name: body.key_name, scope: body.scope ?? 'admin', hash: secrets.hashApiKey(key) })
-  return { id: row.id, key, name: row.name, scope: row.scope, created_at: row.created_at, created_by: caller.account.id }
+  const row = await insertApiKey(db, {
+    account_id: caller.account.id,
+    name: body.key_name,
+    scope: body.scope ?? 'admin',
+    hash: secrets.hashApiKey(key),
+  })
+  return {
+    id: row.id,
+    key,
+    name: row.name,
+    scope: row.scope,
+    created_at: row.created_at,
+    created_by: caller.account.id,
+  }
 })
 
 export const listKeys = route('GET /api_keys', {
@@ -35,15 +52,24 @@ export const listKeys = route('GET /api_keys', {
   scope: 'admin',
   returns: Type.Array(
     Type.Object({
-      id: Type.Integer(), name: Type.String(), scope: Scope, created_at: Type.String(),
-      created_by: Type.Object({ id: Type.String(), name: Type.String(), image: Type.String() }), ...LastUse,
+      id: Type.Integer(),
+      name: Type.String(),
+      scope: Scope,
+      created_at: Type.String(),
+      created_by: Type.Object({ id: Type.String(), name: Type.String(), image: Type.String() }),
+      ...LastUse,
     }),
   ),
   errors: [],
 }).handle(async (_request, { db, caller }) => {
   const keys = await listApiKeys(db, caller.account.id)
   return keys.map((key) => ({
-    id: key.id, name: key.name, scope: key.scope, created_at: key.created_at, created_by: creator(caller.account), ...lastUse(key),
+    id: key.id,
+    name: key.name,
+    scope: key.scope,
+    created_at: key.created_at,
+    created_by: creator(caller.account),
+    ...lastUse(key),
   }))
 })
 
@@ -53,11 +79,23 @@ export const revokeKey = route('DELETE /api_keys/:key_id', {
   scope: 'admin',
   params: Type.Object({ key_id: Type.Integer() }),
   returns: Type.Object({
-    id: Type.Integer(), name: Type.String(), created_at: Type.String(), created_by: Type.String(), revoked: Type.Boolean(), ...LastUse,
+    id: Type.Integer(),
+    name: Type.String(),
+    created_at: Type.String(),
+    created_by: Type.String(),
+    revoked: Type.Boolean(),
+    ...LastUse,
   }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, { db, caller }) => {
   const key = await revokeApiKey(db, caller.account.id, params.key_id)
   if (!key) throw new AppError('NOT_FOUND', `API key ${params.key_id} not found`)
-  return { id: key.id, name: key.name, created_at: key.created_at, created_by: caller.account.id, revoked: true, ...lastUse(key) }
+  return {
+    id: key.id,
+    name: key.name,
+    created_at: key.created_at,
+    created_by: caller.account.id,
+    revoked: true,
+    ...lastUse(key),
+  }
 })

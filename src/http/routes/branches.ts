@@ -1,6 +1,12 @@
 import { type Static, Type } from 'typebox'
 import {
-  type Branch as BranchRow, findBranchNamed, findDefaultBranch, hasChildren, insertBranch, listBranches, markBranchDeleted,
+  type Branch as BranchRow,
+  findBranchNamed,
+  findDefaultBranch,
+  hasChildren,
+  insertBranch,
+  listBranches,
+  markBranchDeleted,
 } from '../../catalog/branch.ts'
 import { findBranchEndpoint } from '../../catalog/endpoint.ts'
 import { cancelUnbegun, unfinishedOperations } from '../../catalog/operation.ts'
@@ -86,7 +92,7 @@ export const createBranch = route('POST /projects/:project_id/branches', {
   summary: 'Create a branch, with its data as its parent has it now',
   tag: 'Branch',
   params: ProjectId,
-  body: Type.Union([NewBranch, Type.Undefined()]),
+  body: NewBranch,
   status: 201,
   returns: Type.Object({
     branch: Branch,
@@ -99,22 +105,32 @@ export const createBranch = route('POST /projects/:project_id/branches', {
   errors: ['NOT_FOUND', 'BRANCH_ALREADY_EXISTS', 'ENDPOINTS_LIMIT_EXCEEDED', 'NOT_ALLOWED'],
 }).handle(async ({ params, body }, context) => {
   const { db, config } = context
-  const asked = body?.branch ?? {}
+  const asked = body.branch ?? {}
   const project = await lockedProject(context, params.project_id)
-  const parent = asked.parent_id ? await requireBranch(context, project.id, asked.parent_id) : await findDefaultBranch(db, project.id)
+  const parent = asked.parent_id
+    ? await requireBranch(context, project.id, asked.parent_id)
+    : await findDefaultBranch(db, project.id)
   if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
   const id = newBranchId()
-  const name = asked.name || id
-  if (await findBranchNamed(db, project.id, name)) throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
-  const [asksEndpoint, ...tooMany] = body?.endpoints ?? []
+  const name = asked.name ?? id
+  if (await findBranchNamed(db, project.id, name))
+    throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
+  const [asksEndpoint, ...tooMany] = body.endpoints ?? []
   if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
-  if (asksEndpoint && asksEndpoint.type !== 'read_write') throw new AppError('NOT_ALLOWED', 'Only endpoints of the type read_write are supported.')
+  if (asksEndpoint && asksEndpoint.type !== 'read_write')
+    throw new AppError('NOT_ALLOWED', 'Only endpoints of the type read_write are supported.')
 
   const branch = await insertBranch(db, {
-    id, name, account_id: project.account_id, project_id: project.id, parent_id: parent.id, is_default: false, protected: asked.protected ?? false,
+    id,
+    name,
+    account_id: project.account_id,
+    project_id: project.id,
+    parent_id: parent.id,
+    is_default: false,
+    protected: asked.protected ?? false,
   })
   await copyRolesAndDatabases(db, parent.id, branch.id)
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
@@ -133,7 +149,11 @@ export const createBranch = route('POST /projects/:project_id/branches', {
     operations: operations.map(presentOperation),
     roles: roles.map((each) => presentRole(each)),
     databases: databases.map(presentDatabase),
-    ...(only && { connection_uris: [await connectionDetails(context, made.endpoint, role.name, passwordOf(context, role), database.name)] }),
+    ...(only && {
+      connection_uris: [
+        await connectionDetails(context, made.endpoint, role.name, passwordOf(context, role), database.name),
+      ],
+    }),
   }
 })
 
@@ -170,7 +190,11 @@ export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch
   const { db } = context
   const project = await lockedProject(context, params.project_id)
   const branch = await requireBranch(context, project.id, params.branch_id)
-  if (branch.is_default) throw new AppError('NOT_ALLOWED', 'cannot delete the default branch; delete the project, or make another branch the default first')
+  if (branch.is_default)
+    throw new AppError(
+      'NOT_ALLOWED',
+      'cannot delete the default branch; delete the project, or make another branch the default first',
+    )
   if (branch.protected) throw new AppError('NOT_ALLOWED', 'cannot delete a protected branch')
   if (await hasChildren(db, branch.id)) throw new AppError('NOT_ALLOWED', 'cannot delete branch that has children')
   const before = await unfinishedOperations(db, branch.id)
@@ -180,6 +204,8 @@ export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch
   if (endpoint) await removeEndpoint(db, endpoint)
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
   await requestOperation(db, deleteTimeline, subject, {})
-  const operations = (await unfinishedOperations(db, branch.id)).filter((operation) => !before.some(({ id }) => id === operation.id))
+  const operations = (await unfinishedOperations(db, branch.id)).filter(
+    (operation) => !before.some(({ id }) => id === operation.id),
+  )
   return { branch: presentBranch(branch), operations: operations.map(presentOperation) }
 })

@@ -32,19 +32,33 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   if (!database) throw new AppError('NOT_FOUND', `database ${query.database_name} not found`)
   return {
     uri: connectionUri(config, await namesResolve(config), {
-      endpointId: endpoint.id, role: role.name, password: passwordOf(context, role), database: database.name, pooled: query.pooled ?? false,
+      endpointId: endpoint.id,
+      role: role.name,
+      password: passwordOf(context, role),
+      database: database.name,
+      pooled: query.pooled ?? false,
     }),
   }
 })
 
-async function endpointFor(context: RequestContext, projectId: string, query: { branch_id?: string; endpoint_id?: string }) {
+async function endpointFor(
+  context: RequestContext,
+  projectId: string,
+  query: { branch_id?: string; endpoint_id?: string },
+) {
   if (query.endpoint_id) {
     const endpoint = await findProjectEndpoint(context.db, projectId, query.endpoint_id)
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${query.endpoint_id} not found`)
     return endpoint
   }
-  const branch = query.branch_id ? await requireBranch(context, projectId, query.branch_id) : await findDefaultBranch(context.db, projectId)
+  const branch = query.branch_id
+    ? await requireBranch(context, projectId, query.branch_id)
+    : await findDefaultBranch(context.db, projectId)
   const endpoint = branch && (await findBranchEndpoint(context.db, branch.id))
-  if (!endpoint) throw new AppError('NOT_FOUND', `The branch has no endpoint to connect through. Create one: POST /projects/${projectId}/endpoints`)
+  if (!endpoint)
+    throw new AppError(
+      'NOT_FOUND',
+      `The branch has no endpoint to connect through. Create one: POST /projects/${projectId}/endpoints`,
+    )
   return endpoint
 }

@@ -1,6 +1,12 @@
 import { type Static, Type } from 'typebox'
 import { raiseConfigVersion } from '../../catalog/branch.ts'
-import { type Database as DatabaseRow, findDatabase, findRole, insertDatabase, listDatabases } from '../../catalog/role.ts'
+import {
+  type Database as DatabaseRow,
+  findDatabase,
+  findRole,
+  insertDatabase,
+  listDatabases,
+} from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
 import { applyConfigOperation } from '../../operations/apply_config.ts'
 import { requestOperation } from '../../operations/request.ts'
@@ -21,15 +27,29 @@ export const Database = Type.Object(
   { $id: 'Database' },
 )
 
-export function presentDatabase({ id, branch_id, name, owner_name, created_at, updated_at }: DatabaseRow): Static<typeof Database> {
+export function presentDatabase({
+  id,
+  branch_id,
+  name,
+  owner_name,
+  created_at,
+  updated_at,
+}: DatabaseRow): Static<typeof Database> {
   return { id, branch_id, name, owner_name, created_at, updated_at }
 }
 
 /** Makes a database, as intent. Errors: NOT_ALLOWED, NOT_FOUND (its owner), DATABASE_ALREADY_EXISTS. */
-export async function addDatabase({ db, caller }: RequestContext, branchId: string, name: string, owner: string): Promise<DatabaseRow> {
+export async function addDatabase(
+  { db, caller }: RequestContext,
+  branchId: string,
+  name: string,
+  owner: string,
+): Promise<DatabaseRow> {
   requireName('database', name)
-  if (await findDatabase(db, branchId, name)) throw new AppError('DATABASE_ALREADY_EXISTS', `database already exists; database_name:"${name}"`)
-  if (!(await findRole(db, branchId, owner))) throw new AppError('NOT_FOUND', `database owner not found; role_name:"${owner}"`)
+  if (await findDatabase(db, branchId, name))
+    throw new AppError('DATABASE_ALREADY_EXISTS', `database already exists; database_name:"${name}"`)
+  if (!(await findRole(db, branchId, owner)))
+    throw new AppError('NOT_FOUND', `database owner not found; role_name:"${owner}"`)
   return insertDatabase(db, { branch_id: branchId, account_id: caller.account.id, name, owner_name: owner })
 }
 
@@ -48,7 +68,12 @@ export const createDatabase = route('POST /projects/:project_id/branches/:branch
   const branch = await requireBranch(context, project.id, params.branch_id)
   const database = await addDatabase(context, branch.id, body.database.name, body.database.owner_name)
   await raiseConfigVersion(context.db, branch.id)
-  const operation = await requestOperation(context.db, applyConfigOperation, { account_id: project.account_id, project_id: project.id, branch_id: branch.id }, {})
+  const operation = await requestOperation(
+    context.db,
+    applyConfigOperation,
+    { account_id: project.account_id, project_id: project.id, branch_id: branch.id },
+    {},
+  )
   return { database: presentDatabase(database), operations: [presentOperation(operation)] }
 })
 

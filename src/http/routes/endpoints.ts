@@ -1,6 +1,12 @@
 import { type Static, Type } from 'typebox'
 import {
-  deleteEndpoint, deleteEndpointRow, type Endpoint as EndpointRow, findBranchEndpoint, findProjectEndpoint, insertEndpoint, listEndpoints,
+  deleteEndpoint,
+  deleteEndpointRow,
+  type Endpoint as EndpointRow,
+  findBranchEndpoint,
+  findProjectEndpoint,
+  insertEndpoint,
+  listEndpoints,
   updateEndpointSettings,
 } from '../../catalog/endpoint.ts'
 import type { Branch } from '../../catalog/branch.ts'
@@ -52,7 +58,11 @@ export const Endpoint = Type.Object(
 )
 
 /** An endpoint as clients see it; in lists and after a deletion without `pending_state`. */
-export function presentEndpoint(row: EndpointRow, config: Config, options: { pending: boolean } = { pending: true }): Static<typeof Endpoint> {
+export function presentEndpoint(
+  row: EndpointRow,
+  config: Config,
+  options: { pending: boolean } = { pending: true },
+): Static<typeof Endpoint> {
   return {
     id: row.id,
     host: `${row.id}.${proxyHost(config)}`,
@@ -110,7 +120,7 @@ export async function addEndpoint(
     account_id: project.account_id,
     project_id: project.id,
     branch_id: branch.id,
-    name: asked.name || null,
+    name: asked.name ?? null,
     min_cu: size.min,
     max_cu: size.max,
     suspend_timeout_seconds: timeout,
@@ -143,7 +153,8 @@ export const createEndpoint = route('POST /projects/:project_id/endpoints', {
   errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', 'NOT_ALLOWED'],
 }).handle(async ({ params, body }, context) => {
   const project = await lockedProject(context, params.project_id)
-  if (body.endpoint.type !== 'read_write') throw new AppError('NOT_ALLOWED', 'Only endpoints of the type read_write are supported.')
+  if (body.endpoint.type !== 'read_write')
+    throw new AppError('NOT_ALLOWED', 'Only endpoints of the type read_write are supported.')
   const branch = await requireBranch(context, project.id, body.endpoint.branch_id)
   const { endpoint, operations } = await addEndpoint(context, project, branch, body.endpoint)
   return { endpoint: presentEndpoint(endpoint, context.config), operations: operations.map(presentOperation) }
@@ -191,12 +202,20 @@ export const updateEndpoint = route('PATCH /projects/:project_id/endpoints/:endp
   const before = await requireEndpoint(context, params)
   const { suspend_timeout_seconds: timeout, disabled, name } = body.endpoint
   if (timeout !== undefined) requireSuspendTimeout(config, timeout)
-  const endpoint = await updateEndpointSettings(db, before.id, { suspend_timeout_seconds: timeout, disabled, name: name || undefined })
+  const endpoint = await updateEndpointSettings(db, before.id, {
+    suspend_timeout_seconds: timeout,
+    disabled,
+    name,
+  })
   const runs = before.current_state === 'active' || before.pending_state === 'active'
-  if (disabled && runs) await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was disabled')
+  if (disabled && runs)
+    await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was disabled')
   const operations = disabled && runs ? [await queueSuspend(db, endpoint, 'request')] : []
   const pending_state = operations.length > 0 ? 'idle' : (endpoint.pending_state ?? endpoint.current_state)
-  return { endpoint: presentEndpoint({ ...endpoint, pending_state }, config), operations: operations.map(presentOperation) }
+  return {
+    endpoint: presentEndpoint({ ...endpoint, pending_state }, config),
+    operations: operations.map(presentOperation),
+  }
 })
 
 export const deleteProjectEndpoint = route('DELETE /projects/:project_id/endpoints/:endpoint_id', {
@@ -222,10 +241,15 @@ export const startEndpoint = route('POST /projects/:project_id/endpoints/:endpoi
 }).handle(async ({ params }, context) => {
   await lockedProject(context, params.project_id)
   const endpoint = await requireEndpoint(context, params)
-  if (endpoint.disabled) throw new AppError('NOT_ALLOWED', 'The endpoint is disabled. Enable it first: PATCH it with disabled: false.')
-  if (endpoint.current_state === 'active' && endpoint.pending_state === null) return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
+  if (endpoint.disabled)
+    throw new AppError('NOT_ALLOWED', 'The endpoint is disabled. Enable it first: PATCH it with disabled: false.')
+  if (endpoint.current_state === 'active' && endpoint.pending_state === null)
+    return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
   const operation = await queueStart(context.db, endpoint, 'request')
-  return { endpoint: presentEndpoint({ ...endpoint, pending_state: 'active' }, context.config), operations: [presentOperation(operation)] }
+  return {
+    endpoint: presentEndpoint({ ...endpoint, pending_state: 'active' }, context.config),
+    operations: [presentOperation(operation)],
+  }
 })
 
 export const suspendEndpoint = route('POST /projects/:project_id/endpoints/:endpoint_id/suspend', {
@@ -237,12 +261,19 @@ export const suspendEndpoint = route('POST /projects/:project_id/endpoints/:endp
 }).handle(async ({ params }, context) => {
   await lockedProject(context, params.project_id)
   const endpoint = await requireEndpoint(context, params)
-  if (endpoint.current_state === 'idle' && endpoint.pending_state === null) return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
+  if (endpoint.current_state === 'idle' && endpoint.pending_state === null)
+    return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
   const operation = await queueSuspend(context.db, endpoint, 'request')
-  return { endpoint: presentEndpoint({ ...endpoint, pending_state: 'idle' }, context.config), operations: [presentOperation(operation)] }
+  return {
+    endpoint: presentEndpoint({ ...endpoint, pending_state: 'idle' }, context.config),
+    operations: [presentOperation(operation)],
+  }
 })
 
-async function requireEndpoint({ db }: RequestContext, params: { project_id: string; endpoint_id: string }): Promise<EndpointRow> {
+async function requireEndpoint(
+  { db }: RequestContext,
+  params: { project_id: string; endpoint_id: string },
+): Promise<EndpointRow> {
   const endpoint = await findProjectEndpoint(db, params.project_id, params.endpoint_id)
   if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${params.endpoint_id} not found`)
   return endpoint

@@ -3,19 +3,45 @@ import { createBranch, deleteBranch, getBranch, listProjectBranches } from './br
 import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
 import { createDatabase, listBranchDatabases } from './databases.ts'
-import { createEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints, startEndpoint, suspendEndpoint, updateEndpoint } from './endpoints.ts'
+import {
+  createEndpoint,
+  deleteProjectEndpoint,
+  getEndpoint,
+  listProjectEndpoints,
+  startEndpoint,
+  suspendEndpoint,
+  updateEndpoint,
+} from './endpoints.ts'
 import { getOperation, listProjectOperations } from './operations.ts'
 import { createProject, deleteProject, getProject, listAccountProjects } from './projects.ts'
 import { createRole, listBranchRoles } from './roles.ts'
 
 /** Every route of the API. */
 export const routes = [
-  createProject, listAccountProjects, getProject, deleteProject,
-  createBranch, listProjectBranches, getBranch, deleteBranch,
-  createEndpoint, listProjectEndpoints, getEndpoint, updateEndpoint, deleteProjectEndpoint, startEndpoint, suspendEndpoint,
-  listProjectOperations, getOperation,
-  createRole, listBranchRoles, createDatabase, listBranchDatabases,
+  createProject,
+  listAccountProjects,
+  getProject,
+  deleteProject,
+  createBranch,
+  listProjectBranches,
+  getBranch,
+  deleteBranch,
+  createEndpoint,
+  listProjectEndpoints,
+  getEndpoint,
+  updateEndpoint,
+  deleteProjectEndpoint,
+  startEndpoint,
+  suspendEndpoint,
+  listProjectOperations,
+  getOperation,
+  createRole,
+  listBranchRoles,
+  createDatabase,
+  listBranchDatabases,
   getConnectionUri,
-  createApiKey, listKeys, revokeKey,
+  createApiKey,
+  listKeys,
+  revokeKey,
   getStatus,
 ] as const

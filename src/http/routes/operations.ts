@@ -11,7 +11,12 @@ export const Operation = Type.Object(
     branch_id: Type.Optional(Type.String()),
     endpoint_id: Type.Optional(Type.String()),
     action: Type.String(),
-    status: Type.Union([Type.Literal('scheduling'), Type.Literal('running'), Type.Literal('finished'), Type.Literal('failed')]),
+    status: Type.Union([
+      Type.Literal('scheduling'),
+      Type.Literal('running'),
+      Type.Literal('finished'),
+      Type.Literal('failed'),
+    ]),
     error: Type.Optional(Type.String()),
     failures_count: Type.Integer(),
     retry_at: Type.Optional(Type.String({ format: 'date-time' })),
@@ -47,7 +52,10 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
   summary: 'List the operations of a project, newest first',
   tag: 'Operation',
   params: ProjectId,
-  query: Type.Object({ limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }), cursor: Type.Optional(Type.String()) }),
+  query: Type.Object({
+    limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
+    cursor: Type.Optional(Type.String()),
+  }),
   returns: Type.Object({
     operations: Type.Array(Operation),
     pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
@@ -63,7 +71,10 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
 export const getOperation = route('GET /projects/:project_id/operations/:operation_id', {
   summary: 'Get one operation',
   tag: 'Operation',
-  params: Type.Object({ project_id: Type.String(), operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }) }),
+  params: Type.Object({
+    project_id: Type.String(),
+    operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }),
+  }),
   returns: Type.Object({ operation: Operation }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
@@ -80,5 +91,8 @@ async function requireProjectEver({ db, caller }: RequestContext, id: string): P
 function parseCursor(cursor: string | undefined): string | undefined {
   if (!cursor) return undefined
   if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(cursor) && !Number.isNaN(Date.parse(cursor))) return cursor
-  throw new AppError('INVALID_REQUEST', 'cursor is not one of ours: pass pagination.cursor of the page before as it is.')
+  throw new AppError(
+    'INVALID_REQUEST',
+    'cursor is not one of ours: pass pagination.cursor of the page before as it is.',
+  )
 }

@@ -1,7 +1,12 @@
 import { type Static, Type } from 'typebox'
 import { insertBranch } from '../../catalog/branch.ts'
 import { cancelUnbegun } from '../../catalog/operation.ts'
-import { deleteProject as markProjectDeleted, insertProject, listProjects, type Project as ProjectRow } from '../../catalog/project.ts'
+import {
+  deleteProject as markProjectDeleted,
+  insertProject,
+  listProjects,
+  type Project as ProjectRow,
+} from '../../catalog/project.ts'
 import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
@@ -108,12 +113,13 @@ export const createProject = route('POST /projects', {
   const defaults = asked.default_endpoint_settings ?? {}
   requireSize(defaults, { min: 0.25, max: 0.25 })
   requireSuspendTimeout(config, defaults.suspend_timeout_seconds ?? 0)
-  if (asked.region_id && asked.region_id !== config.region) throw new AppError('NOT_ALLOWED', `There is no region ${asked.region_id} here; this is ${config.region}.`)
+  if (asked.region_id && asked.region_id !== config.region)
+    throw new AppError('NOT_ALLOWED', `There is no region ${asked.region_id} here; this is ${config.region}.`)
   const id = newProjectId()
   const project = await insertProject(db, {
     id,
     account_id: caller.account.id,
-    name: asked.name || id,
+    name: asked.name ?? id,
     region_id: config.region,
     pg_version: asked.pg_version ?? 18,
     settings: {},
@@ -121,12 +127,23 @@ export const createProject = route('POST /projects', {
     history_retention_seconds: asked.history_retention_seconds ?? 86_400,
   })
   const branch = await insertBranch(db, {
-    id: newBranchId(), account_id: project.account_id, project_id: id, parent_id: null, name: asked.branch?.name || 'main', is_default: true, protected: false,
+    id: newBranchId(),
+    account_id: project.account_id,
+    project_id: id,
+    parent_id: null,
+    name: asked.branch?.name ?? 'main',
+    is_default: true,
+    protected: false,
   })
-  const databaseName = asked.branch?.database_name || 'neondb'
-  const { role, password } = await addRole(context, branch.id, asked.branch?.role_name || `${databaseName}_owner`)
+  const databaseName = asked.branch?.database_name ?? 'neondb'
+  const { role, password } = await addRole(context, branch.id, asked.branch?.role_name ?? `${databaseName}_owner`)
   const database = await addDatabase(context, branch.id, databaseName, role.name)
-  const made = await requestOperation(db, createTimeline, { account_id: project.account_id, project_id: id, branch_id: branch.id }, {})
+  const made = await requestOperation(
+    db,
+    createTimeline,
+    { account_id: project.account_id, project_id: id, branch_id: branch.id },
+    {},
+  )
   const { endpoint, operations } = await addEndpoint(context, project, branch, {})
   return {
     project: presentProject(project, context),
@@ -155,7 +172,13 @@ export const listAccountProjects = route('GET /projects', {
   }),
   errors: [],
 }).handle(async ({ query }, context) => {
-  const projects = await listProjects(context.db, context.caller.account.id, query.limit ?? 10, query.cursor, query.search)
+  const projects = await listProjects(
+    context.db,
+    context.caller.account.id,
+    query.limit ?? 10,
+    query.cursor,
+    query.search,
+  )
   const last = projects.at(-1)
   return {
     projects: projects.map((project) => presentProject(project, context)),
@@ -173,7 +196,9 @@ export const getProject = route('GET /projects/:project_id', {
   params: ProjectId,
   returns: Type.Object({ project: Project }),
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => ({ project: presentProject(await requireProject(context, params.project_id), context) }))
+}).handle(async ({ params }, context) => ({
+  project: presentProject(await requireProject(context, params.project_id), context),
+}))
 
 export const deleteProject = route('DELETE /projects/:project_id', {
   summary: 'Delete a project with all its branches and data',

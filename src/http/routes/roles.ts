@@ -23,13 +23,25 @@ export const Role = Type.Object(
 
 /** A role as clients see it; with its password only where it was just made. */
 export function presentRole(row: RoleRow, password?: string): Static<typeof Role> {
-  return { branch_id: row.branch_id, name: row.name, ...(password && { password }), protected: false, created_at: row.created_at, updated_at: row.updated_at }
+  return {
+    branch_id: row.branch_id,
+    name: row.name,
+    ...(password && { password }),
+    protected: false,
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+  }
 }
 
 /** Makes a role with a new password, as intent: Postgres has it after the next apply_config or start. Errors: NOT_ALLOWED, ROLE_ALREADY_EXISTS. */
-export async function addRole({ db, secrets, caller }: RequestContext, branchId: string, name: string): Promise<{ role: RoleRow; password: string }> {
+export async function addRole(
+  { db, secrets, caller }: RequestContext,
+  branchId: string,
+  name: string,
+): Promise<{ role: RoleRow; password: string }> {
   requireName('role', name)
-  if (await findRole(db, branchId, name)) throw new AppError('ROLE_ALREADY_EXISTS', `role already exists; role_name:"${name}"`)
+  if (await findRole(db, branchId, name))
+    throw new AppError('ROLE_ALREADY_EXISTS', `role already exists; role_name:"${name}"`)
   const password = newPassword()
   const role = await insertRole(db, {
     branch_id: branchId,
@@ -53,7 +65,8 @@ const passwordContext = (name: string) => `role ${name}`
 /** Postgres cuts names at 63 bytes and keeps `pg_` for itself; `neap_` is ours. Errors: NOT_ALLOWED. */
 export function requireName(kind: 'role' | 'database', name: string): void {
   const bytes = Buffer.byteLength(name)
-  if (bytes === 0 || bytes > 63 || name.includes('\0')) throw new AppError('NOT_ALLOWED', `A ${kind} name has 1 to 63 bytes.`)
+  if (bytes === 0 || bytes > 63 || name.includes('\0'))
+    throw new AppError('NOT_ALLOWED', `A ${kind} name has 1 to 63 bytes.`)
   const reserved = kind === 'role' ? /^(pg_|neap_)|^(public|none|postgres)$/ : /^(neap|postgres|template0|template1)$/
   if (reserved.test(name)) throw new AppError('NOT_ALLOWED', `The ${kind} name "${name}" is reserved; choose another.`)
 }
@@ -73,7 +86,12 @@ export const createRole = route('POST /projects/:project_id/branches/:branch_id/
   const branch = await requireBranch(context, project.id, params.branch_id)
   const { role, password } = await addRole(context, branch.id, body.role.name)
   await raiseConfigVersion(context.db, branch.id)
-  const operation = await requestOperation(context.db, applyConfigOperation, { account_id: project.account_id, project_id: project.id, branch_id: branch.id }, {})
+  const operation = await requestOperation(
+    context.db,
+    applyConfigOperation,
+    { account_id: project.account_id, project_id: project.id, branch_id: branch.id },
+    {},
+  )
   return { role: presentRole(role, password), operations: [presentOperation(operation)] }
 })
 
