@@ -54,6 +54,7 @@ export async function serve(context: ConnectionContext, client: TLSSocket): Prom
 /** Joins the client to a compute; returns once bytes pass. */
 async function join(context: ConnectionContext, client: TLSSocket, { endpointId, startup }: Route): Promise<void> {
   const { table, sessions, waker, holds, cancelKeys, log } = context
+  if (client.destroyed) throw new ClientGone('closed right after its startup packet')
   const traffic = table.enter(endpointId)
   const session = spliceSession(client, traffic)
   sessions.add(session)

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Logger } from 'pino'
 import type { Catalog } from '../catalog/catalog.ts'
 import { startActivityWriter } from './activity.ts'
 import { createCancelKeys } from './cancel.ts'
+import { type CertificateFiles, followCertificate, readCertificate } from './certificate.ts'
 import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError } from './errors.ts'
@@ -23,8 +23,7 @@ export interface ProxyOptions {
   readonly host: string
   /** 0 takes any that is free. */
   readonly port: number
-  /** Certificate chain and key, in PEM. */
-  readonly tls: { readonly certFile: string; readonly keyFile: string }
+  readonly tls: CertificateFiles
   /** What follows the endpoint id in a host name. */
   readonly domain: string
   /** How long a client may be kept waiting for its endpoint. */
@@ -42,7 +41,7 @@ export interface Proxy {
 /** Starts a proxy. Errors: the files cannot be read, the catalog is away (UNAVAILABLE), the port is taken (EADDRINUSE). */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs } = options
-  const [cert, key] = await Promise.all([readFile(options.tls.certFile), readFile(options.tls.keyFile)])
+  const certificate = await readCertificate(options.tls)
   const table = createTrafficTable()
   const activity = startActivityWriter(catalog, table, log)
   const registration = createRegistration(catalog, log)
@@ -68,7 +67,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     log,
   }
 
-  const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', ALPNProtocols: [ALPN], handshakeTimeout: STAGE_MS })
+  const tls = createTlsServer({ ...certificate, ALPNProtocols: [ALPN], handshakeTimeout: STAGE_MS })
   tls.on('tlsClientError', (_error, socket) => socket.destroy())
   tls.on('secureConnection', (socket) => {
     socket.on('error', () => {})
@@ -95,8 +94,22 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       void accept(socket)
     },
   )
-  server.listen({ host: options.host, port: options.port, backlog: BACKLOG })
-  await once(server, 'listening')
+  const unfollow = followCertificate(tls, options.tls, log)
+
+  async function leave(): Promise<void> {
+    unfollow()
+    holds.stop()
+    await activity.stop()
+    await registration.stop()
+  }
+
+  try {
+    server.listen({ host: options.host, port: options.port, backlog: BACKLOG })
+    await once(server, 'listening')
+  } catch (error) {
+    await leave()
+    throw error
+  }
 
   return {
     port: (server.address() as AddressInfo).port,
@@ -108,9 +121,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       }, 500)
       await closed
       clearTimeout(timer)
-      holds.stop()
-      await activity.stop()
-      await registration.stop()
+      await leave()
     },
   }
 }
