@@ -2,7 +2,7 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench
+.PHONY: help up test check format bench docs
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
@@ -29,6 +29,9 @@ check: $(INSTALLED) ## Check types, lint, format, unused code and the architectu
 
 format: $(INSTALLED) ## Format every file in place
 	@exec $(NODE) node_modules/.bin/oxfmt
+
+docs: $(INSTALLED) ## Write openapi.json and the README's table of settings
+	@exec $(NODE) test/docs.ts
 
 bench: $(INSTALLED) ## Measure what we claim (BENCH=name for one of bench/*.ts, all without)
 	@for file in $(if $(BENCH),bench/$(BENCH).ts,bench/*.ts); do $(NODE) "$$file" $(ARGS) || exit 1; done

@@ -1,0 +1,40 @@
+/* Writes what is generated of the documents: openapi.json, and the README's table of settings. With --check only compares. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { pino } from 'pino'
+import { SETTINGS } from '../src/config.ts'
+import type { Context } from '../src/context.ts'
+import { buildServer } from '../src/http/server.ts'
+
+const openapi = new URL('../openapi.json', import.meta.url)
+const readme = new URL('../README.md', import.meta.url)
+const SECTION = /(<!-- settings: .*? -->\n)[\s\S]*?(<!-- \/settings -->)/
+
+/** The documents as they should be, by file. */
+export async function documents(): Promise<Map<URL, string>> {
+  // The document is made from the routes' declarations; no handler runs, so nothing of the context is used but its log.
+  const app = await buildServer({ log: pino({ level: 'silent' }) } as Context)
+  await app.ready()
+  const description = `${JSON.stringify((app as typeof app & { swagger(): object }).swagger(), null, 2)}\n`
+  await app.close()
+  return new Map([
+    [openapi, description],
+    [readme, readFileSync(readme, 'utf8').replace(SECTION, `$1${settingsTable()}$2`)],
+  ])
+}
+
+function settingsTable(): string {
+  const rows = Object.values(SETTINGS).map(({ env, flag, about, fallback }) => {
+    const value = String(fallback('<data>') ?? '').replace(homedir(), '~')
+    const shown =
+      env === 'NEAP_DATA_DIR'
+        ? '`/var/lib/neap` (root), `~/.local/share/neap`'
+        : env === 'NEAP_RUNTIME_DIR'
+          ? 'below `/run` or `/tmp`'
+          : value && `\`${value}\``
+    return `| \`${env}\` | ${flag ? `\`${flag}\`` : ''} | ${about} | ${shown} |\n`
+  })
+  return `| variable | flag | what | default |\n|---|---|---|---|\n${rows.join('')}`
+}
+
+if (process.argv[1] === import.meta.filename) for (const [file, text] of await documents()) writeFileSync(file, text)
