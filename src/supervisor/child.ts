@@ -30,13 +30,13 @@ const STEADY_MS = 10_000
 /** Starts a part and resolves when it says that it is ready. Errors: UsageError with the end of its log when it ends before. */
 export async function startChild(options: ChildOptions): Promise<Child> {
   let stopping = false
+  let isReady = false
   let pause = SHORTEST_PAUSE_MS
   let timer: NodeJS.Timeout | undefined
   let current = launch()
   const first = current
-  const ready = await Promise.race([once(first, 'message').then(() => true), once(first, 'exit').then(() => false)])
-  if (!ready) {
-    stopping = true
+  isReady = await Promise.race([once(first, 'message').then(() => true), once(first, 'exit').then(() => false)])
+  if (!isReady) {
     throw new UsageError(`neap ${options.name} did not start: ${lastLine(options.logFile)} (log: ${options.logFile})`)
   }
 
@@ -52,7 +52,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     const begun = Date.now()
     child.once('error', () => {})
     child.once('exit', (code, signal) => {
-      if (stopping) return
+      if (stopping || !isReady) return
       pause = Date.now() - begun > STEADY_MS ? SHORTEST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS)
       options.onRestart(options.name, signal ?? `exit code ${code}`)
       timer = setTimeout(() => {
@@ -81,7 +81,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
 
 /** What a part last said went wrong, for the person who started it. */
 function lastLine(file: string): string {
-  const lines = readFileSync(file, 'utf8').trim().split('\n').slice(-5)
+  const lines = readFileSync(file, 'utf8').trim().split('\n').slice(-50)
   for (const line of lines.toReversed()) {
     try {
       const { err, msg } = JSON.parse(line) as { err?: { message?: string }; msg?: string }
