@@ -13,7 +13,7 @@ import { startHolds } from './holds.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
-import { createWaker, type RequestStart } from './wake.ts'
+import { type RequestStart, startWaker } from './wake.ts'
 
 /** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
 const BACKLOG = 4096
@@ -60,7 +60,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     domain: options.domain,
     wakeTimeoutMs,
     table,
-    waker: createWaker({ catalog, requestStart: options.requestStart, wakeTimeoutMs }),
+    waker: await startWaker({ catalog, requestStart: options.requestStart, wakeTimeoutMs }),
     holds,
     cancelKeys: createCancelKeys(),
     sessions: new Set(),
@@ -99,6 +99,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   async function leave(): Promise<void> {
     unfollow()
     holds.stop()
+    context.waker.stop()
     await activity.stop()
     await registration.stop()
   }

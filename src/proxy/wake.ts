@@ -19,10 +19,16 @@ export interface Waker {
    * Errors: as `find`; start_failed, not_in_time.
    */
   wake(endpointId: string, deadPid: number | undefined): Promise<Endpoint>
+  stop(): void
 }
 
-export function createWaker(options: { catalog: Catalog; requestStart: RequestStart; wakeTimeoutMs: number }): Waker {
+export async function startWaker(options: {
+  catalog: Catalog
+  requestStart: RequestStart
+  wakeTimeoutMs: number
+}): Promise<Waker> {
   const { catalog, requestStart, wakeTimeoutMs } = options
+  const watched = new Map<string, () => void>()
 
   async function find(endpointId: string): Promise<Endpoint> {
     const endpoint = await findEndpoint(catalog, endpointId).catch(told)
@@ -31,20 +37,41 @@ export function createWaker(options: { catalog: Catalog; requestStart: RequestSt
     return endpoint
   }
 
-  const findOnce = together(find)
-
   async function start(endpointId: string, deadPid: number | undefined): Promise<Endpoint> {
     const operationId = await requestStart(endpointId, deadPid).catch(told)
-    if (operationId !== undefined) {
-      const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(told)
-      if (!operation || operation.status === 'failed')
-        throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
-      if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
+    if (operationId === undefined) return find(endpointId)
+    try {
+      // Row and operation change in one commit; looking at the row first saves a round trip.
+      return await Promise.race([active(endpointId, deadPid), ended(operationId).then(() => find(endpointId))])
+    } finally {
+      watched.delete(endpointId)
     }
-    return find(endpointId)
   }
 
-  return { find: findOnce, wake: together(start) }
+  /** Resolves when the row says that the endpoint is active; what else may happen is for `ended` to tell. */
+  function active(endpointId: string, deadPid: number | undefined): Promise<Endpoint> {
+    return new Promise((resolve) => {
+      const look = async (): Promise<void> => {
+        const endpoint = await findEndpoint(catalog, endpointId)
+        if (endpoint?.current_state === 'active' && endpoint.compute_pid !== deadPid && !endpoint.disabled)
+          resolve(endpoint)
+      }
+      watched.set(endpointId, () => void look().catch(() => {}))
+    })
+  }
+
+  async function ended(operationId: string): Promise<void> {
+    const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(told)
+    if (!operation || operation.status === 'failed') {
+      throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
+    }
+    if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
+  }
+
+  const unlisten = await catalog.listen('endpoint', (endpointId) => {
+    if (endpointId !== undefined) watched.get(endpointId)?.()
+  })
+  return { find: together(find), wake: together(start), stop: unlisten }
 }
 
 /** Whoever asks about an endpoint while an answer is under way gets that answer. */
