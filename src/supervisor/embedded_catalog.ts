@@ -1,5 +1,5 @@
 import { localCatalogServer } from '../backends/local/catalog_server.ts'
-import { localBackend } from '../backends/local/local.ts'
+import type { Backend } from '../backends/backend.ts'
 import { openCatalog } from '../catalog/catalog.ts'
 import { EMBEDDED_PORT, embeddedCatalogUrl, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
@@ -21,10 +21,10 @@ export interface EmbeddedCatalog {
 export async function openEmbeddedCatalog(
   config: Config,
   secrets: Secrets,
+  backend: Backend,
   progress: Progress,
 ): Promise<EmbeddedCatalog> {
   const adminPassword = secrets.adminPassword()
-  const backend = localBackend({ ...config, adminPassword, log: () => {} })
   await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
   if (config.catalogUrl) return { url: config.catalogUrl, watch: async () => {}, stop: async () => {} }
 

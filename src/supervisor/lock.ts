@@ -10,7 +10,7 @@ export interface FileLock {
 export async function takeLock(path: string): Promise<FileLock | undefined> {
   const file = await open(path, 'a', 0o600)
   // The child locks the open file that both share; when it has ended the lock is this process' own.
-  if ((await runEffect(['take', '1'], [file.fd])) === 'done') return { release: () => file.close() }
+  if ((await runEffect(['take', '1'], { descriptors: [file.fd] })) === 'done') return { release: () => file.close() }
   await file.close()
   return undefined
 }

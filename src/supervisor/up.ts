@@ -4,7 +4,8 @@ import { ensureDefaultAccount } from '../catalog/account.ts'
 import { hasApiKeys, insertApiKey } from '../catalog/api_key.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
-import type { Config } from '../config.ts'
+import { localBackend } from '../backends/local/local.ts'
+import { type Config, isRoot } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
@@ -65,7 +66,9 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const { caFile } = await ensureCertificates(join(config.dataDir, 'tls'), config)
-    const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, progress)
+    const backend = localBackend({ ...config, adminPassword: secrets.adminPassword(), log: () => {} })
+    sayPlainly(await backend.storage(), progress)
+    const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
     undo.push(async () => options.leaveRunning || embedded.stop())
     await progress.during('bringing the catalog up to date', migrate(url))
     const catalog = openCatalog(url, 3, () => {})
@@ -99,6 +102,12 @@ async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunnin
     if (left > 0) progress.say(`${left} computes could not be suspended; 'neap status' shows them after the next start`)
   }
   await parts.worker.stop()
+}
+
+/** What this machine does not give, said where somebody sees it. */
+function sayPlainly(storage: 'reflink' | 'copy', { say }: Progress): void {
+  if (!isRoot()) say('Not root: every compute runs as your user, so only Postgres itself keeps them apart.')
+  if (storage === 'copy') say('This filesystem cannot clone files: branches are copied byte by byte.')
 }
 
 /** Errors: UsageError, before anything was made. */
