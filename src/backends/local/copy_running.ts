@@ -1,9 +1,8 @@
-import { closeSync, lchownSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { closeSync, fchownSync, openSync, readFileSync, readdirSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
-import { type Source, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
+import { type Source, type Target, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
 import { isLeftOut, isWalSegment } from './data_directory.ts'
-import type { Owner } from './layout.ts'
 import { readPostmasterFile } from './postmaster_file.ts'
 
 const CONTROL_FILE = 'global/pg_control'
@@ -15,8 +14,7 @@ const CONTROL_FILE = 'global/pg_control'
  */
 export async function copyRunning(
   source: Source,
-  target: string,
-  owner: Owner | undefined,
+  target: Target,
   parent: { socketDir: string; adminPassword: string },
 ): Promise<void> {
   const session = new pg.Client({
@@ -35,8 +33,8 @@ export async function copyRunning(
     // The slot keeps the log from the backup's start on until it has been copied; it goes with the session.
     await session.query('SELECT pg_create_physical_replication_slot($1, true, true)', [`neap_branch_${process.pid}`])
     const started = await session.query<{ lsn: string }>("SELECT pg_backup_start('neap', true) AS lsn")
-    copyTree(source, target, owner, (path) => isLeftOut(path) || path === CONTROL_FILE)
-    writeOwned(join(target, CONTROL_FILE), readControlFile(source), owner)
+    copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
+    writeOwned(target, CONTROL_FILE, readControlFile(source))
     const stopped = await session.query<{ lsn: string; label: string }>(
       'SELECT lsn, labelfile AS label FROM pg_backup_stop(wait_for_archive => false)',
     )
@@ -45,29 +43,29 @@ export async function copyRunning(
       'SELECT pg_walfile_name($1) AS first, pg_walfile_name($2) AS last',
       [onlyRow(started.rows).lsn, lsn],
     )
-    copyLog(source, target, owner, onlyRow(segments.rows))
-    writeOwned(join(target, 'backup_label'), Buffer.from(label), owner)
+    copyLog(source, target, onlyRow(segments.rows))
+    writeOwned(target, 'backup_label', Buffer.from(label))
   } finally {
     await session.end().catch(() => undefined)
   }
 }
 
-function copyLog(source: Source, target: string, owner: Owner | undefined, range: { first: string; last: string }): void {
-  const log = openBelow(source, 'pg_wal', 0)
+function copyLog(source: Source, target: Target, { first, last }: { first: string; last: string }): void {
+  const log = openBelow(source, 'pg_wal')
   if (!log) throw new Error('the parent has no pg_wal')
-  const wanted = readdirSync(openPath(log)).filter((name) => isWalSegment(name) && name >= range.first && name <= range.last)
-  if (!wanted.includes(range.first) || !wanted.includes(range.last)) throw new Error('the parent removed log that the copy needs')
-  for (const name of wanted) copyOne(log, name, join(target, 'pg_wal', name), owner)
+  const wanted = readdirSync(openPath(log)).filter((name) => isWalSegment(name) && name >= first && name <= last)
+  if (!wanted.includes(first) || !wanted.includes(last)) throw new Error('the parent removed log that the copy needs')
+  for (const name of wanted) copyOne(log, name, target, `pg_wal/${name}`)
   closeSync(log.file)
 }
 
 /** The control file is rewritten in place: what two reads agree on was not torn. */
 function readControlFile(source: Source): Buffer {
-  const directory = openBelow(source, 'global', 0)
-  const control = directory && openBelow(directory, 'pg_control', 0)
+  const directory = openBelow(source, 'global')
+  const control = directory && openBelow(directory, 'pg_control')
   if (!directory || !control) throw new Error(`the parent has no ${CONTROL_FILE}`)
   try {
-    for (let before = readFileSync(openPath(control)); ; ) {
+    for (let before = readFileSync(openPath(control)); ;) {
       const now = readFileSync(openPath(control))
       if (now.equals(before)) return now
       before = now
@@ -78,9 +76,14 @@ function readControlFile(source: Source): Buffer {
   }
 }
 
-function writeOwned(path: string, content: Buffer, owner: Owner | undefined): void {
-  writeFileSync(path, content, { mode: 0o600 })
-  if (owner) lchownSync(path, owner.uid, owner.gid)
+function writeOwned({ path, owner }: Target, name: string, content: Buffer): void {
+  const file = openSync(join(path, name), 'wx', 0o600)
+  try {
+    if (owner) fchownSync(file, owner.uid, owner.gid)
+    if (writeSync(file, content) !== content.length) throw new Error(`${name} could not be written whole`)
+  } finally {
+    closeSync(file)
+  }
 }
 
 function onlyRow<T>(rows: readonly T[]): T {

@@ -1,13 +1,33 @@
-import { closeSync, constants, copyFileSync, fstatSync, lchownSync, mkdirSync, openSync, readdirSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fchownSync,
+  fstatSync,
+  lchownSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  readdirSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Owner } from './layout.ts'
 
-const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, COPYFILE_FICLONE } = constants
+const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** A directory that is open, and what gives its files new owners. Names below it are looked up from there, never from the root. */
+/** A file or directory that is open. Names below it are looked up from there, never from the root. */
 export interface Source {
   readonly file: number
   readonly path: string
+}
+
+/** Where copies go, and whose they become. */
+export interface Target {
+  readonly path: string
+  readonly owner: Owner | undefined
+  /** Whether the filesystem shares blocks between files: assumed until it says no. */
+  reflink: boolean
 }
 
 export function openDirectory(path: string): Source {
@@ -21,34 +41,60 @@ export function openDirectory(path: string): Source {
  * open directory that holds it: what is copied is what lies in the tree. Files that vanish meanwhile are fine, torn pages too: the
  * backup protocol mends both.
  */
-export function copyTree(source: Source, target: string, owner: Owner | undefined, skip: (path: string) => boolean, prefix = ''): void {
+export function copyTree(source: Source, target: Target, skip: (path: string) => boolean, prefix = ''): void {
   for (const entry of readdirSync(openPath(source), { withFileTypes: true })) {
     const path = prefix + entry.name
     if (skip(path)) continue
-    if (entry.isDirectory()) {
-      const below = openBelow(source, entry.name, O_DIRECTORY)
-      if (!below) continue
-      try {
-        makeDirectory(join(target, path), owner)
-        copyTree(below, target, owner, skip, `${path}/`)
-      } finally {
-        closeSync(below.file)
-      }
-    } else if (entry.isFile()) {
-      copyOne(source, entry.name, join(target, path), owner)
+    if (entry.isFile()) copyOne(source, entry.name, target, path)
+    if (!entry.isDirectory()) continue
+    const below = openBelow(source, entry.name, O_DIRECTORY)
+    if (!below) continue
+    try {
+      makeDirectory(join(target.path, path), target.owner)
+      copyTree(below, target, skip, `${path}/`)
+    } finally {
+      closeSync(below.file)
     }
   }
 }
 
-export function copyOne(source: Source, name: string, target: string, owner: Owner | undefined): void {
-  const opened = openBelow(source, name, 0)
+/** Copies one file of an open directory to a path in the target. */
+export function copyOne(source: Source, name: string, target: Target, path: string): void {
+  const opened = openBelow(source, name)
   if (!opened) return
   try {
     if (!fstatSync(opened.file).isFile()) return
-    copyFileSync(openPath(opened), target, COPYFILE_FICLONE)
-    if (owner) lchownSync(target, owner.uid, owner.gid)
+    const copy = join(target.path, path)
+    target.reflink &&= isCloned(opened, copy, target.owner)
+    if (!target.reflink) copyBytes(opened, copy, target.owner)
   } finally {
     closeSync(opened.file)
+  }
+}
+
+function isCloned(source: Source, copy: string, owner: Owner | undefined): boolean {
+  try {
+    copyFileSync(openPath(source), copy, constants.COPYFILE_FICLONE_FORCE)
+  } catch (error) {
+    if (['ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'ENOTTY', 'EINVAL', 'EXDEV'].includes(codeOf(error))) return false
+    throw error
+  }
+  if (owner) lchownSync(copy, owner.uid, owner.gid)
+  return true
+}
+
+const BUFFER = Buffer.allocUnsafe(2 ** 20)
+
+// Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets what is set again here.
+function copyBytes(source: Source, copy: string, owner: Owner | undefined): void {
+  const file = openSync(copy, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+  try {
+    if (owner) fchownSync(file, owner.uid, owner.gid)
+    for (let length; (length = readSync(source.file, BUFFER)) > 0;) {
+      for (let written = 0; written < length;) written += writeSync(file, BUFFER, written, length - written)
+    }
+  } finally {
+    closeSync(file)
   }
 }
 
@@ -58,12 +104,12 @@ export function makeDirectory(path: string, owner: Owner | undefined): void {
 }
 
 /** Opens a name in an open directory; `undefined` when it is gone or is a link. */
-export function openBelow(source: Source, name: string, flags: number): Source | undefined {
+export function openBelow(source: Source, name: string, flags = 0): Source | undefined {
   const path = join(openPath(source), name)
   try {
     return { file: openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | flags), path: join(source.path, name) }
   } catch (error) {
-    if (['ENOENT', 'ELOOP', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    if (['ENOENT', 'ELOOP', 'ENOTDIR'].includes(codeOf(error))) return undefined
     throw error
   }
 }
@@ -71,4 +117,8 @@ export function openBelow(source: Source, name: string, flags: number): Source |
 /** Where Linux keeps what a descriptor has open; other systems make do with the path. */
 export function openPath(source: Source): string {
   return process.platform === 'linux' ? `/proc/self/fd/${source.file}` : source.path
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? ''
 }

@@ -32,7 +32,9 @@ export function neededWal(control: Buffer, segmentBytes: number): { first: strin
 function walFileName(timeline: number, lsn: bigint, segmentBytes: bigint): string {
   const segment = lsn / segmentBytes
   const perId = 2n ** 32n / segmentBytes
-  return [BigInt(timeline), segment / perId, segment % perId].map((part) => part.toString(16).toUpperCase().padStart(8, '0')).join('')
+  return [BigInt(timeline), segment / perId, segment % perId]
+    .map((part) => part.toString(16).toUpperCase().padStart(8, '0'))
+    .join('')
 }
 
 export function isWalSegment(name: string): boolean {

@@ -23,7 +23,8 @@ export async function withLock<T>(path: string, work: () => Promise<T>): Promise
   const file = await open(path, 'a')
   try {
     // The child locks the open file that both share; when it has ended the lock is this process' own.
-    if ((await runEffect(['take', '120'], [file.fd])) !== 'done') throw new Error(`${path} stays locked by another process`)
+    if ((await runEffect(['take', '120'], { descriptors: [file.fd] })) !== 'done')
+      throw new Error(`${path} stays locked by another process`)
     return await work()
   } finally {
     await file.close()

@@ -77,14 +77,16 @@ sub started {
   return -d '/proc/self' ? '' : join ' ', split ' ', `ps -o lstart= -p $pid`;
 }
 
-# Kills the copies that are noted in these files, and forgets them.
+# Kills the copies that are noted in these files, and forgets them. Returns how many there were.
 sub end_copies {
+  my $ended = 0;
   for my $note (@_) {
     open(my $file, '<', $note) or next;
     my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or next;
-    kill 'KILL', $pid if $start eq started($pid);
+    $ended += kill 'KILL', $pid if $start eq started($pid);
     unlink $note;
   }
+  return $ended;
 }
 
 sub files_in {
@@ -113,7 +115,7 @@ sub start {
     if (defined $server_lock && !$server_lock) {
       leave('held') if works_in($pid, "$home/pgdata");
       # A start never waits for a copy of this home: the copy begins anew from the server that will run.
-      end_copies(files_in("$home/copies"));
+      leave('held') unless end_copies(files_in("$home/copies"));
       $server_lock = lock_file("$home/server.lock", $LOCK_EX, 2);
     }
   }
@@ -190,6 +192,44 @@ sub wait_free {
   leave(defined $free ? $free ? 'done' : 'held' : 'gone');
 }
 
+# The processes that have a file open.
+sub holders {
+  my ($path) = @_;
+  return grep { $_ != $$ } split /\s+/, `lsof -t -- '$path'` unless -d '/proc/self';
+  my $wanted = [stat $path];
+  return grep {
+    my $pid = $_;
+    $pid != $$ && grep { same_file([stat $_], $wanted) } files_in("/proc/$pid/fd");
+  } map { m{/(\d+)$} ? $1 : () } files_in('/proc');
+}
+
+# remove HOME SEQ GENERATION REMOVED TRASH PID SIGNAL: moves HOME away for good, when nothing runs in it. Held: something does, and it was
+# signalled; KILL goes to every process that holds the lock.
+sub remove {
+  my ($home, $seq, $generation, $removed, $trash, $pid, $signal) = @_;
+  leave('done') if -e $removed && !-d $home;
+  mkdir $home, 0710;
+  enter($home, $seq, $generation);
+  end_copies("$home/copier", files_in("$home/copies"));
+  my $free = lock_file("$home/server.lock", $LOCK_EX, 0);
+  fail("$home/server.lock") unless defined $free;
+  if (!$free) {
+    kill $signal, $signal eq 'KILL' ? holders("$home/server.lock") : works_in($pid, "$home/pgdata") ? $pid : ();
+    leave('held');
+  }
+  write_file($removed, "$seq $generation\n");
+  rename $home, "$trash.$$" or fail($trash);
+  leave('done');
+}
+
+# end HOME: kills the copy that fills HOME.
+sub end {
+  my ($home) = @_;
+  enter($home, '-');
+  end_copies("$home/copier");
+  leave('done');
+}
+
 # take SECONDS: locks the file that the caller has open as descriptor 3, for the caller.
 sub take {
   my ($seconds) = @_;
@@ -199,7 +239,7 @@ sub take {
   leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
 }
 
-my %ACTION = (start => \&start, copy => \&copy, signal => \&signal, wait => \&wait_free, take => \&take);
+my %ACTION = (start => \&start, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take);
 my $action = $ACTION{shift @ARGV} or fail('unknown action');
 umask 022;
 $action->(@ARGV);

@@ -14,7 +14,11 @@ const FENCED = 80
 const FAILED = 84
 
 /** The environment of everything started here: nothing of Neap's own, which holds secrets. */
-export const BARE_ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+export const BARE_ENVIRONMENT = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  LC_ALL: 'C',
+  TZ: 'UTC',
+}
 
 export function fenceArgs(fence: Fence | undefined): string[] {
   return fence ? [String(fence.seq), String(fence.generation)] : ['-', '-']
@@ -39,11 +43,15 @@ export function spawnEffect(
  * Runs one effect to its end. It goes on even when this process dies.
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function runEffect(args: readonly string[], descriptors: readonly number[] = []): Promise<Outcome> {
+export async function runEffect(
+  args: readonly string[],
+  { descriptors = [], signal }: { descriptors?: readonly number[]; signal?: AbortSignal } = {},
+): Promise<Outcome> {
   const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', ...descriptors],
     env: BARE_ENVIRONMENT,
+    ...(signal ? { signal } : {}),
   })
   let complaint = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (complaint += text))

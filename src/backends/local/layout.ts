@@ -54,7 +54,9 @@ const SOCKET_PATH_MAX = 107
 export function socketDirOf(layout: Layout, branch: BranchRef): string {
   const directory = join(layout.runtimeDir, `b${branch.number.toString(36)}`)
   if (Buffer.byteLength(join(directory, '.s.PGSQL.65535')) > SOCKET_PATH_MAX) {
-    throw new UsageError(`The runtime directory ${layout.runtimeDir} is too long for Unix sockets: choose a shorter one.`)
+    throw new UsageError(
+      `The runtime directory ${layout.runtimeDir} is too long for Unix sockets: choose a shorter one.`,
+    )
   }
   return directory
 }

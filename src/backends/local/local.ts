@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { copyFile, constants, readdir, rm, writeFile } from 'node:fs/promises'
+import { copyFile, constants, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
@@ -9,6 +9,7 @@ import type { CopyPlan } from './copier.ts'
 import { type Layout, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { rotateLogs } from './logs.ts'
 import { prepareVersion, publishFile } from './prepare.ts'
+import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
 import { type RunningServer, ServerStartError, findServer, startServer, stopServer } from './server.ts'
 import { HBA, configFor } from './settings.ts'
 
@@ -36,7 +37,12 @@ export function localBackend(options: LocalOptions): LocalBackend {
   const fill = (branch: BranchRef, source: Pick<CopyPlan, 'from' | 'parent'>, fence: Fence) =>
     fillDataDirectory(
       { home: homeOf(layout, branch.id), owner: ownerOf(layout, branch), ...source },
-      { removed: join(layout.removed, branch.id), logFile: logFile(branch.id, 'copy.log'), cacheDir: layout.cache, fence },
+      {
+        removed: join(layout.removed, branch.id),
+        logFile: logFile(branch.id, 'copy.log'),
+        cacheDir: layout.cache,
+        fence,
+      },
     )
 
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
@@ -68,6 +74,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     prepare: async (pgVersion) => {
       await publishFile(layout.hbaFile, HBA)
       await prepareVersion(layout, pgVersion, options.adminPassword)
+      await forgetOldRemovals(layout)
     },
     createBranch: (branch, fence) => fill(branch, { from: join(layout.templates, String(branch.pgVersion)) }, fence),
     cloneBranch: (branch, parent, fence) => {
@@ -80,9 +87,9 @@ export function localBackend(options: LocalOptions): LocalBackend {
       const server = await findServer(homeOf(layout, branch.id))
       return server && computeOf(layout, branch, server)
     },
-    removeBranch: async () => Promise.reject(new Error('removeBranch is not here yet')),
-    listBranches: () => readdir(layout.branches),
-    stopHelpers: async () => undefined,
+    removeBranch: (branch, fence) => removeStored(layout, branch, fence),
+    listBranches: () => storedBranches(layout),
+    stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),
     rotateLogs: () => rotateLogs(layout.logs),
   }

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, rmSync } from 'node:fs'
 import { copyFile, readdir, rename, stat, truncate } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
@@ -11,6 +11,11 @@ export function openLog(path: string): { file: number; size: number } {
   const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
   const file = openSync(path, flags, 0o600)
   return { file, size: fstatSync(file).size }
+}
+
+/** Forgets the log of a home that turned out to be gone. */
+export function dropLog(path: string): void {
+  rmSync(dirname(path), { recursive: true, force: true })
 }
 
 /** What a log says of a failure: the last lines since `from` that are not routine, without time and pid, in one line. */

@@ -8,6 +8,8 @@ export interface PostmasterFile {
   readonly port: number
   /** `starting`, `ready`, `standby` or `stopping`; empty before the first. */
   readonly status: string
+  /** The System V segment that marks the data directory as in use. */
+  readonly sharedMemoryId: number | undefined
 }
 
 /** Reads a data directory's postmaster.pid. The server's own user may write there, so nothing but a small plain file is read. */
@@ -16,7 +18,14 @@ export function readPostmasterFile(pgdata: string): PostmasterFile | undefined {
   if (!lines) return undefined
   const [pid, , startedAt, port] = lines.map(Number)
   if (!isPositive(pid) || !isPositive(startedAt)) return undefined
-  return { pid, startedAt: new Date(startedAt * 1000), port: port ?? 0, status: lines[7]?.trim() ?? '' }
+  const sharedMemoryId = Number(lines[6]?.trim().split(/\s+/)[1])
+  return {
+    pid,
+    startedAt: new Date(startedAt * 1000),
+    port: port ?? 0,
+    status: lines[7]?.trim() ?? '',
+    sharedMemoryId: isPositive(sharedMemoryId) ? sharedMemoryId : undefined,
+  }
 }
 
 /** Whether a process works in that data directory, as every process of its server does. A zombie and a reused pid do not. */

@@ -10,7 +10,11 @@ import { checkReachable, makeTemplate } from './template.ts'
  * @returns the directory of the version's programs and that of its template
  * @throws UsageError when this machine does not allow it
  */
-export async function prepareVersion(layout: Layout, pgVersion: number, adminPassword: string): Promise<{ bin: string; template: string }> {
+export async function prepareVersion(
+  layout: Layout,
+  pgVersion: number,
+  adminPassword: string,
+): Promise<{ bin: string; template: string }> {
   const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed } = layout
   for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed]) {
     await mkdir(directory, { recursive: true, mode: 0o711 })

@@ -4,13 +4,12 @@
  *
  *     (no lock) --start--> starting --> ready --SIGINT--> stopping --> (no lock)
  */
-import { watch } from 'node:fs'
-import { closeSync, existsSync } from 'node:fs'
+import { closeSync, existsSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import type { Fence, Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, spawnEffect } from './effect.ts'
 import type { Owner } from './layout.ts'
-import { complaintIn, openLog } from './logs.ts'
+import { complaintIn, dropLog, openLog } from './logs.ts'
 import { type PostmasterFile, readPostmasterFile, worksIn } from './postmaster_file.ts'
 
 /** A server to be started. `config` becomes `neap.conf`; `args` follow it on the command line, where nothing outranks them. */
@@ -53,14 +52,17 @@ export async function startServer(plan: ServerPlan, capMs = CAP_MS): Promise<Run
   if (!existsSync(pgdata)) throw new Error(`There is no database in ${plan.home}.`)
   while (performance.now() < deadline) {
     const outcome = await startOnce(plan, pgdata, deadline)
-    if (outcome !== 'stopping') return outcome
-    // It runs but is about to end: the next turn starts it anew.
-    await waitStopped(plan.home, Math.max(1, Math.floor((deadline - performance.now()) / 1000)))
+    // One that was just ending is gone now: the next turn starts it anew.
+    if (outcome !== 'gone') return outcome
   }
   return 'pending'
 }
 
-async function startOnce(plan: ServerPlan, pgdata: string, deadline: number): Promise<RunningServer | 'pending' | 'stopping'> {
+async function startOnce(
+  plan: ServerPlan,
+  pgdata: string,
+  deadline: number,
+): Promise<RunningServer | 'pending' | 'gone'> {
   const known = readPostmasterFile(pgdata)?.pid ?? 0
   const log = openLog(plan.logFile)
   const progress = watchProgress(pgdata, deadline)
@@ -75,17 +77,34 @@ async function startOnce(plan: ServerPlan, pgdata: string, deadline: number): Pr
     if (first === undefined) return 'pending'
     if (!('code' in first)) return first
     if (!isEffectCode(first.code)) {
-      const complaint = complaintIn(plan.logFile, log.size) || `it ended with code ${first.code}; its log is ${plan.logFile}`
+      const complaint =
+        complaintIn(plan.logFile, log.size) || `it ended with code ${first.code}; its log is ${plan.logFile}`
       throw new ServerStartError(`Postgres did not start: ${complaint}`)
     }
     const outcome = outcomeOf(first.code, complaintIn(plan.logFile, log.size))
-    if (outcome === 'gone') throw new Error(`There is no database in ${plan.home}.`)
+    if (outcome === 'gone') {
+      if (!existsSync(plan.home)) dropLog(plan.logFile)
+      throw new Error(`There is no database in ${plan.home}.`)
+    }
     if (outcome === 'busy') return 'pending'
-    return (await Promise.race([progress.ready(known), progress.stopping(known)])) ?? 'pending'
+    return await joinRunning(plan.home, progress, deadline)
   } finally {
     progress.close()
     closeSync(log.file)
   }
+}
+
+/** Waits for a server that somebody else started: until it is ready, or gone and to be started anew. */
+async function joinRunning(home: string, progress: ReturnType<typeof watchProgress>, deadline: number) {
+  const over = new AbortController()
+  const seconds = Math.max(1, Math.ceil((deadline - performance.now()) / 1000))
+  const gone = runEffect(['wait', home, String(seconds)], over).then(
+    (outcome) => (outcome === 'held' ? undefined : ('gone' as const)),
+    () => undefined,
+  )
+  const found = await Promise.race([progress.ready(), gone])
+  over.abort()
+  return found ?? 'pending'
 }
 
 function startArgs(plan: ServerPlan, pgdata: string, knownPid: number): string[] {
@@ -96,6 +115,13 @@ function startArgs(plan: ServerPlan, pgdata: string, knownPid: number): string[]
     listen_addresses: plan.listen,
     port: String(plan.port),
     unix_socket_directories: `"${socketDir}"`,
+    fsync: 'on',
+    full_page_writes: 'on',
+    synchronous_commit: 'on',
+    // One call before recovery instead of one for each file.
+    ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
+    // A killed server leaves its segments behind; where no uid tells whose they were, they go with the data directory.
+    ...(owner ? {} : { dynamic_shared_memory_type: 'mmap' }),
   }
   const postgres = [plan.postgres, '-D', pgdata]
   for (const [name, value] of Object.entries(settings)) postgres.push('-c', `${name}=${value}`)
@@ -128,8 +154,12 @@ function watchProgress(pgdata: string, deadline: number) {
     })
   }
   return {
-    ready: (pid: number) => when((file) => (file?.pid === pid && isReady(file) ? runningServer(file) : undefined)),
-    stopping: (pid: number) => when((file) => (file?.pid !== pid || file.status === 'stopping' ? 'stopping' : undefined)),
+    /** The server that is ready: that process, or whichever really runs here. */
+    ready: (pid?: number) =>
+      when((file) => {
+        const isIt = file && (pid === undefined ? worksIn(file.pid, pgdata) : file.pid === pid)
+        return isIt && isReady(file) ? runningServer(file) : undefined
+      }),
     close: () => {
       clearTimeout(timer)
       watcher.close()

@@ -56,7 +56,8 @@ function fixedSettings(pgVersion: number): Record<string, string> {
 }
 
 function sizeSettings({ cpuCount, memoryMib }: ComputeSpec, pgVersion: number): Record<string, string> {
-  const megabytes = (value: number, least: number, most: number) => `${Math.round(Math.min(most, Math.max(least, value)))}MB`
+  const megabytes = (value: number, least: number, most: number) =>
+    `${Math.round(Math.min(most, Math.max(least, value)))}MB`
   const cores = Math.ceil(cpuCount)
   return {
     max_connections: String(Math.max(500, Math.floor(memoryMib / 16))),

@@ -12,7 +12,12 @@ import { randomPasswordVerifier } from './scram.ts'
  * Makes the data directory that first branches of a Postgres version are cloned from, once for all processes.
  * What it holds every branch inherits for ever: the superuser, checksums, the encoding, the locale.
  */
-export async function makeTemplate(directory: string, pgVersion: number, binDir: string, adminPassword: string): Promise<void> {
+export async function makeTemplate(
+  directory: string,
+  pgVersion: number,
+  binDir: string,
+  adminPassword: string,
+): Promise<void> {
   const pgdata = join(directory, 'pgdata')
   if (existsSync(pgdata)) return
   await mkdir(directory, { recursive: true })
@@ -25,7 +30,12 @@ export async function makeTemplate(directory: string, pgVersion: number, binDir:
     await mkdir(making, { mode: 0o700 })
     if (builder) await chown(making, builder.uid, builder.gid)
     await run(builder, join(binDir, 'initdb'), initdbArgs(making, pgVersion))
-    await run(builder, join(binDir, 'postgres'), ['--single', '-j', '-D', making, 'postgres'], setupSql(pgVersion, adminPassword))
+    await run(
+      builder,
+      join(binDir, 'postgres'),
+      ['--single', '-j', '-D', making, 'postgres'],
+      setupSql(pgVersion, adminPassword),
+    )
     await syncFilesystem(making)
     await rename(making, pgdata)
     await syncDirectory(directory)
@@ -34,11 +44,19 @@ export async function makeTemplate(directory: string, pgVersion: number, binDir:
 
 function initdbArgs(pgdata: string, pgVersion: number): string[] {
   // The builtin locale sorts the same everywhere; that of a libc changes with it, and indexes would silently be wrong.
-  const locale = pgVersion >= 17 ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--locale=C.UTF-8']
-  return [
-    ...['-D', pgdata, '-U', 'neap_admin', '-E', 'UTF8', '--auth=reject', '--data-checksums', '--no-sync'],
-    ...['--no-instructions', ...locale],
+  const locale =
+    pgVersion >= 17 ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--locale=C.UTF-8']
+  const options = [
+    '-U',
+    'neap_admin',
+    '-E',
+    'UTF8',
+    '--auth=reject',
+    '--data-checksums',
+    '--no-sync',
+    '--no-instructions',
   ]
+  return ['-D', pgdata, ...options, ...locale]
 }
 
 /** One statement a line, as single-user mode with -j reads them: separated by an empty line. */

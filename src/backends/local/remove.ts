@@ -1,0 +1,120 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, readdir, rm, stat, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BranchRef, Fence, Progress } from '../backend.ts'
+import { BARE_ENVIRONMENT, fenceArgs, runEffect } from './effect.ts'
+import { type Layout, checkedId, homeOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
+import { readPostmasterFile } from './postmaster_file.ts'
+import { waitStopped } from './server.ts'
+
+/** What goes away needs no clean end, only a prompt one; sessions should hear why they end, though. */
+const URGES = [
+  { signal: 'INT', seconds: 2 },
+  { signal: 'QUIT', seconds: 1 },
+  { signal: 'KILL', seconds: 1 },
+] as const
+
+/**
+ * Stops what runs on a branch and removes all that is stored of it. First its directory is moved away under its lock, and a note is left so
+ * that no late attempt can make it again; then what was moved is deleted.
+ * @throws FencedError when a newer attempt acted on this branch
+ */
+export async function removeStored(layout: Layout, branch: BranchRef, fence: Fence): Promise<Progress> {
+  const home = homeOf(layout, branch.id)
+  if ((await moveAway(layout, branch, fence)) === 'pending') return 'pending'
+  const trash = (await readdir(layout.trash))
+    .filter((name) => name.startsWith(`${branch.id}.`))
+    .map((name) => join(layout.trash, name))
+  for (const directory of trash) await removeSharedMemory(layout, branch, join(directory, 'pgdata'))
+  const leftovers = [...trash, logDirOf(layout, branch.id), socketDirOf(layout, branch)]
+  await deleteTrees(leftovers)
+  return leftovers.some((path) => existsSync(path)) || existsSync(home) ? 'pending' : 'done'
+}
+
+async function moveAway(layout: Layout, branch: BranchRef, fence: Fence): Promise<Progress> {
+  const home = homeOf(layout, branch.id)
+  await mkdir(layout.trash, { recursive: true })
+  for (const { signal, seconds } of URGES) {
+    const pid = readPostmasterFile(join(home, 'pgdata'))?.pid ?? 0
+    const places = [join(layout.removed, branch.id), join(layout.trash, branch.id)]
+    const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, String(pid), signal])
+    if (outcome === 'done') return 'done'
+    // Gone: another attempt moved it between the look and the lock. The next turn sees that.
+    if (outcome === 'held') await waitStopped(home, seconds)
+  }
+  return 'pending'
+}
+
+const DELETE_CAP_MS = 3000
+
+/** Deletes directories by a process of its own, which goes on when this one ends or when it takes long. */
+async function deleteTrees(paths: readonly string[]): Promise<void> {
+  const child: ChildProcess = spawn('rm', ['-rf', '--', ...paths], {
+    detached: true,
+    stdio: 'ignore',
+    env: BARE_ENVIRONMENT,
+  })
+  child.unref()
+  await new Promise<void>((resolve, reject) => {
+    const timer = setTimeout(resolve, DELETE_CAP_MS)
+    child.once('error', reject)
+    child.once('exit', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+/** A killed server leaves shared memory behind, which its next start would reuse. This branch has no next start. */
+async function removeSharedMemory(layout: Layout, branch: BranchRef, pgdata: string): Promise<void> {
+  const id = readPostmasterFile(pgdata)?.sharedMemoryId
+  if (process.platform !== 'linux' || id === undefined) return
+  const uid = ownerOf(layout, branch)?.uid ?? process.getuid?.()
+  const segments = (await readFile('/proc/sysvipc/shm', 'utf8'))
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number))
+  // Columns: key, shmid, perms, size, cpid, lpid, nattch, uid.
+  const unused = segments.some((columns) => columns[1] === id && columns[6] === 0 && columns[7] === uid)
+  if (unused)
+    spawn('ipcrm', ['-m', String(id)], { stdio: 'ignore', env: BARE_ENVIRONMENT }).on('error', () => undefined)
+  // As an ordinary user these are files in the data directory.
+  if (!ownerOf(layout, branch)) return
+  for (const name of (await readdir('/dev/shm')).filter((file) => file.startsWith('PostgreSQL.'))) {
+    const path = join('/dev/shm', name)
+    if ((await stat(path).catch(() => undefined))?.uid === uid) await unlink(path).catch(() => undefined)
+  }
+}
+
+/** The ids of all branches of which anything is stored. */
+export async function storedBranches(layout: Layout): Promise<string[]> {
+  const [branches, trash, logs] = await Promise.all(
+    [layout.branches, layout.trash, layout.logs].map((path) => readdir(path).catch(() => [])),
+  )
+  const ids = [...(branches ?? []), ...(trash ?? []).map((name) => name.split('.')[0] ?? ''), ...(logs ?? [])]
+  return [...new Set(ids)]
+    .filter((id) => id !== 'catalog')
+    .map(checkedId)
+    .sort()
+}
+
+const NOTE_DAYS = 7
+
+/** Forgets removals so old that no attempt from before can still be alive. */
+export async function forgetOldRemovals(layout: Layout): Promise<void> {
+  for (const id of await readdir(layout.removed)) {
+    const path = join(layout.removed, id)
+    const found = await stat(path).catch(() => undefined)
+    if (found && Date.now() - found.mtimeMs > NOTE_DAYS * 86_400_000) await rm(path, { force: true })
+  }
+}
+
+/** Ends every copy under way. What they made is made anew when asked for again. */
+export async function endCopies(layout: Layout): Promise<void> {
+  for (const id of await readdir(layout.branches).catch(() => [])) {
+    const home = homeOf(layout, id)
+    if (!existsSync(join(home, 'copier'))) continue
+    await runEffect(['end', home])
+    await waitStopped(home, 2)
+  }
+}

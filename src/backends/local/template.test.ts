@@ -1,0 +1,29 @@
+import { deepEqual, equal, rejects } from 'node:assert/strict'
+import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { PG_VERSION, freshBackend, inAnotherProcess } from './testing.ts'
+
+test('many processes prepare at once and one template comes of it', async () => {
+  const local = freshBackend()
+  const prepare = `await backend.prepare(${PG_VERSION}); console.log(true)`
+  const prepared = await Promise.all([1, 2].map(() => inAnotherProcess(local.options, prepare)))
+  deepEqual(prepared, [true, true])
+  deepEqual(readdirSync(join(local.options.dataDir, 'templates', String(PG_VERSION))).sort(), ['lock', 'pgdata'])
+  if (PG_VERSION === 18) equal(readdirSync(join(local.options.dataDir, 'pg')).length, 1)
+  await local.dispose()
+})
+
+test('a Postgres that is not installed is named, and nothing is left of the attempt', async () => {
+  const local = freshBackend()
+  await rejects(local.backend.prepare(14), /Postgres 14 is not installed: .*postgresql-14/)
+  equal(existsSync(join(local.options.dataDir, 'templates', '14')), false)
+  await local.dispose()
+})
+
+test('as root, a directory that computes cannot reach is named', { skip: process.getuid?.() !== 0 }, async () => {
+  const local = freshBackend()
+  chmodSync(local.base, 0o700)
+  await rejects(local.backend.prepare(PG_VERSION), new RegExp(`${local.base} is closed to them`))
+  rmSync(local.base, { recursive: true })
+})

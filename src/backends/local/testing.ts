@@ -1,0 +1,123 @@
+/** A backend on directories of its own, for tests: real processes, and nothing left when it is over. */
+import { deepEqual } from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, watch } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../backend.ts'
+import { localBackend } from './local.ts'
+
+export const ADMIN_PASSWORD = 'test-password-of-the-administrator'
+export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
+export const PG_VERSION = Number(process.env['NEAP_TEST_PG_VERSION'] ?? 18)
+
+export function freshBackend() {
+  const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
+  // Computes run as other users.
+  chmodSync(base, 0o711)
+  const options = { dataDir: join(base, 'data'), runtimeDir: join(base, 'run'), adminPassword: ADMIN_PASSWORD }
+  const backend = localBackend({ ...options, log: () => undefined })
+  const branches: BranchRef[] = []
+  let seq = 0
+
+  return {
+    backend,
+    options,
+    base,
+    branch(name: string): BranchRef {
+      const branch = { id: `br-${name}`, number: branches.length + 1, pgVersion: PG_VERSION }
+      branches.push(branch)
+      return branch
+    },
+    /** The fence of a new operation. */
+    next: (): Fence => ({ seq: (seq += 1), generation: 1 }),
+    home: (branch: BranchRef) => join(options.dataDir, 'branches', branch.id),
+    async start(branch: BranchRef, fence: Fence): Promise<RunningCompute> {
+      for (;;) {
+        const compute = await backend.startCompute(branch, SMALL, fence)
+        if (compute !== 'pending') return compute
+      }
+    },
+    /** Removes every branch and checks that no process and no directory is left of them. */
+    async dispose() {
+      for (const branch of branches)
+        await settled(() => backend.removeBranch(branch, { seq: 1_000_000, generation: 1 }))
+      deepEqual(await backend.listBranches(), [])
+      deepEqual(readdirSync(options.runtimeDir), [])
+      deepEqual(processesIn(base), [])
+      rmSync(base, { recursive: true })
+    },
+  }
+}
+
+/** Calls again while the answer is `pending`. */
+export async function settled(call: () => Promise<Progress>): Promise<void> {
+  while ((await call()) === 'pending');
+}
+
+export async function query<Row extends pg.QueryResultRow>(
+  address: ComputeAddress,
+  sql: string,
+  overrides: pg.ClientConfig = {},
+): Promise<Row[]> {
+  const client = new pg.Client({
+    ...address,
+    user: 'neap_admin',
+    password: ADMIN_PASSWORD,
+    database: 'postgres',
+    ...overrides,
+  })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return (await client.query<Row>(sql)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** Resolves when the file exists, as an event of its directory, which must exist. */
+export async function fileAppears(directory: string, name: string): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const watcher = watch(directory, () => look())
+    const look = () => {
+      if (!existsSync(join(directory, name))) return
+      watcher.close()
+      resolve()
+    }
+    look()
+  })
+}
+
+/** Runs a module's text in another process that has `backend`; returns what it prints as its last act, as JSON. */
+export async function inAnotherProcess<T>(options: { dataDir: string; runtimeDir: string }, body: string): Promise<T> {
+  const entry = JSON.stringify(new URL('local.ts', import.meta.url).href)
+  const settings = JSON.stringify({ ...options, adminPassword: ADMIN_PASSWORD })
+  const text = `import { localBackend } from ${entry}
+    const backend = localBackend({ ...${settings}, log: () => undefined })
+    ${body}`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk))
+  await new Promise((resolve) => child.once('close', resolve))
+  return JSON.parse(output || 'null') as T
+}
+
+/** The processes whose working directory lies below a path. */
+export function processesIn(path: string): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return Number.isInteger(pid) && readlinkSync(`/proc/${pid}/cwd`).startsWith(path)
+      } catch {
+        return false
+      }
+    })
+}
+
+/** The process that copies into a branch, as it noted itself. */
+export function copierOf(home: string): number {
+  return Number(readFileSync(join(home, 'copier'), 'utf8').split(' ')[0])
+}
