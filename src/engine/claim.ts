@@ -15,11 +15,11 @@ export interface Due extends Claimed {
 }
 
 /**
- * Takes one due operation: no unfinished one with a lower seq conflicts with it. Counts the attempt and raises the
+ * Takes one due operation of these actions: no unfinished one with a lower seq conflicts with it. Counts the attempt and raises the
  * generation, which shuts out whoever had it before. What depends on a failed one, is overdue or was tried too often
  * comes back at its failure step.
  */
-export async function claim(tx: Db): Promise<Due | undefined> {
+export async function claim(tx: Db, actions: readonly string[]): Promise<Due | undefined> {
   await commitLater(tx)
   return tx.row<Due>(sql`
     with candidate as (
@@ -27,7 +27,7 @@ export async function claim(tx: Db): Promise<Due | undefined> {
              (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
                 from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
         from operation o
-       where o.finished_at is null and o.run_at <= clock_timestamp()
+       where o.finished_at is null and o.run_at <= clock_timestamp() and o.action = any (${actions})
          and not exists (
            select 1 from operation e
             where e.project_id = o.project_id and e.finished_at is null and e.seq < o.seq

@@ -51,6 +51,7 @@ const FAILURE_TRIES = 5
 export async function startRunner<Context>(options: RunnerOptions<Context>): Promise<Runner> {
   const { catalog, concurrency, onError } = options
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
+  const actions = [...definitions.keys()]
   const running = new Set<Promise<void>>()
   let looking = false
   let lookAgain = false
@@ -63,30 +64,36 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     if (looking) return
     looking = true
     takeAll()
-      .catch(onError)
-      .finally(() => {
-        looking = false
+      .catch((error: unknown) => {
+        onError(error)
+        return SWEEP_MS
       })
+      .then((ms) => {
+        looking = false
+        clearTimeout(timer)
+        if (!stopping) timer = setTimeout(look, Math.min(ms, SWEEP_MS))
+      }, onError)
   }
 
-  async function takeAll(): Promise<void> {
+  /** Takes what is due, also what became so meanwhile; answers in how many milliseconds the next will be. */
+  async function takeAll(): Promise<number> {
+    let ms = SWEEP_MS
     while (lookAgain && !stopping) {
       lookAgain = false
       while (running.size < concurrency && !stopping) {
-        const due = await catalog.transaction(claim)
+        const due = await catalog.transaction((tx) => claim(tx, actions))
         if (!due) break
         const run = drive(due)
-          .catch((error) => onError(error, due))
+          .catch((error: unknown) => onError(error, due))
           .finally(() => {
             running.delete(run)
             look()
           })
         running.add(run)
       }
+      ms = (await nextDue(catalog)) ?? SWEEP_MS
     }
-    clearTimeout(timer)
-    const ms = await nextDue(catalog)
-    timer = setTimeout(look, Math.max(0, Math.min(ms ?? SWEEP_MS, SWEEP_MS)))
+    return ms
   }
 
   /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
