@@ -76,11 +76,12 @@ export async function moveTo(tx: Db, id: string, step: string, seconds: number, 
 }
 
 /** Records a failure that may pass; the same step begins again after `seconds`. */
-export async function retryLater(tx: Db, id: string, seconds: number, error: string): Promise<void> {
+export async function retryLater(tx: Db, id: string, seconds: number, error: string): Promise<undefined> {
   await tx.rows(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
            retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
+  return undefined
 }
 
 /** Records a failure that will not pass; the failure step follows. */
@@ -91,11 +92,12 @@ export async function giveUp(tx: Db, id: string, error: string): Promise<void> {
 }
 
 /** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. */
-export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<void> {
+export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<undefined> {
   await tx.rows(sql`set local synchronous_commit = on`)
   await tx.rows(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
            finished_at = clock_timestamp() where id = ${id}`)
+  return undefined
 }
 
 /** Milliseconds until the next operation that waits for its time, or nothing. */

@@ -133,7 +133,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     definition: Definition<Context>,
     outcome: Outcome | void,
   ): Promise<Due | undefined> {
-    if (operation.step === FAILURE) return void (await end(tx, operation.id, 'failed', operation.error))
+    if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
       await moveTo(tx, operation.id, operation.step, outcome.wait, now ? 1 : 0)
@@ -141,8 +141,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
     const names = Object.keys(definition.steps)
     const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
-    if (next === undefined || (outcome && 'done' in outcome))
-      return void (await end(tx, operation.id, 'finished', null))
+    if (next === undefined || (outcome && 'done' in outcome)) return end(tx, operation.id, 'finished', null)
     await moveTo(tx, operation.id, next, 0, 1)
     return { ...operation, step: next, attempts: 1 }
   }
@@ -151,14 +150,14 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     if ((await lockForStep(tx, operation)) === 'taken') return undefined
     const message = error instanceof Error ? error.message : String(error)
     if (operation.step === FAILURE) {
-      if (operation.attempts >= FAILURE_TRIES) return void (await end(tx, operation.id, 'failed', operation.error))
-      return void (await retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message))
+      if (operation.attempts >= FAILURE_TRIES) return end(tx, operation.id, 'failed', operation.error)
+      return retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message)
     }
     if (error instanceof OperationFailed) {
       await giveUp(tx, operation.id, message)
       return { ...operation, step: FAILURE, attempts: 1, error: message }
     }
-    return void (await retryLater(tx, operation.id, backOff(operation.failures_count + 1), message))
+    return retryLater(tx, operation.id, backOff(operation.failures_count + 1), message)
   }
 
   const unlisten = await catalog.listen('operation', look)
