@@ -62,7 +62,7 @@ function firstExisting(path: string): string {
 /** Makes the directories. As root they are open to pass through, since every compute has a user of its own. */
 export function makeDirectories(dataDir: string, runtimeDir: string): void {
   try {
-    for (const directory of [dataDir, runtimeDir, join(dataDir, 'logs')]) {
+    for (const directory of [dataDir, runtimeDir, join(dataDir, 'parts')]) {
       mkdirSync(directory, { recursive: true, mode: 0o700 })
       if (isRoot()) chmodSync(directory, 0o711)
     }

@@ -23,7 +23,7 @@ export async function startParts(config: Config, progress: Progress): Promise<Pa
       entry: ENTRY,
       args: [name],
       env: configEnv(config),
-      logFile: join(config.dataDir, 'logs', `${name}.log`),
+      logFile: join(config.dataDir, 'parts', `${name}.log`),
       onStart(pid) {
         pids.set(name, pid)
         updateState(config.dataDir, { pids: [process.pid, ...pids.values()] })
