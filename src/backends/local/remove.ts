@@ -89,7 +89,10 @@ async function removeSharedMemory(layout: Layout, branch: BranchRef, pgdata: str
 /** The ids of all branches of which anything is stored. */
 export async function storedBranches(layout: Layout): Promise<string[]> {
   const [branches, trash, logs] = await Promise.all(
-    [layout.branches, layout.trash, layout.logs].map((path) => readdir(path).catch(() => [])),
+    [layout.branches, layout.trash, layout.logs].map(async (path) => {
+      const entries = await readdir(path, { withFileTypes: true }).catch(() => [])
+      return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+    }),
   )
   const ids = [...(branches ?? []), ...(trash ?? []).map((name) => name.split('.')[0] ?? ''), ...(logs ?? [])]
   return [...new Set(ids)]
