@@ -89,8 +89,9 @@ async function runOne(name: 'api' | 'worker' | 'proxy', flags: Overrides): Promi
 try {
   await program.parseAsync()
 } catch (error) {
-  process.exitCode = 1
-  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 1
-  else if (error instanceof UsageError || error instanceof AppError) process.stderr.write(`neap: ${error.message}\n`)
-  else process.stderr.write(`neap: ${error instanceof Error ? error.stack : messageOf(error)}\n`)
+  if (error instanceof UsageError || error instanceof AppError) process.stderr.write(`neap: ${error.message}\n`)
+  else if (!(error instanceof CommanderError))
+    process.stderr.write(`neap: ${error instanceof Error ? error.stack : messageOf(error)}\n`)
+  // A part that could not start may have listeners and connections open, which would keep it for seconds.
+  process.exit(error instanceof CommanderError && error.exitCode === 0 ? 0 : 1)
 }
