@@ -117,6 +117,21 @@ export interface ComputeLocation {
   readonly startedAt: Date
 }
 
+/** What proxies are told of a compute ahead of the commit that makes its endpoint active. */
+export interface ComputeAnnouncement {
+  readonly endpoint_id: string
+  readonly host: string
+  readonly port: number
+  readonly pid: number
+}
+
+export const ANNOUNCEMENTS = 'compute'
+
+/** Tells the proxies at once where a compute accepts connections, so that they connect while the rest of its start is done. */
+export async function announceCompute(db: Db, announcement: ComputeAnnouncement): Promise<void> {
+  await db.rows(sql`select pg_notify(${ANNOUNCEMENTS}, ${JSON.stringify(announcement)})`)
+}
+
 /** The compute answers at this address. The idle loop looks at it when its time-out may first be over. */
 export async function setActive(tx: Db, id: string, compute: ComputeLocation): Promise<void> {
   await tx.rows(sql`

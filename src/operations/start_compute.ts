@@ -1,6 +1,6 @@
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { type Endpoint, findEndpoint, setActive, setIdle, setPending } from '../catalog/endpoint.ts'
+import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle, setPending } from '../catalog/endpoint.ts'
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
 import { withAdminSession } from '../compute/session.ts'
@@ -29,16 +29,15 @@ export const startCompute: Action<{ reason: StartReason }> = {
         throw new OperationFailed('the branch has no data; delete it and make it anew')
       const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
       if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
-      await withAdminSession(
-        compute.address,
-        context.secrets.adminPassword(),
-        { purpose: 'start' },
-        async (session) => {
-          await session.query('select 1')
-          if (branch.applied_version < branch.config_version) await applyConfig(session, tx, branch)
-        },
-      )
-      await setActive(tx, endpoint.id, { ...compute.address, pid: compute.pid, startedAt: compute.startedAt })
+      const configured = branch.applied_version >= branch.config_version
+      const { address, pid, startedAt } = compute
+      // Clients may come in while the first query is asked. Not before new roles and passwords are real, though.
+      if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
+      await withAdminSession(address, context.secrets.adminPassword(), { purpose: 'start' }, async (session) => {
+        await session.query('select 1')
+        if (!configured) await applyConfig(session, tx, branch)
+      })
+      await setActive(tx, endpoint.id, { ...address, pid, startedAt })
       return done
     },
   },
