@@ -35,18 +35,34 @@ function rfc3339(text: string): string {
   return `${whole.replace(' ', 'T')}.${fraction.padEnd(6, '0')}Z`
 }
 
+/** What Neap rests on, whatever the catalog's server has as its own defaults. */
+const SESSION_SETTINGS = {
+  timezone: 'UTC',
+  datestyle: 'ISO',
+  search_path: 'public',
+  default_transaction_isolation: 'read\\ committed',
+  statement_timeout: '30s',
+}
+
+/** A process that is frozen in the middle of a transaction loses its session, and all it has locked, after so many seconds. */
+const FROZEN_SECONDS = 15
+
 /**
  * Opens the catalog.
  * @param url a Postgres URL of a direct session (no transaction pooler between: Neap listens and takes session locks)
  * @param size how many connections at most
  */
-export function openCatalog(url: string, size: number, onError: (error: Error) => void): Catalog {
+export function openCatalog(
+  url: string,
+  size: number,
+  onError: (error: Error) => void,
+  frozenSeconds = FROZEN_SECONDS,
+): Catalog {
+  const settings = { ...SESSION_SETTINGS, idle_in_transaction_session_timeout: `${frozenSeconds}s` }
   const config: pg.PoolConfig = {
-    connectionString: url,
+    ...withOptions(url, Object.entries(settings)),
     application_name: 'neap',
     keepAlive: true,
-    options:
-      '-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c statement_timeout=30s -c search_path=public',
     types,
   }
   const pool = new pg.Pool({ ...config, max: size, connectionTimeoutMillis: 10_000 })
@@ -59,15 +75,19 @@ export function openCatalog(url: string, size: number, onError: (error: Error) =
     async transaction(work) {
       const client = await pool.connect().catch(unavailable)
       let broken: Error | undefined
+      const lost = (error: Error) => (broken = error)
+      // A session may end while nothing is asked of it. The next statement fails then; unheard, the event would end the process.
+      client.on('error', lost)
       try {
-        await client.query('begin')
+        await client.query('begin').catch(unavailable)
         const result = await work(on(client))
-        await client.query('commit')
+        await client.query('commit').catch(unavailable)
         return result
       } catch (error) {
         await client.query('rollback').catch((failure: unknown) => (broken = failure as Error))
         throw error
       } finally {
+        client.off('error', lost)
         client.release(broken)
       }
     },
@@ -85,6 +105,16 @@ export function openCatalog(url: string, size: number, onError: (error: Error) =
   }
 }
 
+/** The URL with these settings after its own `options`, so that ours win; the driver alone would drop ours. */
+function withOptions(url: string, settings: [string, string][]): pg.ClientConfig {
+  const [target = '', query] = url.split('?', 2)
+  const parameters = new URLSearchParams(query)
+  const given = parameters.get('options') ?? ''
+  parameters.delete('options')
+  const ours = settings.map(([name, value]) => `-c ${name}=${value}`).join(' ')
+  return { connectionString: `${target}?${parameters.toString()}`, options: `${given} ${ours}`.trim() }
+}
+
 function on(client: pg.ClientBase): Db {
   return {
     rows: (statement) => run(client, statement),
@@ -99,11 +129,11 @@ async function run<R>(target: pg.ClientBase | pg.Pool, statement: Statement): Pr
 
 /** SQLSTATE classes and socket errors that mean "the catalog is away", as apart from "the statement is wrong". */
 const AWAY = /^(08...|57P0[123]|53300|ECONN.*|ENOENT|EPIPE|ETIMEDOUT|EHOSTUNREACH)$/
+/** What the driver says without a code when a connection is gone or cannot be had. */
+const LOST = /^Connection terminated|is not queryable$|timeout exceeded when trying to connect/
 
 function unavailable(error: Error & { code?: string }): never {
-  const lost =
-    error.message === 'Connection terminated unexpectedly' ||
-    error.message.includes('timeout exceeded when trying to connect')
-  if (lost || AWAY.test(error.code ?? '')) throw new AppError('UNAVAILABLE', undefined, { cause: error })
+  if (LOST.test(error.message) || AWAY.test(error.code ?? ''))
+    throw new AppError('UNAVAILABLE', undefined, { cause: error })
   throw error
 }
