@@ -8,6 +8,9 @@ export const FAILURE = 'failure'
 /** A step that was begun this often without an end kills its workers: give up. */
 const MAX_ATTEMPTS = 20
 
+/** How long the failure step may take, in seconds: it has a deadline of its own, since the operation's may be over. */
+const FAILURE_SECONDS = 60
+
 export interface Due extends Claimed {
   readonly attempts: number
   readonly failures_count: number
@@ -17,9 +20,14 @@ export interface Due extends Claimed {
 /**
  * Takes one due operation of these actions: no unfinished one with a lower seq conflicts with it. Counts the attempt and raises the
  * generation, which shuts out whoever had it before. What depends on a failed one, is overdue or was tried too often
- * comes back at its failure step.
+ * comes back at its failure step. A row changed later than now shows that the clock stepped back: what it waits for means nothing.
+ * @param driven the ids of those that the caller is at already, between two steps perhaps
  */
-export async function claim(tx: Db, actions: readonly string[]): Promise<Due | undefined> {
+export async function claim(
+  tx: Db,
+  actions: readonly string[],
+  driven: readonly string[] = [],
+): Promise<Due | undefined> {
   await commitLater(tx)
   return tx.row<Due>(sql`
     with candidate as (
@@ -27,7 +35,8 @@ export async function claim(tx: Db, actions: readonly string[]): Promise<Due | u
              (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
                 from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
         from operation o
-       where o.finished_at is null and o.run_at <= clock_timestamp() and o.action = any (${actions})
+       where o.finished_at is null and o.action = any (${actions}) and o.id <> all (${driven}::uuid[])
+         and (o.run_at <= clock_timestamp() or o.updated_at > clock_timestamp())
          and not exists (
            select 1 from operation e
             where e.project_id = o.project_id and e.finished_at is null and e.seq < o.seq
@@ -39,7 +48,8 @@ export async function claim(tx: Db, actions: readonly string[]): Promise<Due | u
     update operation o
        set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
            started_at = coalesce(o.started_at, clock_timestamp()),
-           deadline_at = coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)),
+           deadline_at = case when due.doomed and o.step <> ${FAILURE} then clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS})
+                              else coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)) end,
            step = case when due.doomed then ${FAILURE} else o.step end,
            attempts = case when due.doomed and o.step <> ${FAILURE} then 1 else o.attempts + 1 end,
            error = case when o.step = ${FAILURE} then o.error
@@ -87,7 +97,8 @@ export async function retryLater(tx: Db, id: string, seconds: number, error: str
 /** Records a failure that will not pass; the failure step follows. */
 export async function giveUp(tx: Db, id: string, error: string): Promise<void> {
   await tx.rows(sql`
-    update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1,
+    update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1, retry_at = null,
+           deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
            updated_at = clock_timestamp(), run_at = clock_timestamp() where id = ${id}`)
 }
 

@@ -32,6 +32,8 @@ export interface RunnerOptions<Context> {
   readonly context: Context
   /** How many operations at once. */
   readonly concurrency: number
+  /** How often to look for what dead workers left, who notify nobody: milliseconds. Everything else is an event. */
+  readonly sweepMs?: number
   /** Errors that say another worker has taken over: what the step did is dropped. */
   readonly isTakenOver: (error: unknown) => boolean
   /** Told around each step: for the log, and for tests that kill at just that moment. */
@@ -44,16 +46,15 @@ export interface Runner {
   stop(): Promise<void>
 }
 
-/** Looks for what dead workers left, who notify nobody. */
 const SWEEP_MS = 1000
 const FAILURE_TRIES = 5
 
 export async function startRunner<Context>(options: RunnerOptions<Context>): Promise<Runner> {
-  const { catalog, concurrency, onError } = options
+  const { catalog, concurrency, onError, sweepMs = SWEEP_MS } = options
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
   const actions = [...definitions.keys()]
-  const running = new Set<Promise<void>>()
-  let looking = false
+  const running = new Map<string, Promise<void>>()
+  let looking: Promise<void> | undefined
   let lookAgain = false
   let stopping = false
   let timer: NodeJS.Timeout | undefined
@@ -61,39 +62,40 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   function look(): void {
     if (stopping) return
     lookAgain = true
-    if (looking) return
-    looking = true
-    takeAll()
-      .catch((error: unknown) => {
-        onError(error)
-        return SWEEP_MS
-      })
-      .then((ms) => {
-        looking = false
-        clearTimeout(timer)
-        if (!stopping) timer = setTimeout(look, Math.min(ms, SWEEP_MS))
-      }, onError)
+    looking ??= takeAll().finally(() => {
+      looking = undefined
+      // What was told between the last look and here.
+      if (lookAgain) look()
+    })
   }
 
-  /** Takes what is due, also what became so meanwhile; answers in how many milliseconds the next will be. */
-  async function takeAll(): Promise<number> {
-    let ms = SWEEP_MS
-    while (lookAgain && !stopping) {
-      lookAgain = false
-      while (running.size < concurrency && !stopping) {
-        const due = await catalog.transaction((tx) => claim(tx, actions))
-        if (!due) break
-        const run = drive(due)
-          .catch((error: unknown) => onError(error, due))
-          .finally(() => {
-            running.delete(run)
-            look()
-          })
-        running.add(run)
+  /** Takes what is due until nothing is, and sets the timer for what waits; also after an error, or nobody would look again. */
+  async function takeAll(): Promise<void> {
+    let sleepMs = sweepMs
+    try {
+      while (lookAgain && !stopping) {
+        lookAgain = false
+        while (running.size < concurrency && !stopping && (await takeOne()));
+        sleepMs = (await nextDue(catalog)) ?? sweepMs
       }
-      ms = (await nextDue(catalog)) ?? SWEEP_MS
+    } catch (error) {
+      onError(error)
     }
-    return ms
+    clearTimeout(timer)
+    if (!stopping) timer = setTimeout(look, Math.max(0, Math.min(sleepMs, sweepMs)))
+  }
+
+  async function takeOne(): Promise<boolean> {
+    const due = await catalog.transaction((tx) => claim(tx, actions, [...running.keys()]))
+    if (!due) return false
+    const run = drive(due)
+      .catch((error: unknown) => onError(error, due))
+      .finally(() => {
+        running.delete(due.id)
+        look()
+      })
+    running.set(due.id, run)
+    return true
   }
 
   /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
@@ -103,21 +105,19 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   }
 
   async function runStep(operation: Due): Promise<Due | undefined> {
-    const definition = definitions.get(operation.action)
-    if (!definition) return undefined
+    const definition = definitions.get(operation.action) as Definition<Context>
     try {
       const next = await catalog.transaction(async (tx) => {
         await commitLater(tx)
         const lock = await lockForStep(tx, operation)
-        if (lock === 'taken') return undefined
-        if (lock === 'overdue' && operation.step !== FAILURE) {
-          throw new OperationFailed(`not done within ${operation.deadline_seconds} s; stopped at ${operation.step}`)
-        }
+        if (lock === 'taken') return 'taken'
+        if (lock === 'overdue') return overdue(tx, operation)
         await options.onStep?.(operation, 'before')
         const outcome = await stepOf(definition, operation)(operation as never, options.context, tx)
         await options.onStep?.(operation, 'after')
         return move(tx, operation, definition, outcome)
       })
+      if (next === 'taken') return undefined
       await options.onStep?.(operation, 'moved')
       return next
     } catch (error) {
@@ -127,18 +127,24 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
   }
 
+  async function overdue(tx: Db, operation: Due): Promise<undefined> {
+    if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
+    const last = operation.error ? `; last: ${operation.error}` : ''
+    throw new OperationFailed(`not done within ${operation.deadline_seconds} s; stopped at ${operation.step}${last}`)
+  }
+
   async function move(
     tx: Db,
     operation: Due,
     definition: Definition<Context>,
     outcome: Outcome | void,
   ): Promise<Due | undefined> {
-    if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
       await moveTo(tx, operation.id, operation.step, outcome.wait, now ? 1 : 0)
       return now ? operation : undefined
     }
+    if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     const names = Object.keys(definition.steps)
     const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
     if (next === undefined || (outcome && 'done' in outcome)) return end(tx, operation.id, 'finished', null)
@@ -167,8 +173,9 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     async stop() {
       stopping = true
       unlisten()
+      await looking
       clearTimeout(timer)
-      await Promise.all(running)
+      await Promise.all(running.values())
     },
   }
 }
