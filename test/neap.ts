@@ -1,4 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import assert from 'node:assert/strict'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,9 +7,11 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { type Client, makeClient } from '../src/client.ts'
+import { AppError } from '../src/errors.ts'
 import type { Ready } from '../src/supervisor/up.ts'
+import { kill, processesOf, until } from './processes.ts'
 
-export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
+const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
 /** A real Neap in a data directory of its own, as a user starts it. */
 export interface Neap {
@@ -17,9 +20,15 @@ export interface Neap {
   readonly call: Client
   /** What it has said on standard error so far. */
   stderr(): string
-  /** Waits until operations have ended; throws for one that failed. */
+  /** Waits until operations have ended; throws for one that failed. A control plane that is away meanwhile is waited for. */
   ended(operations: readonly { id: string; project_id: string }[]): Promise<void>
-  /** Ends it as Ctrl-C does, and removes its data unless told to keep it. */
+  /** The processes of its parts. */
+  part(name: 'api' | 'worker' | 'proxy'): number
+  /** Kills supervisor, api, worker and proxy with SIGKILL, all at once; computes and catalog stay. */
+  kill(): Promise<void>
+  /** Sends the supervisor a signal and answers its exit code. */
+  end(signal?: NodeJS.Signals): Promise<number | null>
+  /** Ends it as Ctrl-C does, sees that no process is left, and removes its data unless told to keep it. */
   stop(options?: { keep?: boolean }): Promise<void>
 }
 
@@ -31,30 +40,61 @@ export interface NeapOptions {
 
 export const newDataDir = (): string => mkdtempSync(join(tmpdir(), 'neap-'))
 
+/** The environment of a Neap in that data directory: sockets lie in it too, so that nothing is anywhere else. */
+export const envOf = (dataDir: string, env: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
+  ...process.env,
+  NEAP_DATA_DIR: dataDir,
+  NEAP_RUNTIME_DIR: join(dataDir, 'run'),
+  ...env,
+})
+
+export function spawnNeap(args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
+  return spawn(NEAP, args, { stdio: ['ignore', 'pipe', 'pipe'], env })
+}
+
+export interface Ran {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a program to its end. */
+export function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<Ran> {
+  return new Promise((resolve) => {
+    execFile(program, args, { env, maxBuffer: 64 * 2 ** 20 }, (error, stdout, stderr) => {
+      resolve({ code: typeof error?.code === 'number' ? error.code : error ? -1 : 0, stdout, stderr })
+    })
+  })
+}
+
+/** Runs the command line to its end. */
+export const neapRun = (args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> => run(NEAP, args, env)
+
 /** Starts Neap and waits until it says that it is ready. */
 export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
   const dataDir = options.dataDir ?? newDataDir()
   const args = ['up', '--json', '--data-dir', dataDir, '--api-port', '0', '--proxy-port', '0', ...(options.args ?? [])]
-  const child = spawn(NEAP, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } })
+  const child = spawnNeap(args, envOf(dataDir, options.env))
   let stderr = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
-  const lines = createInterface({ input: child.stdout })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  const ended = once(child, 'exit').then(([code]: unknown[]) => code as number | null)
   const first = await Promise.race([
-    once(lines, 'line').then(([line]: unknown[]) => String(line)),
-    once(child, 'exit').then(([code]: unknown[]) => { throw new Error(`neap ended with ${String(code)}: ${stderr}`) }),
-  ])
+    once(createInterface({ input: child.stdout as NonNullable<typeof child.stdout> }), 'line').then(
+      ([line]: unknown[]) => String(line),
+    ),
+    ended.then((code) => {
+      throw new Error(`neap ended with ${code}: ${stderr}`)
+    }),
+  ]).catch(async (error: unknown) => {
+    if (options.dataDir === undefined) await leaveNothing(dataDir)
+    throw error
+  })
   const ready = JSON.parse(first) as Ready
   const call = makeClient({ socket: join(dataDir, 'api.sock') })
 
-  async function ended(operations: readonly { id: string; project_id: string }[]): Promise<void> {
-    for (const { id, project_id } of operations) {
-      for (;;) {
-        const { operation } = await call('GET /projects/:project_id/operations/:operation_id', { params: { project_id, operation_id: id } })
-        if (operation.status === 'failed') throw new Error(`${operation.action} failed: ${operation.error}`)
-        if (operation.status === 'finished') break
-        await new Promise((resolve) => { setTimeout(resolve, 10) })
-      }
-    }
+  async function end(signal: NodeJS.Signals = 'SIGINT'): Promise<number | null> {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    return ended
   }
 
   return {
@@ -62,14 +102,46 @@ export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
     process: child,
     call,
     stderr: () => stderr,
-    ended,
-    async stop({ keep = false } = {}) {
-      if (child.exitCode === null && child.signalCode === null) {
-        const gone = once(child, 'exit')
-        child.kill('SIGINT')
-        await gone
+    async ended(operations) {
+      for (const { id, project_id } of operations) {
+        const operation = await until(`the end of operation ${id}`, async () => {
+          const params = { project_id, operation_id: id }
+          const answer = await call('GET /projects/:project_id/operations/:operation_id', { params }).catch(ifAway)
+          return answer && ['finished', 'failed'].includes(answer.operation.status) && answer.operation
+        })
+        if (operation.status === 'failed') throw new Error(`${operation.action} failed: ${operation.error}`)
       }
-      if (!keep) rmSync(dataDir, { recursive: true, force: true })
+    },
+    part(name) {
+      const found = processesOf(dataDir).find(({ command }) => command.endsWith(`/main.ts ${name}`))
+      assert.ok(found, `${name} does not run`)
+      return found.pid
+    },
+    kill: () => kill(...controlPlane(dataDir)),
+    end,
+    async stop({ keep = false } = {}) {
+      await end()
+      await leaveNothing(dataDir, { keep })
     },
   }
+}
+
+/** An API that restarts, or that has lost its catalog, is no failure of what a test waits for. */
+export function ifAway(error: unknown): undefined {
+  if (error instanceof AppError && error.code !== 'UNAVAILABLE') throw error
+}
+
+/** The pids of supervisor, api, worker and proxy. */
+export function controlPlane(dataDir: string): number[] {
+  return processesOf(dataDir)
+    .filter(({ command }) => /\/main\.ts (up|api|worker|proxy)\b/.test(command))
+    .map(({ pid }) => pid)
+}
+
+/** Sees that no process of a data directory is left, ends those that are, and removes the directory unless told to keep it. */
+export async function leaveNothing(dataDir: string, { keep = false } = {}): Promise<void> {
+  const left = processesOf(dataDir)
+  await kill(...left.map(({ pid }) => pid))
+  if (!keep) rmSync(dataDir, { recursive: true, force: true })
+  assert.deepEqual(left, [], 'processes were left')
 }

@@ -1,0 +1,62 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import pg from 'pg'
+import { type Neap, type Ran, run } from './neap.ts'
+
+/** For the `skip` of a test: why it cannot run where one of these programs is absent. */
+export function without(...programs: readonly string[]): string | false {
+  const absent = programs.filter((program) => spawnSync(program, ['--version']).error)
+  return absent.length > 0 && `${absent.join(' and ')} not installed`
+}
+
+const ENVIRONMENT = { PATH: process.env['PATH'], PGCONNECT_TIMEOUT: '60' }
+
+/** Runs psql as a user does who pastes the connection string. */
+export async function psql(connection: string, sql: string): Promise<Ran> {
+  const ran = await run('psql', ['-XAtq', connection, '-c', sql], ENVIRONMENT)
+  return { ...ran, stdout: ran.stdout.trim(), stderr: ran.stderr.trim() }
+}
+
+/** A connection URI in the words of libpq's other form, with what is to be different. */
+export function conninfo(uri: string, changes: Record<string, string | undefined> = {}): string {
+  const { host, port, user, password, database, options } = parts(uri)
+  const words = { host, port, user, password, dbname: database, options, sslmode: 'require', ...changes }
+  return Object.entries(words)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}='${String(value).replaceAll(/['\\]/g, '\\$&')}'`)
+    .join(' ')
+}
+
+function parts(uri: string) {
+  const url = new URL(uri)
+  return {
+    host: url.hostname,
+    port: Number(url.port),
+    user: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database: decodeURIComponent(url.pathname.slice(1)),
+    options: url.searchParams.get('options') ?? undefined,
+  }
+}
+
+/** A connection through the proxy by the driver that most programs use. `lost` tells of an end that nobody asked for. */
+export async function connect(
+  neap: Neap,
+  uri: string,
+  { lost = () => {}, ...more }: pg.ClientConfig & { lost?: (error: Error) => void } = {},
+): Promise<pg.Client> {
+  const client = new pg.Client({ ...parts(uri), ssl: { ca: readFileSync(neap.ready.ca_file, 'utf8') }, ...more })
+  client.on('error', lost)
+  await client.connect()
+  return client
+}
+
+/** Runs one query on a connection of its own. */
+export async function query<R extends pg.QueryResultRow>(neap: Neap, uri: string, sql: string): Promise<R[]> {
+  const client = await connect(neap, uri)
+  try {
+    return (await client.query<R>(sql)).rows
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,69 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+export interface Process {
+  readonly pid: number
+  readonly command: string
+  readonly directory: string
+}
+
+/** The processes that belong to a data directory: by where they work, what they were called with, or their settings. Linux only. */
+export function processesOf(dataDir: string): Process[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+  return pids.flatMap((pid) => {
+    try {
+      const command = read(`/proc/${pid}/cmdline`)
+      const directory = readlinkSync(`/proc/${pid}/cwd`)
+      const belongs = [command, directory, read(`/proc/${pid}/environ`)].some((text) => text.includes(dataDir))
+      return belongs ? [{ pid: Number(pid), command, directory }] : []
+    } catch {
+      // It ended meanwhile, or is not ours to look into.
+      return []
+    }
+  })
+}
+
+const read = (file: string): string => readFileSync(file, 'utf8').replaceAll('\0', ' ').trim()
+
+/** The postmasters of a data directory: the processes that were called as `postgres -D`, by the directory they serve. */
+export function postmastersOf(dataDir: string): Process[] {
+  return processesOf(dataDir).filter(({ command }) => /\/postgres -D /.test(command))
+}
+
+const PATIENCE_MS = 60_000
+
+/** Asks again and again until there is an answer. Errors: none came within a minute. */
+export async function until<T>(
+  what: string,
+  ask: () => T | undefined | false | Promise<T | undefined | false>,
+): Promise<T> {
+  const deadline = Date.now() + PATIENCE_MS
+  for (;;) {
+    const answer = await ask()
+    if (answer !== undefined && answer !== false) return answer
+    if (Date.now() > deadline) throw new Error(`this did not happen within ${PATIENCE_MS / 1000} s: ${what}`)
+    await new Promise((resolve) => {
+      setTimeout(resolve, 10)
+    })
+  }
+}
+
+/** Kills processes with SIGKILL and waits until they are gone. One that is gone already is fine. */
+export async function kill(...pids: readonly number[]): Promise<void> {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
+  await until(`the end of ${pids.join(', ')}`, () => !pids.some(lives))
+}
+
+/** Whether a process runs; a zombie does not. */
+function lives(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}

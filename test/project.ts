@@ -1,0 +1,67 @@
+import { envOf, type Neap, neapRun } from './neap.ts'
+
+/** What a test works with: the ids of a project, one branch of it and that branch's endpoint, and how to connect there. */
+export interface Place {
+  readonly project_id: string
+  readonly branch_id: string
+  readonly endpoint_id: string
+  readonly uri: string
+}
+
+/** The project that the first start made. */
+export async function firstPlace(neap: Neap): Promise<Place> {
+  const { project_id, connection_uri } = neap.ready
+  if (!project_id || !connection_uri) throw new Error('there is no first project')
+  const { endpoints } = await neap.call('GET /projects/:project_id/endpoints', { params: { project_id } })
+  const [endpoint] = endpoints
+  if (!endpoint) throw new Error('the first project has no endpoint')
+  return { project_id, branch_id: endpoint.branch_id, endpoint_id: endpoint.id, uri: connection_uri }
+}
+
+/** Suspends an endpoint and waits until it sleeps. */
+export async function suspend(neap: Neap, { project_id, endpoint_id }: Place): Promise<void> {
+  const params = { project_id, endpoint_id }
+  const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params })
+  await neap.ended(operations)
+}
+
+export async function endpointOf(neap: Neap, { project_id, endpoint_id }: Place) {
+  const params = { project_id, endpoint_id }
+  return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id', { params })).endpoint
+}
+
+/** The operations of a project, newest first. */
+export async function operationsOf(neap: Neap, { project_id }: Place) {
+  return (await neap.call('GET /projects/:project_id/operations', { params: { project_id } })).operations
+}
+
+/** Makes a branch with an endpoint, and answers when both are there. It has one role and one database, as the first project has. */
+export async function branchOff(neap: Neap, parent: Place): Promise<Place> {
+  const { branch, endpoints, operations, connection_uris } = await neap.call('POST /projects/:project_id/branches', {
+    params: { project_id: parent.project_id },
+    body: { branch: { parent_id: parent.branch_id }, endpoints: [{ type: 'read_write' }] },
+  })
+  await neap.ended(operations)
+  const [endpoint] = endpoints
+  const [details] = connection_uris ?? []
+  if (!endpoint || !details) throw new Error('the branch has no endpoint')
+  const { connection_uri: uri } = details
+  return { project_id: parent.project_id, branch_id: branch.id, endpoint_id: endpoint.id, uri }
+}
+
+export interface Compute {
+  readonly endpoint_id: string
+  readonly branch_id: string
+  readonly state: string
+  readonly pid?: number
+  readonly socket_dir?: string
+  readonly port?: number
+}
+
+/** What `neap status --json` says of the compute of an endpoint. */
+export async function computeOf(neap: Neap, { endpoint_id }: Place): Promise<Compute | undefined> {
+  const { data_dir } = neap.ready
+  const { stdout } = await neapRun(['status', '--json', '--data-dir', data_dir], envOf(data_dir))
+  const { computes } = JSON.parse(stdout) as { computes: Compute[] }
+  return computes.find((compute) => compute.endpoint_id === endpoint_id)
+}

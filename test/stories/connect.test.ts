@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { conninfo, connect, psql, query, without } from '../clients.ts'
+import {
+  controlPlane,
+  envOf,
+  leaveNothing,
+  type Neap,
+  neapRun,
+  newDataDir,
+  run,
+  spawnNeap,
+  startNeap,
+} from '../neap.ts'
+import { postmastersOf, until } from '../processes.ts'
+import { computeOf, endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
+
+/* A user connects in every way there is, to an endpoint that runs, sleeps, is disabled or does not exist. */
+
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+})
+
+after(() => neap?.stop())
+
+const skip = without('psql')
+const SELECT = 'select 6 * 7'
+
+async function answers(connection: string): Promise<void> {
+  assert.deepEqual(await psql(connection, SELECT), { code: 0, stdout: '42', stderr: '' })
+}
+
+async function refused(connection: string, why: RegExp): Promise<void> {
+  const { code, stderr } = await psql(connection, SELECT)
+  assert.equal(code, 2)
+  assert.match(stderr, why)
+}
+
+const bySni = (id = place.endpoint_id) => ({ host: `${id}.local.localhost`, hostaddr: '127.0.0.1', options: undefined })
+
+test('psql connects with the printed line', { skip }, () => answers(place.uri))
+
+test('psql verifies the server against the printed authority', { skip }, async () => {
+  const verify = { sslmode: 'verify-full', sslrootcert: neap.ready.ca_file }
+  await answers(conninfo(place.uri, verify))
+  await answers(conninfo(place.uri, { ...verify, ...bySni() }))
+  await refused(conninfo(place.uri, { ...verify, ...bySni(), host: 'elsewhere.example' }), /does not match host name/)
+})
+
+test('a suspended endpoint wakes for psql, and its operations tell', { skip }, async () => {
+  await suspend(neap, place)
+  assert.equal((await endpointOf(neap, place)).current_state, 'idle')
+  const verify = { sslmode: 'verify-full', sslrootcert: neap.ready.ca_file }
+  await answers(conninfo(place.uri, verify))
+  const [last, before_last] = await operationsOf(neap, place)
+  assert.deepEqual([last?.action, last?.status], ['start_compute', 'finished'])
+  assert.deepEqual([before_last?.action, before_last?.status], ['suspend_compute', 'finished'])
+  assert.equal((await endpointOf(neap, place)).current_state, 'active')
+})
+
+test('what is written is there after a suspend', async () => {
+  await query(neap, place.uri, 'create table kept as select generate_series(1, 1000) as number')
+  await suspend(neap, place)
+  assert.deepEqual(await query(neap, place.uri, 'select sum(number)::int as sum from kept'), [{ sum: 500_500 }])
+})
+
+test('a pooled host is served', { skip }, async () => {
+  await answers(conninfo(place.uri, bySni(`${place.endpoint_id}-pooler`)))
+  await answers(place.uri.replace(place.endpoint_id, `${place.endpoint_id}-pooler`))
+})
+
+test('a connection without TLS is refused', { skip }, () =>
+  refused(conninfo(place.uri, { sslmode: 'disable' }), /connection is insecure \(try using `sslmode=require`\)/),
+)
+
+test('an unknown endpoint, and none, are refused', { skip }, async () => {
+  const unknown = /endpoint could not be found, or you don't have access to it/
+  await refused(place.uri.replace(place.endpoint_id, 'ep-no-such-12345678'), unknown)
+  await refused(conninfo(place.uri, bySni('ep-no-such-12345678')), unknown)
+  await refused(conninfo(place.uri, { options: undefined }), /Endpoint ID is not specified/)
+})
+
+test('a wrong password and an unknown role are refused', { skip }, async () => {
+  await refused(conninfo(place.uri, { password: 'wrong' }), /password authentication failed for user "neondb_owner"/)
+  await refused(conninfo(place.uri, { user: 'nobody' }), /password authentication failed for user "nobody"/)
+  await refused(conninfo(place.uri, { user: 'neap_admin' }), /password authentication failed for user "neap_admin"/)
+})
+
+test('a disabled endpoint is refused until it is enabled', { skip }, async () => {
+  const params = { project_id: place.project_id, endpoint_id: place.endpoint_id }
+  const patch = async (disabled: boolean) => {
+    const body = { endpoint: { disabled } }
+    await neap.ended(
+      (await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', { params, body })).operations,
+    )
+  }
+  await patch(true)
+  assert.equal(await computeOf(neap, place), undefined)
+  await refused(place.uri, /The endpoint has been disabled. Enable it using the API and retry/)
+  await patch(false)
+  await answers(place.uri)
+})
+
+test('neap psql works where there is no psql', async () => {
+  const bin = mkdtempSync(join(tmpdir(), 'neap-bin-'))
+  for (const program of ['dirname', 'readlink', 'uname']) {
+    symlinkSync((await run('sh', ['-c', `command -v ${program}`])).stdout.trim(), join(bin, program))
+  }
+  const env = envOf(neap.ready.data_dir, { PATH: bin })
+  const row = await neapRun(['psql', '-c', `${SELECT} as answer`], env)
+  assert.deepEqual([row.code, row.stdout], [0, 'answer\n42\n(1 row)\n'], row.stderr)
+  const wrong = await neapRun(['psql', '-c', 'select nothing'], env)
+  assert.deepEqual([wrong.code, wrong.stderr], [1, 'ERROR:  column "nothing" does not exist\n'])
+  rmSync(bin, { recursive: true })
+})
+
+test('api, worker and proxy run apart, on a catalog of the operator', async (t) => {
+  // A database of the first Neap serves as that Postgres; its owner is no superuser.
+  const { port } = (await computeOf(neap, place)) ?? {}
+  const url = new URL(place.uri)
+  const catalog = `postgresql://${url.username}:${url.password}@127.0.0.1:${port}/neondb`
+  const dataDir = newDataDir()
+  t.after(() => leaveNothing(dataDir))
+  const env = { NEAP_CATALOG_URL: catalog }
+  const whole = await startNeap({ dataDir, args: ['--leave-running'], env })
+  const there = await firstPlace(whole)
+  const { pid } = (await computeOf(whole, there)) ?? {}
+  assert.equal(await whole.end(), 0)
+  assert.deepEqual(controlPlane(dataDir), [])
+  assert.deepEqual(
+    postmastersOf(dataDir).map((postmaster) => postmaster.pid),
+    [pid],
+  )
+
+  const ports = { NEAP_API_PORT: new URL(whole.ready.api_url).port, NEAP_PROXY_PORT: String(whole.ready.proxy_port) }
+  const byHand = ['api', 'worker', 'proxy'].map((name) => spawnNeap([name], envOf(dataDir, { ...env, ...ports })))
+  await until('an API that answers', () => whole.call('GET /projects', {}).catch(() => undefined))
+  const client = await until('a proxy that answers', () => connect(whole, there.uri).catch(() => undefined))
+  await client.query('create table by_hand ()')
+  await client.end()
+  assert.equal((await computeOf(whole, there))?.pid, pid)
+  await suspend(whole, there)
+  assert.deepEqual(await query(whole, there.uri, 'select count(*)::int from by_hand'), [{ count: 0 }])
+
+  for (const part of byHand) part.kill('SIGTERM')
+  const ended = byHand.map(async (part) => part.exitCode ?? ((await once(part, 'exit')) as [number])[0])
+  assert.deepEqual(await Promise.all(ended), [0, 0, 0])
+  const again = await startNeap({ dataDir, env })
+  assert.equal(again.ready.api_key, null)
+  await again.stop()
+})
