@@ -132,7 +132,7 @@ test('where there is no room a client waits until there is', async () => {
   const endpoint = await fixture.endpoint(await fixture.compute.start(...room))
   const clients = await Promise.all(Array.from({ length: 6 }, () => connect(proxy.port, endpoint)))
   const late = connect(proxy.port, endpoint)
-  await clients[0]?.query('select 1')
+  await until(async () => fixture.compute.log().includes('too many clients'))
   await clients[0]?.end()
   const served = await late
   assert.equal((await served.query('select 1 as n')).rowCount, 1)

@@ -32,7 +32,7 @@ after(() => fixture.close())
 
 const MIB = 1 << 20
 
-test('a slow reader slows the compute down instead of filling the proxy', async () => {
+test('a slow reader slows the compute down instead of filling the proxy', async (t) => {
   const watching = await observer(fixture)
   const rss = process.memoryUsage.rss()
   const rows = 200
@@ -40,6 +40,7 @@ test('a slow reader slows the compute down instead of filling the proxy', async 
   const child = spawn('psql', ['-XAtq', byOptions(proxy.port, active, 'application_name=slow'), '-c', command], {
     env: { PATH: process.env['PATH'], PGPASSWORD: PASSWORD },
   })
+  t.after(() => child.kill('SIGKILL'))
   // Nobody reads what psql prints: the compute must come to stand still with most of it unsent.
   let still = 0
   let begun = false

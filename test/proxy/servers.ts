@@ -12,7 +12,8 @@ export const PASSWORD = 'correct horse'
 export interface Server {
   /** The directory of its Unix socket, port 5432. */
   readonly socketDir: string
-  readonly logFile: string
+  /** What it has logged since it was last started. */
+  log(): string
   /** Starts it and resolves with its pid once it accepts connections. */
   start(...settings: string[]): Promise<number>
   stop(signal?: NodeJS.Signals): Promise<void>
@@ -61,7 +62,6 @@ export async function makeServers(): Promise<Servers> {
     async server(name) {
       const data = join(dir, name)
       const socketDir = join(dir, `${name}.run`)
-      const logFile = join(dir, `${name}.log`)
       await cp(template, data, { recursive: true })
       await mkdir(socketDir)
       if (owner) {
@@ -69,6 +69,7 @@ export async function makeServers(): Promise<Servers> {
       }
       await chmod(data, 0o700)
       let child: ChildProcess | undefined
+      let log = ''
       const settings = {
         listen_addresses: '',
         unix_socket_directories: socketDir,
@@ -78,7 +79,7 @@ export async function makeServers(): Promise<Servers> {
       }
       const server: Server = {
         socketDir,
-        logFile,
+        log: () => log,
         async start(...more) {
           const all = [...Object.entries(settings).map(([key, value]) => `${key}=${value}`), ...more]
           const started = spawn(join(bin, 'postgres'), ['-D', data, ...all.flatMap((one) => ['-c', one])], {
@@ -88,7 +89,7 @@ export async function makeServers(): Promise<Servers> {
           })
           child = started
           running.add(server)
-          let log = ''
+          log = ''
           await new Promise<void>((resolve, reject) => {
             started.stderr?.setEncoding('utf8').on('data', (text: string) => {
               log += text
