@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import pg from 'pg'
+import type pg from 'pg'
 import { connect } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, operationsOf, type Place, suspend } from '../project.ts'
