@@ -3,7 +3,16 @@ import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { holdsOf, livingProxies, type ProxyHold } from '../catalog/proxy.ts'
 import { sql } from '../catalog/sql.ts'
-import { byOptions, connect, type Fixture, makeFixture, observer, psql, until } from '../../test/proxy/fixture.ts'
+import {
+  byOptions,
+  connect,
+  type Fixture,
+  makeFixture,
+  NO_PSQL,
+  observer,
+  psql,
+  until,
+} from '../../test/proxy/fixture.ts'
 import type { Proxy } from './proxy.ts'
 
 let fixture: Fixture
@@ -68,33 +77,41 @@ test('what was forwarded just before counts as wanting through', async () => {
   await session.end()
 })
 
-test('a new connection wakes and waits; others of the same endpoint and other endpoints go on', async () => {
-  const endpoint = await fixture.endpoint(pid)
-  const other = await fixture.endpoint(pid)
-  const operation = await hold(endpoint)
-  const connecting = connect(proxies[0].port, endpoint)
-  await until(() => woken(operation))
-  assert.equal((await psql(byOptions(proxies[0].port, other), 'select 1')).stdout, '1')
-  await fixture.hold(endpoint, null)
-  await (await connecting).end()
-})
+test(
+  'a new connection wakes and waits; others of the same endpoint and other endpoints go on',
+  { skip: NO_PSQL },
+  async () => {
+    const endpoint = await fixture.endpoint(pid)
+    const other = await fixture.endpoint(pid)
+    const operation = await hold(endpoint)
+    const connecting = connect(proxies[0].port, endpoint)
+    await until(() => woken(operation))
+    assert.equal((await psql(byOptions(proxies[0].port, other), 'select 1')).stdout, '1')
+    await fixture.hold(endpoint, null)
+    await (await connecting).end()
+  },
+)
 
-test('an endpoint that goes to sleep ends its sessions in the words of Postgres, and the next connection starts it', async () => {
-  const endpoint = await fixture.endpoint(pid)
-  const session = await connect(proxies[0].port, endpoint)
-  await hold(endpoint)
-  const ended = new Promise<Error & { code?: string }>((resolve) => {
-    session.once('error', resolve)
-  })
-  await fixture.compute.stop()
-  await fixture.idle(endpoint)
-  assert.equal((await ended).code, '57P01')
-  assert.equal((await psql(byOptions(proxies[0].port, endpoint), 'select 2')).stdout, '2')
-  const row = await fixture.catalog.row<{ compute_pid: number }>(
-    sql`select compute_pid from endpoint where id = ${endpoint}`,
-  )
-  pid = row?.compute_pid ?? 0
-})
+test(
+  'an endpoint that goes to sleep ends its sessions in the words of Postgres, and the next connection starts it',
+  { skip: NO_PSQL },
+  async () => {
+    const endpoint = await fixture.endpoint(pid)
+    const session = await connect(proxies[0].port, endpoint)
+    await hold(endpoint)
+    const ended = new Promise<Error & { code?: string }>((resolve) => {
+      session.once('error', resolve)
+    })
+    await fixture.compute.stop()
+    await fixture.idle(endpoint)
+    assert.equal((await ended).code, '57P01')
+    assert.equal((await psql(byOptions(proxies[0].port, endpoint), 'select 2')).stdout, '2')
+    const row = await fixture.catalog.row<{ compute_pid: number }>(
+      sql`select compute_pid from endpoint where id = ${endpoint}`,
+    )
+    pid = row?.compute_pid ?? 0
+  },
+)
 
 test('a proxy whose session in the catalog is lost registers again and says again what it holds', async () => {
   const endpoint = await fixture.endpoint(pid)

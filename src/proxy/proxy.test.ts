@@ -10,6 +10,7 @@ import {
   connect,
   type Fixture,
   makeFixture,
+  NO_PSQL,
   observer,
   psql,
   until,
@@ -34,7 +35,7 @@ async function refusal(connection: string): Promise<string> {
   return stderr.replace(/^psql: error: connection to server at .* failed: /, '')
 }
 
-test('psql reaches an endpoint by startup options and by the host name in TLS', async () => {
+test('psql reaches an endpoint by startup options and by the host name in TLS', { skip: NO_PSQL }, async () => {
   assert.deepEqual(await psql(byOptions(proxy.port, active), 'select current_user'), {
     code: 0,
     stdout: 'alice',
@@ -46,7 +47,7 @@ test('psql reaches an endpoint by startup options and by the host name in TLS', 
   assert.equal((await psql(pooled, "select current_setting('work_mem')")).stdout, '123MB')
 })
 
-test('who cannot be let in is told why', async () => {
+test('who cannot be let in is told why', { skip: NO_PSQL }, async () => {
   const plain = byOptions(proxy.port, active, 'sslmode=disable')
   assert.equal(await refusal(plain), 'FATAL:  connection is insecure (try using `sslmode=require`)')
   assert.match(
@@ -69,7 +70,7 @@ test('who cannot be let in is told why', async () => {
   )
 })
 
-test('a wrong password, an unknown role and a role of Neap itself are told the same', async () => {
+test('a wrong password, an unknown role and a role of Neap itself are told the same', { skip: NO_PSQL }, async () => {
   const says = (user: string) => `FATAL:  password authentication failed for user "${user}"`
   const wrong = await psql(byOptions(proxy.port, active), 'select 1', { PGPASSWORD: 'wrong' })
   assert.ok(wrong.stderr.endsWith(says('alice')), wrong.stderr)
@@ -100,7 +101,7 @@ test('200 clients at once at a suspended endpoint are all served by one start', 
   await Promise.all(clients.map((client) => client.end()))
 })
 
-test('a compute that was killed is found gone and started again', async () => {
+test('a compute that was killed is found gone and started again', { skip: NO_PSQL }, async () => {
   const endpoint = await fixture.endpoint()
   const session = await connect(proxy.port, endpoint)
   const ended = new Promise((resolve) => {
@@ -111,7 +112,7 @@ test('a compute that was killed is found gone and started again', async () => {
   assert.equal((await psql(byOptions(proxy.port, endpoint), 'select 1')).stdout, '1')
 })
 
-test('a start that fails is told with its reason, one that takes too long with a hint', async () => {
+test('a start that fails is told with its reason, one that takes too long with a hint', { skip: NO_PSQL }, async () => {
   const endpoint = await fixture.endpoint()
   const operation = await fixture.operation(endpoint, 'start_compute')
   const slow = await fixture.proxy({ requestStart: async () => operation.id, wakeTimeoutMs: 100 })
@@ -141,7 +142,7 @@ test('where there is no room a client waits until there is', async () => {
   active = await fixture.endpoint(await fixture.compute.start())
 })
 
-test('Ctrl-C in psql cancels through the proxy', async () => {
+test('Ctrl-C in psql cancels through the proxy', { skip: NO_PSQL }, async () => {
   const child = spawn(
     'psql',
     ['-XAtq', byOptions(proxy.port, active, 'application_name=to_cancel'), '-c', 'select pg_sleep(600)'],
@@ -166,7 +167,7 @@ test('Ctrl-C in psql cancels through the proxy', async () => {
   assert.match(stderr, /canceling statement due to user request/)
 })
 
-test('what passed is known to the catalog as the last activity of the endpoint', async () => {
+test('what passed is known to the catalog as the last activity of the endpoint', { skip: NO_PSQL }, async () => {
   const endpoint = await fixture.endpoint()
   await fixture.catalog.rows(sql`
     update endpoint set (current_state, compute_host, compute_port, compute_pid) =
@@ -179,7 +180,7 @@ test('what passed is known to the catalog as the last activity of the endpoint',
   )
 })
 
-test('sessions go on while the catalog is away, and connecting works when it is back', async () => {
+test('sessions go on while the catalog is away, and connecting works when it is back', { skip: NO_PSQL }, async () => {
   const hasty = await fixture.proxy({ wakeTimeoutMs: 700 })
   const session = await connect(proxy.port, active)
   await fixture.catalogServer.stop('SIGQUIT')

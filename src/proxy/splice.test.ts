@@ -9,6 +9,7 @@ import {
   connect,
   type Fixture,
   makeFixture,
+  NO_PSQL,
   observer,
   PASSWORD,
   psql,
@@ -32,7 +33,7 @@ after(() => fixture.close())
 
 const MIB = 1 << 20
 
-test('a slow reader slows the compute down instead of filling the proxy', async (t) => {
+test('a slow reader slows the compute down instead of filling the proxy', { skip: NO_PSQL }, async (t) => {
   const watching = await observer(fixture)
   const rss = process.memoryUsage.rss()
   const rows = 200
@@ -127,7 +128,7 @@ async function overTls(): Promise<TLSSocket> {
   return secure
 }
 
-test('random bytes at every stage leave the proxy serving', async () => {
+test('random bytes at every stage leave the proxy serving', { skip: NO_PSQL }, async () => {
   const seed = Number(process.env['SEED'] ?? 20_261)
   const next = random(seed)
   const junk = (): Buffer =>

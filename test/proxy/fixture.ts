@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { pino } from 'pino'
@@ -157,6 +157,9 @@ async function makeRole(compute: Server): Promise<void> {
   await client.end()
   await compute.stop()
 }
+
+/** Why tests with psql are skipped, if they are. */
+export const NO_PSQL = spawnSync('psql', ['--version']).error ? 'psql is not installed here' : false
 
 export interface Ran {
   readonly code: number
