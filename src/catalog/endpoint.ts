@@ -125,7 +125,14 @@ export interface ComputeAnnouncement {
   readonly pid: number
 }
 
+/** The channel of announcements, each a ComputeAnnouncement as JSON. */
 export const ANNOUNCEMENTS = 'compute'
+
+/** What one must know of an endpoint to connect to its compute. */
+export type ConnectTarget = Pick<
+  Endpoint,
+  'current_state' | 'compute_host' | 'compute_port' | 'compute_pid' | 'holding_operation_id'
+>
 
 /** Tells the proxies at once where a compute accepts connections, so that they connect while the rest of its start is done. */
 export async function announceCompute(db: Db, announcement: ComputeAnnouncement): Promise<void> {

@@ -60,6 +60,12 @@ export function lockProject(tx: Db, accountId: string, id: string): Promise<Proj
   )
 }
 
+/** Locks the project of an endpoint, for who knows the endpoint only. */
+export async function lockProjectOf(tx: Db, endpointId: string): Promise<void> {
+  await tx.rows(sql`
+    select 1 from project p join endpoint e on e.project_id = p.id where e.id = ${endpointId} for no key update of p`)
+}
+
 /** A page of an account's projects in the order of their ids, after the id `cursor`. */
 export function listProjects(
   db: Db,

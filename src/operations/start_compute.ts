@@ -2,7 +2,7 @@ import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle, setPending } from '../catalog/endpoint.ts'
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
-import { lockProject } from '../catalog/project.ts'
+import { lockProjectOf } from '../catalog/project.ts'
 import { withAdminSession } from '../compute/session.ts'
 import { AppError } from '../errors.ts'
 import { done, OperationFailed, wait } from '../engine/definition.ts'
@@ -72,10 +72,8 @@ export async function requestStart(
   endpointId: string,
   deadPid: number | undefined,
 ): Promise<string | undefined> {
-  const known = await findEndpoint(catalog, endpointId)
-  if (!known) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
   return catalog.transaction(async (tx) => {
-    await lockProject(tx, known.account_id, known.project_id)
+    await lockProjectOf(tx, endpointId)
     const endpoint = await findEndpoint(tx, endpointId)
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
     if (endpoint.disabled)

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Endpoint } from '../catalog/endpoint.ts'
+import type { ConnectTarget } from '../catalog/endpoint.ts'
 import { type ComputeAddress, connectCompute } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
@@ -32,7 +32,7 @@ export async function reachCompute(
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
-  const find = (): Promise<Endpoint> => waker.find(endpointId)
+  const find = (): Promise<ConnectTarget> => waker.find(endpointId)
   let ask = find
   let away: ProxyError | undefined
 
@@ -61,7 +61,7 @@ export async function reachCompute(
   }
 }
 
-function addressOf({ current_state, compute_host, compute_port }: Endpoint): ComputeAddress | undefined {
+function addressOf({ current_state, compute_host, compute_port }: ConnectTarget): ComputeAddress | undefined {
   if (current_state !== 'active' || compute_host === null || compute_port === null) return undefined
   return { host: compute_host, port: compute_port }
 }

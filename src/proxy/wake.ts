@@ -1,5 +1,11 @@
 import type { Catalog } from '../catalog/catalog.ts'
-import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
+import {
+  ANNOUNCEMENTS,
+  type ComputeAnnouncement,
+  type ConnectTarget,
+  type Endpoint,
+  findEndpoint,
+} from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import { AppError } from '../errors.ts'
 import { ProxyError } from './errors.ts'
@@ -18,7 +24,7 @@ export interface Waker {
    * @param deadPid the process of its compute that was found not to answer, if one was
    * Errors: as `find`; start_failed, not_in_time.
    */
-  wake(endpointId: string, deadPid: number | undefined): Promise<Endpoint>
+  wake(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget>
   stop(): void
 }
 
@@ -28,7 +34,7 @@ export async function startWaker(options: {
   wakeTimeoutMs: number
 }): Promise<Waker> {
   const { catalog, requestStart, wakeTimeoutMs } = options
-  const watched = new Map<string, () => void>()
+  const watched = new Map<string, (announced: ComputeAnnouncement) => void>()
 
   async function find(endpointId: string): Promise<Endpoint> {
     const endpoint = await findEndpoint(catalog, endpointId).catch(told)
@@ -37,26 +43,30 @@ export async function startWaker(options: {
     return endpoint
   }
 
-  async function start(endpointId: string, deadPid: number | undefined): Promise<Endpoint> {
-    const operationId = await requestStart(endpointId, deadPid).catch(told)
-    if (operationId === undefined) return find(endpointId)
+  async function start(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget> {
+    const announced = announcement(endpointId, deadPid)
     try {
-      // Row and operation change in one commit; looking at the row first saves a round trip.
-      return await Promise.race([active(endpointId, deadPid), ended(operationId).then(() => find(endpointId))])
+      const operationId = await requestStart(endpointId, deadPid).catch(told)
+      if (operationId === undefined) return await find(endpointId)
+      return await Promise.race([announced, ended(operationId).then(() => find(endpointId))])
     } finally {
       watched.delete(endpointId)
     }
   }
 
-  /** Resolves when the row says that the endpoint is active; what else may happen is for `ended` to tell. */
-  function active(endpointId: string, deadPid: number | undefined): Promise<Endpoint> {
+  /** Resolves when a worker says where the compute accepts connections, which it may some time before the operation ends. */
+  function announcement(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget> {
     return new Promise((resolve) => {
-      const look = async (): Promise<void> => {
-        const endpoint = await findEndpoint(catalog, endpointId)
-        if (endpoint?.current_state === 'active' && endpoint.compute_pid !== deadPid && !endpoint.disabled)
-          resolve(endpoint)
-      }
-      watched.set(endpointId, () => void look().catch(() => {}))
+      watched.set(endpointId, ({ host, port, pid }) => {
+        if (pid === deadPid) return
+        resolve({
+          current_state: 'active',
+          compute_host: host,
+          compute_port: port,
+          compute_pid: pid,
+          holding_operation_id: null,
+        })
+      })
     })
   }
 
@@ -68,8 +78,10 @@ export async function startWaker(options: {
     if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
   }
 
-  const unlisten = await catalog.listen('endpoint', (endpointId) => {
-    if (endpointId !== undefined) watched.get(endpointId)?.()
+  const unlisten = await catalog.listen(ANNOUNCEMENTS, (payload) => {
+    if (payload === undefined) return
+    const announced = JSON.parse(payload) as ComputeAnnouncement
+    watched.get(announced.endpoint_id)?.(announced)
   })
   return { find: together(find), wake: together(start), stop: unlisten }
 }
