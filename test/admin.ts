@@ -1,0 +1,39 @@
+import { join } from 'node:path'
+import pg from 'pg'
+import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
+import { loadOrCreateSecrets } from '../src/secrets.ts'
+import type { Neap } from './neap.ts'
+import { computeOf, type Place } from './project.ts'
+
+/* What only Neap itself may: a look into the catalog, and its superuser at a compute. For tests that must see or force what no client can. */
+
+const passwordOf = async ({ ready }: Neap) =>
+  (await loadOrCreateSecrets(join(ready.data_dir, 'secret.key'))).adminPassword()
+
+/** Runs a query in the catalog. */
+export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql: string, values: unknown[] = []) {
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), await passwordOf(neap))
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<R>(sql, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** A superuser's session at the running compute of an endpoint. */
+export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
+  const { socket_dir, port } = (await computeOf(neap, place)) ?? {}
+  if (!socket_dir || !port) throw new Error('no compute runs there')
+  const client = new pg.Client({
+    host: socket_dir,
+    port,
+    user: 'neap_admin',
+    password: await passwordOf(neap),
+    database: 'neap',
+  })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}

@@ -1,0 +1,99 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { conninfo, query } from '../clients.ts'
+import type { Neap } from '../neap.ts'
+import { until } from '../processes.ts'
+
+/*
+ * Data whose consistency can be seen: money moves between accounts and each move is noted, so that the sum stays what it was
+ * and every balance follows from the notes; rows that nobody touches have a hash. A copy that mixes two moments breaks one of these.
+ */
+
+export const ACCOUNTS = 100_000
+const BALANCE = 1_000
+
+/** Eight partitions, so that a copy reaches some of the pages early and some late. */
+const SETUP = `
+  create table account (id int primary key, balance bigint not null) partition by hash (id);
+  ${Array.from({ length: 8 }, (_, part) => `create table account_${part} partition of account for values with (modulus 8, remainder ${part});`).join('\n')}
+  insert into account select id, ${BALANCE} from generate_series(1, ${ACCOUNTS}) id;
+  create table transfer (id bigint generated always as identity primary key, debit int, credit int, amount int);
+  create table frozen (id int primary key, payload text);
+  insert into frozen select id, repeat(md5(id::text), 20) from generate_series(1, ${ACCOUNTS}) id;`
+
+// The lower account always pays: with one order of locks there is no deadlock.
+const TRANSFER = `
+\\set one random(1, ${ACCOUNTS})
+\\set other random(1, ${ACCOUNTS})
+\\set debit least(:one, :other)
+\\set credit greatest(:one, :other)
+\\set amount random(1, 100)
+begin;
+update account set balance = balance - :amount where id = :debit;
+update account set balance = balance + :amount where id = :credit;
+insert into transfer (debit, credit, amount) values (:debit, :credit, :amount);
+end;
+`
+
+export async function openBank(neap: Neap, uri: string): Promise<void> {
+  await query(neap, uri, SETUP)
+}
+
+export interface Audit {
+  /** Whether the sum is what it was, and every balance what the transfers make it. */
+  readonly consistent: boolean
+  readonly transfers: number
+  readonly frozen: string
+}
+
+/** Checks a bank by scans of whole tables and says what it holds. */
+export async function audit(neap: Neap, uri: string): Promise<Audit> {
+  const [row] = await query<Audit>(
+    neap,
+    uri,
+    `with moved as (
+       select id, sum(change) as change from (
+         select debit as id, -amount as change from transfer union all select credit, amount from transfer) both_sides
+        group by id)
+     select (select count(*) = ${ACCOUNTS} and sum(balance) = ${ACCOUNTS}::bigint * ${BALANCE} from account)
+              and not exists (select from account full join moved using (id)
+                               where balance is distinct from ${BALANCE} + coalesce(change, 0)) as consistent,
+            (select count(*)::int from transfer) as transfers,
+            (select md5(string_agg(id || payload, ',' order by id)) from frozen) as frozen`,
+  )
+  if (!row) throw new Error('the audit answered no row')
+  return row
+}
+
+export interface Load {
+  /** How many transfers it has made. */
+  made(): Promise<number>
+  /** Ends it; answers its exit code if it had ended by itself, which it should not. May be called again. */
+  stop(): Promise<number | undefined>
+}
+
+/** Lets pgbench make transfers from several sessions until it is stopped. Resolves when they are under way. */
+export async function startTransfers(neap: Neap, uri: string, connection = conninfo(uri)): Promise<Load> {
+  const dir = mkdtempSync(join(tmpdir(), 'neap-bank-'))
+  const script = join(dir, 'transfer.sql')
+  writeFileSync(script, TRANSFER)
+  const args = ['-n', '-f', script, '-c', '8', '-T', '600', '-M', 'prepared', connection]
+  const pgbench: ChildProcess = spawn('pgbench', args, { stdio: 'ignore' })
+  const ended = once(pgbench, 'exit').then(([code]: unknown[]) => code as number)
+  const made = async () =>
+    (await query<{ made: number }>(neap, uri, 'select count(*)::int as made from transfer'))[0]?.made ?? 0
+  const begun = await made()
+  await until('transfers', async () => (await made()) > begun + 100)
+  return {
+    made,
+    async stop() {
+      const stopped = pgbench.exitCode === null && pgbench.kill('SIGKILL')
+      const code = await ended
+      rmSync(dir, { recursive: true, force: true })
+      return stopped ? undefined : code
+    },
+  }
+}
