@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Branch } from '../../src/catalog/branch.ts'
+import type { Catalog } from '../../src/catalog/catalog.ts'
+import { cancelUnbegun } from '../../src/catalog/operation.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { claim } from '../../src/engine/claim.ts'
+import { createBranch } from '../../src/operations/create_branch.ts'
+import { createTimeline } from '../../src/operations/create_timeline.ts'
+import { deleteTenant } from '../../src/operations/delete_tenant.ts'
+import { requestOperation } from '../../src/operations/request.ts'
+import { startCompute } from '../../src/operations/start_compute.ts'
+import { suspendCompute } from '../../src/operations/suspend_compute.ts'
+import { until } from '../processes.ts'
+import { type Catalogs, startCatalogs } from './catalogs.ts'
+import { finish, newBranch, newProject, queue, read, take, takeAll } from './operations.ts'
+
+// Which operations are due, asked of the one statement that decides it, about the real actions' locks. Nothing runs here.
+let catalogs: Catalogs
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+const ids = (operations: readonly { id: string }[]) => operations.map(({ id }) => id)
+const subject = ({ account_id, project_id, id }: Branch) => ({ account_id, project_id, branch_id: id })
+const start = (catalog: Catalog, branch: Branch) =>
+  catalog.transaction((tx) => requestOperation(tx, startCompute, subject(branch), { reason: 'request' }))
+const suspend = (catalog: Catalog, branch: Branch) =>
+  catalog.transaction((tx) => requestOperation(tx, suspendCompute, subject(branch), { reason: 'request' }))
+const branchOff = (catalog: Catalog, child: Branch, parent: Branch) =>
+  catalog.transaction((tx) => requestOperation(tx, createBranch, subject(child), { parent_id: parent.id }))
+
+test('on one branch each waits for the one before; other branches go side by side', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const a = await newBranch(catalog, project)
+    const b = await newBranch(catalog, project)
+    const first = await start(catalog, a)
+    const second = await suspend(catalog, a)
+    const third = await start(catalog, a)
+    const other = await start(catalog, b)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([first, other]))
+    await finish(catalog, first)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([second, other]))
+    // Standing behind a failed one is no need of it.
+    await finish(catalog, second, 'failed', 'broken')
+    assert.deepEqual(ids(await takeAll(catalog)), ids([third, other]))
+    assert.equal((await read(catalog, third.id)).error, null)
+  }))
+
+test('twenty children of one parent are made at once; a start of the parent passes them, a suspend waits', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const parent = await newBranch(catalog, project)
+    const made = []
+    for (let number = 1; number <= 20; number++) {
+      made.push(await branchOff(catalog, await newBranch(catalog, project, parent), parent))
+    }
+    const started = await start(catalog, parent)
+    const suspended = await suspend(catalog, parent)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([...made, started]))
+    await finish(catalog, started)
+    assert.ok(!ids(await takeAll(catalog)).includes(suspended.id))
+    for (const each of made) await finish(catalog, each)
+    assert.deepEqual(ids(await takeAll(catalog)), [suspended.id])
+  }))
+
+test('a child waits for a start of its parent that came first', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const parent = await newBranch(catalog, project)
+    const started = await start(catalog, parent)
+    const made = await branchOff(catalog, await newBranch(catalog, project, parent), parent)
+    assert.deepEqual(ids(await takeAll(catalog)), [started.id])
+    await finish(catalog, started)
+    assert.deepEqual(ids(await takeAll(catalog)), [made.id])
+  }))
+
+test('create_timeline and delete_tenant have their project for themselves, and only theirs', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const elsewhere = await start(catalog, await newBranch(catalog, await newProject(catalog)))
+    const branch = await newBranch(catalog, project)
+    const ask = (action: typeof createTimeline) =>
+      catalog.transaction((tx) => requestOperation(tx, action, subject(branch), {}))
+    const created = await ask(createTimeline)
+    const started = await start(catalog, branch)
+    const deleted = await ask(deleteTenant)
+    const late = await start(catalog, branch)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([elsewhere, created]))
+    await finish(catalog, created)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([elsewhere, started]))
+    await finish(catalog, started)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([elsewhere, deleted]))
+    await finish(catalog, deleted)
+    assert.deepEqual(ids(await takeAll(catalog)), ids([elsewhere, late]))
+  }))
+
+test('what needs a failed operation comes back at its failure step, naming it', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const parent = await newBranch(catalog, project)
+    const child = await newBranch(catalog, project, parent)
+    const grandchild = await newBranch(catalog, project, child)
+    const made = await branchOff(catalog, child, parent)
+    const needy = [await start(catalog, child), await branchOff(catalog, grandchild, child)]
+    await takeAll(catalog)
+    await finish(catalog, made, 'failed', 'the disk is full')
+    for (const operation of needy) {
+      const due = await take(catalog)
+      assert.equal(due?.id, operation.id)
+      assert.equal(due.step, 'failure')
+      assert.equal(due.error, `needs what failed: create_branch ${made.id}: the disk is full`)
+      await finish(catalog, due, 'failed', due.error)
+    }
+  }))
+
+test('while one is being claimed, the one behind it is not handed out in its place', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const branch = await newBranch(catalog, project)
+    const first = await start(catalog, branch)
+    const second = await start(catalog, branch)
+    await catalog.transaction(async (tx) => {
+      assert.equal((await claim(tx, ['start_compute']))?.id, first.id)
+      assert.equal(await take(catalog), undefined)
+    })
+    await finish(catalog, first)
+    assert.equal((await take(catalog))?.id, second.id)
+  }))
+
+test('cancelling ends what has not begun, and only that', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const branch = await newBranch(catalog, project)
+    const other = await newBranch(catalog, project)
+    const begun = await start(catalog, branch)
+    const waiting = await suspend(catalog, branch)
+    const elsewhere = await start(catalog, other)
+    // Claimed, but not yet committed: the cancel waits and then finds that it has begun.
+    let cancelled: Promise<void> | undefined
+    await catalog.transaction(async (tx) => {
+      assert.equal((await claim(tx, ['start_compute']))?.id, begun.id)
+      cancelled = catalog.transaction((its) =>
+        cancelUnbegun(its, project.id, { branchId: branch.id }, 'it was deleted'),
+      )
+      await until('the cancel waits for the claim', () => catalog.row(sql`select from pg_locks where not granted`))
+    })
+    await cancelled
+    assert.equal((await read(catalog, begun.id)).status, 'running')
+    assert.equal((await read(catalog, elsewhere.id)).status, 'scheduling')
+    const ended = await read(catalog, waiting.id)
+    assert.deepEqual([ended.status, ended.error], ['failed', 'cancelled: it was deleted'])
+    assert.ok(ended.finished_at)
+  }))
+
+test('each claim raises the generation and counts the attempt; the deadline counts from the first', () =>
+  catalogs.with(async ({ catalog }) => {
+    await queue(catalog, await newProject(catalog))
+    const first = await take(catalog)
+    const { deadline_at } = await read(catalog, first?.id ?? '')
+    const second = await take(catalog)
+    assert.deepEqual([first?.generation, first?.attempts], [1, 1])
+    assert.deepEqual([second?.generation, second?.attempts], [2, 2])
+    assert.equal((await read(catalog, first?.id ?? '')).deadline_at, deadline_at)
+  }))
+
+test('one that is overdue or wore out its attempts comes back at its failure step, saying why', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const overdue = await queue(catalog, project)
+    await catalog.rows(
+      sql`update operation set deadline_at = now() - interval '1 second', error = 'no luck' where id = ${overdue.id}`,
+    )
+    const due = await take(catalog)
+    assert.deepEqual([due?.step, due?.error], ['failure', 'not done within 60 s; last: no luck'])
+    await finish(catalog, overdue, 'failed')
+
+    const worn = await queue(catalog, project)
+    await catalog.rows(sql`update operation set attempts = 20 where id = ${worn.id}`)
+    const given = await take(catalog)
+    assert.deepEqual(
+      [given?.step, given?.attempts, given?.error],
+      ['failure', 1, 'given up after 20 attempts at begun'],
+    )
+    // The failure step has time of its own, and what was wrong stays said.
+    const again = await take(catalog)
+    assert.deepEqual([again?.step, again?.attempts, again?.error], ['failure', 2, given?.error])
+    assert.ok(((await read(catalog, worn.id)).deadline_at ?? '') > new Date().toISOString())
+  }))
+
+test('what waits for its time is not due, unless the clock stepped back since', () =>
+  catalogs.with(async ({ catalog }) => {
+    const { id } = await queue(catalog, await newProject(catalog))
+    await catalog.rows(sql`update operation set run_at = now() + interval '1 hour' where id = ${id}`)
+    assert.equal(await take(catalog), undefined)
+    await catalog.rows(sql`update operation set updated_at = now() + interval '50 minutes' where id = ${id}`)
+    assert.equal((await take(catalog))?.id, id)
+  }))
+
+test('an action that a worker does not know is left to those that do', () =>
+  catalogs.with(async ({ catalog }) => {
+    const { id } = await queue(catalog, await newProject(catalog), { action: 'invented_later' })
+    assert.equal(await take(catalog), undefined)
+    assert.equal((await read(catalog, id)).status, 'scheduling')
+  }))

@@ -1,0 +1,102 @@
+import { once, type EventEmitter } from 'node:events'
+import { ensureDefaultAccount } from '../../src/catalog/account.ts'
+import { type Branch, insertBranch } from '../../src/catalog/branch.ts'
+import type { Catalog, Db } from '../../src/catalog/catalog.ts'
+import { insertOperation, type NewOperation, type Operation } from '../../src/catalog/operation.ts'
+import { insertProject, type Project } from '../../src/catalog/project.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { claim, type Due, end } from '../../src/engine/claim.ts'
+import { newBranchId, newProjectId } from '../../src/ids.ts'
+
+/** A row of `operation` with what only the engine reads. */
+export type OperationRow = Operation &
+  Pick<Due, 'attempts' | 'generation' | 'step'> & { readonly deadline_at: string | null }
+
+export async function newProject(db: Db): Promise<Project> {
+  const account = await ensureDefaultAccount(db)
+  const id = newProjectId()
+  return insertProject(db, {
+    id,
+    account_id: account.id,
+    name: id,
+    region_id: 'local',
+    pg_version: 18,
+    settings: {},
+    default_endpoint_settings: {},
+    history_retention_seconds: 0,
+  })
+}
+
+export async function newBranch(db: Db, project: Project, parent?: Branch): Promise<Branch> {
+  const id = newBranchId()
+  return insertBranch(db, {
+    id,
+    account_id: project.account_id,
+    project_id: project.id,
+    parent_id: parent?.id ?? null,
+    name: id,
+    is_default: false,
+    protected: false,
+  })
+}
+
+/** Queues an operation of a made-up action that takes what it is told to. */
+export function queue(db: Db, project: Project, operation: Partial<NewOperation> = {}): Promise<Operation> {
+  return insertOperation(db, {
+    account_id: project.account_id,
+    project_id: project.id,
+    action: 'toil',
+    input: {},
+    step: 'begun',
+    excludes: [],
+    shares: [project.id],
+    passes_shared: false,
+    depends_on: [],
+    deadline_seconds: 60,
+    ...operation,
+  })
+}
+
+export async function read(db: Db, id: string): Promise<OperationRow> {
+  return (await db.row<OperationRow>(sql`select * from operation where id = ${id}`)) as OperationRow
+}
+
+const EVERY_ACTION = [
+  'toil',
+  'apply_config',
+  'create_branch',
+  'create_timeline',
+  'delete_tenant',
+  'delete_timeline',
+  'start_compute',
+  'suspend_compute',
+]
+
+/** What a worker would take now: the id of one operation, which is `running` from then on; nothing if none is due. */
+export async function take(catalog: Catalog): Promise<Due | undefined> {
+  return catalog.transaction((tx) => claim(tx, EVERY_ACTION))
+}
+
+/** All that workers would take now, in the order in which they would. Each is held by nobody, so a second call takes the same. */
+export async function takeAll(catalog: Catalog): Promise<Due[]> {
+  const taken: Due[] = []
+  for (;;) {
+    const driven = taken.map(({ id }) => id)
+    const due = await catalog.transaction((tx) => claim(tx, EVERY_ACTION, driven))
+    if (!due) return taken
+    taken.push(due)
+  }
+}
+
+export const finish = (
+  catalog: Catalog,
+  { id }: { id: string },
+  status: 'finished' | 'failed' = 'finished',
+  error = '',
+) => catalog.transaction((tx) => end(tx, id, status, error || null))
+
+/** Waits for an event of that name; for the first one from now on. */
+export async function told<T = unknown>(events: EventEmitter, name: string): Promise<T> {
+  const [value] = (await once(events, name)) as [T]
+  return value
+}

@@ -1,0 +1,400 @@
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { after, before, test } from 'node:test'
+import type { Catalog } from '../../src/catalog/catalog.ts'
+import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { FAILURE } from '../../src/engine/claim.ts'
+import { type Definition, done, goto, OperationFailed, type Step, wait } from '../../src/engine/definition.ts'
+import { type Runner, type RunnerOptions, startRunner } from '../../src/engine/runner.ts'
+import { type Catalogs, startCatalogs } from './catalogs.ts'
+import { newProject, type OperationRow, queue, read, told } from './operations.ts'
+
+let catalogs: Catalogs
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+type Steps = Readonly<Record<string, Step<unknown, unknown>>>
+const NEVER_MS = 3_600_000
+const nothing: Step<unknown, unknown> = async () => {}
+
+/** The definition of `toil` with these steps; the first must be called `begun`. */
+const toil = (steps: Steps, onFailure = nothing): Definition<unknown, unknown> => ({
+  action: 'toil',
+  deadlineSeconds: 60,
+  steps,
+  onFailure,
+})
+
+/** A runner that never sweeps: what it finds it was told of. */
+function run(
+  catalog: Catalog,
+  definition: Definition<unknown, unknown>,
+  options: Partial<RunnerOptions<unknown>> = {},
+) {
+  return startRunner<unknown>({
+    catalog,
+    definitions: [definition],
+    context: undefined,
+    concurrency: 16,
+    sweepMs: NEVER_MS,
+    isTakenOver: () => false,
+    onError: () => {},
+    ...options,
+  })
+}
+
+/** Waits until they have ended, and reads them; fails if they have not within a minute. */
+async function ended(catalog: Catalog, ...operations: Operation[]): Promise<OperationRow[]> {
+  const ids = operations.map(({ id }) => id)
+  for (const { finished_at, id } of await awaitOperations(catalog, ids, 60_000)) assert.ok(finished_at, id)
+  return Promise.all(ids.map((id) => read(catalog, id)))
+}
+
+/** Stops the runners when `work` is over, however it ends. */
+async function during(runners: Promise<Runner>[], work: () => Promise<void>): Promise<void> {
+  const started = await Promise.all(runners)
+  try {
+    await work()
+  } finally {
+    await Promise.all(started.map((runner) => runner.stop()))
+  }
+}
+
+test('steps follow one another, wait, jump and end; an insert alone sets them going', () =>
+  catalogs.with(async ({ catalog }) => {
+    const calls: string[] = []
+    let waited = 0
+    const definition = toil({
+      begun: async ({ step }) => void calls.push(step),
+      waited: async ({ step }) => {
+        calls.push(step)
+        return waited++ < 2 ? wait(waited === 1 ? 0 : 0.01, 'not yet') : undefined
+      },
+      jumped: async ({ step }) => {
+        calls.push(step)
+        return goto('ended')
+      },
+      skipped: async ({ step }) => void calls.push(step),
+      ended: async ({ step }) => {
+        calls.push(step)
+        return done
+      },
+      never: async ({ step }) => void calls.push(step),
+    })
+    const moments: string[] = []
+    const onStep: RunnerOptions<unknown>['onStep'] = ({ step }, moment) => void moments.push(`${step} ${moment}`)
+    await during([run(catalog, definition, { onStep })], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual(calls, ['begun', 'waited', 'waited', 'waited', 'jumped', 'ended'])
+      assert.deepEqual(
+        moments,
+        calls.flatMap((step) => [`${step} before`, `${step} after`, `${step} moved`]),
+      )
+      assert.equal(operation?.status, 'finished')
+      assert.equal(operation.failures_count, 0)
+      assert.ok(operation.started_at && operation.finished_at)
+    })
+  }))
+
+test('what an ended operation stood in the way of begins at once', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const order: number[] = []
+    const definition = toil({ begun: async ({ seq }) => void order.push(seq) })
+    const queued: Operation[] = []
+    for (let number = 1; number <= 5; number++) queued.push(await queue(catalog, project, { excludes: ['one'] }))
+    await during([run(catalog, definition), run(catalog, definition)], async () => {
+      await ended(catalog, ...queued)
+      assert.deepEqual(order, [1, 2, 3, 4, 5])
+    })
+  }))
+
+test('a notification is not lost that comes while the runner looks', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const project = await newProject(catalog)
+    const watched = open()
+    const events = new EventEmitter()
+    const inserted = told<Operation>(events, 'inserted')
+    let looks = 0
+    // The last thing that a look asks: when the next one is due. The insert comes, and is told of, just before the answer.
+    const late: Catalog = {
+      ...watched,
+      async row<R>(statement: Parameters<Catalog['row']>[0]) {
+        const answer = await watched.row<R>(statement)
+        if (statement.text.includes('min(run_at)') && looks++ === 0) {
+          const toldOf = new Promise((resolve) => void watched.listen('operation', resolve))
+          await watched.rows(sql`select 1`)
+          events.emit('inserted', await queue(catalog, project))
+          await toldOf
+        }
+        return answer
+      },
+    }
+    await during([run(late, toil({ begun: nothing }))], async () => {
+      const [operation] = await ended(catalog, await inserted)
+      assert.equal(operation?.status, 'finished')
+    })
+  }))
+
+test('a look that failed is made again', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const operation = await queue(catalog, await newProject(catalog))
+    const good = open()
+    const errors: unknown[] = []
+    const bad: Catalog = {
+      ...good,
+      transaction: (work) =>
+        errors.length === 0 ? Promise.reject(new Error('the catalog is away')) : good.transaction(work),
+    }
+    const onError = (error: unknown) => void errors.push(error)
+    await during([run(bad, toil({ begun: nothing }), { sweepMs: 10, onError })], async () => {
+      assert.equal((await ended(catalog, operation))[0]?.status, 'finished')
+      assert.equal(errors.length, 1)
+    })
+  }))
+
+test('the runner hears again after its listening session was lost', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const project = await newProject(catalog)
+    const its = open()
+    await during([run(its, toil({ begun: nothing }))], async () => {
+      const lost = await catalog.rows<{ ended: boolean }>(sql`
+        select pg_terminate_backend(pid, 10000) as ended from pg_stat_activity
+         where datname = current_database() and query like 'listen %'`)
+      assert.deepEqual(lost, [{ ended: true }])
+      const [operation] = await ended(catalog, await queue(catalog, project))
+      assert.equal(operation?.status, 'finished')
+    })
+  }))
+
+test('a failure that may pass is tried again after a while, and shown meanwhile', () =>
+  catalogs.with(async ({ catalog }) => {
+    const seen: OperationRow[] = []
+    const definition = toil({
+      async begun({ id }, _context, tx) {
+        seen.push(await read(tx, id))
+        if (seen.length <= 2) throw new Error(`attempt ${seen.length} failed`)
+      },
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual(
+        seen.map(({ status, failures_count, error }) => [status, failures_count, error]),
+        [
+          ['running', 0, null],
+          ['running', 1, 'attempt 1 failed'],
+          ['running', 2, 'attempt 2 failed'],
+        ],
+      )
+      for (const { retry_at, updated_at } of seen.slice(1)) assert.ok(retry_at && updated_at >= retry_at)
+      assert.equal(operation?.status, 'finished')
+      assert.deepEqual([operation.failures_count, operation.error, operation.retry_at], [2, null, null])
+    })
+  }))
+
+test('OperationFailed is final: onFailure runs once and the message stays', () =>
+  catalogs.with(async ({ catalog }) => {
+    const calls: string[] = []
+    const definition = toil(
+      {
+        async begun() {
+          calls.push('begun')
+          throw new OperationFailed('there is no such thing')
+        },
+        next: nothing,
+      },
+      async ({ step, error }) => void calls.push(`${step}: ${error}`),
+    )
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual(calls, ['begun', 'failure: there is no such thing'])
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'there is no such thing'])
+      assert.deepEqual([operation?.failures_count, operation?.retry_at], [1, null])
+    })
+  }))
+
+test('one that is not done within its deadline fails, between two steps too', () =>
+  catalogs.with(async ({ catalog }) => {
+    const definition = toil({
+      async begun({ id }, _context, tx) {
+        await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
+      },
+      async endless() {
+        return wait(0, 'for ever')
+      },
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'not done within 60 s; stopped at endless'])
+    })
+  }))
+
+test('onFailure may wait, and is tried again', () =>
+  catalogs.with(async ({ catalog }) => {
+    let calls = 0
+    const definition = toil({ begun: () => Promise.reject(new OperationFailed('no')) }, async () => {
+      calls++
+      if (calls === 1) throw new Error('and that failed as well')
+      return calls < 4 ? wait(0, 'still stopping') : undefined
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.equal(calls, 4)
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'no'])
+    })
+  }))
+
+test('onFailure that never works, or never ends, does not keep an operation alive', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const failing = await queue(catalog, project, { step: FAILURE })
+    await catalog.rows(sql`update operation set attempts = 4, error = 'why' where id = ${failing.id}`)
+    const endless = await queue(catalog, project, { step: FAILURE })
+    await catalog.rows(sql`update operation set error = 'because' where id = ${endless.id}`)
+    const definition = toil({ begun: nothing }, async ({ id }, _context, tx) => {
+      if (id === failing.id) throw new Error('no use')
+      await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
+      return wait(0, 'for ever')
+    })
+    await during([run(catalog, definition)], async () => {
+      const operations = await ended(catalog, failing, endless)
+      assert.deepEqual(
+        operations.map(({ status, error }) => [status, error]),
+        [
+          ['failed', 'why'],
+          ['failed', 'because'],
+        ],
+      )
+    })
+  }))
+
+test('no more run at once than the runner may; the rest follow', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const queued: Operation[] = []
+    for (let number = 1; number <= 6; number++) queued.push(await queue(catalog, project))
+    let now = 0
+    let most = 0
+    const both = new EventEmitter()
+    const twoAtOnce = told(both, 'two')
+    const definition = toil({
+      async begun() {
+        most = Math.max(most, ++now)
+        if (now === 2) both.emit('two')
+        await twoAtOnce
+        now--
+      },
+    })
+    await during([run(catalog, definition, { concurrency: 2 })], async () => {
+      await ended(catalog, ...queued)
+      assert.equal(most, 2)
+    })
+  }))
+
+test('two runners never run a step at the same time, and each step takes effect once', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const project = await newProject(catalog)
+    await catalog.rows(
+      sql`create table effect (operation_id uuid, step text, runner int, primary key (operation_id, step))`,
+    )
+    const inside = new Set<string>()
+    const alone =
+      (runner: number): Step<unknown, unknown> =>
+      async ({ id, step }, _context, tx) => {
+        assert.ok(!inside.has(id), `two are at ${step} of ${id}`)
+        inside.add(id)
+        await tx.rows(sql`insert into effect values (${id}, ${step}, ${runner})`)
+        inside.delete(id)
+      }
+    const errors: unknown[] = []
+    const runners = [1, 2, 3].map((runner) => {
+      const step = alone(runner)
+      const onError = (error: unknown) => void errors.push(error)
+      return run(open(), toil({ begun: step, second: step, third: step }), { onError, sweepMs: 1 })
+    })
+    await during(runners, async () => {
+      const queued: Operation[] = []
+      for (let number = 0; number < 40; number++) {
+        queued.push(await queue(catalog, project, { excludes: [`branch ${number % 10}`] }))
+      }
+      const operations = await ended(catalog, ...queued)
+      assert.ok(operations.every(({ status }) => status === 'finished'))
+      assert.deepEqual(errors, [])
+      const effects = await catalog.rows<{ runner: number }>(sql`select runner from effect`)
+      assert.equal(effects.length, 120)
+      assert.equal(new Set(effects.map(({ runner }) => runner)).size, 3)
+    })
+  }))
+
+test('a runner that stood still between two steps while another took over does nothing more', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const operation = await queue(catalog, await newProject(catalog))
+    const events = new EventEmitter()
+    const [stuck, thawed] = [told(events, 'stuck'), told(events, 'thawed')]
+    const calls: string[] = []
+    const stepsOf = (name: string) =>
+      toil({
+        begun: async ({ step }) => void calls.push(`${name} ${step}`),
+        second: async ({ step }) => void calls.push(`${name} ${step}`),
+      })
+    const onStep: RunnerOptions<unknown>['onStep'] = async (_operation, moment) => {
+      if (moment !== 'moved') return
+      events.emit('stuck')
+      await thawed
+    }
+    const slow = await run(open(), stepsOf('slow'), { onStep })
+    await stuck
+    await during([run(catalog, stepsOf('other'))], async () => {
+      const [finished] = await ended(catalog, operation)
+      events.emit('thawed')
+      await slow.stop()
+      assert.deepEqual(calls, ['slow begun', 'other second'])
+      assert.deepEqual(await read(catalog, operation.id), finished)
+    })
+  }))
+
+test('a session that is lost in the middle of a step costs that try, not the process', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    let tries = 0
+    const definition = toil({
+      async begun(_operation, _context, tx) {
+        if (++tries > 1) return
+        const own = await tx.row<{ pid: number }>(sql`select pg_backend_pid() as pid`)
+        await catalog.rows(sql`select pg_terminate_backend(${own?.pid}, 10000)`)
+      },
+    })
+    await during([run(open(), definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual([operation?.status, tries], ['finished', 2])
+    })
+  }))
+
+test('stopping waits for the step under way and begins no other; the next runner goes on from there', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const events = new EventEmitter()
+    const [begun, released] = [told(events, 'begun'), told(events, 'released')]
+    const calls: string[] = []
+    const definition = toil({
+      async begun() {
+        events.emit('begun')
+        await released
+        calls.push('begun')
+      },
+      second: async () => void calls.push('second'),
+    })
+    const first = await run(open(), definition)
+    const operation = await queue(catalog, await newProject(catalog))
+    await begun
+    const stopped = first.stop()
+    events.emit('released')
+    await stopped
+    assert.deepEqual(calls, ['begun'])
+    assert.equal((await read(catalog, operation.id)).step, 'second')
+    await during([run(catalog, definition)], async () => {
+      await ended(catalog, operation)
+      assert.deepEqual(calls, ['begun', 'second'])
+    })
+  }))
