@@ -90,8 +90,10 @@ try {
   await program.parseAsync()
 } catch (error) {
   if (error instanceof UsageError || error instanceof AppError) process.stderr.write(`neap: ${error.message}\n`)
-  else if (!(error instanceof CommanderError))
-    process.stderr.write(`neap: ${error instanceof Error ? error.stack : messageOf(error)}\n`)
+  else if (!(error instanceof CommanderError)) {
+    process.stderr.write(`neap: ${messageOf(error)}\n`)
+    if (process.env['NEAP_LOG_LEVEL'] === 'debug') console.error(error)
+  }
   // A part that could not start may have listeners and connections open, which would keep it for seconds.
   process.exit(error instanceof CommanderError && error.exitCode === 0 ? 0 : 1)
 }
