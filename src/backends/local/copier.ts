@@ -3,7 +3,7 @@
  * branch's server.lock and, while its parent rests, a share of the parent's. It ends with a data directory in place (`pgdata`, made
  * complete under another name first) or with `copy.error`; killed, it leaves neither and the copy begins anew.
  */
-import { closeSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import {
@@ -67,8 +67,11 @@ function copyAtRest(source: Source, target: Target): void {
   const segments = readdirSync(openPath(wal)).filter(isWalSegment)
   const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
   const needed = neededWal(readFileSync(join(target.path, 'global/pg_control')), segmentBytes)
+  // A parent that was itself cloned from a running server and never started: its label says where its log begins, and all is needed.
+  const isBackup = existsSync(join(target.path, 'backup_label'))
   for (const name of segments) {
-    if (name >= needed.first && name <= (needed.last ?? name)) copyOne(wal, name, target, `pg_wal/${name}`)
+    if (isBackup || (name >= needed.first && name <= (needed.last ?? name)))
+      copyOne(wal, name, target, `pg_wal/${name}`)
   }
   closeSync(wal.file)
 }

@@ -8,7 +8,7 @@ const EMPTIED = /^(pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_s
 
 /** Files that a clone does not have: of a running server, of a backup, temporary, or rebuilt at each start. */
 const LEFT_OUT =
-  /(^|\/)(pgsql_tmp[^/]*|pg_internal\.init[^/]*|t\d+_\d+[^/]*)(\/|$)|^(postmaster\.(pid|opts)|backup_label(\.old)?|tablespace_map(\.old)?|backup_manifest|current_logfiles(\.tmp)?|standby\.signal|recovery\.signal)$/
+  /(^|\/)(pgsql_tmp[^/]*|pg_internal\.init[^/]*|t\d+_\d+[^/]*)(\/|$)|^(postmaster\.(pid|opts)|backup_label\.old|tablespace_map\.old|backup_manifest|current_logfiles(\.tmp)?|standby\.signal|recovery\.signal)$/
 
 /** Whether a path of a data directory is not copied into a clone. */
 export function isLeftOut(path: string): boolean {

@@ -77,17 +77,22 @@ export async function query<Row extends pg.QueryResultRow>(
   }
 }
 
-/** Resolves when the file exists, as an event of its directory, which must exist. */
-export async function fileAppears(directory: string, name: string): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const watcher = watch(directory, () => look())
-    const look = () => {
-      if (!existsSync(join(directory, name))) return
+/** Looks at each event of a directory, which must exist, until there is something to be seen. */
+export async function appears<T>(directory: string, look: () => T | undefined): Promise<T> {
+  return await new Promise<T>((resolve) => {
+    const watcher = watch(directory, () => check())
+    const check = () => {
+      const found = look()
+      if (found === undefined) return
       watcher.close()
-      resolve()
+      resolve(found)
     }
-    look()
+    check()
   })
+}
+
+export async function fileAppears(directory: string, name: string): Promise<void> {
+  await appears(directory, () => existsSync(join(directory, name)) || undefined)
 }
 
 /** Runs a module's text in another process that has `backend`; returns what it prints as its last act, as JSON. */
@@ -117,7 +122,10 @@ export function processesIn(path: string): number[] {
     })
 }
 
-/** The process that copies into a branch, as it noted itself. */
-export function copierOf(home: string): number {
-  return Number(readFileSync(join(home, 'copier'), 'utf8').split(' ')[0])
+/** The process that copies into a branch, as soon as it has noted itself. */
+export async function copierOf(home: string): Promise<number> {
+  return await appears(home, () => {
+    const [pid] = existsSync(join(home, 'copier')) ? readFileSync(join(home, 'copier'), 'utf8').split(' ') : []
+    return Number(pid) > 1 ? Number(pid) : undefined
+  })
 }
