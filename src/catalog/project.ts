@@ -85,3 +85,17 @@ export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
   await tx.rows(sql`update branch set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
 }
+
+/** Removes what is left of projects that were deleted so long ago: their rows, their branches' and their operations. */
+export async function forgetDeletedProjects(db: Db, days: number): Promise<void> {
+  await db.rows(sql`
+    with gone as (
+      select p.id from project p
+       where p.deleted_at < clock_timestamp() - make_interval(days => ${days})
+         and not exists (select 1 from branch b where b.project_id = p.id and b.stored)
+         and not exists (select 1 from operation o where o.project_id = p.id and o.finished_at is null)),
+    operations as (delete from operation where project_id in (select id from gone)),
+    endpoints as (delete from endpoint where project_id in (select id from gone)),
+    branches as (delete from branch where project_id in (select id from gone))
+    delete from project where id in (select id from gone)`)
+}

@@ -70,3 +70,9 @@ export async function listHolding(db: Db): Promise<string[]> {
   const rows = await db.rows<{ id: string }>(sql`select id from endpoint where holding_operation_id is not null`)
   return rows.map((row) => row.id)
 }
+
+/** Removes holds for operations that have ended. */
+export async function forgetOldHolds(db: Db): Promise<void> {
+  await db.rows(sql`
+    delete from proxy_hold h using operation o where o.id = h.operation_id and o.finished_at is not null`)
+}

@@ -4,6 +4,7 @@ import type { Context, WorkerContext } from '../context.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import { startRunner } from '../engine/runner.ts'
 import { adopt } from '../loops/adoption.ts'
+import { startForgetLoop } from '../loops/forget.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { ACTIONS } from '../operations/index.ts'
 import type { Part } from './part.ts'
@@ -37,7 +38,7 @@ export async function startWorker(context: Context): Promise<Part> {
       )
     },
   })
-  const idle = await startIdleLoop(worker)
+  const loops = [await startIdleLoop(worker), startForgetLoop(worker)]
   const rotation = setInterval(
     () => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')),
     ROTATE_MS,
@@ -45,7 +46,7 @@ export async function startWorker(context: Context): Promise<Part> {
   return {
     async stop() {
       clearInterval(rotation)
-      await idle.stop()
+      await Promise.all(loops.map((loop) => loop.stop()))
       await runner.stop()
     },
   }

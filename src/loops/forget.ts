@@ -1,0 +1,28 @@
+import { forgetDeletedProjects } from '../catalog/project.ts'
+import { forgetOldHolds } from '../catalog/proxy.ts'
+import type { WorkerContext } from '../context.ts'
+import type { Loop } from './idle.ts'
+
+const EVERY_MS = 3_600_000
+/** So long the operations of a deleted project can still be read. */
+const KEPT_DAYS = 7
+
+/** Removes rows that nobody can ask for any more, once an hour. */
+export function startForgetLoop({ catalog, log }: WorkerContext): Loop {
+  const forget = async (): Promise<void> => {
+    await forgetDeletedProjects(catalog, KEPT_DAYS)
+    await forgetOldHolds(catalog)
+  }
+  let round = Promise.resolve()
+  const look = (): void => {
+    round = forget().catch((error: unknown) => log.warn({ err: error }, 'could not remove old rows'))
+  }
+  const timer = setInterval(look, EVERY_MS)
+  look()
+  return {
+    async stop() {
+      clearInterval(timer)
+      await round
+    },
+  }
+}
