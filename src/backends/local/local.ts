@@ -45,8 +45,16 @@ export function localBackend(options: LocalOptions): LocalBackend {
       },
     )
 
+  // A start is what people wait for: it looks at what npm brought only once.
+  const binaries = new Map<number, string>()
+  async function binariesFor(pgVersion: number): Promise<string> {
+    const bin = binaries.get(pgVersion) ?? (await installBinaries(layout.binaries, pgVersion))
+    binaries.set(pgVersion, bin)
+    return bin
+  }
+
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
-    const bin = await installBinaries(layout.binaries, branch.pgVersion)
+    const bin = await binariesFor(branch.pgVersion)
     for (let attempt = 1; ; attempt++) {
       try {
         const server = await startServer({

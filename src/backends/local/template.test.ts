@@ -2,7 +2,7 @@ import { deepEqual, equal, rejects } from 'node:assert/strict'
 import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { PG_VERSION, freshBackend, inAnotherProcess } from './testing.ts'
+import { PG_VERSION, freshBackend, inAnotherProcess, query, settled } from './testing.ts'
 
 test('many processes prepare at once and one template comes of it', async () => {
   const local = freshBackend()
@@ -18,6 +18,19 @@ test('a Postgres that is not installed is named, and nothing is left of the atte
   const local = freshBackend()
   await rejects(local.backend.prepare(14), /Postgres 14 is not installed: .*postgresql-14/)
   equal(existsSync(join(local.options.dataDir, 'templates', '14')), false)
+  await local.dispose()
+})
+
+const SYSTEM = [15, 16, 17].find((version) => existsSync(`/usr/lib/postgresql/${version}/bin/initdb`))
+
+test('a Postgres of the system runs computes too', { skip: SYSTEM ? false : 'none is installed' }, async () => {
+  const local = freshBackend()
+  await local.backend.prepare(SYSTEM ?? 0)
+  const branch = { ...local.branch('system'), pgVersion: SYSTEM ?? 0 }
+  await settled(() => local.backend.createBranch(branch, local.next()))
+  const { address } = await local.start(branch, local.next())
+  const [row] = await query<{ server_version: string }>(address, 'SHOW server_version')
+  equal(Number.parseInt(row?.server_version ?? ''), SYSTEM)
   await local.dispose()
 })
 
