@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { localCatalogServer } from '../backends/local/catalog_server.ts'
 import type { Backend } from '../backends/backend.ts'
-import { openCatalog } from '../catalog/catalog.ts'
+import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { EMBEDDED_PORT, embeddedCatalogUrl, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import type { Secrets } from '../secrets.ts'
@@ -14,8 +15,12 @@ export interface EmbeddedCatalog {
   readonly url: string
   /** Keeps it running: when it ends by itself it is started again. */
   watch(onRestart: () => void): Promise<void>
+  /** Watches it no more and lets it run. */
+  leave(): Promise<void>
   stop(): Promise<void>
 }
+
+type Session = Awaited<ReturnType<Catalog['session']>>
 
 /** Starts the embedded catalog or finds it running. One of the operator's (`catalogUrl`) is left to the operator. */
 export async function openEmbeddedCatalog(
@@ -26,7 +31,8 @@ export async function openEmbeddedCatalog(
 ): Promise<EmbeddedCatalog> {
   const adminPassword = secrets.adminPassword()
   await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
-  if (config.catalogUrl) return { url: config.catalogUrl, watch: async () => {}, stop: async () => {} }
+  if (config.catalogUrl)
+    return { url: config.catalogUrl, watch: async () => {}, leave: async () => {}, stop: async () => {} }
 
   const url = embeddedCatalogUrl(config.runtimeDir, adminPassword)
   const server = localCatalogServer({
@@ -37,29 +43,48 @@ export async function openEmbeddedCatalog(
   })
   await progress.during('starting the catalog', server.start())
   const catalog = openCatalog(url, 1, () => {})
-  let stopping = false
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let isReleased = false
+  let watching: Promise<void> = Promise.resolve()
 
-  async function watch(onRestart: () => void): Promise<void> {
-    const session = await catalog.session()
-    session.onLost(() => {
-      if (stopping) return
-      onRestart()
-      const again = (): Promise<void> =>
-        server
-          .start()
-          .then(() => watch(onRestart))
-          .catch(() => void setTimeout(() => void again(), AGAIN_MS))
-      void again()
-    })
+  /** A session says at once when the server behind it is gone. */
+  async function keepRunning(session: Session, onRestart: () => void): Promise<void> {
+    const lost = new Promise<void>((resolve) => session.onLost(resolve))
+    await Promise.race([lost, released])
+    if (isReleased) return session.end()
+    onRestart()
+    while (!isReleased) {
+      const next = await startAgain()
+      if (next) return keepRunning(next, onRestart)
+      await Promise.race([sleep(AGAIN_MS), released])
+    }
+  }
+
+  async function startAgain(): Promise<Session | undefined> {
+    try {
+      await server.start()
+      return await catalog.session()
+    } catch {
+      return undefined
+    }
+  }
+
+  async function leave(): Promise<void> {
+    isReleased = true
+    release()
+    await watching
+    await catalog.close()
   }
 
   return {
     url,
-    watch,
+    async watch(onRestart) {
+      watching = keepRunning(await catalog.session(), onRestart)
+    },
+    leave,
     async stop() {
-      stopping = true
+      await leave()
       await server.stop()
-      await catalog.close()
     },
   }
 }

@@ -69,7 +69,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const backend = localBackend({ ...config, adminPassword: secrets.adminPassword(), log: () => {} })
     sayPlainly(await backend.storage(), progress)
     const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
-    undo.push(async () => options.leaveRunning || embedded.stop())
+    undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
     await progress.during('bringing the catalog up to date', migrate(url))
     const catalog = openCatalog(url, 3, () => {})
     undo.push(() => catalog.close())
