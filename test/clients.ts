@@ -19,8 +19,9 @@ export async function psql(connection: string, sql: string): Promise<Ran> {
 
 /** A connection URI in the words of libpq's other form, with what is to be different. */
 export function conninfo(uri: string, changes: Record<string, string | undefined> = {}): string {
-  const { host, port, user, password, database, options } = parts(uri)
-  const words = { host, port, user, password, dbname: database, options, sslmode: 'require', ...changes }
+  const { database, ...rest } = parts(uri)
+  const sslmode = new URL(uri).searchParams.get('sslmode') ?? undefined
+  const words = { ...rest, dbname: database, sslmode, ...changes }
   return Object.entries(words)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}='${String(value).replaceAll(/['\\]/g, '\\$&')}'`)
@@ -39,13 +40,20 @@ function parts(uri: string) {
   }
 }
 
-/** A connection through the proxy by the driver that most programs use. `lost` tells of an end that nobody asked for. */
+/** The same database straight at its compute, without the proxy. */
+export function direct(uri: string, port: number | undefined): string {
+  const url = new URL(uri)
+  return `postgresql://${url.username}:${url.password}@127.0.0.1:${port}${url.pathname}?sslmode=disable`
+}
+
+/** A connection by the driver that most programs use, verified unless its URI says to do without TLS. `lost` tells of an end that nobody asked for. */
 export async function connect(
   neap: Neap,
   uri: string,
   { lost = () => {}, ...more }: pg.ClientConfig & { lost?: (error: Error) => void } = {},
 ): Promise<pg.Client> {
-  const client = new pg.Client({ ...parts(uri), ssl: { ca: readFileSync(neap.ready.ca_file, 'utf8') }, ...more })
+  const ssl = uri.includes('sslmode=disable') ? false : { ca: readFileSync(neap.ready.ca_file, 'utf8') }
+  const client = new pg.Client({ ...parts(uri), ssl, ...more })
   client.on('error', lost)
   await client.connect()
   return client

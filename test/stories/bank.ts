@@ -76,11 +76,11 @@ export interface Load {
 }
 
 /** Lets pgbench make transfers from several sessions until it is stopped. Resolves when they are under way. */
-export async function startTransfers(neap: Neap, uri: string, connection = conninfo(uri)): Promise<Load> {
+export async function startTransfers(neap: Neap, uri: string): Promise<Load> {
   const dir = mkdtempSync(join(tmpdir(), 'neap-bank-'))
   const script = join(dir, 'transfer.sql')
   writeFileSync(script, TRANSFER)
-  const args = ['-n', '-f', script, '-c', '8', '-T', '600', '-M', 'prepared', connection]
+  const args = ['-n', '-f', script, '-c', '8', '-T', '600', '-M', 'prepared', conninfo(uri)]
   const pgbench: ChildProcess = spawn('pgbench', args, { stdio: 'ignore' })
   const ended = once(pgbench, 'exit').then(([code]: unknown[]) => code as number)
   const made = async () =>

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { conninfo, connect, psql, query, without } from '../clients.ts'
+import { conninfo, connect, direct, psql, query, without } from '../clients.ts'
 import {
   controlPlane,
   envOf,
@@ -125,11 +125,9 @@ test('neap psql works where there is no psql', async () => {
 test('api, worker and proxy run apart, on a catalog of the operator', async (t) => {
   // A database of the first Neap serves as that Postgres; its owner is no superuser.
   const { port } = (await computeOf(neap, place)) ?? {}
-  const url = new URL(place.uri)
-  const catalog = `postgresql://${url.username}:${url.password}@127.0.0.1:${port}/neondb`
   const dataDir = newDataDir()
   t.after(() => leaveNothing(dataDir))
-  const env = { NEAP_CATALOG_URL: catalog }
+  const env = { NEAP_CATALOG_URL: direct(place.uri, port) }
   const whole = await startNeap({ dataDir, args: ['--leave-running'], env })
   const there = await firstPlace(whole)
   const { pid } = (await computeOf(whole, there)) ?? {}

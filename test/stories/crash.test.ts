@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type pg from 'pg'
+import { connect, direct, query, without } from '../clients.ts'
+import { controlPlane, ifAway, leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
+import { kill, postmastersOf, processesOf, until } from '../processes.ts'
+import { computeOf, endpointOf, firstPlace, type Place } from '../project.ts'
+import { audit, openBank, startTransfers } from './bank.ts'
+
+/* Everything is killed with SIGKILL, together and one by one. Databases serve on; what was killed comes back. */
+
+const dataDir = newDataDir()
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap({ dataDir })
+  place = await firstPlace(neap)
+  await openBank(neap, place.uri)
+})
+
+after(async () => {
+  await neap?.end()
+  await leaveNothing(dataDir)
+})
+
+const postmasters = () => postmastersOf(dataDir).map(({ pid }) => pid)
+const catalogPid = () => postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid
+
+/** Runs `act` while a session through the proxy has a transaction open, and sees that it works before, meanwhile and after. */
+async function unnoticed(act: () => Promise<void>): Promise<void> {
+  const lost: Error[] = []
+  const client = await connect(neap, place.uri, { lost: (error) => lost.push(error) })
+  await client.query('begin; create temporary table seen (number int)')
+  let over = false
+  const acting = act().finally(() => (over = true))
+  let number = 0
+  while (!over) await client.query('insert into seen values ($1)', [number++])
+  await acting
+  const { rows } = await client.query<{ count: number }>('select count(*)::int from seen')
+  assert.deepEqual(rows, [{ count: number }])
+  await client.query('commit')
+  await client.end()
+  assert.deepEqual(lost, [])
+}
+
+/** Waits until the control plane does what it is asked to. */
+async function controlled(): Promise<void> {
+  const params = { project_id: place.project_id, branch_id: place.branch_id }
+  const body = { role: { name: `role_${Date.now()}` } }
+  const key = 'POST /projects/:project_id/branches/:branch_id/roles'
+  const { operations } = await until('an API that answers', () => neap.call(key, { params, body }).catch(ifAway))
+  await neap.ended(operations)
+}
+
+test(
+  'kill -9 of the whole control plane: databases serve on and are adopted',
+  { skip: without('pgbench') },
+  async (t) => {
+    const compute = await computeOf(neap, place)
+    const catalog = catalogPid()
+    const load = await startTransfers(neap, direct(place.uri, compute?.port))
+    t.after(() => load.stop())
+    await neap.kill()
+    assert.deepEqual(controlPlane(dataDir), [])
+    const made = await load.made()
+    await until('more transfers', async () => (await load.made()) > made)
+
+    const { ready } = neap
+    neap = await startNeap({ dataDir })
+    assert.deepEqual(neap.ready, { ...ready, api_key: null, pid: neap.process.pid })
+    assert.equal((await computeOf(neap, place))?.pid, compute?.pid)
+    assert.equal((await endpointOf(neap, place)).current_state, 'active')
+    assert.equal(catalogPid(), catalog)
+    const adopted = await load.made()
+    await until('more transfers', async () => (await load.made()) > adopted)
+    assert.equal(await load.stop(), undefined, 'pgbench did not notice')
+    assert.ok((await audit(neap, place.uri)).consistent)
+  },
+)
+
+test('kill -9 of the supervisor alone: its parts end, and the next start finds everything', async () => {
+  const compute = await computeOf(neap, place)
+  await kill(neap.process.pid as number)
+  await until('the end of the parts', () => controlPlane(dataDir).length === 0)
+  neap = await startNeap({ dataDir })
+  assert.equal((await computeOf(neap, place))?.pid, compute?.pid)
+  await controlled()
+})
+
+for (const name of ['api', 'worker'] as const) {
+  test(`kill -9 of ${name}: a session through the proxy does not notice, and it comes back`, async () => {
+    const killed = neap.part(name)
+    await unnoticed(async () => {
+      await kill(killed)
+      await controlled()
+    })
+    assert.notEqual(neap.part(name), killed)
+    assert.match(neap.stderr(), new RegExp(`neap ${name} ended \\(SIGKILL\\); starting it again`))
+  })
+}
+
+test('kill -9 of the proxy: its sessions end, new ones come through', async () => {
+  const lost = Promise.withResolvers<Error>()
+  const client = await connect(neap, place.uri, { lost: lost.resolve })
+  const compute = await computeOf(neap, place)
+  await kill(neap.part('proxy'))
+  await lost.promise
+  await client.end()
+  const next = await until<pg.Client>('a proxy that answers', () => connect(neap, place.uri).catch(() => undefined))
+  await next.end()
+  assert.equal((await computeOf(neap, place))?.pid, compute?.pid)
+})
+
+test('kill -9 of the catalog: sessions do not notice, and it comes back', async () => {
+  const killed = catalogPid()
+  await unnoticed(async () => {
+    await kill(killed as number)
+    await until('a catalog', () => catalogPid() !== undefined)
+    await controlled()
+  })
+  assert.notEqual(catalogPid(), killed)
+  assert.match(neap.stderr(), /the catalog ended; starting it again/)
+  assert.equal((await query(neap, place.uri, 'select 1')).length, 1)
+})
+
+test('kill -9 of a postmaster: the next connection starts it again, with all that was acknowledged', async () => {
+  const lost = Promise.withResolvers<Error>()
+  const client = await connect(neap, place.uri, { lost: lost.resolve })
+  const killed = await computeOf(neap, place)
+  await client.query(`create table acknowledged as select 'yes' as answer`)
+  await kill(killed?.pid as number)
+  await lost.promise
+  await client.end().catch(() => {})
+  assert.deepEqual(await query(neap, place.uri, 'select answer from acknowledged'), [{ answer: 'yes' }])
+  const next = await computeOf(neap, place)
+  assert.notEqual(next?.pid, killed?.pid)
+  assert.equal(next?.state, 'active')
+})
+
+test('--leave-running leaves databases and catalog, and the next start adopts them', async () => {
+  await neap.end()
+  neap = await startNeap({ dataDir, args: ['--leave-running'] })
+  await query(neap, place.uri, 'select 1')
+  const before_end = postmasters()
+  assert.equal(before_end.length, 2)
+  assert.equal(await neap.end('SIGTERM'), 0)
+  assert.deepEqual(controlPlane(dataDir), [])
+  assert.deepEqual(postmasters(), before_end)
+  neap = await startNeap({ dataDir })
+  assert.deepEqual(postmasters(), before_end)
+  assert.equal((await endpointOf(neap, place)).current_state, 'active')
+  await query(neap, place.uri, 'select 1')
+})
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  test(`${signal} leaves no process, and the next start finds all at rest`, async () => {
+    await query(neap, place.uri, 'select 1')
+    assert.equal(await neap.end(signal), 0)
+    assert.deepEqual(processesOf(dataDir), [])
+    neap = await startNeap({ dataDir })
+    assert.equal((await endpointOf(neap, place)).current_state, 'idle')
+  })
+}
