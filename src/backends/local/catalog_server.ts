@@ -67,7 +67,6 @@ export function localCatalogServer(options: {
     const plan = {
       home,
       postgres: join(bin, 'postgres'),
-      owner,
       socketDir,
       port,
       listen: '',

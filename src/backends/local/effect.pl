@@ -123,12 +123,10 @@ sub start {
   leave('busy') unless $server_lock;
   # Whatever a killed server left is stale now, whoever its pid belongs to today: the lock is ours.
   unlink "$home/pgdata/postmaster.pid", grep { m{/\.s\.PGSQL\.[^/]+$} } files_in($sockets);
-  unless (-d $sockets) {
-    my $made = "$sockets.$$";
-    mkdir $made, 0700 or fail($made);
-    $uid eq '-' or chown $uid, $gid, $made or fail($made);
-    rename $made, $sockets or fail($sockets);
-  }
+  mkdir $sockets, 0700;
+  my $owner = (stat $sockets)[4];
+  fail($sockets) unless defined $owner;
+  $uid eq '-' or $owner == $uid or chown $uid, $gid, $sockets or fail($sockets);
   write_file("$home/neap.conf", $config);
   become($uid, $gid);
   exec { $postgres[0] } @postgres or fail($postgres[0]);

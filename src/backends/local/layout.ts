@@ -9,6 +9,8 @@ export interface Owner {
   readonly gid: number
 }
 
+export type Log = (level: 'debug' | 'info' | 'warn' | 'error', message: string, facts?: Record<string, unknown>) => void
+
 /** Where everything lies. Every name comes from ids that the server made. */
 export interface Layout {
   readonly dataDir: string
@@ -76,7 +78,11 @@ export function ownerAt(layout: Layout, number: number): Owner | undefined {
   return { uid, gid: uid }
 }
 
-export function checkedId(id: string): string {
-  if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(id)) throw new Error(`"${id}" is not an id that names a directory`)
+export function isId(name: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{0,62}$/.test(name)
+}
+
+function checkedId(id: string): string {
+  if (!isId(id)) throw new Error(`"${id}" is not an id that names a directory`)
   return id
 }

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { copyFile, constants, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { copyFile, constants, mkdir, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
 import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
-import { type Layout, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
+import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { rotateLogs } from './logs.ts'
 import { prepareVersion, publishFile } from './prepare.ts'
 import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
@@ -19,7 +20,7 @@ export interface LocalOptions {
   readonly runtimeDir: string
   /** Of the superuser `neap_admin` in every branch: 256 random bits in text. */
   readonly adminPassword: string
-  readonly log: (level: 'debug' | 'info' | 'warn' | 'error', message: string, facts?: Record<string, unknown>) => void
+  readonly log: Log
 }
 
 export interface LocalBackend extends Backend {
@@ -55,12 +56,13 @@ export function localBackend(options: LocalOptions): LocalBackend {
 
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const bin = await binariesFor(branch.pgVersion)
+    // Gone after each boot where it is in memory.
+    if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
     for (let attempt = 1; ; attempt++) {
       try {
         const server = await startServer({
           home: homeOf(layout, branch.id),
           postgres: join(bin, 'postgres'),
-          owner: ownerOf(layout, branch),
           socketDir: socketDirOf(layout, branch),
           port: await freePort(),
           listen: '127.0.0.1',
@@ -74,6 +76,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
         // Something else took the port between the look and the start.
         const portTaken = error instanceof ServerStartError && error.message.includes('could not bind')
         if (!portTaken || attempt === 3) throw error
+        options.log('debug', 'a port was taken, trying another', { branch: branch.id, attempt })
       }
     }
   }
@@ -95,7 +98,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
       const server = await findServer(homeOf(layout, branch.id))
       return server && computeOf(layout, branch, server)
     },
-    removeBranch: (branch, fence) => removeStored(layout, branch, fence),
+    removeBranch: (branch, fence) => removeStored(layout, branch, fence, options.log),
     listBranches: () => storedBranches(layout),
     stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { UsageError, messageOf } from '../../errors.ts'
 import { installBinaries } from './binaries.ts'
 import type { Layout } from './layout.ts'
 import { checkReachable, makeTemplate } from './template.ts'
@@ -17,7 +18,9 @@ export async function prepareVersion(
 ): Promise<{ bin: string; template: string }> {
   const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed } = layout
   for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed]) {
-    await mkdir(directory, { recursive: true, mode: 0o711 })
+    await mkdir(directory, { recursive: true, mode: 0o711 }).catch((error: unknown) => {
+      throw new UsageError(`Neap cannot make ${directory} (${messageOf(error)}): choose another place or allow it.`)
+    })
   }
   await checkReachable(dataDir)
   await checkReachable(runtimeDir)

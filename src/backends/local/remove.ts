@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, readdir, rm, stat, unlink } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BranchRef, Fence, Progress } from '../backend.ts'
 import { BARE_ENVIRONMENT, fenceArgs, runEffect } from './effect.ts'
-import { type Layout, checkedId, homeOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
+import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from './layout.ts'
 import { readPostmasterFile } from './postmaster_file.ts'
+import { removeSharedMemory } from './shared_memory.ts'
 import { waitStopped } from './server.ts'
 
 /** What goes away needs no clean end, only a prompt one; sessions should hear why they end, though. */
@@ -20,19 +21,19 @@ const URGES = [
  * that no late attempt can make it again; then what was moved is deleted.
  * @throws FencedError when a newer attempt acted on this branch
  */
-export async function removeStored(layout: Layout, branch: BranchRef, fence: Fence): Promise<Progress> {
+export async function removeStored(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
   const home = homeOf(layout, branch.id)
-  if ((await moveAway(layout, branch, fence)) === 'pending') return 'pending'
+  if ((await moveAway(layout, branch, fence, log)) === 'pending') return 'pending'
   const trash = (await readdir(layout.trash))
     .filter((name) => name.startsWith(`${branch.id}.`))
     .map((name) => join(layout.trash, name))
-  for (const directory of trash) await removeSharedMemory(layout, branch, join(directory, 'pgdata'))
+  for (const directory of trash) await removeSharedMemory(join(directory, 'pgdata'))
   const leftovers = [...trash, logDirOf(layout, branch.id), socketDirOf(layout, branch)]
   await deleteTrees(leftovers)
   return leftovers.some((path) => existsSync(path)) || existsSync(home) ? 'pending' : 'done'
 }
 
-async function moveAway(layout: Layout, branch: BranchRef, fence: Fence): Promise<Progress> {
+async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
   const home = homeOf(layout, branch.id)
   await mkdir(layout.trash, { recursive: true })
   for (const { signal, seconds } of URGES) {
@@ -41,7 +42,8 @@ async function moveAway(layout: Layout, branch: BranchRef, fence: Fence): Promis
     const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, String(pid), signal])
     if (outcome === 'done') return 'done'
     // Gone: another attempt moved it between the look and the lock. The next turn sees that.
-    if (outcome === 'held') await waitStopped(home, seconds)
+    if (outcome !== 'held' || (await waitStopped(home, seconds)) === 'done') continue
+    log('warn', 'a server that is to be removed did not end when asked', { branch: branch.id, signal })
   }
   return 'pending'
 }
@@ -66,26 +68,6 @@ async function deleteTrees(paths: readonly string[]): Promise<void> {
   })
 }
 
-/** A killed server leaves shared memory behind, which its next start would reuse. This branch has no next start. */
-async function removeSharedMemory(layout: Layout, branch: BranchRef, pgdata: string): Promise<void> {
-  const id = readPostmasterFile(pgdata)?.sharedMemoryId
-  if (process.platform !== 'linux' || id === undefined) return
-  const uid = ownerOf(layout, branch)?.uid ?? process.getuid?.()
-  const segments = (await readFile('/proc/sysvipc/shm', 'utf8'))
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/).map(Number))
-  // Columns: key, shmid, perms, size, cpid, lpid, nattch, uid.
-  const unused = segments.some((columns) => columns[1] === id && columns[6] === 0 && columns[7] === uid)
-  if (unused)
-    spawn('ipcrm', ['-m', String(id)], { stdio: 'ignore', env: BARE_ENVIRONMENT }).on('error', () => undefined)
-  // As an ordinary user these are files in the data directory.
-  if (!ownerOf(layout, branch)) return
-  for (const name of (await readdir('/dev/shm')).filter((file) => file.startsWith('PostgreSQL.'))) {
-    const path = join('/dev/shm', name)
-    if ((await stat(path).catch(() => undefined))?.uid === uid) await unlink(path).catch(() => undefined)
-  }
-}
-
 /** The ids of all branches of which anything is stored. */
 export async function storedBranches(layout: Layout): Promise<string[]> {
   const [branches, trash, logs] = await Promise.all(
@@ -95,10 +77,7 @@ export async function storedBranches(layout: Layout): Promise<string[]> {
     }),
   )
   const ids = [...(branches ?? []), ...(trash ?? []).map((name) => name.split('.')[0] ?? ''), ...(logs ?? [])]
-  return [...new Set(ids)]
-    .filter((id) => id !== 'catalog')
-    .map(checkedId)
-    .sort()
+  return [...new Set(ids)].filter((id) => id !== 'catalog' && isId(id)).sort()
 }
 
 const NOTE_DAYS = 7

@@ -4,11 +4,10 @@
  *
  *     (no lock) --start--> starting --> ready --SIGINT--> stopping --> (no lock)
  */
-import { closeSync, existsSync, watch } from 'node:fs'
+import { closeSync, existsSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import type { Fence, Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, spawnEffect } from './effect.ts'
-import type { Owner } from './layout.ts'
 import { complaintIn, dropLog, openLog } from './logs.ts'
 import { type PostmasterFile, readPostmasterFile, worksIn } from './postmaster_file.ts'
 
@@ -17,7 +16,6 @@ export interface ServerPlan {
   /** Holds `pgdata`; locks and configuration are kept beside it. */
   readonly home: string
   readonly postgres: string
-  readonly owner?: Owner | undefined
   readonly socketDir: string
   readonly port: number
   readonly listen: string
@@ -108,7 +106,9 @@ async function joinRunning(home: string, progress: ReturnType<typeof watchProgre
 }
 
 function startArgs(plan: ServerPlan, pgdata: string, knownPid: number): string[] {
-  const { home, owner, socketDir } = plan
+  const { home, socketDir } = plan
+  // As it was made: whatever the data directory is called today, its owner is the one whom Postgres accepts.
+  const owner = process.getuid?.() === 0 ? statSync(pgdata) : undefined
   const settings = {
     config_file: join(home, 'neap.conf'),
     hba_file: plan.hbaFile,

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { chmod, chown, lchown, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { UsageError } from '../../errors.ts'
 import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
@@ -36,6 +36,8 @@ export async function makeTemplate(
       ['--single', '-j', '-D', making, 'postgres'],
       setupSql(pgVersion, adminPassword),
     )
+    // It was that user's only while it was made.
+    if (builder) await giveToRoot(making)
     await syncFilesystem(making)
     await rename(making, pgdata)
     await syncDirectory(directory)
@@ -81,6 +83,14 @@ async function namedUser(): Promise<Owner> {
     if (user && Number(user[2]) > 0) return { uid: Number(user[2]), gid: Number(user[3]) }
   }
   throw new UsageError('Neap runs as root and needs an unprivileged user for initdb: add one named "nobody".')
+}
+
+async function giveToRoot(path: string): Promise<void> {
+  await lchown(path, 0, 0)
+  for (const entry of await readdir(path, { withFileTypes: true })) {
+    if (entry.isDirectory()) await giveToRoot(join(path, entry.name))
+    else await lchown(join(path, entry.name), 0, 0)
+  }
 }
 
 async function run(user: Owner | undefined, program: string, args: string[], input = ''): Promise<void> {
