@@ -64,20 +64,18 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     lookAgain = true
     looking ??= takeAll().finally(() => {
       looking = undefined
-      // What was told between the last look and here.
+      // Whatever was told of meanwhile may have come too late for that look.
       if (lookAgain) look()
     })
   }
 
-  /** Takes what is due until nothing is, and sets the timer for what waits; also after an error, or nobody would look again. */
+  /** Takes what is due and sets the timer for what waits; also after an error, or nobody would look again. */
   async function takeAll(): Promise<void> {
+    lookAgain = false
     let sleepMs = sweepMs
     try {
-      while (lookAgain && !stopping) {
-        lookAgain = false
-        while (running.size < concurrency && !stopping && (await takeOne()));
-        sleepMs = (await nextDue(catalog)) ?? sweepMs
-      }
+      while (running.size < concurrency && !stopping && (await takeOne()));
+      sleepMs = (await nextDue(catalog)) ?? sweepMs
     } catch (error) {
       onError(error)
     }
