@@ -66,7 +66,7 @@ type Taken = Awaited<ReturnType<typeof takeIdleChecks>>[number]
 
 async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
   const { catalog, config } = context
-  const timeout = Number(endpoint.suspend_timeout_seconds) || config.suspendTimeout
+  const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
   if (timeout === NEVER)
     return setIdleCheck(catalog, endpoint.id, { counters: endpoint.idle_counters, idleSeconds: 0, nextSeconds: 3600 })
   const between = Math.max(timeout / 4, 0.25)

@@ -19,6 +19,7 @@ import {
 import { isLeftOut, isWalSegment, neededWal } from './data_directory.ts'
 import { syncDirectory, syncFilesystem } from './durable.ts'
 import type { Owner } from './layout.ts'
+import { isMarkedSubscribed, markSubscribed, mayHoldSubscriptions } from './subscription_mark.ts'
 
 /** What the copier is told, as JSON on its standard input, since the password may not be seen in a list of processes. */
 export interface CopyPlan {
@@ -52,15 +53,19 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   const source = openDirectory(join(from, 'pgdata'))
   const target: Target = { path: making, owner, reflink: true }
   refuseTablespaces(source)
-  if (running && parent) await (await import('./copy_running.ts')).copyRunning(source, target, parent)
-  else copyAtRest(source, target)
+  const subscribed =
+    running && parent
+      ? await (await import('./copy_running.ts')).copyRunning(source, target, parent)
+      : copyAtRest(source, target)
   closeSync(source.file)
+  if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
   await syncFilesystem(making)
   renameSync(making, join(home, 'pgdata'))
   await syncDirectory(home)
 }
 
-function copyAtRest(source: Source, target: Target): void {
+/** Answers whether what was copied may hold subscriptions. */
+function copyAtRest(source: Source, target: Target): boolean {
   copyTree(source, target, isLeftOut)
   const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
@@ -74,6 +79,9 @@ function copyAtRest(source: Source, target: Target): void {
       copyOne(wal, name, target, `pg_wal/${name}`)
   }
   closeSync(wal.file)
+  // After a crash some may stand in the log only. What never ran has its parent's, of which a mark tells.
+  const crashed = needed.last === undefined && !isBackup
+  return crashed || mayHoldSubscriptions(target.path)
 }
 
 /** Of sockets, and of SQLSTATE class 57: the server is shutting down, crashed, or not yet there. */

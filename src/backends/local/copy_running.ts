@@ -10,13 +10,13 @@ const CONTROL_FILE = 'global/pg_control'
 /**
  * Copies the data directory of a server that runs, in the order of the manual's "Making a Base Backup Using the Low Level API":
  * start the backup, copy all but the write-ahead log, stop it, copy the log from its start on, add the label.
- * Without the label the copy would start, look right, and silently be wrong.
+ * Without the label the copy would start, look right, and silently be wrong. Answers whether the parent has subscriptions.
  */
 export async function copyRunning(
   source: Source,
   target: Target,
   parent: { socketDir: string; adminPassword: string },
-): Promise<void> {
+): Promise<boolean> {
   const session = new pg.Client({
     host: parent.socketDir,
     port: readPostmasterFile(source.path)?.port ?? 0,
@@ -45,6 +45,8 @@ export async function copyRunning(
     )
     copyLog(source, target, onlyRow(segments.rows))
     writeOwned(target, 'backup_label', Buffer.from(label))
+    const subscribed = await session.query<{ any: boolean }>('SELECT EXISTS (SELECT FROM pg_subscription) AS any')
+    return onlyRow(subscribed.rows).any
   } finally {
     await session.end().catch(() => undefined)
   }

@@ -11,8 +11,10 @@ import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf
 import { rotateLogs } from './logs.ts'
 import { prepareVersion, publishFile } from './prepare.ts'
 import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
-import { type RunningServer, ServerStartError, findServer, startServer, stopServer } from './server.ts'
+import { type ServerPlan, type RunningServer, ServerStartError, findServer, startServer, stopServer } from './server.ts'
 import { HBA, configFor } from './settings.ts'
+import { isMarkedSubscribed } from './subscription_mark.ts'
+import { disableSubscriptions } from './subscriptions.ts'
 
 export interface LocalOptions {
   readonly dataDir: string
@@ -60,7 +62,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
     for (let attempt = 1; ; attempt++) {
       try {
-        const server = await startServer({
+        const plan: ServerPlan = {
           home: homeOf(layout, branch.id),
           postgres: join(bin, 'postgres'),
           socketDir: socketDirOf(layout, branch),
@@ -70,7 +72,10 @@ export function localBackend(options: LocalOptions): LocalBackend {
           config: configFor(spec, branch.pgVersion),
           logFile: logFile(branch.id, 'postgres.log'),
           fence,
-        })
+        }
+        if (isMarkedSubscribed(plan.home) && (await disableSubscriptions(plan, options.adminPassword)) === 'pending')
+          return 'pending'
+        const server = await startServer(plan)
         return server === 'pending' ? 'pending' : computeOf(layout, branch, server)
       } catch (error) {
         // Something else took the port between the look and the start.

@@ -1,0 +1,33 @@
+import { deepEqual } from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { freshBackend, PG_VERSION, query, settled } from './testing.ts'
+
+const local = freshBackend()
+const { backend, next } = local
+before(() => backend.prepare(PG_VERSION))
+after(() => local.dispose())
+
+const ENABLED = 'SELECT subname, subenabled FROM pg_subscription'
+
+test('subscriptions are disabled in a clone before it first starts, and left alone in its parent', async () => {
+  const parent = local.branch('subscriber')
+  await settled(() => backend.createBranch(parent, next()))
+  const { address } = await local.start(parent, next())
+  await query(
+    address,
+    `CREATE SUBSCRIPTION news CONNECTION 'host=127.0.0.1 port=1' PUBLICATION news WITH (connect = false, slot_name = 'news')`,
+  )
+  await query(address, 'ALTER SUBSCRIPTION news ENABLE')
+  const ofRunning = local.branch('of-running')
+  await settled(() => backend.cloneBranch(ofRunning, parent, next()))
+  await settled(() => backend.stopCompute(parent, next()))
+  const ofResting = local.branch('of-resting')
+  await settled(() => backend.cloneBranch(ofResting, parent, next()))
+
+  for (const clone of [ofRunning, ofResting]) {
+    deepEqual(await query((await local.start(clone, next())).address, ENABLED), [
+      { subname: 'news', subenabled: false },
+    ])
+  }
+  deepEqual(await query((await local.start(parent, next())).address, ENABLED), [{ subname: 'news', subenabled: true }])
+})

@@ -1,0 +1,35 @@
+import pg from 'pg'
+import type { Progress } from '../backend.ts'
+import { type ServerPlan, startServer, stopServer } from './server.ts'
+import { unmarkSubscribed } from './subscription_mark.ts'
+
+/**
+ * Disables what a marked clone inherited, before its first client and before its own workers: they would begin with the
+ * server, so this is done by one that starts none and that nobody else can reach.
+ */
+export async function disableSubscriptions(plan: ServerPlan, adminPassword: string): Promise<Progress> {
+  const server = await startServer({
+    ...plan,
+    listen: '',
+    config: `${plan.config}max_logical_replication_workers = 0\n`,
+  })
+  if (server === 'pending') return 'pending'
+  const session = new pg.Client({
+    host: plan.socketDir,
+    port: server.port,
+    user: 'neap_admin',
+    password: adminPassword,
+    database: 'neap',
+    options: '-c search_path=pg_catalog',
+  })
+  session.on('error', () => undefined)
+  await session.connect()
+  try {
+    await session.query('UPDATE pg_subscription SET subenabled = false WHERE subenabled')
+  } finally {
+    await session.end()
+  }
+  if ((await stopServer(plan.home, plan.fence)) === 'pending') return 'pending'
+  unmarkSubscribed(plan.home)
+  return 'done'
+}
