@@ -1,0 +1,92 @@
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type { BranchRef } from '../backend.ts'
+import { ADMIN_PASSWORD, PG_VERSION, SMALL, freshBackend, processesIn, query, settled } from './testing.ts'
+
+const SEED = Number(process.env['NEAP_TEST_SEED'] ?? Date.now() % 100_000)
+const ROUNDS = Number(process.env['NEAP_TEST_ROUNDS'] ?? 12)
+
+const local = freshBackend()
+const { backend, next, home } = local
+before(() => backend.prepare(PG_VERSION))
+after(() => local.dispose())
+
+/** Numbers between 0 and 1, the same for the same seed (mulberry32). */
+function randomOf(seed: number) {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** The servers of a data directory: neither children of one nor orphans of one that was killed, which have another title. */
+function postmastersOf(branch: BranchRef): number[] {
+  const members = processesIn(join(home(branch), 'pgdata'))
+  return members.filter((pid) => {
+    try {
+      const parent = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+      return !members.includes(parent) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('\0-D\0')
+    } catch {
+      return false
+    }
+  })
+}
+
+/** Processes that do what a worker would, over and over, until they are killed. */
+async function startWorkers(count: number) {
+  const text = `import { localBackend } from ${JSON.stringify(new URL('local.ts', import.meta.url).href)}
+    const backend = localBackend({ ...${JSON.stringify({ ...local.options, adminPassword: ADMIN_PASSWORD })}, log: () => undefined })
+    process.on('message', async ({ action, args }) => {
+      try { await backend[action](...args) } catch { /* the next attempt shows whether it mattered */ }
+    })
+    process.send('ready')`
+  const workers = Array.from({ length: count }, () =>
+    spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }),
+  )
+  await Promise.all(workers.map((worker) => once(worker, 'message')))
+  return workers
+}
+
+test(`workers, servers and copies killed at any moment: never two servers, nothing lost (seed ${SEED})`, async (t) => {
+  const random = randomOf(SEED)
+  const branch = local.branch('target')
+  await settled(() => backend.createBranch(branch, next()))
+  let expected = 0
+  const child = () => local.branch(`child-${expected}`)
+  const actions = [
+    () => ({ action: 'startCompute', args: [branch, SMALL, next()] }),
+    () => ({ action: 'stopCompute', args: [branch, next()] }),
+    () => ({ action: 'cloneBranch', args: [child(), branch, next()] }),
+  ]
+  const workers = await startWorkers(2 * ROUNDS)
+  t.after(() => workers.forEach((worker) => worker.kill('SIGKILL')))
+  for (let round = 0; round < ROUNDS; round++) {
+    const pair = workers.splice(0, 2)
+    const ended = pair.map((worker) => once(worker, 'exit'))
+    for (const worker of pair) worker.send(actions[Math.floor(random() * actions.length)]?.() ?? {})
+    await new Promise((resolve) => setTimeout(resolve, random() * 80))
+    const [victim] = postmastersOf(branch)
+    if (victim && random() < 0.4) process.kill(victim, 'SIGKILL')
+    for (const worker of pair) worker.kill('SIGKILL')
+    await Promise.all(ended)
+    ok(postmastersOf(branch).length <= 1, `round ${round}`)
+
+    const compute = await local.start(branch, next())
+    deepEqual(postmastersOf(branch), [compute.pid], `round ${round}`)
+    await query(
+      compute.address,
+      'CREATE TABLE IF NOT EXISTS round (number int); INSERT INTO round SELECT count(*) FROM round',
+    )
+    expected += 1
+    const [row] = await query<{ count: number }>(compute.address, 'SELECT count(*)::int FROM round')
+    equal(row?.count, expected)
+    if (random() < 0.5) await settled(() => backend.stopCompute(branch, next()))
+  }
+})
