@@ -209,7 +209,7 @@ async function firstChange<T>(directory: string, look: () => T | undefined, capM
 export async function stopServer(home: string, fence?: Fence, seconds = 4): Promise<Progress> {
   const deadline = performance.now() + seconds * 1000
   while (performance.now() < deadline) {
-    const { outcome, signalled } = await signalServer(home, 'INT', fence)
+    const { outcome, signalled } = await interruptServer(home, fence)
     if (outcome === 'done' || outcome === 'gone') return 'done'
     // A server that is only just beginning has no pid to signal yet.
     const patience = signalled ? Math.ceil((deadline - performance.now()) / 1000) : 1
@@ -218,10 +218,10 @@ export async function stopServer(home: string, fence?: Fence, seconds = 4): Prom
   return 'pending'
 }
 
-/** Sends the postmaster a signal, under the home's effect lock and only if it is really this home's. */
-export async function signalServer(home: string, signal: 'INT' | 'QUIT' | 'HUP', fence?: Fence) {
+/** Asks for a fast shutdown, under the home's effect lock and only the postmaster that is really this home's. */
+async function interruptServer(home: string, fence?: Fence) {
   const pid = readPostmasterFile(join(home, 'pgdata'))?.pid ?? 0
-  const outcome = await runEffect(['signal', home, ...fenceArgs(fence), String(pid), signal])
+  const outcome = await runEffect(['signal', home, ...fenceArgs(fence), String(pid), 'INT'])
   return { outcome, signalled: pid > 0 }
 }
 

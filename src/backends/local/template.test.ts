@@ -10,7 +10,7 @@ test('many processes prepare at once and one template comes of it', async () => 
   const prepared = await Promise.all([1, 2].map(() => inAnotherProcess(local.options, prepare)))
   deepEqual(prepared, [true, true])
   deepEqual(readdirSync(join(local.options.dataDir, 'templates', String(PG_VERSION))).sort(), ['lock', 'pgdata'])
-  if (PG_VERSION === 18) equal(readdirSync(join(local.options.dataDir, 'pg')).length, 1)
+  equal(readdirSync(join(local.options.dataDir, 'pg')).length, 1)
   await local.dispose()
 })
 

@@ -10,7 +10,7 @@ import { localBackend } from './local.ts'
 
 export const ADMIN_PASSWORD = 'test-password-of-the-administrator'
 export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
-export const PG_VERSION = Number(process.env['NEAP_TEST_PG_VERSION'] ?? 18)
+export const PG_VERSION = 18
 
 export function freshBackend() {
   const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
