@@ -20,7 +20,7 @@ import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { holdsOf, livingProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
-import { type Claimed, done, goto, wait } from '../engine/definition.ts'
+import { done, goto, wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
 
@@ -53,10 +53,10 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
     },
     async still_idle(operation, { backend, secrets }, tx) {
       if (operation.input.reason !== 'idle') return undefined
-      const endpoint = await endpointOf(tx, operation)
+      const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
       const branch = await branchOf(tx, operation)
       const holds = await holdsOf(tx, operation.id)
-      if (endpoint.deleted_at || endpoint.disabled) return undefined
+      if (!endpoint || endpoint.deleted_at || endpoint.disabled) return undefined
       const compute = await backend.findCompute(refOf(branch))
       if (!compute) return undefined
       const activity = await withAdminSession(
@@ -73,9 +73,10 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
     async endpoint_idle(operation, _context, tx) {
-      const endpoint = await endpointOf(tx, operation)
-      if (endpoint.deleted_at) await deleteEndpointRow(tx, endpoint.id)
-      else await setIdle(tx, endpoint.id)
+      // The row of a deleted one went with the first suspend that ended after the deletion; there may be another behind that.
+      const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
+      if (endpoint?.deleted_at) await deleteEndpointRow(tx, endpoint.id)
+      else if (endpoint) await setIdle(tx, endpoint.id)
       return done
     },
     async reopened(operation, _context, tx) {
@@ -99,12 +100,6 @@ export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendRe
   if (last?.action === 'suspend_compute' && reason === 'idle') return last
   await setPending(tx, endpoint.id, 'idle')
   return requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason })
-}
-
-async function endpointOf(tx: Db, operation: Claimed): Promise<Endpoint> {
-  const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
-  if (!endpoint) throw new Error(`endpoint ${operation.endpoint_id} has no row`)
-  return endpoint
 }
 
 /** True once every proxy that lives holds what it would forward; false if they do not within the time. */
