@@ -20,7 +20,10 @@ interface UpFlags extends Overrides {
 
 const program = new Command('neap')
   .description('Serverless Postgres for your own machines.')
-  .showHelpAfterError('(neap --help lists the commands)')
+  .configureOutput({
+    outputError: (text, write) =>
+      write(`neap: ${text.replace(/^error: /, '').trim()} (npx neap --help shows what there is)\n`),
+  })
   .exitOverride()
 
 program
@@ -49,9 +52,10 @@ for (const [name, about] of [
     .action((flags: Overrides) => runOne(name, flags))
 }
 
-program.addCommand(keyCommand(dataDir))
-program.addCommand(statusCommand(dataDir))
-program.addCommand(psqlCommand(dataDir))
+for (const command of [keyCommand(dataDir), statusCommand(dataDir), psqlCommand(dataDir)]) {
+  program.addCommand(command)
+  for (const each of [command, ...command.commands]) each.copyInheritedSettings(program)
+}
 
 async function runUp(flags: UpFlags): Promise<void> {
   const { up } = await import('./supervisor/up.ts')
