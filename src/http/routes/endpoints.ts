@@ -19,6 +19,7 @@ import { queueStart } from '../../operations/start_compute.ts'
 import { queueSuspend } from '../../operations/suspend_compute.ts'
 import { requireSize, requireSuspendTimeout } from '../compute_size.ts'
 import { proxyHost } from '../names.ts'
+import { requireSafePgSettings } from '../pg_settings.ts'
 import { lockedProject, requireBranch, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Operation, presentOperation } from './operations.ts'
@@ -115,6 +116,7 @@ export async function addEndpoint(
   const size = requireSize(asked, requireSize(defaults, { min: 0.25, max: 0.25 }))
   const timeout = asked.suspend_timeout_seconds ?? defaults.suspend_timeout_seconds ?? 0
   requireSuspendTimeout(config, timeout)
+  requireSafePgSettings(asked.settings?.pg_settings)
   const inserted = await insertEndpoint(db, {
     id: newEndpointId(),
     account_id: project.account_id,

@@ -15,6 +15,7 @@ import { requestOperation } from '../../operations/request.ts'
 import { requireSize, requireSuspendTimeout } from '../compute_size.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
 import { proxyHost } from '../names.ts'
+import { requireSafePgSettings } from '../pg_settings.ts'
 import { lockedProject, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
@@ -113,6 +114,7 @@ export const createProject = route('POST /projects', {
   const defaults = asked.default_endpoint_settings ?? {}
   requireSize(defaults, { min: 0.25, max: 0.25 })
   requireSuspendTimeout(config, defaults.suspend_timeout_seconds ?? 0)
+  requireSafePgSettings(defaults.pg_settings)
   if (asked.region_id && asked.region_id !== config.region)
     throw new AppError('NOT_ALLOWED', `There is no region ${asked.region_id} here; this is ${config.region}.`)
   const id = newProjectId()
