@@ -96,7 +96,9 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
 export function listLeftovers(db: Db): Promise<Branch[]> {
   return db.rows(sql`
     select * from branch b where deleted_at is not null and stored
-       and not exists (select 1 from operation o where o.project_id = b.project_id and o.finished_at is null)`)
+       and not exists (select 1 from operation o
+                        where o.project_id = b.project_id and o.finished_at is null
+                          and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))`)
 }
 
 export async function markBranchDeleted(tx: Db, id: string): Promise<void> {

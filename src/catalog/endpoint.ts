@@ -103,6 +103,15 @@ export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
   )
 }
 
+/** Endpoints that are said to be on their way somewhere, or to be deleted, although no operation is about them. */
+export function listStrandedEndpoints(db: Db): Promise<Endpoint[]> {
+  return db.rows(sql`
+    select * from endpoint e
+     where (pending_state is not null or holding_operation_id is not null or deleted_at is not null)
+       and not exists (select 1 from operation o
+                        where o.project_id = e.project_id and o.finished_at is null and o.branch_id = e.branch_id)`)
+}
+
 export async function setPending(tx: Db, id: string, state: EndpointState): Promise<Endpoint> {
   const row = await tx.row<Endpoint>(
     sql`update endpoint set pending_state = ${state}, updated_at = clock_timestamp() where id = ${id} returning *`,

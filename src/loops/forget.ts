@@ -1,7 +1,7 @@
 import { forgetDeletedProjects } from '../catalog/project.ts'
 import { forgetOldHolds } from '../catalog/proxy.ts'
 import type { WorkerContext } from '../context.ts'
-import type { Loop } from './idle.ts'
+import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 3_600_000
 /** So long the operations of a deleted project can still be read. */
@@ -13,16 +13,5 @@ export function startForgetLoop({ catalog, log }: WorkerContext): Loop {
     await forgetDeletedProjects(catalog, KEPT_DAYS)
     await forgetOldHolds(catalog)
   }
-  let round = Promise.resolve()
-  const look = (): void => {
-    round = forget().catch((error: unknown) => log.warn({ err: error }, 'could not remove old rows'))
-  }
-  const timer = setInterval(look, EVERY_MS)
-  look()
-  return {
-    async stop() {
-      clearInterval(timer)
-      await round
-    },
-  }
+  return startPeriodic(EVERY_MS, forget, (error) => log.warn({ err: error }, 'could not remove old rows'))
 }

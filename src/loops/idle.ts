@@ -8,13 +8,10 @@ import { type Activity, readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
+import type { Loop } from './periodic.ts'
 
 const NEVER = -1
 const LONGEST_SLEEP_MS = 60_000
-
-export interface Loop {
-  stop(): Promise<void>
-}
 
 /** Starts the loop. Its cost grows with active endpoints only. */
 export async function startIdleLoop(context: WorkerContext): Promise<Loop> {

@@ -73,10 +73,7 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
     async endpoint_idle(operation, _context, tx) {
-      // The row of a deleted one went with the first suspend that ended after the deletion; there may be another behind that.
-      const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
-      if (endpoint?.deleted_at) await deleteEndpointRow(tx, endpoint.id)
-      else if (endpoint) await setIdle(tx, endpoint.id)
+      await noteStopped(tx, operation.endpoint_id as string)
       return done
     },
     async reopened(operation, _context, tx) {
@@ -86,7 +83,7 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
   async onFailure(operation, { backend }, tx) {
     const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
     if (compute) await clearPending(tx, operation.endpoint_id as string)
-    else await setIdle(tx, operation.endpoint_id as string)
+    else await noteStopped(tx, operation.endpoint_id as string)
   },
 }
 
@@ -100,6 +97,13 @@ export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendRe
   if (last?.action === 'suspend_compute' && reason === 'idle') return last
   await setPending(tx, endpoint.id, 'idle')
   return requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason })
+}
+
+/** The row of a deleted one goes with the first suspend that ends after the deletion; there may be another behind that. */
+async function noteStopped(tx: Db, endpointId: string): Promise<void> {
+  const endpoint = await findEndpointEver(tx, endpointId)
+  if (endpoint?.deleted_at) await deleteEndpointRow(tx, endpoint.id)
+  else if (endpoint) await setIdle(tx, endpoint.id)
 }
 
 /** True once every proxy that lives holds what it would forward; false if they do not within the time. */

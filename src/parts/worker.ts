@@ -2,8 +2,8 @@ import { FencedError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import { OperationFailed } from '../engine/definition.ts'
-import { startRunner } from '../engine/runner.ts'
-import { adopt } from '../loops/adoption.ts'
+import { type RunnerOptions, startRunner } from '../engine/runner.ts'
+import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startForgetLoop } from '../loops/forget.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { ACTIONS } from '../operations/index.ts'
@@ -11,8 +11,14 @@ import type { Part } from './part.ts'
 
 const ROTATE_MS = 60_000
 
-/** The worker: makes operations true through the backend and runs the control loops. */
-export async function startWorker(context: Context): Promise<Part> {
+/**
+ * The worker: makes operations true through the backend and runs the control loops.
+ * @param changed what the runner is to have other than usual: for tests, which make it fail at chosen steps
+ */
+export async function startWorker(
+  context: Context,
+  changed: Partial<RunnerOptions<WorkerContext>> = {},
+): Promise<Part> {
   const { catalog, config, secrets, log } = context
   const backend = localBackend({
     dataDir: config.dataDir,
@@ -37,8 +43,9 @@ export async function startWorker(context: Context): Promise<Part> {
         'a step failed',
       )
     },
+    ...changed,
   })
-  const loops = [await startIdleLoop(worker), startForgetLoop(worker)]
+  const loops = [await startIdleLoop(worker), startSweepLoop(worker), startForgetLoop(worker)]
   const rotation = setInterval(
     () => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')),
     ROTATE_MS,
