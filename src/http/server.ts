@@ -29,8 +29,9 @@ declare module 'fastify' {
 
 /** The API over HTTP. Knows nothing of where it listens. */
 export async function buildServer(context: Context): Promise<FastifyInstance> {
+  const loggerInstance: FastifyBaseLogger = context.log
   const app = Fastify({
-    loggerInstance: context.log as FastifyBaseLogger,
+    loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: newRequestId,
     bodyLimit: 1024 * 1024,
@@ -68,10 +69,10 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   })
   await app.register(swagger, {
     openapi: { openapi: '3.1.0', info: { title: 'Neap management API', version: '2' }, servers: [{ url: BASE }] },
-    refResolver: { buildLocalReference: (json) => String(json['$id']) },
+    refResolver: { buildLocalReference: (json) => json['$id'] as string },
   })
   app.get(`${BASE}/openapi.json`, { schema: { hide: true } }, async () => app.swagger())
-  for (const route of routes) mount(app, route as unknown as Route, context)
+  for (const route of routes) mount(app, route, context)
   return app
 }
 
@@ -124,7 +125,7 @@ function mount(app: FastifyInstance, route: Route, context: Context): void {
     const id = (schema as { readonly $id?: string }).$id
     if (!id) return schema
     if (!app.getSchema(id)) app.addSchema(schema)
-    return { $ref: `${id}#` } as TSchema
+    return { $ref: `${id}#` }
   }
   const reads = method === 'GET'
   const scope = route.scope ?? (reads ? 'read' : 'write')

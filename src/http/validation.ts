@@ -14,11 +14,9 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const value = isText ? Value.Default(schema, Value.Convert(schema, given)) : withoutEmpty(schema, given ?? {})
     if (validator.Check(value)) return { value }
     const [first] = validator.Errors(value)
-    const field = first?.instancePath.split('/').filter(Boolean).join('.')
-    const where =
-      httpPart === 'body'
-        ? field || 'the body'
-        : `${httpPart === 'params' ? 'path parameter' : 'query parameter'} ${field || ''}`.trim()
+    const field = (first?.instancePath ?? '').split('/').filter(Boolean).join('.')
+    const part = httpPart === 'params' ? 'path parameter ' : httpPart === 'body' ? '' : 'query parameter '
+    const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
     return { error: new Error(`invalid request: ${where} ${first?.message ?? 'is not valid'}`) }
   }
 }

@@ -14,7 +14,7 @@ import {
   processesIn,
   query,
   settled,
-} from './testing.ts'
+} from '../../../test/local_backend.ts'
 
 const local = freshBackend()
 const { backend, next, home } = local

@@ -5,7 +5,15 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { BranchRef } from '../backend.ts'
-import { ADMIN_PASSWORD, PG_VERSION, SMALL, freshBackend, processesIn, query, settled } from './testing.ts'
+import {
+  ADMIN_PASSWORD,
+  PG_VERSION,
+  SMALL,
+  freshBackend,
+  processesIn,
+  query,
+  settled,
+} from '../../../test/local_backend.ts'
 
 const SEED = Number(process.env['NEAP_TEST_SEED'] ?? Date.now() % 100_000)
 const ROUNDS = Number(process.env['NEAP_TEST_ROUNDS'] ?? 12)

@@ -5,7 +5,15 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { FencedError, type RunningCompute } from '../backend.ts'
-import { ADMIN_PASSWORD, PG_VERSION, SMALL, freshBackend, inAnotherProcess, query, settled } from './testing.ts'
+import {
+  ADMIN_PASSWORD,
+  PG_VERSION,
+  SMALL,
+  freshBackend,
+  inAnotherProcess,
+  query,
+  settled,
+} from '../../../test/local_backend.ts'
 
 const local = freshBackend()
 const { backend, next, options } = local

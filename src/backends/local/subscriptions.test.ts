@@ -1,6 +1,6 @@
 import { deepEqual } from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { freshBackend, PG_VERSION, query, settled } from './testing.ts'
+import { freshBackend, PG_VERSION, query, settled } from '../../../test/local_backend.ts'
 
 const local = freshBackend()
 const { backend, next } = local

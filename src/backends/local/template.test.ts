@@ -2,7 +2,7 @@ import { deepEqual, equal, rejects } from 'node:assert/strict'
 import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { PG_VERSION, freshBackend, inAnotherProcess, query, settled } from './testing.ts'
+import { PG_VERSION, freshBackend, inAnotherProcess, query, settled } from '../../../test/local_backend.ts'
 
 test('many processes prepare at once and one template comes of it', async () => {
   const local = freshBackend()

@@ -5,8 +5,8 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlink
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../backend.ts'
-import { localBackend } from './local.ts'
+import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
+import { localBackend } from '../src/backends/local/local.ts'
 
 export const ADMIN_PASSWORD = 'test-password-of-the-administrator'
 export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
@@ -97,7 +97,7 @@ export async function fileAppears(directory: string, name: string): Promise<void
 
 /** Runs a module's text in another process that has `backend`; returns what it prints as its last act, as JSON. */
 export async function inAnotherProcess<T>(options: { dataDir: string; runtimeDir: string }, body: string): Promise<T> {
-  const entry = JSON.stringify(new URL('local.ts', import.meta.url).href)
+  const entry = JSON.stringify(new URL('../src/backends/local/local.ts', import.meta.url).href)
   const settings = JSON.stringify({ ...options, adminPassword: ADMIN_PASSWORD })
   const text = `import { localBackend } from ${entry}
     const backend = localBackend({ ...${settings}, log: () => undefined })
