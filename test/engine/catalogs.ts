@@ -8,7 +8,7 @@ import pg from 'pg'
 import { installBinaries } from '../../src/backends/local/binaries.ts'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
-import { processesOf } from '../processes.ts'
+import { processesOf, until } from '../processes.ts'
 
 const run = promisify(execFile)
 const TEMPLATE = 'migrated'
@@ -80,20 +80,17 @@ export async function startCatalogs(): Promise<Catalogs> {
       await admin.end()
       await pgCtl('-m', 'fast', 'stop')
       await rm(dir, { recursive: true, force: true })
-      assertNothingLeft(dir)
+      await nothingLeft(dir)
     },
   }
 }
 
-/** Fails if a process that belongs to a directory is left, or this process is still at something. */
-export function assertNothingLeft(dir: string): void {
-  assert.deepEqual(processesOf(dir), [])
-  // What belongs to the test runner itself: its pipes and its own timer.
+/** Waits until no process belongs to a directory and this process is at nothing; fails if that does not come. */
+export async function nothingLeft(dir: string): Promise<void> {
+  // What belongs to the test runner itself, or to the waiting.
   const own = new Set(['PipeWrap', 'Timeout', 'FSReqCallback', 'FSReqPromise', 'TTYWrap', 'Immediate'])
-  assert.deepEqual(
-    process.getActiveResourcesInfo().filter((name) => !own.has(name)),
-    [],
-  )
+  const left = () => [...processesOf(dir), ...process.getActiveResourcesInfo().filter((name) => !own.has(name))]
+  await until(`nothing is left of ${dir}`, () => left().length === 0).catch(() => assert.deepEqual(left(), []))
 }
 
 /** As root, Postgres runs as nobody, who has a name for initdb to find. */

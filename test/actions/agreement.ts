@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Backend } from '../../src/backends/backend.ts'
+import type { StoredBranch } from '../../src/catalog/branch.ts'
+import type { Catalog } from '../../src/catalog/catalog.ts'
+import { findBranchEndpoint } from '../../src/catalog/endpoint.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { withAdminSession } from '../../src/compute/session.ts'
+import { refOf } from '../../src/operations/request.ts'
+import { postmastersOf } from '../processes.ts'
+
+export interface Premises {
+  readonly catalog: Catalog
+  readonly backend: Backend
+  readonly adminPassword: string
+  readonly dataDir: string
+  readonly runtimeDir: string
+}
+
+/** Fails unless catalog and machine agree about everything there is. Nothing may be under way. */
+export async function assertAgreement(premises: Premises): Promise<void> {
+  const { catalog, dataDir } = premises
+  const directoryOf = (branch: string) => join(dataDir, 'branches', branch, 'pgdata')
+  const catalogData = join(dataDir, 'catalog', 'pgdata')
+  const served = postmastersOf(dataDir)
+    .map(({ directory }) => directory)
+    .filter((directory) => directory !== catalogData)
+  const branches = await catalog.rows<StoredBranch & { rows: number }>(sql`
+    select b.*, p.pg_version,
+           (select count(*) from role where branch_id = b.id) + (select count(*) from database where branch_id = b.id)
+             + (select count(*) from endpoint where branch_id = b.id and deleted_at is not null) as rows
+      from branch b join project p on p.id = b.project_id`)
+  for (const branch of branches) {
+    assert.equal(branch.pending_state, null, `${branch.id} is going nowhere`)
+    if (!branch.stored) assertGone(premises, branch)
+    else if (branch.current_state === 'ready' && !branch.deleted_at)
+      assert.ok(existsSync(directoryOf(branch.id)), `${branch.id} has its data`)
+    if (!branch.deleted_at) await assertEndpoint(premises, branch, served.includes(directoryOf(branch.id)))
+  }
+  // No two on one directory, and none that the catalog does not know of; a deletion that failed may have left its own.
+  assert.equal(new Set(served).size, served.length)
+  const known = await catalog.rows<{ branch_id: string }>(
+    sql`select branch_id from endpoint where current_state = 'active'`,
+  )
+  const directories = new Set(known.map(({ branch_id }) => directoryOf(branch_id)))
+  assert.deepEqual(
+    served.filter((directory) => !directories.has(directory)),
+    [],
+  )
+}
+
+function assertGone({ dataDir, runtimeDir }: Premises, branch: StoredBranch & { rows: number }): void {
+  const places = [
+    join(dataDir, 'branches', branch.id),
+    join(dataDir, 'logs', branch.id),
+    join(runtimeDir, `b${branch.number.toString(36)}`),
+  ]
+  assert.deepEqual(
+    places.filter((place) => existsSync(place)),
+    [],
+    `directories are left of ${branch.id}`,
+  )
+  assert.equal(branch.rows, 0, `rows are left of ${branch.id}`)
+}
+
+async function assertEndpoint({ catalog, backend, adminPassword }: Premises, branch: StoredBranch, runs: boolean) {
+  const endpoint = await findBranchEndpoint(catalog, branch.id)
+  if (!endpoint) return
+  const { id, current_state, pending_state, holding_operation_id } = endpoint
+  assert.deepEqual([pending_state, holding_operation_id], [null, null], `${id} is at rest`)
+  assert.equal(current_state === 'active', runs, `${id} is ${current_state}`)
+  const compute = await backend.findCompute(refOf(branch))
+  assert.deepEqual(
+    [endpoint.compute_host, endpoint.compute_port, endpoint.compute_pid],
+    compute ? [compute.address.host, compute.address.port, compute.pid] : [null, null, null],
+  )
+  if (compute)
+    await withAdminSession(compute.address, adminPassword, { purpose: 'test' }, (session) => session.query('select 1'))
+}

@@ -1,0 +1,283 @@
+import assert from 'node:assert/strict'
+import {
+  type Branch,
+  findStoredBranch,
+  listStoredBranches,
+  markBranchDeleted,
+  raiseConfigVersion,
+} from '../../src/catalog/branch.ts'
+import type { Db } from '../../src/catalog/catalog.ts'
+import { deleteEndpoint, findEndpointEver, setIdleCheck } from '../../src/catalog/endpoint.ts'
+import type { Operation } from '../../src/catalog/operation.ts'
+import { deleteProject, lockProject } from '../../src/catalog/project.ts'
+import { copyRolesAndDatabases } from '../../src/catalog/role.ts'
+import { readActivity } from '../../src/compute/activity.ts'
+import { applyConfigOperation } from '../../src/operations/apply_config.ts'
+import { createBranch } from '../../src/operations/create_branch.ts'
+import { createTimeline } from '../../src/operations/create_timeline.ts'
+import { deleteTenant } from '../../src/operations/delete_tenant.ts'
+import { deleteTimeline } from '../../src/operations/delete_timeline.ts'
+import { requestOperation } from '../../src/operations/request.ts'
+import { queueStart } from '../../src/operations/start_compute.ts'
+import { queueSuspend } from '../../src/operations/suspend_compute.ts'
+import { newBranch, newProject } from '../engine/operations.ts'
+import { until } from '../processes.ts'
+import type { World } from './world.ts'
+
+/** One way in which an action is asked for, and what comes of it. */
+export interface Case {
+  readonly action: string
+  readonly about: string
+  /** The steps that it goes through, in order. */
+  readonly steps: readonly string[]
+  /** Those of them that other cases of the action do not go through in the same way: where faults strike. All, where absent. */
+  readonly faultsAt?: readonly string[]
+  /** Makes ready what one run is about. */
+  readonly prepare: (world: World) => Promise<Run>
+}
+
+export interface Run {
+  /** Changes the resources and queues the operation, as the API does. */
+  readonly request: (tx: Db) => Promise<Operation>
+  /** What must be true after it, beyond that catalog and machine agree. */
+  readonly finished: () => Promise<void>
+  /** The same after it failed: what is left must be of use, or go away. */
+  readonly failed: () => Promise<void>
+}
+
+const nothing = async () => {}
+
+const creation: Case = {
+  action: 'create_timeline',
+  about: 'create_timeline',
+  steps: ['template_ready', 'branch_stored', 'branch_ready'],
+  async prepare(world) {
+    let branch: Branch
+    return {
+      async request(tx) {
+        branch = await newBranch(tx, await newProject(tx))
+        await world.addRole(tx, branch, 'owner')
+        return requestOperation(tx, createTimeline, world.subjectOf(branch), {})
+      },
+      async finished() {
+        assert.equal((await world.read(branch)).current_state, 'ready')
+        world.projects.push(branch)
+      },
+      async failed() {
+        assert.equal((await world.read(branch)).current_state, 'init')
+      },
+    }
+  },
+}
+
+const branching = (parentRuns: boolean): Case => ({
+  action: 'create_branch',
+  about: `create_branch of a parent that ${parentRuns ? 'runs' : 'rests'}`,
+  steps: ['branch_stored', 'branch_ready'],
+  async prepare(world) {
+    const parent = await world.home()
+    await (parentRuns ? world.running(parent) : world.resting(parent))
+    let branch: Branch
+    return {
+      async request(tx) {
+        const project = await lockProject(tx, parent.account_id, parent.project_id)
+        assert.ok(project)
+        branch = await newBranch(tx, project, parent)
+        await copyRolesAndDatabases(tx, parent.id, branch.id)
+        return requestOperation(tx, createBranch, world.subjectOf(branch), { parent_id: parent.id })
+      },
+      async finished() {
+        assert.equal((await world.read(branch)).current_state, 'ready')
+        world.children.push(branch)
+      },
+      async failed() {
+        assert.equal((await world.read(branch)).current_state, 'init')
+        // It can still be deleted.
+        world.children.push(branch)
+      },
+    }
+  },
+})
+
+const start: Case = {
+  action: 'start_compute',
+  about: 'start_compute with a new role to make',
+  steps: ['compute_answers'],
+  async prepare(world) {
+    const branch = await world.home()
+    await world.resting(branch)
+    const name = world.newName()
+    return {
+      async request(tx) {
+        await world.addRole(tx, branch, name)
+        await raiseConfigVersion(tx, branch.id)
+        return queueStart(tx, await world.endpointOf(tx, branch), 'request')
+      },
+      finished: async () => assert.ok(await world.hasRole(branch, name)),
+      failed: async () => assert.equal((await world.endpointOf(world.catalog, branch)).current_state, 'idle'),
+    }
+  },
+}
+
+const suspendSteps = [
+  'checkpointed',
+  'intent_committed',
+  'proxies_hold',
+  'still_idle',
+  'compute_stopped',
+  'endpoint_idle',
+]
+
+const suspend: Case = {
+  action: 'suspend_compute',
+  about: 'suspend_compute that a person asked for',
+  steps: suspendSteps,
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    return {
+      request: (tx) => queueSuspend(tx, endpoint, 'request'),
+      finished: async () => assert.equal((await world.endpointOf(world.catalog, branch)).current_state, 'idle'),
+      failed: nothing,
+    }
+  },
+}
+
+const idleSuspend: Case = {
+  action: 'suspend_compute',
+  about: 'suspend_compute of one that nobody uses',
+  steps: suspendSteps,
+  faultsAt: ['still_idle'],
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    const { counters } = await world.atCompute(branch, readActivity)
+    await setIdleCheck(world.catalog, endpoint.id, { counters, idleSeconds: 0, nextSeconds: 600 })
+    return {
+      request: (tx) => queueSuspend(tx, endpoint, 'idle'),
+      finished: async () => assert.equal((await world.endpointOf(world.catalog, branch)).current_state, 'idle'),
+      failed: nothing,
+    }
+  },
+}
+
+const reopening: Case = {
+  action: 'suspend_compute',
+  about: 'suspend_compute by the idle loop of one that is in use',
+  steps: ['checkpointed', 'intent_committed', 'proxies_hold', 'still_idle', 'reopened'],
+  faultsAt: ['reopened'],
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    const client = await world.clientInTransaction(branch)
+    const goesOn = async () => {
+      assert.equal((await world.endpointOf(world.catalog, branch)).compute_pid, endpoint.compute_pid)
+      await client.query('commit')
+      await client.end()
+    }
+    return { request: (tx) => queueSuspend(tx, endpoint, 'idle'), finished: goesOn, failed: goesOn }
+  },
+}
+
+const endpointDeletion: Case = {
+  action: 'suspend_compute',
+  about: 'suspend_compute of a deleted endpoint',
+  steps: suspendSteps,
+  faultsAt: ['endpoint_idle'],
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    const gone = async () => assert.equal(await findEndpointEver(world.catalog, endpoint.id), undefined)
+    return {
+      async request(tx) {
+        await deleteEndpoint(tx, endpoint.id)
+        return queueSuspend(tx, endpoint, 'delete')
+      },
+      finished: gone,
+      failed: gone,
+    }
+  },
+}
+
+const configuration: Case = {
+  action: 'apply_config',
+  about: 'apply_config of a new role',
+  steps: ['config_applied'],
+  async prepare(world) {
+    const branch = await world.home()
+    await world.running(branch)
+    const name = world.newName()
+    return {
+      async request(tx) {
+        await world.addRole(tx, branch, name)
+        await raiseConfigVersion(tx, branch.id)
+        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+      },
+      async finished() {
+        assert.ok(await world.hasRole(branch, name))
+        const { applied_version, config_version } = await world.read(branch)
+        assert.equal(applied_version, config_version)
+      },
+      failed: nothing,
+    }
+  },
+}
+
+const branchDeletion: Case = {
+  action: 'delete_timeline',
+  about: 'delete_timeline',
+  steps: ['store_removed', 'forgotten'],
+  async prepare(world) {
+    const branch = await world.child()
+    return {
+      async request(tx) {
+        await markBranchDeleted(tx, branch.id)
+        return requestOperation(tx, deleteTimeline, world.subjectOf(branch), {})
+      },
+      finished: async () => assert.equal((await findStoredBranch(world.catalog, branch.id))?.stored, false),
+      failed: () => sweptUp(world, branch),
+    }
+  },
+}
+
+const projectDeletion: Case = {
+  action: 'delete_tenant',
+  about: 'delete_tenant of a project with a compute that runs and a second branch',
+  steps: ['stores_removed'],
+  async prepare(world) {
+    const branch = await world.project()
+    await world.branchOff(branch)
+    await world.running(branch)
+    return {
+      async request(tx) {
+        await deleteProject(tx, branch.project_id)
+        return requestOperation(tx, deleteTenant, { account_id: branch.account_id, project_id: branch.project_id }, {})
+      },
+      finished: async () => assert.deepEqual(await listStoredBranches(world.catalog, branch.project_id), []),
+      failed: () => sweptUp(world, branch),
+    }
+  },
+}
+
+/** What a failed deletion left goes when the next worker begins. */
+async function sweptUp({ catalog, crew }: World, { project_id, id }: Branch): Promise<void> {
+  await crew.relieve()
+  await until('the rest of it is removed', async () => {
+    const stored = await listStoredBranches(catalog, project_id)
+    return !stored.some((branch) => branch.id === id || branch.deleted_at)
+  })
+}
+
+export const CASES: readonly Case[] = [
+  creation,
+  branching(false),
+  branching(true),
+  start,
+  suspend,
+  idleSuspend,
+  reopening,
+  endpointDeletion,
+  configuration,
+  branchDeletion,
+  projectDeletion,
+]

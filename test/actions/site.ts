@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { localCatalogServer } from '../../src/backends/local/catalog_server.ts'
+import { type LocalBackend, localBackend } from '../../src/backends/local/local.ts'
+import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
+import { EMBEDDED_PORT, embeddedCatalogUrl, embeddedSocketDir } from '../../src/catalog/embedded.ts'
+import { migrate } from '../../src/catalog/migrate.ts'
+import { loadConfig, SETTINGS } from '../../src/config.ts'
+import { loadOrCreateSecrets, type Secrets } from '../../src/secrets.ts'
+import { nothingLeft } from '../engine/catalogs.ts'
+import { assertAgreement } from './agreement.ts'
+import { type Crew, startCrew } from './crew.ts'
+
+/** A real catalog, a real machine with computes, and workers, in a temporary directory. */
+export interface Site {
+  readonly catalog: Catalog
+  readonly backend: LocalBackend
+  readonly secrets: Secrets
+  readonly crew: Crew
+  /** A path that nothing uses yet, for a fault to leave its mark. */
+  readonly newMark: () => string
+  /** Fails unless catalog and machine agree about everything there is. Nothing may be under way. */
+  readonly agree: () => Promise<void>
+  /** Fails unless nothing is left of what was made here; then ends everything. */
+  readonly close: () => Promise<void>
+}
+
+export async function openSite(): Promise<Site> {
+  const dir = mkdtempSync(join(tmpdir(), 'neap-actions-'))
+  // Computes run as other users.
+  chmodSync(dir, 0o711)
+  const [dataDir, runtimeDir, marks] = [join(dir, 'data'), join(dir, 'run'), join(dir, 'marks')]
+  mkdirSync(marks)
+  mkdirSync(dataDir, { mode: 0o711 })
+  const env = {
+    [SETTINGS.dataDir.env]: dataDir,
+    [SETTINGS.runtimeDir.env]: runtimeDir,
+    [SETTINGS.logLevel.env]: 'warn',
+    NODE_COMPILE_CACHE: join(dir, 'cache'),
+  }
+  const config = loadConfig({}, env)
+  const secrets = await loadOrCreateSecrets(config.secretFile)
+  const adminPassword = secrets.adminPassword()
+  const backend = localBackend({ dataDir, runtimeDir, adminPassword, log: () => {} })
+  const server = localCatalogServer({
+    dataDir,
+    runtimeDir,
+    adminPassword,
+    socketDir: embeddedSocketDir(runtimeDir),
+    port: EMBEDDED_PORT,
+  })
+  await server.start()
+  const url = embeddedCatalogUrl(runtimeDir, adminPassword)
+  await migrate(url)
+  const catalog = openCatalog(url, 4, () => {})
+  const crew = startCrew(env, join(dir, 'workers.log'))
+  let marked = 0
+
+  async function close(): Promise<void> {
+    await crew.dismiss()
+    await catalog.close()
+    await server.stop()
+    const left = ['branches', 'trash', 'logs'].map((name) => readdirSync(join(dataDir, name)))
+    assert.deepEqual(left, [[], [], ['catalog']])
+    // The catalog's own directory and nothing else.
+    assert.deepEqual(readdirSync(runtimeDir), ['catalog'])
+    rmSync(dir, { recursive: true })
+    await nothingLeft(dir)
+  }
+
+  const agree = () => assertAgreement({ catalog, backend, adminPassword, dataDir, runtimeDir })
+  return { catalog, backend, secrets, crew, newMark: () => join(marks, String(++marked)), agree, close }
+}

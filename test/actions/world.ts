@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import pg from 'pg'
+import { type Branch, findStoredBranch, type StoredBranch } from '../../src/catalog/branch.ts'
+import type { Db } from '../../src/catalog/catalog.ts'
+import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
+import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
+import { lockProject } from '../../src/catalog/project.ts'
+import { insertRole } from '../../src/catalog/role.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { type AdminSession, withAdminSession } from '../../src/compute/session.ts'
+import { newEndpointId } from '../../src/ids.ts'
+import { createBranch } from '../../src/operations/create_branch.ts'
+import { createTimeline } from '../../src/operations/create_timeline.ts'
+import { requestOperation } from '../../src/operations/request.ts'
+import { queueStart } from '../../src/operations/start_compute.ts'
+import { queueSuspend } from '../../src/operations/suspend_compute.ts'
+import { scramVerifier } from '../../src/secrets.ts'
+import { newBranch, newProject } from '../engine/operations.ts'
+import type { Site } from './site.ts'
+
+const PASSWORD = 'correct horse'
+const PATIENCE_MS = 60_000
+
+export type World = Awaited<ReturnType<typeof createWorld>>
+
+/** What cases work with: places that are made when first needed, and brought into a state by operations that the workers do. */
+export async function createWorld({ catalog, crew, secrets }: Site) {
+  const verifier = await scramVerifier(PASSWORD)
+  /** First branches of projects, and branches, that cases have made and have no more use for. */
+  const projects: Branch[] = []
+  const children: Branch[] = []
+  let names = 0
+  let homeBranch: Branch | undefined
+
+  async function ended(operation: Operation): Promise<Operation> {
+    const [end] = await awaitOperations(catalog, [operation.id], PATIENCE_MS)
+    assert.ok(end?.finished_at, `${operation.action} does not end: ${JSON.stringify(end)}\n${crew.log()}`)
+    return end
+  }
+
+  /** Has an operation done, in the way of preparation. */
+  async function have(request: (tx: Db) => Promise<Operation>): Promise<void> {
+    const end = await ended(await catalog.transaction(request))
+    assert.equal(end.status, 'finished', `${end.action}: ${end.error}\n${crew.log()}`)
+  }
+
+  async function project(): Promise<Branch> {
+    const stocked = projects.pop()
+    if (stocked) return stocked
+    const branch = await catalog.transaction(async (tx) => newBranch(tx, await newProject(tx)))
+    await have((tx) => requestOperation(tx, createTimeline, subjectOf(branch), {}))
+    return branch
+  }
+
+  async function home(): Promise<Branch> {
+    homeBranch ??= await project()
+    return homeBranch
+  }
+
+  async function branchOff(parent: Branch): Promise<Branch> {
+    let branch: Branch | undefined
+    await have(async (tx) => {
+      const owner = await lockProject(tx, parent.account_id, parent.project_id)
+      assert.ok(owner)
+      branch = await newBranch(tx, owner, parent)
+      return requestOperation(tx, createBranch, subjectOf(branch), { parent_id: parent.id })
+    })
+    return branch as Branch
+  }
+
+  async function endpointOf(db: Db, branch: Branch): Promise<Endpoint> {
+    const found = await findBranchEndpoint(db, branch.id)
+    const { id: branch_id, account_id, project_id } = branch
+    const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: -1, settings: {}, disabled: false, name: null }
+    return found ?? insertEndpoint(db, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
+  }
+
+  async function running(branch: Branch): Promise<Endpoint> {
+    const endpoint = await endpointOf(catalog, branch)
+    if (endpoint.current_state === 'active') return endpoint
+    await have((tx) => queueStart(tx, endpoint, 'request'))
+    return endpointOf(catalog, branch)
+  }
+
+  async function resting(branch: Branch): Promise<void> {
+    const endpoint = await endpointOf(catalog, branch)
+    if (endpoint.current_state === 'active') await have((tx) => queueSuspend(tx, endpoint, 'request'))
+  }
+
+  async function atCompute<T>(branch: Branch, work: (session: AdminSession) => Promise<T>): Promise<T> {
+    const { compute_host, compute_port } = await endpointOf(catalog, branch)
+    const address = { host: compute_host ?? '', port: compute_port ?? 0 }
+    return withAdminSession(address, secrets.adminPassword(), { purpose: 'test' }, work)
+  }
+
+  async function addRole(tx: Db, branch: Branch, name: string): Promise<void> {
+    await insertRole(tx, { branch_id: branch.id, account_id: branch.account_id, name, password: null, verifier })
+  }
+
+  /** A client's session with an open transaction. */
+  async function clientInTransaction(branch: Branch): Promise<pg.Client> {
+    const user = newName()
+    await atCompute(branch, (session) => session.query(`create role ${user} login password '${verifier}'`))
+    const { compute_port: port } = await endpointOf(catalog, branch)
+    const client = new pg.Client({ host: '127.0.0.1', port: port ?? 0, user, password: PASSWORD, database: 'postgres' })
+    await client.connect()
+    await client.query('begin')
+    return client
+  }
+
+  const newName = () => `role_${++names}`
+  const subjectOf = ({ account_id, project_id, id }: Branch) => ({ account_id, project_id, branch_id: id })
+
+  return {
+    catalog,
+    crew,
+    projects,
+    children,
+    ended,
+    have,
+    project,
+    home,
+    branchOff,
+    child: async () => children.pop() ?? branchOff(await home()),
+    endpointOf,
+    running,
+    resting,
+    atCompute,
+    addRole,
+    clientInTransaction,
+    newName,
+    subjectOf,
+    read: async (branch: Branch) => (await findStoredBranch(catalog, branch.id)) as StoredBranch,
+    hasRole: async (branch: Branch, name: string) =>
+      (await atCompute(branch, (session) => session.query('select from pg_roles where rolname = $1', [name])))
+        .length === 1,
+    /** The projects that are not deleted. */
+    livingProjects: () =>
+      catalog.rows<{ id: string; account_id: string }>(
+        sql`select id, account_id from project where deleted_at is null`,
+      ),
+  }
+}
