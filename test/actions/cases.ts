@@ -32,6 +32,8 @@ export interface Case {
   readonly steps: readonly string[]
   /** Those of them that other cases of the action do not go through in the same way: where faults strike. All, where absent. */
   readonly faultsAt?: readonly string[]
+  /** The step that changes something on the machine: its worker is also killed in the middle of that. */
+  readonly effectAt?: string
   /** Makes ready what one run is about. */
   readonly prepare: (world: World) => Promise<Run>
 }
@@ -51,6 +53,7 @@ const creation: Case = {
   action: 'create_timeline',
   about: 'create_timeline',
   steps: ['template_ready', 'branch_stored', 'branch_ready'],
+  effectAt: 'branch_stored',
   async prepare(world) {
     let branch: Branch
     return {
@@ -74,9 +77,11 @@ const branching = (parentRuns: boolean): Case => ({
   action: 'create_branch',
   about: `create_branch of a parent that ${parentRuns ? 'runs' : 'rests'}`,
   steps: ['branch_stored', 'branch_ready'],
+  effectAt: 'branch_stored',
   async prepare(world) {
     const parent = await world.home()
     await (parentRuns ? world.running(parent) : world.resting(parent))
+    const written = parentRuns ? await world.write(parent) : undefined
     let branch: Branch
     return {
       async request(tx) {
@@ -88,6 +93,11 @@ const branching = (parentRuns: boolean): Case => ({
       },
       async finished() {
         assert.equal((await world.read(branch)).current_state, 'ready')
+        if (written) {
+          await world.running(branch)
+          assert.equal(await world.lastWritten(branch), written)
+          await world.resting(branch)
+        }
         world.children.push(branch)
       },
       async failed() {
@@ -103,6 +113,7 @@ const start: Case = {
   action: 'start_compute',
   about: 'start_compute with a new role to make',
   steps: ['compute_answers'],
+  effectAt: 'compute_answers',
   async prepare(world) {
     const branch = await world.home()
     await world.resting(branch)
@@ -132,6 +143,7 @@ const suspend: Case = {
   action: 'suspend_compute',
   about: 'suspend_compute that a person asked for',
   steps: suspendSteps,
+  effectAt: 'compute_stopped',
   async prepare(world) {
     const branch = await world.home()
     const endpoint = await world.running(branch)
@@ -227,11 +239,13 @@ const branchDeletion: Case = {
   action: 'delete_timeline',
   about: 'delete_timeline',
   steps: ['store_removed', 'forgotten'],
+  effectAt: 'store_removed',
   async prepare(world) {
     const branch = await world.child()
     return {
       async request(tx) {
         await markBranchDeleted(tx, branch.id)
+        await deleteEndpoint(tx, (await world.endpointOf(tx, branch)).id)
         return requestOperation(tx, deleteTimeline, world.subjectOf(branch), {})
       },
       finished: async () => assert.equal((await findStoredBranch(world.catalog, branch.id))?.stored, false),
@@ -244,6 +258,7 @@ const projectDeletion: Case = {
   action: 'delete_tenant',
   about: 'delete_tenant of a project with a compute that runs and a second branch',
   steps: ['stores_removed'],
+  effectAt: 'stores_removed',
   async prepare(world) {
     const branch = await world.project()
     await world.branchOff(branch)

@@ -1,16 +1,13 @@
 /**
  * Every action of the control plane, run by real workers on a real machine: through; each step twice; its worker killed
- * before and after each step and after the move to the next; an error and a failure at each step. Whatever happens, the
+ * before, during and after each step; an error and a failure at each step. Whatever happens, the
  * operation ends, and catalog and machine agree afterwards.
  */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { deleteProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { deleteTenant } from '../../src/operations/delete_tenant.ts'
 import { ACTIONS } from '../../src/operations/index.ts'
-import { requestOperation } from '../../src/operations/request.ts'
 import { type Case, CASES } from './cases.ts'
 import type { Fault } from './faults.ts'
 import { openSite, type Site } from './site.ts'
@@ -47,6 +44,10 @@ for (const each of CASES) {
     deaths: 0,
     failures: 0,
   })
+  if (each.effectAt) {
+    const faults: Planned[] = [{ what: 'die', step: each.effectAt, moment: 'during' }]
+    scenario(each, `${about}, killed during ${each.effectAt}`, faults, { status: 'finished', deaths: 1, failures: 0 })
+  }
   for (const step of each.faultsAt ?? steps) {
     for (const moment of ['before', 'after', 'moved'] as const) {
       const faults: Planned[] = [{ what: 'die', step, moment }]
@@ -98,12 +99,7 @@ function scenario(its: Case, name: string, planned: readonly Planned[], expected
 }
 
 test('when every project is deleted nothing is left', async () => {
-  for (const { id, account_id } of await world.livingProjects()) {
-    await world.have(async (tx) => {
-      await deleteProject(tx, id)
-      return requestOperation(tx, deleteTenant, { account_id, project_id: id }, {})
-    })
-  }
+  await world.deleteEverything()
   await site.agree()
   assert.deepEqual(await site.backend.listBranches(), [])
 })

@@ -1,6 +1,8 @@
-import { openSync } from 'node:fs'
+import { existsSync, openSync, watch } from 'node:fs'
+import { join } from 'node:path'
+import type { WorkerContext } from '../../src/context.ts'
 import type { Due } from '../../src/engine/claim.ts'
-import { type Definition, OperationFailed, type Step } from '../../src/engine/definition.ts'
+import { type Claimed, type Definition, OperationFailed, type Step } from '../../src/engine/definition.ts'
 import type { Moment } from '../../src/engine/runner.ts'
 
 /** What is to go wrong with one operation. It travels in the operation's own input, so that whoever runs it knows. */
@@ -8,12 +10,14 @@ export interface Fault {
   /** `die`: the worker kills itself. `throw`: an error that may pass. `fail`: one that will not. `twice`: the step runs twice. */
   readonly what: 'die' | 'throw' | 'fail' | 'twice'
   readonly step: string
-  readonly moment: Moment
+  /** `during`: as soon as something changes among the branches' directories. */
+  readonly moment: Moment | 'during'
   /** A file that does not exist yet and does once the fault has struck: it strikes once. */
   readonly mark: string
 }
 
 const faultsOf = ({ input }: { readonly input: unknown }) => (input as { faults?: Fault[] }).faults ?? []
+const die = () => process.kill(process.pid, 'SIGKILL')
 
 /** What the worker calls around each step. */
 export async function strike(operation: Due, moment: Moment): Promise<void> {
@@ -21,23 +25,35 @@ export async function strike(operation: Due, moment: Moment): Promise<void> {
     if (fault.step !== operation.step || fault.moment !== moment || !isFirst(fault.mark)) continue
     if (fault.what === 'throw') throw new Error(`an error ${moment} ${fault.step}`)
     if (fault.what === 'fail') throw new OperationFailed(`a failure ${moment} ${fault.step}`)
-    if (fault.what === 'die') process.kill(process.pid, 'SIGKILL')
+    if (fault.what === 'die') die()
   }
 }
 
-/** Wraps the steps of an action so that each runs twice in a row where the operation asks for it. */
-export function withRepeats<Context>(action: Definition<Context>): Definition<Context> {
-  const steps = Object.entries(action.steps).map(([name, step]) => [name, repeated(step)] as const)
+type Action = Definition<WorkerContext>
+
+/** Wraps the steps of an action so that each runs twice in a row, or has its worker killed, where the operation asks for it. */
+export function withFaults(action: Action): Action {
+  const steps = Object.entries(action.steps).map(([name, step]) => [name, faulty(step)] as const)
   return { ...action, steps: Object.fromEntries(steps) }
 }
 
-function repeated<Context, Input>(step: Step<Context, Input>): Step<Context, Input> {
+function faulty<Input>(step: Step<WorkerContext, Input>): Step<WorkerContext, Input> {
   return async (operation, context, tx) => {
+    const faults = faultsOf(operation)
+    for (const fault of faults)
+      if (fault.step === operation.step && fault.moment === 'during') dieAtChange(operation, context, fault)
     const first = await step(operation, context, tx)
-    const again = faultsOf(operation).some(({ what }) => what === 'twice')
+    const again = faults.some(({ what }) => what === 'twice')
     // One that waits comes again anyway.
     return again && !(first && 'wait' in first) ? step(operation, context, tx) : first
   }
+}
+
+function dieAtChange({ branch_id }: Claimed, { config }: WorkerContext, { mark }: Fault): void {
+  if (!isFirst(mark)) return
+  const branches = join(config.dataDir, 'branches')
+  const places = branch_id ? [branches, join(branches, branch_id)] : [branches]
+  for (const place of places) if (existsSync(place)) watch(place, die)
 }
 
 function isFirst(mark: string): boolean {

@@ -4,12 +4,12 @@ import { loadConfig } from '../../src/config.ts'
 import { ACTIONS } from '../../src/operations/index.ts'
 import { runPart } from '../../src/parts/part.ts'
 import { startWorker } from '../../src/parts/worker.ts'
-import { strike, withRepeats } from './faults.ts'
+import { strike, withFaults } from './faults.ts'
 
 const gone = () => process.exit(0)
 process.once('disconnect', gone)
 await once(process, 'message')
 process.off('disconnect', gone)
 await runPart('worker', loadConfig(), (context) =>
-  startWorker(context, { definitions: ACTIONS.map((action) => withRepeats(action)), onStep: strike }),
+  startWorker(context, { definitions: ACTIONS.map(withFaults), onStep: strike }),
 )

@@ -4,13 +4,14 @@ import { type Branch, findStoredBranch, type StoredBranch } from '../../src/cata
 import type { Db } from '../../src/catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
-import { lockProject } from '../../src/catalog/project.ts'
+import { deleteProject, lockProject, type Project } from '../../src/catalog/project.ts'
 import { insertRole } from '../../src/catalog/role.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { type AdminSession, withAdminSession } from '../../src/compute/session.ts'
 import { newEndpointId } from '../../src/ids.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { createTimeline } from '../../src/operations/create_timeline.ts'
+import { deleteTenant } from '../../src/operations/delete_tenant.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
@@ -93,6 +94,24 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return withAdminSession(address, secrets.adminPassword(), { purpose: 'test' }, work)
   }
 
+  /** Has a compute write a number that is new, and answers it. */
+  async function write(branch: Branch): Promise<number> {
+    return atCompute(branch, async (session) => {
+      await session.query('create table if not exists neap.public.written (number int)')
+      const [row] = await session.query<{ number: number }>(
+        'insert into neap.public.written select count(*) + 1 from neap.public.written returning number',
+      )
+      return row?.number ?? 0
+    })
+  }
+
+  async function lastWritten(branch: Branch): Promise<number | undefined> {
+    const [row] = await atCompute(branch, (session) =>
+      session.query<{ number: number }>('select max(number) as number from neap.public.written'),
+    )
+    return row?.number
+  }
+
   async function addRole(tx: Db, branch: Branch, name: string): Promise<void> {
     await insertRole(tx, { branch_id: branch.id, account_id: branch.account_id, name, password: null, verifier })
   }
@@ -106,6 +125,16 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     await client.connect()
     await client.query('begin')
     return client
+  }
+
+  async function deleteEverything(): Promise<void> {
+    const living = sql`select id, account_id from project where deleted_at is null`
+    for (const { id, account_id } of await catalog.rows<Project>(living)) {
+      await have(async (tx) => {
+        await deleteProject(tx, id)
+        return requestOperation(tx, deleteTenant, { account_id, project_id: id }, {})
+      })
+    }
   }
 
   const newName = () => `role_${++names}`
@@ -126,6 +155,8 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     running,
     resting,
     atCompute,
+    write,
+    lastWritten,
     addRole,
     clientInTransaction,
     newName,
@@ -134,10 +165,6 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     hasRole: async (branch: Branch, name: string) =>
       (await atCompute(branch, (session) => session.query('select from pg_roles where rolname = $1', [name])))
         .length === 1,
-    /** The projects that are not deleted. */
-    livingProjects: () =>
-      catalog.rows<{ id: string; account_id: string }>(
-        sql`select id, account_id from project where deleted_at is null`,
-      ),
+    deleteEverything,
   }
 }

@@ -1,0 +1,92 @@
+/** What a worker that begins finds: computes that run or are gone, and what failed operations left behind. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Branch } from '../../src/catalog/branch.ts'
+import { deleteEndpoint, findEndpointEver } from '../../src/catalog/endpoint.ts'
+import { deleteProject } from '../../src/catalog/project.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { newOperationId } from '../../src/ids.ts'
+import { applyConfigOperation } from '../../src/operations/apply_config.ts'
+import { requestOperation } from '../../src/operations/request.ts'
+import { kill, until } from '../processes.ts'
+import { openSite, type Site } from './site.ts'
+import { createWorld, type World } from './world.ts'
+
+let site: Site
+let world: World
+/** A branch that no test is about. */
+let aside: Branch | undefined
+
+before(async () => {
+  site = await openSite()
+  world = await createWorld(site)
+})
+
+after(() => site.close())
+
+/** Has the next worker begin, and adopt what there is before it does anything else. */
+async function anotherWorker(): Promise<void> {
+  aside ??= await world.branchOff(await world.home())
+  await site.crew.relieve()
+  const subject = world.subjectOf(aside)
+  await world.have((tx) => requestOperation(tx, applyConfigOperation, subject, {}))
+}
+
+test('a compute that runs is adopted as it is', async () => {
+  const branch = await world.home()
+  const { compute_pid, started_at, updated_at } = await world.running(branch)
+  await anotherWorker()
+  const { current_state, ...adopted } = await world.endpointOf(site.catalog, branch)
+  assert.equal(current_state, 'active')
+  assert.deepEqual([adopted.compute_pid, adopted.started_at, adopted.updated_at], [compute_pid, started_at, updated_at])
+  await site.agree()
+})
+
+test('a compute that was killed is noticed, and can be started again', async () => {
+  const branch = await world.branchOff(await world.home())
+  const { compute_pid } = await world.running(branch)
+  await kill(compute_pid ?? 0)
+  await anotherWorker()
+  assert.equal((await world.endpointOf(site.catalog, branch)).current_state, 'idle')
+  await site.agree()
+  await world.running(branch)
+  await site.agree()
+})
+
+test('an endpoint that no operation moves any more is let go', async () => {
+  const branch = await world.home()
+  const known = await world.running(branch)
+  await site.catalog.rows(sql`
+    update endpoint set pending_state = 'idle', holding_operation_id = ${newOperationId()} where id = ${known.id}`)
+  await anotherWorker()
+  await until('it is at rest', async () => (await world.endpointOf(site.catalog, branch)).pending_state === null)
+  const { holding_operation_id, compute_pid } = await world.endpointOf(site.catalog, branch)
+  assert.deepEqual([holding_operation_id, compute_pid], [null, known.compute_pid])
+  await site.agree()
+})
+
+test('the compute of a deleted endpoint is stopped', async () => {
+  const branch = await world.branchOff(await world.home())
+  const { id } = await world.running(branch)
+  await site.catalog.transaction((tx) => deleteEndpoint(tx, id))
+  await anotherWorker()
+  await until('its row is gone', async () => !(await findEndpointEver(site.catalog, id)))
+  await site.agree()
+})
+
+test('what is left of a deleted project goes, computes that run too', async () => {
+  const branch = await world.project()
+  const child = await world.branchOff(branch)
+  await world.running(child)
+  await site.catalog.transaction((tx) => deleteProject(tx, branch.project_id))
+  await anotherWorker()
+  for (const each of [branch, child]) {
+    await until(`${each.id} is removed`, async () => !(await world.read(each)).stored)
+  }
+  await site.agree()
+})
+
+test('when the rest is deleted too, nothing is left', async () => {
+  await world.deleteEverything()
+  await site.agree()
+})
