@@ -54,8 +54,8 @@ export const SETTINGS = {
   catalogUrl: setting<string | undefined>({
     env: 'NEAP_CATALOG_URL',
     flag: '--catalog-url',
-    ...text,
-    expects: 'a Postgres URL of a direct session',
+    parse: (value) => (/^postgres(ql)?:\/\//.test(value) ? value : undefined),
+    expects: 'a Postgres URL of a direct session: postgresql://user:password@host/database',
     about: 'A Postgres of yours to use as the catalog, instead of the embedded one.',
     fallback: () => undefined,
   }),

@@ -55,6 +55,18 @@ export function checkDataDir(dataDir: string): void {
   }
 }
 
+/** The longest path of a Unix socket that kernels take. */
+const SOCKET_PATH_MAX = 107
+
+/** Errors: UsageError when the sockets' directory has too long a path for them. */
+export function checkRuntimeDir(runtimeDir: string): void {
+  const longest = SOCKET_PATH_MAX - Buffer.byteLength('/b0000000/.s.PGSQL.65535')
+  if (Buffer.byteLength(runtimeDir) <= longest) return
+  throw new UsageError(
+    `The directory for sockets, ${runtimeDir}, has a longer path than Unix sockets allow: name one of at most ${longest} bytes in NEAP_RUNTIME_DIR.`,
+  )
+}
+
 function firstExisting(path: string): string {
   return existsSync(path) || path === dirname(path) ? path : firstExisting(dirname(path))
 }
@@ -63,7 +75,7 @@ function firstExisting(path: string): string {
 export function makeDirectories(dataDir: string, runtimeDir: string): void {
   try {
     for (const directory of [dataDir, runtimeDir, join(dataDir, 'parts')]) {
-      mkdirSync(directory, { recursive: true, mode: 0o700 })
+      makeDirectory(directory)
       if (isRoot()) chmodSync(directory, 0o711)
     }
   } catch (error) {
@@ -74,6 +86,13 @@ export function makeDirectories(dataDir: string, runtimeDir: string): void {
     throw new UsageError(
       `${runtimeDir} belongs to another user (uid ${uid}): name a directory of yours in NEAP_RUNTIME_DIR.`,
     )
+}
+
+/** One level after the other: Node's own way to make them all never returns where the kernel takes none, as below /proc. */
+function makeDirectory(path: string): void {
+  if (existsSync(path)) return
+  makeDirectory(dirname(path))
+  mkdirSync(path, { mode: 0o700 })
 }
 
 /** The first directory on the way that other users cannot pass through, as the users of computes must where Neap is root. */

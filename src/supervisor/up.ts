@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureDefaultAccount } from '../catalog/account.ts'
 import { hasApiKeys, insertApiKey } from '../catalog/api_key.ts'
@@ -9,7 +9,8 @@ import { type Config, isRoot } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
-import { checkDataDir, makeDirectories, readState, updateState } from './data_dir.ts'
+import { checkCatalogUrl } from './catalog_url.ts'
+import { checkDataDir, checkRuntimeDir, makeDirectories, readState, updateState } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
 import { takeLock } from './lock.ts'
@@ -48,9 +49,8 @@ type Undo = () => Promise<unknown>
  */
 export async function up(options: UpOptions, told: Promise<unknown>): Promise<void> {
   const { progress } = options
-  checkDataDir(options.config.dataDir)
+  await refuseBadInput(options)
   const stored = readState(options.config.dataDir)
-  await refuseTakenPorts(options)
   makeDirectories(options.config.dataDir, options.config.runtimeDir)
   const undo: Undo[] = []
   try {
@@ -67,10 +67,12 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const { caFile } = await ensureCertificates(join(config.dataDir, 'tls'), config)
     const backend = localBackend({ ...config, adminPassword: secrets.adminPassword(), log: () => {} })
-    sayPlainly(await backend.storage(), progress)
     const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
-    await progress.during('bringing the catalog up to date', migrate(url))
+    await progress.during('bringing the catalog up to date', migrate(url)).catch((error: unknown) => {
+      throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error
+    })
+    sayPlainly(await backend.storage(), progress)
     const catalog = openCatalog(url, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(() => progress.say('the catalog ended; starting it again'))
@@ -104,6 +106,11 @@ async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunnin
   await parts.worker.stop()
 }
 
+const isWrongPassword = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === '28P01'
+
+const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
+  new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
+
 /** What this machine does not give, said where somebody sees it. */
 function sayPlainly(storage: 'reflink' | 'copy', { say }: Progress): void {
   if (!isRoot()) say('Not root: every compute runs as your user, so only Postgres itself keeps them apart.')
@@ -111,7 +118,11 @@ function sayPlainly(storage: 'reflink' | 'copy', { say }: Progress): void {
 }
 
 /** Errors: UsageError, before anything was made. */
-async function refuseTakenPorts({ config, asked, progress }: UpOptions): Promise<void> {
+async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<void> {
+  checkDataDir(config.dataDir)
+  checkRuntimeDir(config.runtimeDir)
+  if (existsSync(config.secretFile)) await loadOrCreateSecrets(config.secretFile)
+  if (config.catalogUrl) await checkCatalogUrl(config.catalogUrl)
   if (asked.apiPort)
     await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, asked: true }, [], progress.say)
   if (asked.proxyPort)
