@@ -29,8 +29,11 @@ export function psqlCommand(dataDir: Option): Command {
 }
 
 async function firstUri(flags: Overrides): Promise<string> {
+  const call = localClient(flags)
+  // Whether a Neap runs there is what to tell first.
+  await call('GET /status', {})
   const { projectId } = readState(loadConfig(flags).dataDir)
-  const { connection_uri } = projectId ? await findProject(localClient(flags), projectId) : { connection_uri: null }
+  const { connection_uri } = projectId ? await findProject(call, projectId) : { connection_uri: null }
   if (!connection_uri)
     throw new UsageError('There is no first project to connect to: give the connection URI of another.')
   return connection_uri
