@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
+import { UsageError } from '../errors.ts'
 import { createLog } from '../observe/log.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets.ts'
 
@@ -49,6 +51,10 @@ export async function openContext(
   config: Config,
   log: Logger,
 ): Promise<Context & { readonly catalog: Catalog; readonly secrets: Secrets }> {
+  if (!existsSync(config.secretFile))
+    throw new UsageError(
+      `There is no ${config.secretFile}: begin with neap up, or copy the key of the Neap that this is to be a part of.`,
+    )
   const secrets = await loadOrCreateSecrets(config.secretFile)
   const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.adminPassword())
   const catalog = openCatalog(url, config.workerConcurrency + 4, (error) =>
