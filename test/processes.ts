@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export interface Process {
@@ -24,9 +25,25 @@ export function processesOf(dataDir: string): Process[] {
 
 const read = (file: string): string => readFileSync(file, 'utf8').replaceAll('\0', ' ').trim()
 
-/** The postmasters of a data directory: the processes that were called as `postgres -D`, by the directory they serve. */
+/** The postmasters of a data directory: what was called as `postgres -D`, but no child of one, which is called so for a moment. */
 export function postmastersOf(dataDir: string): Process[] {
-  return processesOf(dataDir).filter(({ command }) => /\/postgres -D /.test(command))
+  const found = processesNamed(dataDir)
+  return found.filter(({ parent }) => !found.some(({ pid }) => pid === parent))
+}
+
+function processesNamed(dataDir: string): (Process & { readonly parent: number })[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return []
+    try {
+      const command = read(`/proc/${pid}/cmdline`)
+      const directory = /^\S+\/postgres -D (\S+)/.exec(command)?.[1]
+      if (!directory?.startsWith(dataDir)) return []
+      const parent = Number(/^\d+ \(.*\) \S (\d+)/s.exec(read(`/proc/${pid}/stat`))?.[1])
+      return [{ pid: Number(pid), command, directory, parent }]
+    } catch {
+      return []
+    }
+  })
 }
 
 const PATIENCE_MS = 60_000
@@ -48,15 +65,17 @@ export async function until<T>(
 }
 
 /** Kills processes with SIGKILL and waits until they are gone. One that is gone already is fine. */
-export async function kill(...pids: readonly number[]): Promise<void> {
-  for (const pid of pids) {
+export async function kill(...pids: readonly (number | undefined)[]): Promise<void> {
+  const known = pids.filter((pid) => pid !== undefined)
+  assert.equal(known.length, pids.length, 'what is to be killed does not run')
+  for (const pid of known) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
-  await until(`the end of ${pids.join(', ')}`, () => !pids.some(lives))
+  await until(`the end of ${known.join(', ')}`, () => !known.some(lives))
 }
 
 /** Whether a process runs; a zombie does not. */

@@ -81,7 +81,7 @@ test(
 
 test('kill -9 of the supervisor alone: its parts end, and the next start finds everything', async () => {
   const compute = await computeOf(neap, place)
-  await kill(neap.process.pid as number)
+  await kill(neap.process.pid)
   await until('the end of the parts', () => controlPlane(dataDir).length === 0)
   neap = await startNeap({ dataDir })
   assert.equal((await computeOf(neap, place))?.pid, compute?.pid)
@@ -115,7 +115,7 @@ test('kill -9 of the proxy: its sessions end, new ones come through', async () =
 test('kill -9 of the catalog: sessions do not notice, and it comes back', async () => {
   const killed = catalogPid()
   await unnoticed(async () => {
-    await kill(killed as number)
+    await kill(killed)
     await until('a catalog', () => catalogPid() !== undefined)
     await controlled()
   })
@@ -129,7 +129,7 @@ test('kill -9 of a postmaster: the next connection starts it again, with all tha
   const client = await connect(neap, place.uri, { lost: lost.resolve })
   const killed = await computeOf(neap, place)
   await client.query(`create table acknowledged as select 'yes' as answer`)
-  await kill(killed?.pid as number)
+  await kill(killed?.pid)
   await lost.promise
   await client.end().catch(() => {})
   assert.deepEqual(await query(neap, place.uri, 'select answer from acknowledged'), [{ answer: 'yes' }])
