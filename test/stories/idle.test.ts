@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type pg from 'pg'
+import { connect, query } from '../clients.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
+import { branchOff, endpointOf, firstPlace, operationsOf, type Place } from '../project.ts'
+
+/* An endpoint goes to sleep when nobody uses it, and not before. A second one with the same time-out, that nobody uses, is the clock. */
+
+let neap: Neap
+let place: Place
+let unused: Place
+
+before(async () => {
+  neap = await startNeap({ env: { NEAP_MIN_SUSPEND_TIMEOUT: '1' } })
+  place = await firstPlace(neap)
+  unused = await branchOff(neap, place)
+  await setTimeoutOf(unused, 1)
+})
+
+after(() => neap?.stop())
+
+async function setTimeoutOf({ project_id, endpoint_id }: Place, suspend_timeout_seconds: number): Promise<void> {
+  const params = { project_id, endpoint_id }
+  const body = { endpoint: { suspend_timeout_seconds } }
+  await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', { params, body })
+}
+
+const asleep = (where: Place) =>
+  until(`${where.endpoint_id} sleeps`, async () => (await endpointOf(neap, where)).current_state === 'idle')
+
+/** Wakes the endpoint that nobody uses, and waits until it sleeps again by itself: as long as any idle one takes. */
+async function anIdleOneSleeps(times = 3): Promise<void> {
+  for (let time = 0; time < times; time++) {
+    await query(neap, unused.uri, 'select 1')
+    await asleep(unused)
+  }
+}
+
+const suspendsOf = async ({ endpoint_id }: Place) =>
+  (await operationsOf(neap, place)).filter(
+    (operation) => operation.endpoint_id === endpoint_id && operation.action === 'suspend_compute',
+  ).length
+
+async function staysAwake(): Promise<void> {
+  await anIdleOneSleeps()
+  assert.equal((await endpointOf(neap, place)).current_state, 'active')
+}
+
+test('an endpoint that nobody uses goes to sleep by itself, and wakes for the next connection', async () => {
+  await setTimeoutOf(place, 1)
+  await query(neap, place.uri, 'create table if not exists kept as select 7 as value')
+  await asleep(place)
+  assert.deepEqual(await query(neap, place.uri, 'select value from kept'), [{ value: 7 }])
+  await asleep(place)
+  assert.ok((await suspendsOf(place)) >= 2)
+})
+
+test('an open transaction keeps it awake, and so does a query that runs', async () => {
+  const client = await connect(neap, place.uri)
+  await client.query('begin')
+  await client.query('select 1')
+  await staysAwake()
+  await client.query('commit')
+  const long = client.query('select pg_sleep(30)').catch((error: unknown) => error)
+  await staysAwake()
+  await query(
+    neap,
+    place.uri,
+    `select pg_cancel_backend(pid) from pg_stat_activity where query like 'select pg_sleep%'`,
+  )
+  assert.match(String(await long), /canceling statement/)
+  await client.end()
+  await asleep(place)
+})
+
+test('a connection that is merely open does not keep it awake, and is told why it ends', async () => {
+  const { promise: lost, resolve } = Promise.withResolvers<Error & { code?: string }>()
+  const client = await connect(neap, place.uri, { lost: resolve })
+  await client.query('select 1')
+  await asleep(place)
+  assert.equal((await lost).code, '57P01')
+})
+
+test('a replication stream keeps it awake', async () => {
+  const client = await connect(neap, place.uri, { replication: 'true' } as pg.ClientConfig)
+  const { rows } = await client.query<{ xlogpos: string }>('IDENTIFY_SYSTEM')
+  const stream = client.query(`START_REPLICATION ${rows[0]?.xlogpos}`).catch((error: unknown) => error)
+  const streaming = `select count(*)::int as streams from pg_stat_replication where state = 'streaming'`
+  await until(
+    'it streams',
+    async () => (await query<{ streams: number }>(neap, place.uri, streaming))[0]?.streams === 1,
+  )
+  await staysAwake()
+  await client.end()
+  await stream
+  await asleep(place)
+})
+
+test('with -1 it never sleeps', async () => {
+  await setTimeoutOf(place, -1)
+  await query(neap, place.uri, 'select 1')
+  await staysAwake()
+  await setTimeoutOf(place, 1)
+  await asleep(place)
+})
