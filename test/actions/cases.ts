@@ -21,7 +21,7 @@ import { requestOperation } from '../../src/operations/request.ts'
 import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
-import { until } from '../processes.ts'
+import { kill, until } from '../processes.ts'
 import type { World } from './world.ts'
 
 /** One way in which an action is asked for, and what comes of it. */
@@ -235,6 +235,31 @@ const configuration: Case = {
   },
 }
 
+const configurationOfKilled: Case = {
+  action: 'apply_config',
+  about: 'apply_config at a compute that was killed',
+  steps: ['config_applied'],
+  faultsAt: [],
+  async prepare(world) {
+    const branch = await world.home()
+    const { compute_pid } = await world.running(branch)
+    await kill(compute_pid ?? 0)
+    const name = world.newName()
+    return {
+      async request(tx) {
+        await world.addRole(tx, branch, name)
+        await raiseConfigVersion(tx, branch.id)
+        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+      },
+      async finished() {
+        await world.running(branch)
+        assert.ok(await world.hasRole(branch, name))
+      },
+      failed: nothing,
+    }
+  },
+}
+
 const branchDeletion: Case = {
   action: 'delete_timeline',
   about: 'delete_timeline',
@@ -293,6 +318,7 @@ export const CASES: readonly Case[] = [
   reopening,
   endpointDeletion,
   configuration,
+  configurationOfKilled,
   branchDeletion,
   projectDeletion,
 ]

@@ -48,7 +48,8 @@ for (const each of CASES) {
     const faults: Planned[] = [{ what: 'die', step: each.effectAt, moment: 'during' }]
     scenario(each, `${about}, killed during ${each.effectAt}`, faults, { status: 'finished', deaths: 1, failures: 0 })
   }
-  for (const step of each.faultsAt ?? steps) {
+  const faultsAt = each.faultsAt ?? steps
+  for (const step of faultsAt) {
     for (const moment of ['before', 'after', 'moved'] as const) {
       const faults: Planned[] = [{ what: 'die', step, moment }]
       scenario(each, `${about}, killed ${moment} ${step}`, faults, { status: 'finished', deaths: 1, failures: 0 })
@@ -60,7 +61,7 @@ for (const each of CASES) {
       scenario(each, `${about}, a failure ${moment} ${step}`, failure, { status: 'failed', deaths: 0, failures: 1 })
     }
   }
-  for (const moment of ['before', 'after'] as const) {
+  for (const moment of faultsAt.length > 0 ? (['before', 'after'] as const) : []) {
     const faults: Planned[] = [
       { what: 'fail', step: last, moment: 'after' },
       { what: 'die', step: 'failure', moment },
