@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { AppError } from '../../src/errors.ts'
+import { catalogQuery } from '../admin.ts'
+import { query } from '../clients.ts'
+import { ifAway, leaveNothing, newDataDir, startNeap } from '../neap.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
+import { firstPlace } from '../project.ts'
+
+/*
+ * Projects and branches come and go while the control plane is killed at random moments. NEAP_SEED repeats a run's choices;
+ * at which instruction a kill falls is the machine's.
+ */
+
+const CYCLES = 50
+const SPAN_MS = 1_200
+/** How an operation ends that a deletion overtook. */
+const CANCELLED = /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted)/
+const seed = Number(process.env['NEAP_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+// Apart, so that what one draws does not depend on when the other does.
+const workDraws = randomFrom(seed)
+const killDraws = randomFrom(seed + 1)
+
+const dataDir = newDataDir()
+let neap = await startNeap({ dataDir })
+const first = await firstPlace(neap)
+
+after(async () => {
+  await neap.end()
+  await leaveNothing(dataDir)
+})
+
+test(`${CYCLES} cycles of create, branch, suspend and delete under kill -9 (seed ${seed})`, async (t) => {
+  await query(neap, first.uri, 'create table kept as select generate_series(1, 1000) as number')
+  const watch = watchPostmasters()
+  t.after(() => watch.stop())
+  t.after(async () => {
+    for (const row of await catalogQuery(neap, 'select * from operation where finished_at is null order by created_at'))
+      t.diagnostic(`not ended: ${JSON.stringify(row)}`)
+  })
+  for (let cycle = 1; cycle <= CYCLES; cycle++) await Promise.all([work(), killAtRandom(cycle)])
+  // What was made by a request whose answer was lost.
+  for (const id of await strangers()) await deleteProject(id)
+  await until('the end of every operation', async () => {
+    const [row] = await catalogQuery<{ open: number }>(
+      neap,
+      'select count(*)::int as open from operation where finished_at is null',
+    )
+    return row?.open === 0
+  })
+  const { most, looks } = watch.stop()
+  t.diagnostic(`looked ${looks} times at who serves which directory`)
+  assert.equal(most, 1, 'there were two postmasters on one data directory')
+  const failed = await catalogQuery<{ error: string }>(neap, `select error from operation where status = 'failed'`)
+  t.diagnostic(`${failed.length} operations were cancelled`)
+  assert.deepEqual(
+    failed.filter(({ error }) => !CANCELLED.test(error)),
+    [],
+    'operations failed that should not have',
+  )
+  await nothingIsLeft()
+  assert.deepEqual(await query(neap, first.uri, 'select sum(number)::int from kept'), [{ sum: 500_500 }])
+})
+
+/** One cycle. Requests follow each other at once, or after what the one before began has ended. */
+async function work(): Promise<void> {
+  const made = await persistently(() => neap.call('POST /projects', { body: { project: {} } }))
+  const params = { project_id: made.project.id }
+  await maybeEnded(made.operations)
+  const branch = await persistently(() =>
+    neap.call('POST /projects/:project_id/branches', { params, body: { endpoints: [{ type: 'read_write' }] } }),
+  )
+  await maybeEnded(branch.operations)
+  const uri = branch.connection_uris?.[0]?.connection_uri as string
+  if (workDraws() < 0.3)
+    await until('an answer', () => query(neap, uri, 'create table if not exists seen ()').catch(() => undefined))
+  const endpoint_id = branch.endpoints[0]?.id as string
+  const suspended = await persistently(() =>
+    neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params: { ...params, endpoint_id } }),
+  )
+  await maybeEnded(suspended.operations)
+  const branch_id = branch.branch.id
+  const deleted = await persistently(() =>
+    neap.call('DELETE /projects/:project_id/branches/:branch_id', { params: { ...params, branch_id } }).catch(ifGone),
+  )
+  await maybeEnded(deleted === 'gone' ? [] : deleted.operations)
+  await deleteProject(made.project.id)
+}
+
+const deleteProject = (project_id: string) =>
+  persistently(() => neap.call('DELETE /projects/:project_id', { params: { project_id } }).catch(ifGone))
+
+/** Sends a request until it is answered. */
+const persistently = <T>(request: () => Promise<T>): Promise<T> =>
+  until('an answer of the API', () => request().catch(ifAway))
+
+/** A deletion whose answer was lost is found done. */
+function ifGone(error: unknown): 'gone' {
+  if (error instanceof AppError && error.code === 'NOT_FOUND') return 'gone'
+  throw error
+}
+
+async function maybeEnded(operations: readonly { id: string; project_id: string }[]): Promise<void> {
+  if (workDraws() < 0.5) return
+  for (const { id, project_id } of operations)
+    await until(`the end of operation ${id}`, async () => {
+      const { operation } = await persistently(() =>
+        neap.call('GET /projects/:project_id/operations/:operation_id', { params: { project_id, operation_id: id } }),
+      )
+      return ['finished', 'failed'].includes(operation.status)
+    })
+}
+
+/** Kills parts at a random moment, which come back; in every fifth cycle everything, the catalog too in every tenth, and starts anew. */
+async function killAtRandom(cycle: number): Promise<void> {
+  await sleep(killDraws() * SPAN_MS)
+  if (cycle % 5 > 0) {
+    // One that was killed in the cycle before may not be back yet.
+    const parts = (['api', 'worker', 'proxy'] as const).filter(() => killDraws() < 0.6).map((name) => neap.part(name))
+    return kill(...parts.filter((pid) => pid !== undefined))
+  }
+  const catalog = postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))
+  if (cycle % 10 === 0 && catalog) process.kill(catalog.pid, 'SIGKILL')
+  await neap.kill()
+  neap = await startNeap({ dataDir })
+}
+
+/** Looks all the time at how many postmasters serve one data directory. */
+function watchPostmasters() {
+  let most = 0
+  let looks = 0
+  const timer = setInterval(() => {
+    const counts = new Map<string, number>()
+    for (const { directory } of postmastersOf(dataDir)) counts.set(directory, (counts.get(directory) ?? 0) + 1)
+    most = Math.max(most, ...counts.values())
+    looks += 1
+  }, 20)
+  return {
+    stop() {
+      clearInterval(timer)
+      return { most, looks }
+    },
+  }
+}
+
+async function strangers(): Promise<string[]> {
+  const { projects } = await persistently(() => neap.call('GET /projects', { query: { limit: 400 } }))
+  return projects.map(({ id }) => id).filter((id) => id !== first.project_id)
+}
+
+/** Sees that of all that was deleted there is no process, directory, shared memory or row. */
+async function nothingIsLeft(): Promise<void> {
+  const kept = [{ id: first.branch_id }]
+  assert.deepEqual(await catalogQuery(neap, 'select id from branch where stored or deleted_at is null'), kept)
+  assert.deepEqual(await catalogQuery(neap, 'select distinct branch_id as id from role'), kept)
+  assert.deepEqual(await catalogQuery(neap, 'select distinct branch_id as id from database'), kept)
+  assert.deepEqual(await catalogQuery(neap, 'select branch_id as id from endpoint'), kept)
+  assert.deepEqual(await catalogQuery(neap, 'select count(*)::int from proxy'), [{ count: 1 }])
+  const [{ number } = { number: 0 }] = await catalogQuery<{ number: string }>(
+    neap,
+    'select number from branch where stored',
+  )
+
+  const entries = (...path: string[]) => readdirSync(join(dataDir, ...path)).sort()
+  assert.deepEqual(entries('branches'), [first.branch_id])
+  assert.deepEqual(entries('trash'), [])
+  assert.deepEqual(entries('run'), [`b${Number(number).toString(36)}`, 'catalog'])
+  assert.deepEqual(
+    entries('logs').filter((name) => name.startsWith('br-')),
+    [first.branch_id],
+  )
+  assert.deepEqual(
+    postmastersOf(dataDir).filter(
+      ({ directory }) => !['catalog', first.branch_id].includes(directory.split('/').at(-2) as string),
+    ),
+    [],
+  )
+  if (process.getuid?.() === 0) assert.deepEqual(sharedMemoryOfOthers(Number(number)), [])
+}
+
+/** Shared memory of uids that this data directory gives to branches, but for the catalog's (its first) and one branch's. */
+function sharedMemoryOfOthers(kept: number): string[] {
+  const { uid: base } = statSync(join(dataDir, 'catalog', 'pgdata'))
+  const isOthers = (uid: number) => uid > base && uid < base + 2 ** 18 && uid !== base + kept
+  const posix = readdirSync('/dev/shm').filter((name) => isOthers(statSync(join('/dev/shm', name)).uid))
+  const lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1)
+  return [...posix, ...lines.filter((line) => isOthers(Number(line.trim().split(/\s+/)[7])))]
+}
+
+/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
+function randomFrom(start: number): () => number {
+  let state = start
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
