@@ -30,7 +30,9 @@ before(async () => {
   const bin = await installBinaries(join(dir, 'pg'), 18)
   await makeTemplate(join(dir, 'template'), 18, bin, secrets.adminPassword())
   const pgdata = join(dir, 'template', 'pgdata')
-  const { uid, gid } = await stat(pgdata)
+  // Postgres does not run as root, whose the template is then.
+  const { uid, gid } = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : await stat(pgdata)
+  await promisify(execFile)('chown', ['-R', `${uid}:${gid}`, pgdata])
   const files = await ensureCertificates(join(dir, 'tls'), names)
   caFile = files.caFile
   for (const file of [files.certFile, files.keyFile]) {

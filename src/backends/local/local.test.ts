@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { FencedError, type RunningCompute } from '../backend.ts'
 import {
   ADMIN_PASSWORD,
@@ -87,6 +88,7 @@ test('a killed postmaster is no obstacle, even as a zombie', async () => {
   await query(address, 'CREATE TABLE kept AS SELECT 1 AS one')
   parent.kill('SIGSTOP')
   process.kill(pid, 'SIGKILL')
+  while (!/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) await setImmediate()
   try {
     const again = await local.start(branch, next())
     ok(existsSync(`/proc/${pid}`), 'the zombie is still there')
