@@ -35,17 +35,16 @@ export async function operationsOf(neap: Neap, { project_id }: Place) {
   return (await neap.call('GET /projects/:project_id/operations', { params: { project_id } })).operations
 }
 
-/** Makes a branch with an endpoint, and answers when both are there. It has one role and one database, as the first project has. */
+/** Makes a branch with an endpoint, and answers when both are there. Its roles are its parent's, with their passwords. */
 export async function branchOff(neap: Neap, parent: Place): Promise<Place> {
-  const { branch, endpoints, operations, connection_uris } = await neap.call('POST /projects/:project_id/branches', {
+  const { branch, endpoints, operations } = await neap.call('POST /projects/:project_id/branches', {
     params: { project_id: parent.project_id },
     body: { branch: { parent_id: parent.branch_id }, endpoints: [{ type: 'read_write' }] },
   })
   await neap.ended(operations)
   const [endpoint] = endpoints
-  const [details] = connection_uris ?? []
-  if (!endpoint || !details) throw new Error('the branch has no endpoint')
-  const { connection_uri: uri } = details
+  if (!endpoint) throw new Error('the branch has no endpoint')
+  const uri = parent.uri.replace(parent.endpoint_id, endpoint.id)
   return { project_id: parent.project_id, branch_id: branch.id, endpoint_id: endpoint.id, uri }
 }
 
