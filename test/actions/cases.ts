@@ -163,6 +163,11 @@ const idleSuspend: Case = {
   async prepare(world) {
     const branch = await world.home()
     const endpoint = await world.running(branch)
+    // The idle loop writes what it saw when a compute has started: let it, or it would overwrite this.
+    await until('the idle loop has looked', async () => {
+      const { idle_check_at } = await world.endpointOf(world.catalog, branch)
+      return Date.parse(idle_check_at ?? '') > Date.now() + 600_000
+    })
     const { counters } = await world.atCompute(branch, readActivity)
     await setIdleCheck(world.catalog, endpoint.id, { counters, idleSeconds: 0, nextSeconds: 600 })
     return {

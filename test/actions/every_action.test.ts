@@ -1,14 +1,15 @@
 /**
  * Every action of the control plane, run by real workers on a real machine: through; each step twice; its worker killed
- * before, during and after each step; an error and a failure at each step. Whatever happens, the
- * operation ends, and catalog and machine agree afterwards.
+ * before, during and after each step; the catalog killed under it; an error and a failure at each step. Whatever happens,
+ * the operation ends, and catalog and machine agree afterwards.
  */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import type { Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { ACTIONS } from '../../src/operations/index.ts'
-import { type Case, CASES } from './cases.ts'
+import { type Case, CASES, type Run } from './cases.ts'
 import type { Fault } from './faults.ts'
 import { openSite, type Site } from './site.ts'
 import { createWorld, type World } from './world.ts'
@@ -23,79 +24,99 @@ before(async () => {
 
 after(() => site.close())
 
-type Planned = Omit<Fault, 'mark'>
-type End = { readonly status: 'finished' | 'failed'; readonly deaths: number; readonly failures: number }
-
 test('each action has its cases, and they go through all of its steps', () => {
-  const covered = (action: string) =>
-    new Set(CASES.filter((each) => each.action === action).flatMap(({ steps }) => steps))
+  const covered = (action: string) => CASES.filter((each) => each.action === action).flatMap(({ steps }) => steps)
   assert.deepEqual(
-    Object.fromEntries(ACTIONS.map(({ action }) => [action, [...covered(action)].sort()])),
+    Object.fromEntries(ACTIONS.map(({ action }) => [action, [...new Set(covered(action))].sort()])),
     Object.fromEntries(ACTIONS.map(({ action, steps }) => [action, Object.keys(steps).sort()])),
   )
 })
 
 for (const each of CASES) {
-  const { about, steps } = each
+  const { steps, effectAt, faultsAt = steps } = each
   const last = steps.at(-1) ?? ''
-  scenario(each, about, [], { status: 'finished', deaths: 0, failures: 0 })
-  scenario(each, `${about}, each step twice`, [{ what: 'twice', step: '', moment: 'before' }], {
+  scenario(each, 'through', [], { status: 'finished', failures: 0 })
+  scenario(each, 'each step twice', [{ what: 'twice', step: '', moment: 'before' }], {
     status: 'finished',
-    deaths: 0,
     failures: 0,
   })
-  if (each.effectAt) {
-    const faults: Planned[] = [{ what: 'die', step: each.effectAt, moment: 'during' }]
-    scenario(each, `${about}, killed during ${each.effectAt}`, faults, { status: 'finished', deaths: 1, failures: 0 })
+  if (effectAt) {
+    const during: Planned = { what: 'die', step: effectAt, moment: 'during' }
+    scenario(each, `killed during ${effectAt}`, [during], { status: 'finished', deaths: 1, failures: 0 })
+    for (const moment of ['after', 'moved'] as const) {
+      const crash: Planned = { what: 'crash', step: effectAt, moment }
+      scenario(each, `the catalog killed ${moment} ${effectAt}`, [crash], { status: 'finished' })
+    }
   }
-  const faultsAt = each.faultsAt ?? steps
   for (const step of faultsAt) {
     for (const moment of ['before', 'after', 'moved'] as const) {
-      const faults: Planned[] = [{ what: 'die', step, moment }]
-      scenario(each, `${about}, killed ${moment} ${step}`, faults, { status: 'finished', deaths: 1, failures: 0 })
+      const death: Planned = { what: 'die', step, moment }
+      scenario(each, `killed ${moment} ${step}`, [death], { status: 'finished', deaths: 1, failures: 0 })
     }
+    const error: Planned = { what: 'throw', step, moment: 'after' }
+    scenario(each, `an error after ${step}`, [error], { status: 'finished', failures: 1 })
     for (const moment of ['before', 'after'] as const) {
-      const error: Planned[] = [{ what: 'throw', step, moment }]
-      scenario(each, `${about}, an error ${moment} ${step}`, error, { status: 'finished', deaths: 0, failures: 1 })
-      const failure: Planned[] = [{ what: 'fail', step, moment }]
-      scenario(each, `${about}, a failure ${moment} ${step}`, failure, { status: 'failed', deaths: 0, failures: 1 })
+      const failure: Planned = { what: 'fail', step, moment }
+      scenario(each, `a failure ${moment} ${step}`, [failure], { status: 'failed', failures: 1 })
     }
   }
-  for (const moment of faultsAt.length > 0 ? (['before', 'after'] as const) : []) {
-    const faults: Planned[] = [
-      { what: 'fail', step: last, moment: 'after' },
-      { what: 'die', step: 'failure', moment },
-    ]
-    scenario(each, `${about}, a failure and killed ${moment} onFailure`, faults, {
-      status: 'failed',
-      deaths: 1,
-      failures: 1,
-    })
+  if (faultsAt.length === 0) continue
+  for (const moment of ['before', 'after'] as const) {
+    const failure: Planned = { what: 'fail', step: last, moment: 'after' }
+    const death: Planned = { what: 'die', step: 'failure', moment }
+    const expected: End = { status: 'failed', deaths: 1, failures: 1 }
+    scenario(each, `a failure and killed ${moment} onFailure`, [failure, death], expected)
   }
 }
 
+type Planned = Omit<Fault, 'mark' | 'catalogPid'>
+
+interface End {
+  readonly status: 'finished' | 'failed'
+  /** How many workers die of it. */
+  readonly deaths?: number
+  /** How many tries it counts as failed, where that is certain. */
+  readonly failures?: number
+}
+
 function scenario(its: Case, name: string, planned: readonly Planned[], expected: End): void {
-  test(name, async () => {
+  test(`${its.about}: ${name}`, async () => {
     const run = await its.prepare(world)
     const faults = planned.map((fault) => ({ ...fault, mark: site.newMark() }))
     const killed = site.crew.deaths()
-    const operation = await site.catalog.transaction(async (tx) => {
-      const queued = await run.request(tx)
-      await tx.rows(sql`update operation set input = input || ${JSON.stringify({ faults })} where id = ${queued.id}`)
-      return queued
-    })
-    const end = await world.ended(operation)
-    const log = () => site.crew.log()
-    assert.equal(end.status, expected.status, `${end.error}\n${log()}`)
-    await site.crew.awaitDeaths(killed + expected.deaths)
-    assert.equal(site.crew.deaths() - killed, expected.deaths, 'workers killed')
-    assert.equal(end.failures_count, expected.failures, `failures\n${log()}`)
+    const end = await world.ended(await ask(run, faults))
+
+    const log = site.crew.log()
+    assert.equal(end.status, expected.status, `${end.error}\n${log}`)
+    if (end.status === 'failed') assert.match(end.error ?? '', /^a failure (before|after) /)
+    if (expected.failures !== undefined) assert.equal(end.failures_count, expected.failures, log)
+    await site.crew.awaitDeaths(killed + (expected.deaths ?? 0))
+    assert.equal(site.crew.deaths() - killed, expected.deaths ?? 0, 'workers killed')
     for (const { what, mark, step } of faults)
       if (what !== 'twice') assert.ok(existsSync(mark), `nothing struck at ${step}`)
-    if (end.status === 'failed') assert.match(end.error ?? '', /^a failure (before|after) /)
+
     await site.agree()
     await (end.status === 'failed' ? run.failed() : run.finished())
     await site.agree()
+  })
+}
+
+/** Queues the operation with its faults; where the catalog is to crash under it, answers when that has happened. */
+async function ask(run: Run, faults: readonly Fault[]): Promise<Operation> {
+  if (!faults.some(({ what }) => what === 'crash')) return queue(run, faults)
+  return site.throughCrash((catalogPid) =>
+    queue(
+      run,
+      faults.map((fault) => ({ ...fault, catalogPid })),
+    ),
+  )
+}
+
+function queue(run: Run, faults: readonly Fault[]): Promise<Operation> {
+  return site.catalog.transaction(async (tx) => {
+    const operation = await run.request(tx)
+    await tx.rows(sql`update operation set input = input || ${JSON.stringify({ faults })} where id = ${operation.id}`)
+    return operation
   })
 }
 

@@ -7,13 +7,17 @@ import type { Moment } from '../../src/engine/runner.ts'
 
 /** What is to go wrong with one operation. It travels in the operation's own input, so that whoever runs it knows. */
 export interface Fault {
-  /** `die`: the worker kills itself. `throw`: an error that may pass. `fail`: one that will not. `twice`: the step runs twice. */
-  readonly what: 'die' | 'throw' | 'fail' | 'twice'
+  /**
+   * `die`: the worker kills itself. `crash`: it kills the catalog's server. `throw`: an error that may pass. `fail`: one that
+   * will not. `twice`: the step runs twice.
+   */
+  readonly what: 'die' | 'crash' | 'throw' | 'fail' | 'twice'
   readonly step: string
   /** `during`: as soon as something changes among the branches' directories. */
   readonly moment: Moment | 'during'
   /** A file that does not exist yet and does once the fault has struck: it strikes once. */
   readonly mark: string
+  readonly catalogPid?: number
 }
 
 const faultsOf = ({ input }: { readonly input: unknown }) => (input as { faults?: Fault[] }).faults ?? []
@@ -25,6 +29,7 @@ export async function strike(operation: Due, moment: Moment): Promise<void> {
     if (fault.step !== operation.step || fault.moment !== moment || !isFirst(fault.mark)) continue
     if (fault.what === 'throw') throw new Error(`an error ${moment} ${fault.step}`)
     if (fault.what === 'fail') throw new OperationFailed(`a failure ${moment} ${fault.step}`)
+    if (fault.what === 'crash' && fault.catalogPid) process.kill(fault.catalogPid, 'SIGKILL')
     if (fault.what === 'die') die()
   }
 }

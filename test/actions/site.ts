@@ -20,6 +20,8 @@ export interface Site {
   readonly backend: LocalBackend
   readonly secrets: Secrets
   readonly crew: Crew
+  /** Does `work`, in which the process with the given id, the catalog's server, is killed, and starts it again. */
+  readonly throughCrash: <T>(work: (catalogPid: number) => Promise<T>) => Promise<T>
   /** A path that nothing uses yet, for a fault to leave its mark. */
   readonly newMark: () => string
   /** Fails unless catalog and machine agree about everything there is. Nothing may be under way. */
@@ -59,6 +61,17 @@ export async function openSite(): Promise<Site> {
   const crew = startCrew(env, join(dir, 'workers.log'))
   let marked = 0
 
+  async function throughCrash<T>(work: (catalogPid: number) => Promise<T>): Promise<T> {
+    const session = await catalog.session()
+    const lost = new Promise<void>((resolve) => session.onLost(resolve))
+    const running = await server.find()
+    assert.ok(running)
+    const result = await work(running.pid)
+    await lost
+    await server.start()
+    return result
+  }
+
   async function close(): Promise<void> {
     const wrong = await crew.dismiss()
     await catalog.close()
@@ -73,5 +86,6 @@ export async function openSite(): Promise<Site> {
   }
 
   const agree = () => assertAgreement({ catalog, backend, adminPassword, dataDir, runtimeDir })
-  return { catalog, backend, secrets, crew, newMark: () => join(marks, String(++marked)), agree, close }
+  const newMark = () => join(marks, String(++marked))
+  return { catalog, backend, secrets, crew, throughCrash, newMark, agree, close }
 }
