@@ -1,4 +1,5 @@
 import { envOf, type Neap, neapRun } from './neap.ts'
+import { until } from './processes.ts'
 
 /** What a test works with: the ids of a project, one branch of it and that branch's endpoint, and how to connect there. */
 export interface Place {
@@ -28,6 +29,17 @@ export async function suspend(neap: Neap, { project_id, endpoint_id }: Place): P
 export async function endpointOf(neap: Neap, { project_id, endpoint_id }: Place) {
   const params = { project_id, endpoint_id }
   return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id', { params })).endpoint
+}
+
+/**
+ * Waits until an endpoint is on its way nowhere and in this state. A client may have its first answer a moment before the
+ * operation that let it in has ended.
+ */
+export async function settled(neap: Neap, place: Place, state: 'active' | 'idle'): Promise<void> {
+  await until(`${place.endpoint_id} is ${state}`, async () => {
+    const { current_state, pending_state } = await endpointOf(neap, place)
+    return current_state === state && pending_state === undefined
+  })
 }
 
 /** The operations of a project, newest first. */

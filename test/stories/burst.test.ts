@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import { connect } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
-import { firstPlace, operationsOf, type Place, suspend } from '../project.ts'
+import { firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
 /* Very many clients come to one small sleeping endpoint in the same moment. */
 
@@ -44,6 +44,7 @@ test(`${CLIENTS} clients at a suspended endpoint of 0.25 CU are all served, by o
   } finally {
     await Promise.all(clients.map((client) => client.end()))
   }
+  await settled(neap, place, 'active')
   const added = (await operationsOf(neap, place)).slice(0, -before_burst.length)
   assert.deepEqual(
     added.map(({ action, status }) => [action, status]),

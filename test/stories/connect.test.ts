@@ -17,7 +17,7 @@ import {
   startNeap,
 } from '../neap.ts'
 import { postmastersOf, until } from '../processes.ts'
-import { computeOf, endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
+import { computeOf, endpointOf, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
 /* A user connects in every way there is, to an endpoint that runs, sleeps, is disabled or does not exist. */
 
@@ -60,10 +60,10 @@ test('a suspended endpoint wakes for psql, and its operations tell', { skip }, a
   assert.equal((await endpointOf(neap, place)).current_state, 'idle')
   const verify = { sslmode: 'verify-full', sslrootcert: neap.ready.ca_file }
   await answers(conninfo(place.uri, verify))
+  await settled(neap, place, 'active')
   const [last, before_last] = await operationsOf(neap, place)
   assert.deepEqual([last?.action, last?.status], ['start_compute', 'finished'])
   assert.deepEqual([before_last?.action, before_last?.status], ['suspend_compute', 'finished'])
-  assert.equal((await endpointOf(neap, place)).current_state, 'active')
 })
 
 test('what is written is there after a suspend', async () => {

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import { connect, direct, query, without } from '../clients.ts'
 import { controlPlane, ifAway, leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
 import { kill, postmastersOf, processesOf, until } from '../processes.ts'
-import { computeOf, endpointOf, firstPlace, type Place } from '../project.ts'
+import { computeOf, endpointOf, firstPlace, type Place, settled } from '../project.ts'
 import { audit, openBank, startTransfers } from './bank.ts'
 
 /* Everything is killed with SIGKILL, together and one by one. Databases serve on; what was killed comes back. */
@@ -133,9 +133,8 @@ test('kill -9 of a postmaster: the next connection starts it again, with all tha
   await lost.promise
   await client.end().catch(() => {})
   assert.deepEqual(await query(neap, place.uri, 'select answer from acknowledged'), [{ answer: 'yes' }])
-  const next = await computeOf(neap, place)
-  assert.notEqual(next?.pid, killed?.pid)
-  assert.equal(next?.state, 'active')
+  await settled(neap, place, 'active')
+  assert.notEqual((await computeOf(neap, place))?.pid, killed?.pid)
 })
 
 test('--leave-running leaves databases and catalog, and the next start adopts them', async () => {

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { branchOff, endpointOf, firstPlace, operationsOf, type Place } from '../project.ts'
+import { branchOff, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
 
 /* An endpoint goes to sleep when nobody uses it, and not before. A second one with the same time-out, that nobody uses, is the clock. */
 
@@ -27,8 +27,7 @@ async function setTimeoutOf({ project_id, endpoint_id }: Place, suspend_timeout_
   await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', { params, body })
 }
 
-const asleep = (where: Place) =>
-  until(`${where.endpoint_id} sleeps`, async () => (await endpointOf(neap, where)).current_state === 'idle')
+const asleep = (where: Place) => settled(neap, where, 'idle')
 
 /** Wakes the endpoint that nobody uses, and waits until it sleeps again by itself: as long as any idle one takes. */
 async function anIdleOneSleeps(times = 3): Promise<void> {
