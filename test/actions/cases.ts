@@ -169,7 +169,7 @@ const idleSuspend: Case = {
       return Date.parse(idle_check_at ?? '') > Date.now() + 600_000
     })
     const { counters } = await world.atCompute(branch, readActivity)
-    await setIdleCheck(world.catalog, endpoint.id, { counters, idleSeconds: 0, nextSeconds: 600 })
+    await setIdleCheck(world.catalog, endpoint.id, { counters, idleSeconds: 0, nextSeconds: 3600 })
     return {
       request: (tx) => queueSuspend(tx, endpoint, 'idle'),
       finished: async () => assert.equal((await world.endpointOf(world.catalog, branch)).current_state, 'idle'),
