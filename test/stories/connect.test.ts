@@ -122,6 +122,27 @@ test('neap psql works where there is no psql', async () => {
   rmSync(bin, { recursive: true })
 })
 
+test('what is printed for people works as it is pasted', { skip }, async (t) => {
+  const dataDir = newDataDir()
+  t.after(() => leaveNothing(dataDir))
+  const env = envOf(dataDir)
+  const child = spawnNeap(['up', '--api-port', '0', '--proxy-port', '0'], env)
+  let printed = ''
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => (printed += text))
+  await until('the end of what is printed', () => printed.includes('Ctrl-C'))
+  const line = /^ +(psql '.*')$/m.exec(printed)?.[1] ?? ''
+  assert.equal((await run('sh', ['-c', `${line} -XAtqc '${SELECT}'`])).stdout, '42\n', printed)
+  const curl = /^ +curl .*$/m.exec(printed)?.[0] ?? ''
+  const key = /^ +(export NEAP_API_KEY=\S+)$/m.exec(printed)?.[1] ?? ''
+  if (!without('curl')) {
+    const { stdout } = await run('sh', ['-c', `${key}; ${curl}`])
+    assert.deepEqual(Object.keys(JSON.parse(stdout) as object), ['operations', 'pagination'])
+  }
+  assert.match((await neapRun(['status'], env)).stdout, /^ep-\S+ +br-\S+ +active +\d+ +\d+ s +\d+ MiB$/m)
+  child.kill('SIGINT')
+  assert.deepEqual(await once(child, 'exit'), [0, null])
+})
+
 test('api, worker and proxy run apart, on a catalog of the operator', async (t) => {
   // A database of the first Neap serves as that Postgres; its owner is no superuser.
   const { port } = (await computeOf(neap, place)) ?? {}
