@@ -28,7 +28,6 @@ export async function claim(
   actions: readonly string[],
   driven: readonly string[] = [],
 ): Promise<Due | undefined> {
-  await commitLater(tx)
   return tx.row<Due>(sql`
     with candidate as (
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
@@ -61,9 +60,15 @@ export async function claim(
     returning o.*`)
 }
 
-/** Lets this transaction commit without waiting for the disk: a move that a crash of the catalog loses is made again. */
-export async function commitLater(tx: Db): Promise<void> {
-  await tx.rows(sql`set local synchronous_commit = off`)
+/**
+ * Lets this transaction commit without waiting for the disk: a move that a crash of the catalog loses is made again.
+ * @returns the catalog's time
+ */
+export async function commitLater(tx: Db): Promise<string> {
+  const row = await tx.row<{ now: string }>(
+    sql`select set_config('synchronous_commit', 'off', true), clock_timestamp() as now`,
+  )
+  return row?.now ?? ''
 }
 
 /** Locks the operation for one step, unless another worker has taken it over since or has it now. */
@@ -111,10 +116,10 @@ export async function end(tx: Db, id: string, status: 'finished' | 'failed', err
   return undefined
 }
 
-/** Milliseconds until the next operation that waits for its time, or nothing. */
-export async function nextDue(db: Db): Promise<number | undefined> {
+/** Milliseconds until the next operation that was not due yet at a time of the catalog's, or nothing. */
+export async function nextDue(db: Db, since: string): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(run_at) - clock_timestamp())::float8 * 1000 as ms
-      from operation where finished_at is null and run_at > clock_timestamp()`)
+      from operation where finished_at is null and run_at > ${since}::timestamptz`)
   return row?.ms ?? undefined
 }

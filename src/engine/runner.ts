@@ -74,8 +74,13 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     lookAgain = false
     let sleepMs = sweepMs
     try {
-      while (running.size < concurrency && !stopping && (await takeOne()));
-      sleepMs = (await nextDue(catalog)) ?? sweepMs
+      while (running.size < concurrency && !stopping) {
+        const nothingDueAt = await takeOne()
+        if (nothingDueAt === undefined) continue
+        // What has become due since that time counts as well: the next look is at once then.
+        sleepMs = (await nextDue(catalog, nothingDueAt)) ?? sweepMs
+        break
+      }
     } catch (error) {
       onError(error)
     }
@@ -83,9 +88,13 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     if (!stopping) timer = setTimeout(look, Math.max(0, Math.min(sleepMs, sweepMs)))
   }
 
-  async function takeOne(): Promise<boolean> {
-    const due = await catalog.transaction((tx) => claim(tx, actions, [...running.keys()]))
-    if (!due) return false
+  /** Takes one operation; where none is due, answers when that was so, by the catalog's clock. */
+  async function takeOne(): Promise<string | undefined> {
+    const { now, due } = await catalog.transaction(async (tx) => ({
+      now: await commitLater(tx),
+      due: await claim(tx, actions, [...running.keys()]),
+    }))
+    if (!due) return now
     const run = drive(due)
       .catch((error: unknown) => onError(error, due))
       .finally(() => {
@@ -93,7 +102,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         look()
       })
     running.set(due.id, run)
-    return true
+    return undefined
   }
 
   /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */

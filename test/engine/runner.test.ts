@@ -139,6 +139,27 @@ test('a notification is not lost that comes while the runner looks', () =>
     })
   }))
 
+test('one that becomes due while the runner looks is not left to the sweep', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const operation = await queue(catalog, await newProject(catalog))
+    await catalog.rows(sql`update operation set run_at = 'infinity' where id = ${operation.id}`)
+    const its = open()
+    // It is due a moment before the runner asks what will be due next, and nobody is told of that.
+    const late: Catalog = {
+      ...its,
+      async row<R>(statement: Parameters<Catalog['row']>[0]) {
+        if (statement.text.includes('min(run_at)'))
+          await catalog.rows(
+            sql`update operation set run_at = clock_timestamp(), updated_at = clock_timestamp() where run_at = 'infinity'`,
+          )
+        return its.row<R>(statement)
+      },
+    }
+    await during([run(late, toil({ begun: nothing }))], async () => {
+      assert.equal((await ended(catalog, operation))[0]?.status, 'finished')
+    })
+  }))
+
 test('a look that failed is made again', () =>
   catalogs.with(async ({ catalog, open }) => {
     const operation = await queue(catalog, await newProject(catalog))
