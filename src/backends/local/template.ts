@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, chown, lchown, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
+import { chmod, chown, lchown, mkdir, mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { UsageError } from '../../errors.ts'
 import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
@@ -24,10 +24,10 @@ export async function makeTemplate(
   await chmod(directory, 0o711)
   await withLock(join(directory, 'lock'), async () => {
     if (existsSync(pgdata)) return
-    const making = join(directory, 'making')
-    await rm(making, { recursive: true, force: true })
+    await removeHalfMade(directory)
     const builder = process.getuid?.() === 0 ? await namedUser() : undefined
-    await mkdir(making, { mode: 0o700 })
+    // A name of its own: the initdb of a process that was killed may still be writing under another.
+    const making = await mkdtemp(join(directory, MAKING))
     if (builder) await chown(making, builder.uid, builder.gid)
     await run(builder, join(binDir, 'initdb'), initdbArgs(making, pgVersion))
     await run(
@@ -42,6 +42,15 @@ export async function makeTemplate(
     await rename(making, pgdata)
     await syncDirectory(directory)
   })
+}
+
+const MAKING = 'making-'
+
+async function removeHalfMade(directory: string): Promise<void> {
+  const names = (await readdir(directory)).filter((name) => name.startsWith(MAKING))
+  // Where an initdb still writes, the removal begins again until that has stumbled over what is gone.
+  const options = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }
+  for (const name of names) await rm(join(directory, name), options)
 }
 
 function initdbArgs(pgdata: string, pgVersion: number): string[] {
