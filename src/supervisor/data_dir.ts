@@ -22,7 +22,9 @@ export interface State {
   readonly layout: number
   readonly apiPort?: number
   readonly proxyPort?: number
-  readonly projectId?: string
+  readonly projectId?: string | undefined
+  /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
+  readonly isFirstStart?: boolean
   /** The supervisor and its parts that run now, or ran when it was killed. */
   readonly pids?: readonly number[]
 }

@@ -15,7 +15,7 @@ export interface ReadyProject {
 const NONE: ReadyProject = { project_id: null, connection_uri: null }
 const MAKE_MS = 120_000
 
-/** The project that the first start made, if it still exists; makes it on that first start. */
+/** The project that the first start made, if it still exists; on that first start (`make`) makes it, or sees to its end what a killed one began. */
 export async function firstProject(
   config: Config,
   catalog: Catalog,
@@ -24,24 +24,27 @@ export async function firstProject(
 ): Promise<ReadyProject> {
   const call = makeClient({ socket: adminSocket(config) })
   const { projectId } = readState(config.dataDir)
-  if (projectId) return findProject(call, projectId)
-  if (!options.make) return NONE
-  const made = await call('POST /projects', { body: { project: { name: 'first' } } })
-  updateState(config.dataDir, { projectId: made.project.id })
-  const ended = await progress.during(
-    'making a first project',
-    awaitOperations(
-      catalog,
-      made.operations.map(({ id }) => id),
-      MAKE_MS,
-    ),
-  )
+  if (!options.make) return projectId ? findProject(call, projectId) : NONE
+  const project_id = projectId ?? (await anyProject(call)) ?? (await makeProject(call))
+  updateState(config.dataDir, { projectId: project_id })
+  const params = { project_id }
+  const { operations } = await call('GET /projects/:project_id/operations', { params })
+  const ids = operations.map(({ id }) => id)
+  const ended = await progress.during('making a first project', awaitOperations(catalog, ids, MAKE_MS))
   const failed = ended.find((operation) => operation.status !== 'finished')
-  if (failed)
-    throw new UsageError(
-      `The first project could not be made: ${failed.action}: ${failed.error ?? 'it takes too long'}`,
-    )
-  return { project_id: made.project.id, connection_uri: made.connection_uris[0]?.connection_uri ?? null }
+  if (!failed) return findProject(call, project_id)
+  // The next start begins with another.
+  await call('DELETE /projects/:project_id', { params })
+  updateState(config.dataDir, { projectId: undefined })
+  throw new UsageError(`The first project could not be made: ${failed.action}: ${failed.error ?? 'it takes too long'}`)
+}
+
+async function anyProject(call: Client): Promise<string | undefined> {
+  return (await call('GET /projects', { query: { limit: 1 } })).projects[0]?.id
+}
+
+async function makeProject(call: Client): Promise<string> {
+  return (await call('POST /projects', { body: { project: { name: 'first' } } })).project.id
 }
 
 /** The project, and how to connect to its default branch. */

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureDefaultAccount } from '../catalog/account.ts'
-import { hasApiKeys, insertApiKey } from '../catalog/api_key.ts'
+import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/api_key.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
 import { localBackend } from '../backends/local/local.ts'
@@ -76,7 +76,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const catalog = openCatalog(url, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(() => progress.say('the catalog ended; starting it again'))
-    const key = await firstKey(catalog, secrets)
+    const key = await firstKey(catalog, secrets, config.dataDir)
     const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
     undo.push(() => stopParts(parts, catalog, options))
     const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)
@@ -90,6 +90,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       ...project,
       pid: process.pid,
     })
+    if (key !== null) updateState(config.dataDir, { isFirstStart: false })
     await told
   } finally {
     for (const step of undo.toReversed()) await step()
@@ -146,15 +147,21 @@ function wanted(asked: boolean, port: number, stored: number | undefined) {
   return { port: explicit ? port : (stored ?? port), asked: explicit }
 }
 
-/** The key of the first start; only its hash is kept. */
-async function firstKey(catalog: Catalog, secrets: Secrets): Promise<string | null> {
-  return catalog.transaction(async (tx) => {
-    const account = await ensureDefaultAccount(tx)
-    if (await hasApiKeys(tx)) return null
-    const key = newApiKey()
-    await insertApiKey(tx, { account_id: account.id, name: 'first', scope: 'admin', hash: secrets.hashApiKey(key) })
-    return key
+const FIRST_KEY = 'first'
+
+/** The key of the first start; only its hash is kept. One that was made but never shown is replaced. */
+async function firstKey(catalog: Catalog, secrets: Secrets, dataDir: string): Promise<string | null> {
+  if (!readState(dataDir).isFirstStart && (await hasApiKeys(catalog))) return null
+  updateState(dataDir, { isFirstStart: true })
+  const key = newApiKey()
+  await catalog.transaction(async (tx) => {
+    const { id: account_id } = await ensureDefaultAccount(tx)
+    for (const unseen of await listApiKeys(tx, account_id)) {
+      if (unseen.name === FIRST_KEY) await revokeApiKey(tx, account_id, unseen.id)
+    }
+    await insertApiKey(tx, { account_id, name: FIRST_KEY, scope: 'admin', hash: secrets.hashApiKey(key) })
   })
+  return key
 }
 
 /** Whether a pid is one of our parts still, and not a process that was given its number since. */
