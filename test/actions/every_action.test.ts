@@ -42,7 +42,7 @@ for (const each of CASES) {
   })
   if (effectAt) {
     const during: Planned = { what: 'die', step: effectAt, moment: 'during' }
-    scenario(each, `killed during ${effectAt}`, [during], { status: 'finished', deaths: 1, failures: 0 })
+    scenario(each, `killed during ${effectAt}`, [during], { status: 'finished', deaths: 1 })
     for (const moment of ['after', 'moved'] as const) {
       const crash: Planned = { what: 'crash', step: effectAt, moment }
       scenario(each, `the catalog killed ${moment} ${effectAt}`, [crash], { status: 'finished' })
@@ -51,7 +51,7 @@ for (const each of CASES) {
   for (const step of faultsAt) {
     for (const moment of ['before', 'after', 'moved'] as const) {
       const death: Planned = { what: 'die', step, moment }
-      scenario(each, `killed ${moment} ${step}`, [death], { status: 'finished', deaths: 1, failures: 0 })
+      scenario(each, `killed ${moment} ${step}`, [death], { status: 'finished', deaths: 1 })
     }
     const error: Planned = { what: 'throw', step, moment: 'after' }
     scenario(each, `an error after ${step}`, [error], { status: 'finished', failures: 1 })
