@@ -2,66 +2,19 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { after, before, test } from 'node:test'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
+import type { Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { FAILURE } from '../../src/engine/claim.ts'
-import { type Definition, done, goto, OperationFailed, type Step, wait } from '../../src/engine/definition.ts'
-import { type Runner, type RunnerOptions, startRunner } from '../../src/engine/runner.ts'
+import { done, goto, type Step, wait } from '../../src/engine/definition.ts'
+import type { RunnerOptions } from '../../src/engine/runner.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { newProject, type OperationRow, queue, read, told } from './operations.ts'
+import { newProject, queue, read, told } from './operations.ts'
+import { during, ended, nothing, run, toil } from './runners.ts'
 
 let catalogs: Catalogs
 before(async () => {
   catalogs = await startCatalogs()
 })
 after(() => catalogs.close())
-
-type Steps = Readonly<Record<string, Step<unknown, unknown>>>
-const NEVER_MS = 3_600_000
-const nothing: Step<unknown, unknown> = async () => {}
-
-/** The definition of `toil` with these steps; the first must be called `begun`. */
-const toil = (steps: Steps, onFailure = nothing): Definition<unknown, unknown> => ({
-  action: 'toil',
-  deadlineSeconds: 60,
-  steps,
-  onFailure,
-})
-
-/** A runner that never sweeps: what it finds it was told of. */
-function run(
-  catalog: Catalog,
-  definition: Definition<unknown, unknown>,
-  options: Partial<RunnerOptions<unknown>> = {},
-) {
-  return startRunner<unknown>({
-    catalog,
-    definitions: [definition],
-    context: undefined,
-    concurrency: 16,
-    sweepMs: NEVER_MS,
-    isTakenOver: () => false,
-    onError: () => {},
-    ...options,
-  })
-}
-
-/** Waits until they have ended, and reads them; fails if they have not within a minute. */
-async function ended(catalog: Catalog, ...operations: Operation[]): Promise<OperationRow[]> {
-  const ids = operations.map(({ id }) => id)
-  for (const { finished_at, id } of await awaitOperations(catalog, ids, 60_000)) assert.ok(finished_at, id)
-  return Promise.all(ids.map((id) => read(catalog, id)))
-}
-
-/** Stops the runners when `work` is over, however it ends. */
-async function during(runners: Promise<Runner>[], work: () => Promise<void>): Promise<void> {
-  const started = await Promise.all(runners)
-  try {
-    await work()
-  } finally {
-    await Promise.all(started.map((runner) => runner.stop()))
-  }
-}
 
 test('steps follow one another, wait, jump and end; an insert alone sets them going', () =>
   catalogs.with(async ({ catalog }) => {
@@ -189,107 +142,6 @@ test('the runner hears again after its listening session was lost', () =>
       assert.deepEqual(lost, [{ ended: true }])
       const [operation] = await ended(catalog, await queue(catalog, project))
       assert.equal(operation?.status, 'finished')
-    })
-  }))
-
-test('a failure that may pass is tried again after a while, and shown meanwhile', () =>
-  catalogs.with(async ({ catalog }) => {
-    const seen: OperationRow[] = []
-    const definition = toil({
-      async begun({ id }, _context, tx) {
-        seen.push(await read(tx, id))
-        if (seen.length <= 2) throw new Error(`attempt ${seen.length} failed`)
-      },
-    })
-    await during([run(catalog, definition)], async () => {
-      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
-      assert.deepEqual(
-        seen.map(({ status, failures_count, error }) => [status, failures_count, error]),
-        [
-          ['running', 0, null],
-          ['running', 1, 'attempt 1 failed'],
-          ['running', 2, 'attempt 2 failed'],
-        ],
-      )
-      for (const { retry_at, updated_at } of seen.slice(1)) assert.ok(retry_at && updated_at >= retry_at)
-      assert.equal(operation?.status, 'finished')
-      assert.deepEqual([operation.failures_count, operation.error, operation.retry_at], [2, null, null])
-    })
-  }))
-
-test('OperationFailed is final: onFailure runs once and the message stays', () =>
-  catalogs.with(async ({ catalog }) => {
-    const calls: string[] = []
-    const definition = toil(
-      {
-        async begun() {
-          calls.push('begun')
-          throw new OperationFailed('there is no such thing')
-        },
-        next: nothing,
-      },
-      async ({ step, error }) => void calls.push(`${step}: ${error}`),
-    )
-    await during([run(catalog, definition)], async () => {
-      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
-      assert.deepEqual(calls, ['begun', 'failure: there is no such thing'])
-      assert.deepEqual([operation?.status, operation?.error], ['failed', 'there is no such thing'])
-      assert.deepEqual([operation?.failures_count, operation?.retry_at], [1, null])
-    })
-  }))
-
-test('one that is not done within its deadline fails, between two steps too', () =>
-  catalogs.with(async ({ catalog }) => {
-    const definition = toil({
-      async begun({ id }, _context, tx) {
-        await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
-      },
-      async endless() {
-        return wait(0, 'for ever')
-      },
-    })
-    await during([run(catalog, definition)], async () => {
-      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
-      assert.deepEqual([operation?.status, operation?.error], ['failed', 'not done within 60 s; stopped at endless'])
-    })
-  }))
-
-test('onFailure may wait, and is tried again', () =>
-  catalogs.with(async ({ catalog }) => {
-    let calls = 0
-    const definition = toil({ begun: () => Promise.reject(new OperationFailed('no')) }, async () => {
-      calls++
-      if (calls === 1) throw new Error('and that failed as well')
-      return calls < 4 ? wait(0, 'still stopping') : undefined
-    })
-    await during([run(catalog, definition)], async () => {
-      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
-      assert.equal(calls, 4)
-      assert.deepEqual([operation?.status, operation?.error], ['failed', 'no'])
-    })
-  }))
-
-test('onFailure that never works, or never ends, does not keep an operation alive', () =>
-  catalogs.with(async ({ catalog }) => {
-    const project = await newProject(catalog)
-    const failing = await queue(catalog, project, { step: FAILURE })
-    await catalog.rows(sql`update operation set attempts = 4, error = 'why' where id = ${failing.id}`)
-    const endless = await queue(catalog, project, { step: FAILURE })
-    await catalog.rows(sql`update operation set error = 'because' where id = ${endless.id}`)
-    const definition = toil({ begun: nothing }, async ({ id }, _context, tx) => {
-      if (id === failing.id) throw new Error('no use')
-      await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
-      return wait(0, 'for ever')
-    })
-    await during([run(catalog, definition)], async () => {
-      const operations = await ended(catalog, failing, endless)
-      assert.deepEqual(
-        operations.map(({ status, error }) => [status, error]),
-        [
-          ['failed', 'why'],
-          ['failed', 'because'],
-        ],
-      )
     })
   }))
 

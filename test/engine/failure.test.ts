@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from '../../src/catalog/sql.ts'
+import { FAILURE } from '../../src/engine/claim.ts'
+import { OperationFailed, wait } from '../../src/engine/definition.ts'
+import { type Catalogs, startCatalogs } from './catalogs.ts'
+import { newProject, type OperationRow, queue, read } from './operations.ts'
+import { during, ended, nothing, run, toil } from './runners.ts'
+
+// What becomes of an operation whose steps fail: tried again, given up, or out of time.
+let catalogs: Catalogs
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+test('a failure that may pass is tried again after a while, and shown meanwhile', () =>
+  catalogs.with(async ({ catalog }) => {
+    const seen: OperationRow[] = []
+    const definition = toil({
+      async begun({ id }, _context, tx) {
+        seen.push(await read(tx, id))
+        if (seen.length <= 2) throw new Error(`attempt ${seen.length} failed`)
+      },
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual(
+        seen.map(({ status, failures_count, error }) => [status, failures_count, error]),
+        [
+          ['running', 0, null],
+          ['running', 1, 'attempt 1 failed'],
+          ['running', 2, 'attempt 2 failed'],
+        ],
+      )
+      for (const { retry_at, updated_at } of seen.slice(1)) assert.ok(retry_at && updated_at >= retry_at)
+      assert.equal(operation?.status, 'finished')
+      assert.deepEqual([operation.failures_count, operation.error, operation.retry_at], [2, null, null])
+    })
+  }))
+
+test('OperationFailed is final: onFailure runs once and the message stays', () =>
+  catalogs.with(async ({ catalog }) => {
+    const calls: string[] = []
+    const definition = toil(
+      {
+        async begun() {
+          calls.push('begun')
+          throw new OperationFailed('there is no such thing')
+        },
+        next: nothing,
+      },
+      async ({ step, error }) => void calls.push(`${step}: ${error}`),
+    )
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual(calls, ['begun', 'failure: there is no such thing'])
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'there is no such thing'])
+      assert.deepEqual([operation?.failures_count, operation?.retry_at], [1, null])
+    })
+  }))
+
+test('one that is not done within its deadline fails, between two steps too', () =>
+  catalogs.with(async ({ catalog }) => {
+    const definition = toil({
+      async begun({ id }, _context, tx) {
+        await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
+      },
+      async endless() {
+        return wait(0, 'for ever')
+      },
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'not done within 60 s; stopped at endless'])
+    })
+  }))
+
+test('onFailure may wait, and is tried again', () =>
+  catalogs.with(async ({ catalog }) => {
+    let calls = 0
+    const definition = toil({ begun: () => Promise.reject(new OperationFailed('no')) }, async () => {
+      calls++
+      if (calls === 1) throw new Error('and that failed as well')
+      return calls < 4 ? wait(0, 'still stopping') : undefined
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.equal(calls, 4)
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'no'])
+    })
+  }))
+
+test('onFailure that never works, or never ends, does not keep an operation alive', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const failing = await queue(catalog, project, { step: FAILURE })
+    await catalog.rows(sql`update operation set attempts = 4, error = 'why' where id = ${failing.id}`)
+    const endless = await queue(catalog, project, { step: FAILURE })
+    await catalog.rows(sql`update operation set error = 'because' where id = ${endless.id}`)
+    const definition = toil({ begun: nothing }, async ({ id }, _context, tx) => {
+      if (id === failing.id) throw new Error('no use')
+      await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
+      return wait(0, 'for ever')
+    })
+    await during([run(catalog, definition)], async () => {
+      const operations = await ended(catalog, failing, endless)
+      assert.deepEqual(
+        operations.map(({ status, error }) => [status, error]),
+        [
+          ['failed', 'why'],
+          ['failed', 'because'],
+        ],
+      )
+    })
+  }))
