@@ -20,10 +20,15 @@ export interface Part {
  * interrupt from the terminal is left to it, since it stops the parts in order.
  */
 export async function runPart(name: string, config: Config, start: (context: Context) => Promise<Part>): Promise<void> {
+  const supervised = process.send !== undefined
+  if (supervised) {
+    process.on('disconnect', () => process.exit(0))
+    // It may have been killed while this process loaded.
+    if (!process.connected) process.exit(0)
+  }
   const log = createLog(name, config.logLevel)
   const context = await openContext(config, log)
   const part = await start(context)
-  const supervised = process.connected
   let stopping = false
   const stop = async (): Promise<void> => {
     if (stopping) return
@@ -39,10 +44,7 @@ export async function runPart(name: string, config: Config, start: (context: Con
     })
   process.on('SIGTERM', stopOrFail)
   process.on('SIGINT', supervised ? () => {} : stopOrFail)
-  if (supervised) {
-    process.on('disconnect', () => process.exit(0))
-    process.send?.({ ready: true, port: part.port })
-  }
+  if (supervised) process.send?.({ ready: true, port: part.port })
   log.info({ port: part.port, pid: process.pid }, 'ready')
 }
 
