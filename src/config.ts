@@ -34,6 +34,8 @@ function whole(least: number, most: number) {
   }
 }
 
+const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
+
 const setting = <T>(declared: Setting<T>): Setting<T> => declared
 
 /** Every setting there is. The README's table is made from it. */
@@ -90,6 +92,38 @@ export const SETTINGS = {
     ...text,
     about: 'The key that role passwords and API keys are kept under.',
     fallback: (dataDir) => join(dataDir, 'secret.key'),
+  }),
+  plan: setting<'free' | 'paid'>({
+    env: 'NEAP_PLAN',
+    parse: (value) => (value === 'free' || value === 'paid' ? value : undefined),
+    expects: 'free or paid',
+    about: 'Plan of the account that owns this Neap. With `free` every endpoint has 0.25 CU.',
+    fallback: () => 'paid',
+  }),
+  rateLimitPerMinute: setting<number>({
+    env: 'NEAP_RATE_LIMIT_PER_MINUTE',
+    parse: whole(0, 10_000_000),
+    expects: 'a number of requests (0: no limit)',
+    about: 'API requests that one key may make in a minute, for each family of routes.',
+    fallback: () => 6000,
+  }),
+  rateLimitPerSecond: setting<number>({
+    env: 'NEAP_RATE_LIMIT_PER_SECOND',
+    parse: whole(0, 1_000_000),
+    expects: 'a number of requests (0: no limit)',
+    about: 'And in a second.',
+    fallback: () => 200,
+  }),
+  projectsLimit: setting<number>({ env: 'NEAP_PROJECTS_LIMIT', ...quota, about: 'Projects of one account.', fallback: () => 1000 }),
+  branchesLimit: setting<number>({ env: 'NEAP_BRANCHES_LIMIT', ...quota, about: 'Branches of one project.', fallback: () => 1000 }),
+  rolesLimit: setting<number>({ env: 'NEAP_ROLES_LIMIT', ...quota, about: 'Roles of one branch.', fallback: () => 500 }),
+  databasesLimit: setting<number>({ env: 'NEAP_DATABASES_LIMIT', ...quota, about: 'Databases of one branch.', fallback: () => 500 }),
+  strictLocking: setting<boolean>({
+    env: 'NEAP_STRICT_LOCKING',
+    parse: (value) => ({ true: true, false: false })[value],
+    expects: 'true or false',
+    about: 'Answer 423 to a write while operations of its project are under way, instead of queueing behind them.',
+    fallback: () => false,
   }),
   suspendTimeout: setting<number>({
     env: 'NEAP_SUSPEND_TIMEOUT',

@@ -29,6 +29,11 @@ export function newEndpointId(): string {
   return `ep-${words()}-${suffix()}`
 }
 
+/** An organization id, like `org-calm-harbor-04812773`. */
+export function newOrganizationId(): string {
+  return `org-${newProjectId()}`
+}
+
 /** An operation id: a UUID v7. */
 export function newOperationId(): string {
   return newUuid()

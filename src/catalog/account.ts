@@ -1,4 +1,4 @@
-import { newUuid } from '../ids.ts'
+import { newOrganizationId, newUuid } from '../ids.ts'
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
@@ -7,15 +7,23 @@ export interface Account {
   readonly name: string
   readonly email: string
   readonly plan: 'free' | 'paid'
+  readonly organization_id: string
   readonly created_at: string
 }
 
-/** The account of whoever runs this Neap; made on the first call. */
-export async function ensureDefaultAccount(db: Db): Promise<Account> {
-  await db.rows(sql`
-    insert into account (id, name, email, plan, is_default) values (${newUuid()}, 'Owner', 'owner@neap.localhost', 'paid', true)
-    on conflict (is_default) where is_default do nothing`)
-  return (await db.row<Account>(sql`select * from account where is_default`)) as Account
+/** The account of whoever runs this Neap, with the plan that the settings give it; made on the first call. */
+export async function ensureDefaultAccount(db: Db, plan: Account['plan']): Promise<Account> {
+  const row = await db.row<Account>(sql`
+    insert into account (id, organization_id, name, email, plan, is_default)
+    values (${newUuid()}, ${newOrganizationId()}, 'Owner', 'owner@neap.localhost', ${plan}, true)
+    on conflict (is_default) where is_default
+    do update set plan = excluded.plan, organization_id = coalesce(account.organization_id, excluded.organization_id)
+    returning *`)
+  return row as Account
+}
+
+export function findDefaultAccount(db: Db): Promise<Account | undefined> {
+  return db.row(sql`select * from account where is_default`)
 }
 
 export function findAccount(db: Db, id: string): Promise<Account | undefined> {

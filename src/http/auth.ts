@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { ensureDefaultAccount, findAccount } from '../catalog/account.ts'
+import { findAccount, findDefaultAccount } from '../catalog/account.ts'
 import { type Scope, useApiKey } from '../catalog/api_key.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
@@ -14,7 +14,9 @@ export const adminSockets = new WeakSet<object>()
 /** Who asks. Errors: UNAUTHENTICATED. */
 export async function authenticate({ catalog, secrets }: Context, request: FastifyRequest): Promise<Caller> {
   if (adminSockets.has(request.raw.socket)) {
-    return { account: await ensureDefaultAccount(catalog), scope: 'admin', apiKeyId: undefined, projectId: null }
+    const owner = await findDefaultAccount(catalog)
+    if (!owner) throw new AppError('UNAVAILABLE', 'This Neap is not set up yet. Try again shortly.')
+    return { account: owner, scope: 'admin', apiKeyId: undefined, projectId: null }
   }
   const [, token] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? []
   if (!token) throw new AppError('UNAUTHENTICATED', 'Send your API key in the header: Authorization: Bearer <key>')

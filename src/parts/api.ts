@@ -12,7 +12,7 @@ const HOST = '127.0.0.1'
 /** The management API on its loopback port, and on a 0600 Unix socket for whoever administers this Neap. */
 export async function startApi(context: Context): Promise<Part> {
   const { config } = context
-  await ensureDefaultAccount(context.catalog)
+  await ensureDefaultAccount(context.catalog, config.plan)
   const app = await buildServer(context)
   await app.listen({ host: HOST, port: config.apiPort, backlog: 1024 })
   const socket = adminSocket(config)

@@ -76,7 +76,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const catalog = openCatalog(url, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(() => progress.say('the catalog ended; starting it again'))
-    const key = await firstKey(catalog, secrets, config.dataDir)
+    const key = await firstKey(catalog, secrets, config)
     const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
     undo.push(() => stopParts(parts, catalog, options))
     const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)
@@ -150,12 +150,12 @@ function wanted(asked: boolean, port: number, stored: number | undefined) {
 const FIRST_KEY = 'first'
 
 /** The key of the first start; only its hash is kept. One that was made but never shown is replaced. */
-async function firstKey(catalog: Catalog, secrets: Secrets, dataDir: string): Promise<string | null> {
+async function firstKey(catalog: Catalog, secrets: Secrets, { dataDir, plan }: Config): Promise<string | null> {
   if (!readState(dataDir).isFirstStart && (await hasApiKeys(catalog))) return null
   updateState(dataDir, { isFirstStart: true })
   const key = newApiKey()
   await catalog.transaction(async (tx) => {
-    const { id: account_id } = await ensureDefaultAccount(tx)
+    const { id: account_id } = await ensureDefaultAccount(tx, plan)
     for (const unseen of await listApiKeys(tx, account_id)) {
       if (unseen.name === FIRST_KEY) await revokeApiKey(tx, account_id, unseen.id)
     }

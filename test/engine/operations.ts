@@ -13,7 +13,7 @@ export type OperationRow = Operation &
   Pick<Due, 'attempts' | 'generation' | 'step'> & { readonly deadline_at: string | null }
 
 export async function newProject(db: Db): Promise<Project> {
-  const account = await ensureDefaultAccount(db)
+  const account = await ensureDefaultAccount(db, 'paid')
   const id = newProjectId()
   return insertProject(db, {
     id,

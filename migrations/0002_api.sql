@@ -1,0 +1,69 @@
+-- Each account is its own organization, since public clients ask for one.
+alter table account add column organization_id text unique;
+
+-- Branches as clients know them: when they are to go, and what clients note on them.
+alter table branch
+  add column expires_at  timestamptz,
+  add column annotation  jsonb not null default '{}';
+
+-- The first request with a key and its reply, sealed, since it may hold a password. The row is inserted first, in the transaction
+-- of the effect: a second request with that key waits for it there.
+create table idempotency_key (
+  account_id    uuid not null references account,
+  method        text not null,
+  path          text not null,
+  key           text not null,
+  request_hash  bytea not null,
+  status        int,
+  reply         bytea,
+  created_at    timestamptz not null default clock_timestamp(),
+  primary key (account_id, method, path, key)
+);
+create index idempotency_key_age on idempotency_key (created_at);
+
+-- One row for each change of an operation, numbered without gaps in the order of commits: who follows a project reads on from
+-- the last number it has. The counter is locked when the transaction commits, and last of all. No foreign keys: each would lock a row.
+create table operation_event_counter (
+  project_id  text primary key,
+  last        bigint not null
+);
+
+create table operation_event (
+  project_id      text not null,
+  number          bigint not null,
+  operation_id    uuid not null,
+  status          text not null,
+  failures_count  int not null,
+  error           text,
+  retry_at        timestamptz,
+  started_at      timestamptz,
+  updated_at      timestamptz not null,
+  finished_at     timestamptz,
+  primary key (project_id, number)
+);
+create index operation_event_age on operation_event (updated_at);
+
+create function operation_event() returns trigger language plpgsql as $$
+begin
+  with counter as (
+    insert into operation_event_counter as c (project_id, last) values (new.project_id, 1)
+    on conflict (project_id) do update set last = c.last + 1 returning last)
+  insert into operation_event (project_id, number, operation_id, status, failures_count, error, retry_at, started_at, updated_at, finished_at)
+  select new.project_id, last, new.id, new.status, new.failures_count, new.error, new.retry_at, new.started_at, new.updated_at, new.finished_at
+    from counter;
+  perform pg_notify('operation_event', new.project_id);
+  return null;
+end $$;
+create constraint trigger operation_event_inserted after insert on operation
+  deferrable initially deferred for each row execute function operation_event();
+create constraint trigger operation_event_changed after update of status, failures_count on operation
+  deferrable initially deferred for each row
+  when (old.status is distinct from new.status or old.failures_count is distinct from new.failures_count)
+  execute function operation_event();
+
+-- A page of operations of one endpoint, branch, action or status costs the same at any depth.
+create index operation_endpoint on operation (project_id, endpoint_id, created_at);
+create index operation_branch on operation (project_id, branch_id, created_at);
+create index operation_action on operation (project_id, action, created_at);
+-- By columns that change only at the end: an index on the status would cost each move a new entry in every index.
+create index operation_failed on operation (project_id, created_at) where finished_at is not null and error is not null;
