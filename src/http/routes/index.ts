@@ -12,9 +12,13 @@ import {
   suspendEndpoint,
   updateEndpoint,
 } from './endpoints.ts'
+import { listBuckets, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
 import { getOperation, listProjectOperations } from './operations.ts'
+import { getOrganization, listOrganizationMembers, listOrganizationVpcEndpoints } from './organizations.ts'
 import { createProject, deleteProject, getProject, listAccountProjects } from './projects.ts'
 import { createRole, listBranchRoles } from './roles.ts'
+import { listRegions } from './regions.ts'
+import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 
 /** Every route of the API. */
 export const routes = [
@@ -44,4 +48,15 @@ export const routes = [
   listKeys,
   revokeKey,
   getStatus,
+  getAuth,
+  getCurrentUser,
+  listUserOrganizations,
+  getOrganization,
+  listOrganizationMembers,
+  listOrganizationVpcEndpoints,
+  listRegions,
+  listBuckets,
+  listFunctions,
+  listSnapshots,
+  listProjectVpcEndpoints,
 ] as const

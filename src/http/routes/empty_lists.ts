@@ -1,0 +1,55 @@
+import { Type } from 'typebox'
+import { requireBranch, requireProject } from '../require.ts'
+import { route } from '../route.ts'
+
+/* Products that Neap does not have. Clients ask for them on their way to something else, and give up where the list is missing. */
+
+const ProjectId = Type.Object({ project_id: Type.String() })
+const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
+const None = Type.Array(Type.Object({}))
+
+export const listBuckets = route('GET /projects/:project_id/branches/:branch_id/buckets', {
+  summary: 'Object storage of a branch, of which there is none here',
+  tag: 'Branch',
+  params: BranchId,
+  returns: Type.Object({ buckets: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  await requireBranch(context, params.project_id, params.branch_id)
+  return { buckets: [] }
+})
+
+export const listFunctions = route('GET /projects/:project_id/branches/:branch_id/functions', {
+  summary: 'Functions of a branch, of which there are none here',
+  tag: 'Branch',
+  params: BranchId,
+  returns: Type.Object({ functions: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  await requireBranch(context, params.project_id, params.branch_id)
+  return { functions: [] }
+})
+
+export const listSnapshots = route('GET /projects/:project_id/snapshots', {
+  summary: 'Snapshots of a project, of which there are none yet',
+  tag: 'Project',
+  params: ProjectId,
+  returns: Type.Object({ snapshots: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  return { snapshots: [] }
+})
+
+export const listProjectVpcEndpoints = route('GET /projects/:project_id/vpc_endpoints', {
+  summary: 'Private endpoints of a project, of which there are none here',
+  tag: 'Project',
+  params: ProjectId,
+  returns: Type.Object({ endpoints: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  return { endpoints: [] }
+})

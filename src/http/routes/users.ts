@@ -1,0 +1,64 @@
+import { Type } from 'typebox'
+import { route } from '../route.ts'
+import { Organization, presentOrganization } from './organizations.ts'
+
+export const getAuth = route('GET /auth', {
+  summary: 'Whose key this is',
+  tag: 'User',
+  anyProject: true,
+  returns: Type.Object({
+    account_id: Type.String(),
+    auth_method: Type.Literal('api_key_user'),
+    auth_data: Type.Optional(Type.String()),
+  }),
+  errors: [],
+}).handle(async (_request, { caller }) => ({
+  account_id: caller.account.id,
+  auth_method: 'api_key_user',
+  ...(caller.apiKeyId !== undefined && { auth_data: String(caller.apiKeyId) }),
+}))
+
+export const getCurrentUser = route('GET /users/me', {
+  summary: 'The account and what it may have',
+  tag: 'User',
+  anyProject: true,
+  returns: Type.Object({
+    id: Type.String(),
+    login: Type.String(),
+    email: Type.String(),
+    name: Type.String(),
+    last_name: Type.String(),
+    image: Type.String(),
+    plan: Type.String(),
+    auth_accounts: Type.Array(Type.Object({})),
+    projects_limit: Type.Integer(),
+    branches_limit: Type.Integer(),
+    max_autoscaling_limit: Type.Number(),
+    active_seconds_limit: Type.Integer(),
+    compute_seconds_limit: Type.Integer(),
+  }),
+  errors: [],
+}).handle(async (_request, { caller: { account }, config }) => ({
+  id: account.id,
+  login: account.name,
+  email: account.email,
+  name: account.name,
+  last_name: '',
+  image: '',
+  plan: account.plan,
+  auth_accounts: [],
+  projects_limit: config.projectsLimit,
+  branches_limit: config.branchesLimit,
+  max_autoscaling_limit: account.plan === 'free' ? 0.25 : 7,
+  // Clients read 0 as "no limit": time that computes run is not rationed here.
+  active_seconds_limit: 0,
+  compute_seconds_limit: 0,
+}))
+
+export const listUserOrganizations = route('GET /users/me/organizations', {
+  summary: "The account's organization: each account is its own",
+  tag: 'User',
+  anyProject: true,
+  returns: Type.Object({ organizations: Type.Array(Organization) }),
+  errors: [],
+}).handle(async (_request, { caller }) => ({ organizations: [presentOrganization(caller.account)] }))
