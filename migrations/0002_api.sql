@@ -67,3 +67,14 @@ create index operation_branch on operation (project_id, branch_id, created_at);
 create index operation_action on operation (project_id, action, created_at);
 -- By columns that change only at the end: an index on the status would cost each move a new entry in every index.
 create index operation_failed on operation (project_id, created_at) where finished_at is not null and error is not null;
+
+-- Every api process keeps what it knows of a key only until this tells it that the key, or its account, has changed.
+create function api_key_changed() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('api_key', '');
+  return null;
+end $$;
+create trigger api_key_changed after update of revoked_at, expires_at, scope, project_id or delete on api_key
+  for each row execute function api_key_changed();
+create trigger account_changed after update or delete on account
+  for each row execute function api_key_changed();

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { pino } from 'pino'
-import { SETTINGS } from '../src/config.ts'
+import { loadConfig, SETTINGS } from '../src/config.ts'
 import type { Context } from '../src/context.ts'
 import { buildServer } from '../src/http/server.ts'
 
@@ -12,8 +12,13 @@ const SECTION = /(<!-- settings: .*? -->\n)[\s\S]*?(<!-- \/settings -->)/
 
 /** The documents as they should be, by file. */
 export async function documents(): Promise<Map<URL, string>> {
-  // The document is made from the routes' declarations; no handler runs, so nothing of the context is used but its log.
-  const app = await buildServer({ log: pino({ level: 'silent' }) } as Context)
+  // The document is made from the routes' declarations; no handler runs, so nothing is asked of the catalog.
+  const catalog = { listen: async () => () => {} }
+  const app = await buildServer({
+    log: pino({ level: 'silent' }),
+    config: loadConfig({}, {}),
+    catalog,
+  } as unknown as Context)
   await app.ready()
   const description = `${JSON.stringify((app as typeof app & { swagger(): object }).swagger(), null, 2)}\n`
   await app.close()

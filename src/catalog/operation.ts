@@ -80,10 +80,15 @@ export function listOperations(
      order by created_at desc limit ${limit}`)
 }
 
-/** Waits until all these operations have ended, or for so many milliseconds; returns them as they are then. */
-export async function awaitOperations(catalog: Catalog, ids: readonly string[], ms: number): Promise<Operation[]> {
+/** Waits until all these operations have ended, for so many milliseconds at most or until `gone`; returns them as they are then. */
+export async function awaitOperations(
+  catalog: Catalog,
+  ids: readonly string[],
+  ms: number,
+  gone?: AbortSignal,
+): Promise<Operation[]> {
   let look = (): void => {}
-  const timeout = AbortSignal.timeout(ms)
+  const timeout = AbortSignal.any([AbortSignal.timeout(ms), ...(gone ? [gone] : [])])
   timeout.addEventListener('abort', () => look())
   const unlisten = await catalog.listen('operation', (payload) => {
     if (!payload || ids.some((id) => payload.startsWith(id))) look()

@@ -1,41 +1,81 @@
 import type { FastifyRequest } from 'fastify'
 import { findAccount, findDefaultAccount } from '../catalog/account.ts'
-import { type Scope, useApiKey } from '../catalog/api_key.ts'
+import { type ApiKey, type Scope, useApiKey } from '../catalog/api_key.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { isWellFormedApiKey } from '../secrets.ts'
-import type { Caller } from './route.ts'
+import type { Caller, Route } from './route.ts'
 
 const RANK: Record<Scope, number> = { read: 0, write: 1, admin: 2 }
+
+/** What is known of a key is asked for again after so long, so that even a listener that died unheard does little harm. */
+const KNOWN_MS = 5_000
 
 /** Marks requests that came over the 0600 socket: whoever can open it administers this Neap. */
 export const adminSockets = new WeakSet<object>()
 
-/** Who asks. Errors: UNAUTHENTICATED. */
-export async function authenticate({ catalog, secrets }: Context, request: FastifyRequest): Promise<Caller> {
-  if (adminSockets.has(request.raw.socket)) {
-    const owner = await findDefaultAccount(catalog)
-    if (!owner) throw new AppError('UNAVAILABLE', 'This Neap is not set up yet. Try again shortly.')
-    return { account: owner, scope: 'admin', apiKeyId: undefined, projectId: null }
+/** Finds out who asks. Errors: UNAUTHENTICATED. */
+export type Authenticate = (request: FastifyRequest) => Promise<Caller>
+
+interface Known {
+  readonly caller: Caller
+  readonly until: number
+}
+
+/**
+ * Answers who asks by their key. A key is looked up once and then known, until the catalog tells that a key has changed: a
+ * revoked one stops working on every api process, and a request costs no query for it.
+ */
+export async function createAuthenticator({ catalog, secrets }: Context): Promise<Authenticate> {
+  const known = new Map<string, Known>()
+  let changes = 0
+  await catalog.listen('api_key', () => {
+    changes += 1
+    known.clear()
+  })
+
+  async function lookUp(token: string, hash: Buffer, address: string): Promise<Caller> {
+    const before = changes
+    const key = isWellFormedApiKey(token) ? await useApiKey(catalog, hash, address) : undefined
+    const account = key && (await findAccount(catalog, key.account_id))
+    if (!key || !account)
+      throw new AppError(
+        'UNAUTHENTICATED',
+        'The API key is unknown, expired or revoked. Make another with: npx neap keys create',
+      )
+    const caller = { account, scope: key.scope, apiKeyId: key.id, projectId: key.project_id }
+    // A key that was revoked while it was looked up must not be known.
+    if (before === changes) known.set(hash.toString('base64'), { caller, until: Date.now() + lifetime(key) })
+    return caller
   }
-  const [, token] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? []
-  if (!token) throw new AppError('UNAUTHENTICATED', 'Send your API key in the header: Authorization: Bearer <key>')
-  const key = isWellFormedApiKey(token) ? await useApiKey(catalog, secrets.hashApiKey(token), request.ip) : undefined
-  const account = key && (await findAccount(catalog, key.account_id))
-  if (!key || !account)
-    throw new AppError(
-      'UNAUTHENTICATED',
-      'The API key is unknown, expired or revoked. Make another with: npx neap key create',
-    )
-  return { account, scope: key.scope, apiKeyId: key.id, projectId: key.project_id }
+
+  return async (request) => {
+    if (adminSockets.has(request.raw.socket)) {
+      const owner = await findDefaultAccount(catalog)
+      if (!owner) throw new AppError('UNAVAILABLE', 'This Neap is not set up yet. Try again shortly.')
+      return { account: owner, scope: 'admin', apiKeyId: undefined, projectId: null }
+    }
+    const [, token] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? []
+    if (!token) throw new AppError('UNAUTHENTICATED', 'Send your API key in the header: Authorization: Bearer <key>')
+    // Known by the keyed hash: the key itself is not kept.
+    const hash = secrets.hashApiKey(token)
+    const found = known.get(hash.toString('base64'))
+    if (found && found.until > Date.now()) return found.caller
+    return lookUp(token, hash, request.ip)
+  }
+}
+
+function lifetime({ expires_at }: ApiKey): number {
+  return Math.min(KNOWN_MS, expires_at ? Date.parse(expires_at) - Date.now() : Infinity)
 }
 
 /** Errors: FORBIDDEN (scope), NOT_FOUND (a key that is for another project learns nothing of this one). */
-export function authorize(caller: Caller, scope: Scope, params: { project_id?: string }): void {
+export function authorize(caller: Caller, route: Route, params: { project_id?: string }): void {
+  const scope = route.scope ?? (route.key.startsWith('GET ') ? 'read' : 'write')
   if (RANK[caller.scope] < RANK[scope]) {
     throw new AppError('FORBIDDEN', `This API key has the scope ${caller.scope}; this needs ${scope}.`)
   }
-  if (caller.projectId === null) return
+  if (caller.projectId === null || route.anyProject) return
   if (params.project_id === undefined)
     throw new AppError('FORBIDDEN', `This API key is for the project ${caller.projectId} only.`)
   if (params.project_id !== caller.projectId) throw new AppError('NOT_FOUND', `project ${params.project_id} not found`)

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { type Static, type TSchema, Type } from 'typebox'
 import type { Account } from '../catalog/account.ts'
 import type { Scope } from '../catalog/api_key.ts'
@@ -27,6 +28,10 @@ export interface Contract<P, Q, B, R> {
   readonly status?: 200 | 201
   /** What a key must be allowed to: `read` for GET and `write` for all else, unless said. */
   readonly scope?: Scope
+  /** Lets in keys that are for one project only, although the path names none. */
+  readonly anyProject?: boolean
+  /** A GET whose answer is put off with `Prefer: wait` until its operation has ended. */
+  readonly waits?: boolean
   readonly returns: R
   readonly errors: readonly ErrorCode[]
 }
@@ -38,10 +43,12 @@ export interface Contract<P, Q, B, R> {
 export interface RequestContext extends Context {
   readonly db: Db
   readonly caller: Caller
+  /** Of a stream of events: ends when the client has gone. */
+  readonly gone?: AbortSignal
 }
 
 type Handler<P, Q, B, R extends TSchema> = (
-  request: { params: Of<P>; query: Of<Q>; body: Of<B> },
+  request: { params: Of<P>; query: Of<Q>; body: Of<B>; headers: IncomingHttpHeaders },
   context: RequestContext,
 ) => Promise<Static<R>>
 
@@ -67,6 +74,9 @@ export function route<
 >(key: Key, contract: Contract<P, Q, B, R>) {
   return { handle: (handle: Handler<P, Q, B, R>): Route<Key, P, Q, B, R> => ({ key, ...contract, handle }) }
 }
+
+/** What a route returns that answers with server-sent events (HTML Living Standard, 9.2) for as long as the client stays. */
+export const EventStream = Type.Unsafe<AsyncIterable<string>>({ type: 'string', description: 'text/event-stream' })
 
 export const ErrorBody = Type.Object(
   { request_id: Type.String(), code: Type.String(), message: Type.String() },

@@ -1,31 +1,15 @@
-import swagger from '@fastify/swagger'
-import Fastify, {
-  LogController,
-  type FastifyBaseLogger,
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify'
-import type { TSchema } from 'typebox'
-import { insertAudit } from '../catalog/audit.ts'
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance } from 'fastify'
 import type { Context } from '../context.ts'
-import { AppError, type ErrorCode, ERRORS, messageOf } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
-import { authenticate, authorize } from './auth.ts'
+import { createAuthenticator } from './auth.ts'
 import { acceptBodies } from './bodies.ts'
-import { type Caller, ErrorBody, type Route } from './route.ts'
+import { serveDocuments } from './documents.ts'
+import { BASE, mount } from './mount.ts'
+import { createLimit } from './rate_limit.ts'
+import { refuse } from './refusal.ts'
 import { routes } from './routes/index.ts'
 import { compileValidator } from './validation.ts'
-
-export const BASE = '/api/v2'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    caller: Caller | undefined
-    route: string | undefined
-  }
-}
 
 /** The API over HTTP. Knows nothing of where it listens. */
 export async function buildServer(context: Context): Promise<FastifyInstance> {
@@ -67,99 +51,8 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     }
     throw new AppError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}.`)
   })
-  await app.register(swagger, {
-    openapi: { openapi: '3.1.0', info: { title: 'Neap management API', version: '2' }, servers: [{ url: BASE }] },
-    refResolver: { buildLocalReference: (json) => json['$id'] as string },
-  })
-  app.get(`${BASE}/openapi.json`, { schema: { hide: true } }, async () => app.swagger())
-  for (const route of routes) mount(app, route, context)
+  await serveDocuments(app, BASE)
+  const gates = { authenticate: await createAuthenticator(context), limit: await createLimit(app, context.config) }
+  for (const route of routes) mount(app, route, context, gates)
   return app
-}
-
-/** The one place where an error becomes an HTTP answer. */
-async function refuse(
-  context: Context,
-  thrown: FastifyError | AppError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const error = toAppError(thrown)
-  const { status } = ERRORS[error.code]
-  if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
-  if (status === 401) void reply.header('www-authenticate', 'Bearer')
-  if (status === 503) void reply.header('retry-after', '1')
-  if (request.route && !request.route.startsWith('GET ') && request.caller && status !== 503) {
-    await insertAudit(context.catalog, auditEntry(request, request.route, status)).catch((failure: unknown) =>
-      request.log.error({ err: failure }, 'a refused request has no audit row'),
-    )
-  }
-  return reply.status(status).send({ request_id: request.id, code: error.code, message: error.message })
-}
-
-function toAppError(error: FastifyError | AppError): AppError {
-  if (error instanceof AppError) return error
-  if (error.statusCode === 413) return new AppError('BODY_TOO_LARGE', 'The request body is over 1 MiB.')
-  if (error.statusCode === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE')
-  if (error.validation || (error.statusCode && error.statusCode < 500))
-    return new AppError('INVALID_REQUEST', messageOf(error))
-  return new AppError('INTERNAL', undefined, { cause: error })
-}
-
-function auditEntry(request: FastifyRequest, action: string, status: number) {
-  const { project_id } = (request.params ?? {}) as { project_id?: string }
-  return {
-    accountId: request.caller?.account.id,
-    apiKeyId: request.caller?.apiKeyId,
-    requestId: request.id,
-    action,
-    projectId: project_id,
-    subject: (request.url.split('?')[0] ?? '').slice(0, 300),
-    status,
-    address: request.ip ?? '',
-  }
-}
-
-function mount(app: FastifyInstance, route: Route, context: Context): void {
-  const [method, path] = route.key.split(' ') as [string, string]
-  const named = (schema: TSchema): TSchema => {
-    const id = (schema as { readonly $id?: string }).$id
-    if (!id) return schema
-    if (!app.getSchema(id)) app.addSchema(schema)
-    return { $ref: `${id}#` }
-  }
-  const reads = method === 'GET'
-  const scope = route.scope ?? (reads ? 'read' : 'write')
-  const status = route.status ?? 200
-  const codes = new Set<ErrorCode>([...route.errors, 'INVALID_REQUEST', 'UNAUTHENTICATED', 'FORBIDDEN'])
-  app.route({
-    method,
-    url: BASE + path,
-    schema: {
-      summary: route.summary,
-      tags: [route.tag],
-      ...(route.params && { params: route.params }),
-      ...(route.query && { querystring: route.query }),
-      ...(route.body && { body: route.body }),
-      response: {
-        [status]: named(route.returns),
-        ...Object.fromEntries([...codes].map((code) => [ERRORS[code].status, named(ErrorBody)])),
-      },
-    },
-    onRequest: async (request) => {
-      request.route = route.key
-      request.caller = await authenticate(context, request)
-      authorize(request.caller, scope, request.params as { project_id?: string })
-    },
-    handler: async (request, reply) => {
-      const caller = request.caller as Caller
-      const input = { params: request.params, query: request.query, body: request.body } as never
-      void reply.status(status)
-      if (reads) return route.handle(input, { ...context, db: context.catalog, caller })
-      return context.catalog.transaction(async (tx) => {
-        const answer = await route.handle(input, { ...context, db: tx, caller })
-        await insertAudit(tx, auditEntry(request, route.key, status))
-        return answer
-      })
-    },
-  })
 }

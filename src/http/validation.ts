@@ -2,16 +2,23 @@ import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { Value } from 'typebox/value'
+import { FormBody } from './bodies.ts'
 
 /**
- * Checks requests against the very schemas that type them. Parameters and query arrive as text and are converted; a body
- * is not: a wrong type there is an error that names the field. No body is an empty one.
+ * Checks requests against the very schemas that type them. Parameters, query and forms arrive as text and are converted; a
+ * JSON body is not: a wrong type there is an error that names the field. No body is an empty one.
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const validator = Compile(schema)
   const isText = httpPart === 'querystring' || httpPart === 'params'
   return (given: unknown) => {
-    const value = isText ? Value.Default(schema, Value.Convert(schema, given)) : withoutEmpty(schema, given ?? {})
+    const value = isText
+      ? Value.Default(schema, Value.Convert(schema, fromText(schema, given)))
+      : given instanceof FormBody
+        ? Value.Convert(schema, fromText(schema, given.fields))
+        : mapFields(schema, given ?? {}, (field, each, required) =>
+            each === '' && field.type === 'string' && !required ? undefined : each,
+          )
     if (validator.Check(value)) return { value }
     const [first] = validator.Errors(value)
     const field = (first?.instancePath ?? '').split('/').filter(Boolean).join('.')
@@ -21,16 +28,35 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   }
 }
 
-interface ObjectSchema {
-  readonly properties?: Record<string, ObjectSchema & { readonly type?: string }>
+interface Schema {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
+  readonly items?: Schema
 }
 
-/** Clients send "" for optional text that they mean to leave out. */
-function withoutEmpty({ properties, required = [] }: ObjectSchema, given: unknown): unknown {
+/** What text says: nothing where it is empty, and the ways in which clients write yes and no. */
+function fromText(schema: Schema, given: unknown): unknown {
+  return mapFields(schema, given, (field, each, required) => {
+    if (each === '' && !(required && field.type === 'string')) return undefined
+    if (field.type !== 'boolean' || typeof each !== 'string') return each
+    return /^(1|t|true)$/i.test(each) ? true : /^(0|f|false)$/i.test(each) ? false : each
+  })
+}
+
+/** Rewrites the fields that a schema knows, at any depth; those that become `undefined` are left out, as clients mean by "". */
+function mapFields(
+  { properties, required = [], items }: Schema,
+  given: unknown,
+  rewrite: (field: Schema, value: unknown, required: boolean) => unknown,
+): unknown {
+  if (items && Array.isArray(given)) return given.map((each) => mapFields(items, each, rewrite))
   if (!properties || typeof given !== 'object' || given === null || Array.isArray(given)) return given
-  const kept = Object.entries(given).filter(
-    ([name, value]) => !(value === '' && properties[name]?.type === 'string' && !required.includes(name)),
-  )
-  return Object.fromEntries(kept.map(([name, value]) => [name, withoutEmpty(properties[name] ?? {}, value)]))
+  const fields = Object.entries(given).flatMap(([name, each]) => {
+    const field = properties[name]
+    if (!field) return [[name, each] as const]
+    const value = rewrite(field, mapFields(field, each, rewrite), required.includes(name))
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  return Object.fromEntries(fields)
 }

@@ -1,0 +1,42 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** One use of an Idempotency-Key: whose, and on what. */
+export interface IdempotencySlot {
+  readonly accountId: string
+  readonly method: string
+  readonly path: string
+  readonly key: string
+}
+
+export interface IdempotentReply {
+  readonly request_hash: Buffer
+  readonly status: number
+  readonly reply: Buffer
+}
+
+/** Takes the slot for the transaction's request; false when another had it first. Waits while that one is still under way. */
+export async function takeSlot(tx: Db, slot: IdempotencySlot, requestHash: Buffer): Promise<boolean> {
+  const taken = await tx.row(sql`
+    insert into idempotency_key (account_id, method, path, key, request_hash)
+    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}) on conflict do nothing returning 1`)
+  return taken !== undefined
+}
+
+export function findReply(tx: Db, slot: IdempotencySlot): Promise<IdempotentReply | undefined> {
+  return tx.row(sql`
+    select request_hash, status, reply from idempotency_key
+     where account_id = ${slot.accountId} and method = ${slot.method} and path = ${slot.path} and key = ${slot.key}`)
+}
+
+export async function storeReply(tx: Db, slot: IdempotencySlot, status: number, reply: Buffer): Promise<void> {
+  await tx.rows(sql`
+    update idempotency_key set status = ${status}, reply = ${reply}
+     where account_id = ${slot.accountId} and method = ${slot.method} and path = ${slot.path} and key = ${slot.key}`)
+}
+
+export async function forgetReplies(db: Db, hours: number): Promise<void> {
+  await db.rows(
+    sql`delete from idempotency_key where created_at < clock_timestamp() - make_interval(hours => ${hours})`,
+  )
+}

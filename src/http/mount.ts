@@ -1,0 +1,135 @@
+import { Readable } from 'node:stream'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { TSchema } from 'typebox'
+import { insertAudit } from '../catalog/audit.ts'
+import type { Db } from '../catalog/catalog.ts'
+import type { Context } from '../context.ts'
+import { type ErrorCode, ERRORS } from '../errors.ts'
+import { type Authenticate, authorize } from './auth.ts'
+import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
+import { awaited, preferredWait } from './prefer.ts'
+import type { Limit } from './rate_limit.ts'
+import { auditEntry, errorBody, toAppError } from './refusal.ts'
+import { type Caller, ErrorBody, EventStream, type Route } from './route.ts'
+
+export const BASE = '/api/v2'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller | undefined
+    route: string | undefined
+  }
+}
+
+/** What every route passes through on its way in. */
+export interface Gates {
+  readonly authenticate: Authenticate
+  readonly limit: Limit
+}
+
+/** Serves a route as it is declared. What changes something runs in one transaction with its audit row. */
+export function mount(app: FastifyInstance, route: Route, context: Context, { authenticate, limit }: Gates): void {
+  const [method, path] = route.key.split(' ') as [string, string]
+  const status = route.status ?? 200
+  const reads = method === 'GET'
+  app.route({
+    method,
+    url: BASE + path,
+    schema: schemaOf(app, route, status),
+    // A request that its schema refuses is answered where its Idempotency-Key is known.
+    attachValidation: true,
+    onRequest: async (request, reply) => {
+      request.route = route.key
+      const caller = await authenticate(request)
+      request.caller = caller
+      if (caller.apiKeyId !== undefined) await limit(request, reply, String(caller.apiKeyId), route.tag)
+      authorize(caller, route, request.params as { project_id?: string })
+    },
+    handler: async (request, reply) => {
+      const { status: code, body, replayed } = reads ? await read(request) : await change(request)
+      void reply.status(code)
+      if (replayed) void reply.header('idempotency-replayed', 'true')
+      if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)
+      const seconds = reads && !route.waits ? undefined : preferredWait(request)
+      if (seconds === undefined || code >= 400) return body
+      void reply.header('preference-applied', `wait=${seconds}`)
+      return awaited(context, body, seconds, untilGone(request))
+    },
+  })
+
+  async function perform(request: FastifyRequest, db: Db): Promise<Reply> {
+    if (request.validationError) throw toAppError(request.validationError as FastifyError)
+    const caller = request.caller as Caller
+    const input = { params: request.params, query: request.query, body: request.body, headers: request.headers }
+    const gone = route.returns === EventStream ? untilGone(request) : undefined
+    return { status, body: await route.handle(input as never, { ...context, db, caller, ...(gone && { gone }) }) }
+  }
+
+  const read = (request: FastifyRequest) => perform(request, context.catalog)
+
+  async function change(request: FastifyRequest): Promise<Reply> {
+    const key = idempotencyKeyOf(request)
+    return context.catalog.transaction(async (tx) => {
+      const performed = async () => {
+        const reply = await perform(request, tx)
+        await insertAudit(tx, auditEntry(request, route.key, reply.status))
+        return reply
+      }
+      if (key === undefined) return performed()
+      const slot = {
+        accountId: (request.caller as Caller).account.id,
+        method,
+        path: request.url.split('?')[0] ?? '',
+        key,
+      }
+      return once(tx, context.secrets, slot, request, performed, async (error) => {
+        const refused = { status: ERRORS[error.code].status, body: errorBody(request, error) }
+        await insertAudit(tx, auditEntry(request, route.key, refused.status))
+        return refused
+      })
+    })
+  }
+}
+
+/** Ends when the client does not wait for the answer any more. */
+function untilGone(request: FastifyRequest): AbortSignal {
+  const gone = new AbortController()
+  request.raw.socket.once('close', () => gone.abort())
+  if (request.raw.socket.destroyed) gone.abort()
+  return gone.signal
+}
+
+function stream(request: FastifyRequest, reply: FastifyReply, events: AsyncIterable<string>): FastifyReply {
+  const body = Readable.from(events, { objectMode: false, encoding: 'utf8' })
+  body.on('error', (error) => request.log.debug({ err: error }, 'a stream of events ended'))
+  return reply.type('text/event-stream').header('cache-control', 'no-cache').send(body)
+}
+
+function schemaOf(app: FastifyInstance, route: Route, status: number) {
+  const named = (schema: TSchema): TSchema => {
+    const id = (schema as { readonly $id?: string }).$id
+    if (!id) return schema
+    if (!app.getSchema(id)) app.addSchema(schema)
+    return { $ref: `${id}#` }
+  }
+  const common: ErrorCode[] = ['INVALID_REQUEST', 'UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED', 'UNAVAILABLE']
+  const codes = new Set<ErrorCode>([...route.errors, ...common])
+  return {
+    summary: route.summary,
+    tags: [route.tag],
+    ...(route.params && { params: route.params }),
+    ...(route.query && { querystring: route.query }),
+    ...(route.body && { body: route.body }),
+    response: {
+      ...(route.returns === EventStream
+        ? {
+            [status]: {
+              description: 'Server-sent events',
+              content: { 'text/event-stream': { schema: route.returns } },
+            },
+          }
+        : { [status]: named(route.returns) }),
+      ...Object.fromEntries([...codes].map((code) => [ERRORS[code].status, named(ErrorBody)])),
+    },
+  }
+}

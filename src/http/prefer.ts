@@ -1,0 +1,53 @@
+import type { FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import { findBranch } from '../catalog/branch.ts'
+import { findProjectEndpoint } from '../catalog/endpoint.ts'
+import { awaitOperations } from '../catalog/operation.ts'
+import type { Context } from '../context.ts'
+import { type Branch, presentBranch } from './routes/branches.ts'
+import { type Endpoint, presentEndpoint } from './routes/endpoints.ts'
+import { type Operation, presentOperation } from './routes/operations.ts'
+
+const MOST_SECONDS = 300
+
+/** The seconds that the client would wait for operations: `Prefer: wait=<seconds>` (RFC 7240, section 4.3), at most 300. */
+export function preferredWait(request: FastifyRequest): number | undefined {
+  const preferences = String(request.headers['prefer'] ?? '').split(',')
+  const [, seconds] =
+    preferences.map((each) => /^\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;|$)/i.exec(each)).find(Boolean) ?? []
+  return seconds === undefined ? undefined : Math.min(Number(seconds), MOST_SECONDS)
+}
+
+interface Waitable {
+  readonly operation?: Static<typeof Operation>
+  readonly operations?: readonly Static<typeof Operation>[]
+  readonly endpoint?: Static<typeof Endpoint>
+  readonly endpoints?: readonly Static<typeof Endpoint>[]
+  readonly branch?: Static<typeof Branch>
+}
+
+/**
+ * The answer as it is once its operations have ended, or the time is over, or the client has gone: the operations, and the
+ * branch and endpoints that they are about. What is gone by then stays as it was.
+ */
+export async function awaited(context: Context, answer: unknown, seconds: number, gone: AbortSignal): Promise<unknown> {
+  const { operation, operations, endpoint, endpoints, branch } = answer as Waitable
+  const ids = (operations ?? (operation ? [operation] : [])).map(({ id }) => id)
+  if (ids.length === 0) return answer
+  const ended = new Map(
+    (await awaitOperations(context.catalog, ids, seconds * 1000, gone)).map((row) => [row.id, presentOperation(row)]),
+  )
+  const nowOf = async (was: Static<typeof Endpoint>) => {
+    const row = await findProjectEndpoint(context.catalog, was.project_id, was.id)
+    return row ? presentEndpoint(row, context.config) : was
+  }
+  const branchNow = branch && (await findBranch(context.catalog, branch.project_id, branch.id))
+  return {
+    ...(answer as object),
+    ...(operation && { operation: ended.get(operation.id) ?? operation }),
+    ...(operations && { operations: operations.map((each) => ended.get(each.id) ?? each) }),
+    ...(endpoint && { endpoint: await nowOf(endpoint) }),
+    ...(endpoints && { endpoints: await Promise.all(endpoints.map(nowOf)) }),
+    ...(branchNow && { branch: presentBranch(branchNow) }),
+  }
+}

@@ -1,0 +1,54 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { insertAudit } from '../catalog/audit.ts'
+import type { Context } from '../context.ts'
+import { AppError, ERRORS, messageOf } from '../errors.ts'
+
+/** The one place where an error becomes an HTTP answer. */
+export async function refuse(
+  context: Context,
+  thrown: FastifyError | AppError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const error = toAppError(thrown)
+  const { status } = ERRORS[error.code]
+  if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
+  if (status === 401) void reply.header('www-authenticate', 'Bearer')
+  if (status === 503) void reply.header('retry-after', '1')
+  // Those of who asks too often are not written down: that would be the work which the limit is to spare.
+  if (request.route && !request.route.startsWith('GET ') && request.caller && status !== 503 && status !== 429) {
+    await insertAudit(context.catalog, auditEntry(request, request.route, status)).catch((failure: unknown) =>
+      request.log.error({ err: failure }, 'a refused request has no audit row'),
+    )
+  }
+  return reply.status(status).send(errorBody(request, error))
+}
+
+export const errorBody = (request: FastifyRequest, { code, message }: AppError) => ({
+  request_id: request.id,
+  code,
+  message,
+})
+
+export function toAppError(error: AppError | FastifyError): AppError {
+  if (error instanceof AppError) return error
+  if (error.statusCode === 413) return new AppError('BODY_TOO_LARGE', 'The request body is over 1 MiB.')
+  if (error.statusCode === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE')
+  if (error.validation || error.validationContext || (error.statusCode && error.statusCode < 500))
+    return new AppError('INVALID_REQUEST', messageOf(error))
+  return new AppError('INTERNAL', undefined, { cause: error })
+}
+
+export function auditEntry(request: FastifyRequest, action: string, status: number) {
+  const { project_id } = (request.params ?? {}) as { project_id?: string }
+  return {
+    accountId: request.caller?.account.id,
+    apiKeyId: request.caller?.apiKeyId,
+    requestId: request.id,
+    action,
+    projectId: project_id,
+    subject: (request.url.split('?')[0] ?? '').slice(0, 300),
+    status,
+    address: request.ip ?? '',
+  }
+}
