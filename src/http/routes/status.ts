@@ -17,23 +17,29 @@ const Compute = Type.Object(
 )
 
 export const getStatus = route('GET /status', {
-  summary: 'What runs on this Neap',
+  summary: 'What runs on this Neap: of the account, or of all where its administrator asks',
   tag: 'Neap',
   scope: 'admin',
   returns: Type.Object({ computes: Type.Array(Compute) }),
   errors: [],
-}).handle(async (_request, { db }) => {
+}).handle(async (_request, { db, caller }) => {
+  // Without a key it is whoever may open the 0600 socket.
+  const administers = caller.apiKeyId === undefined
   const endpoints = await listEndpointsWithCompute(db)
   return {
-    computes: endpoints.map((endpoint) => ({
-      endpoint_id: endpoint.id,
-      branch_id: endpoint.branch_id,
-      project_id: endpoint.project_id,
-      state: endpoint.pending_state ? `${endpoint.current_state} → ${endpoint.pending_state}` : endpoint.current_state,
-      ...(endpoint.compute_pid !== null && { pid: endpoint.compute_pid }),
-      ...(endpoint.compute_host !== null && { socket_dir: endpoint.compute_host }),
-      ...(endpoint.compute_port !== null && { port: endpoint.compute_port }),
-      ...(endpoint.started_at !== null && { started_at: endpoint.started_at }),
-    })),
+    computes: endpoints
+      .filter((endpoint) => administers || endpoint.account_id === caller.account.id)
+      .map((endpoint) => ({
+        endpoint_id: endpoint.id,
+        branch_id: endpoint.branch_id,
+        project_id: endpoint.project_id,
+        state: endpoint.pending_state
+          ? `${endpoint.current_state} → ${endpoint.pending_state}`
+          : endpoint.current_state,
+        ...(endpoint.compute_pid !== null && { pid: endpoint.compute_pid }),
+        ...(endpoint.compute_host !== null && { socket_dir: endpoint.compute_host }),
+        ...(endpoint.compute_port !== null && { port: endpoint.compute_port }),
+        ...(endpoint.started_at !== null && { started_at: endpoint.started_at }),
+      })),
   }
 })

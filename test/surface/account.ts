@@ -1,0 +1,51 @@
+import { join } from 'node:path'
+import { newOrganizationId, newUuid } from '../../src/ids.ts'
+import { loadOrCreateSecrets, newApiKey } from '../../src/secrets.ts'
+import { catalogQuery } from '../admin.ts'
+import { send } from '../http.ts'
+import type { Neap } from '../neap.ts'
+
+export type Scope = 'read' | 'write' | 'admin'
+
+/** An account as a test acts for it: with a key of the scope admin, and its id for a look into the catalog. */
+export interface Actor {
+  readonly account_id: string
+  readonly key: string
+}
+
+/** The account that owns this Neap. */
+export async function owner(neap: Neap): Promise<Actor> {
+  const [row] = await catalogQuery<{ id: string }>(neap, 'select id from account where is_default')
+  if (!row || !neap.ready.api_key) throw new Error('this Neap has no owner with a key')
+  return { account_id: row.id, key: neap.ready.api_key }
+}
+
+/** Makes another account, which only the catalog can, and a key for it. */
+export async function stranger(neap: Neap, name: string): Promise<Actor> {
+  const id = newUuid()
+  await catalogQuery(
+    neap,
+    `insert into account (id, organization_id, name, email, plan) values ($1, $2, $3, $4, 'paid')`,
+    [id, newOrganizationId(), name, `${name}@neap.localhost`],
+  )
+  return { account_id: id, key: await keyOf(neap, id, 'admin') }
+}
+
+/** Makes a key as the catalog keeps it, restricted to a project or not. */
+export async function keyOf(neap: Neap, accountId: string, scope: Scope, projectId?: string): Promise<string> {
+  const key = newApiKey()
+  const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
+  await catalogQuery(
+    neap,
+    'insert into api_key (account_id, name, scope, project_id, hash) values ($1, $2, $3, $4, $5)',
+    [accountId, `${scope} key`, scope, projectId ?? null, secrets.hashApiKey(key)],
+  )
+  return key
+}
+
+/** Sends a request that must succeed, and answers its body. */
+export async function done(neap: Neap, key: string, method: string, path: string, body?: unknown) {
+  const answer = await send(neap, method, path, { key, ...(body !== undefined && { body }) })
+  if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.body.message}`)
+  return answer.body
+}

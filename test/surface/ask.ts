@@ -1,0 +1,48 @@
+import type { Answer } from '../http.ts'
+import type { Neap } from '../neap.ts'
+import type { Input } from './every_route.ts'
+import type { Things } from './scene.ts'
+
+/** What fills the placeholders of a path, unless a request says otherwise. */
+const placeholders = (things: Things): Record<string, string | number> => ({
+  ...things,
+  org_id: things.organization_id,
+  region_id: 'local',
+  role_name: things.role,
+  database_name: things.database,
+})
+
+export interface Ready {
+  readonly method: string
+  readonly path: string
+  readonly body?: unknown
+}
+
+/** The request that a route and its input make, about these things where the input names no others. */
+export function requestOf(key: string, things: Things, { params, query, body }: Input): Ready {
+  const [method = '', template = ''] = key.split(' ')
+  const values = { ...placeholders(things), ...params }
+  const path = template.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(values[name])))
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query ?? {})) search.set(name, String(value))
+  return { method, path: search.size > 0 ? `${path}?${search.toString()}` : path, ...(body !== undefined && { body }) }
+}
+
+/** Sends it. Of a stream of events nothing is read but its beginning, since it has no end. */
+export async function ask(neap: Neap, key: string, { method, path, body }: Ready): Promise<Answer & { text: string }> {
+  const enough = new AbortController()
+  const response = await fetch(`${neap.ready.api_url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    signal: enough.signal,
+  })
+  const { status, headers } = response
+  if (headers.get('content-type')?.startsWith('text/event-stream')) {
+    enough.abort()
+    return { status, headers, text: '', body: {} }
+  }
+  const text = await response.text()
+  const isJson = headers.get('content-type')?.startsWith('application/json')
+  return { status, headers, text, body: isJson ? (JSON.parse(text) as Answer['body']) : {} }
+}

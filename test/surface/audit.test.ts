@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { routes } from '../../src/http/routes/index.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { type Actor, keyOf, owner, type Scope } from './account.ts'
+import { ask, requestOf } from './ask.ts'
+import { EVERY_ROUTE } from './every_route.ts'
+import { fixedScene, NOWHERE, realScene, type Scene } from './scene.ts'
+import { openState, type State, withoutWorker } from './state.ts'
+
+/* Who changed what: every route that is there, asked rightly and wrongly, over a running Neap whose worker stands still meanwhile. */
+
+let neap: Neap
+let state: State
+let actor: Actor
+let scene: Scene
+const keys = {} as Record<Scope, string>
+
+before(async () => {
+  neap = await startNeap({ env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0' } })
+  state = await openState(neap)
+  actor = await owner(neap)
+  scene = await realScene(neap, actor)
+  for (const scope of ['read', 'write', 'admin'] as const) keys[scope] = await keyOf(neap, actor.account_id, scope)
+})
+
+after(async () => {
+  await state?.close()
+  await neap?.stop()
+})
+
+for (const { key, status = 200 } of routes) {
+  const { scope, input } = EVERY_ROUTE[key]
+  const reads = key.startsWith('GET ')
+
+  test(`${key} ${reads ? 'writes no audit row' : 'writes one audit row, in the transaction of its effect'}`, async () => {
+    const request = requestOf(key, scene, await input(scene))
+    await withoutWorker(neap, state, async () => {
+      const last = await state.lastAudit()
+      const answer = await ask(neap, keys[scope], request)
+      const rows = await state.auditSince(last)
+      if (reads) {
+        assert.ok([200, 501].includes(answer.status), answer.text)
+        return assert.deepEqual(rows, [])
+      }
+      assert.equal(answer.status, status, answer.text)
+      assert.equal(rows.length, 1)
+      const [row] = rows
+      const [subject] = request.path.split('?')
+      assert.deepEqual(
+        [row?.action, row?.status, row?.account_id, row?.request_id],
+        [key, status, actor.account_id, answer.headers.get('x-request-id')],
+      )
+      assert.ok(row?.subject.endsWith(subject ?? ''), row?.subject)
+      const project = request.path.split('/')[2]
+      if (key.includes(':project_id')) assert.equal(row?.project_id, project)
+      assert.ok((await state.writtenBy(row?.xmin ?? '')) > 0, 'nothing else was written in that transaction')
+    })
+  })
+
+  if (reads) continue
+  test(`${key}, refused, changes nothing and writes one audit row`, async () => {
+    const request = requestOf(key, scene, await input(fixedScene(scene)))
+    const missing = requestOf(key, NOWHERE, await input(fixedScene(NOWHERE)))
+    const refusals = [{ key: keys.read, request, status: 403 }]
+    if (key.includes(':')) refusals.push({ key: keys.admin, request: missing, status: 404 })
+    await withoutWorker(neap, state, async () => {
+      for (const refusal of refusals) {
+        const [last, digest] = [await state.lastAudit(), await state.digest()]
+        const answer = await ask(neap, refusal.key, refusal.request)
+        assert.equal(answer.status, refusal.status, answer.text)
+        const rows = await state.auditSince(last)
+        assert.deepEqual(
+          rows.map((row) => [row.action, row.status, row.account_id, row.request_id]),
+          [[key, refusal.status, actor.account_id, answer.headers.get('x-request-id')]],
+        )
+        assert.equal(await state.digest(), digest)
+      }
+    })
+  })
+}

@@ -1,0 +1,89 @@
+import type { routes } from '../../src/http/routes/index.ts'
+import type { Scope } from './account.ts'
+import type { Scene } from './scene.ts'
+
+export type Key = (typeof routes)[number]['key']
+
+export interface Input {
+  readonly params?: Readonly<Record<string, string | number>>
+  readonly query?: Readonly<Record<string, string | number | boolean>>
+  readonly body?: unknown
+}
+
+export interface Entry {
+  /** The least that a key must be allowed to. */
+  readonly scope: Scope
+  /** What a valid request says beyond the ids of the scene. What it uses up or changes for good is made for it. */
+  readonly input: (scene: Scene) => Input | Promise<Input>
+  /** Needs a pg_dump on this machine; without one the answer is 501. */
+  readonly mayBeAbsent?: boolean
+}
+
+type Make = Entry['input']
+const nothing: Make = () => ({})
+const read = (input = nothing): Entry => ({ scope: 'read', input })
+const write = (input = nothing): Entry => ({ scope: 'write', input })
+const admin = (input = nothing): Entry => ({ scope: 'admin', input })
+
+const onEndpoint =
+  (state?: 'active' | 'idle', body?: object): Make =>
+  async (scene) => ({ params: { endpoint_id: await scene.endpoint(state) }, ...(body && { body }) })
+const ofConnection = ({ database, role }: Scene) => ({ query: { database_name: database, role_name: role } })
+
+/** How each route is asked rightly. A route that is missing here, or gone, is an error of the compiler. */
+export const EVERY_ROUTE: Record<Key, Entry> = {
+  'POST /projects': write((scene) => ({ body: { project: { name: scene.name() } } })),
+  'GET /projects': read(),
+  'GET /projects/:project_id': read(),
+  'DELETE /projects/:project_id': write(async (scene) => ({ params: { ...(await scene.project()) } })),
+  'GET /projects/:project_id/connection_uri': write(ofConnection),
+  'GET /projects/:project_id/snapshots': read(),
+  'GET /projects/:project_id/vpc_endpoints': read(),
+
+  'POST /projects/:project_id/branches': write((scene) => ({
+    body: { branch: { name: scene.name(), parent_id: scene.branch_id }, endpoints: [{ type: 'read_write' }] },
+  })),
+  'GET /projects/:project_id/branches': read(),
+  'GET /projects/:project_id/branches/:branch_id': read(),
+  'DELETE /projects/:project_id/branches/:branch_id': write(async (scene) => ({
+    params: { branch_id: await scene.branch() },
+  })),
+  'GET /projects/:project_id/branches/:branch_id/buckets': read(),
+  'GET /projects/:project_id/branches/:branch_id/functions': read(),
+
+  'POST /projects/:project_id/endpoints': write(async (scene) => ({
+    body: { endpoint: { branch_id: await scene.branch(), type: 'read_write' } },
+  })),
+  'GET /projects/:project_id/endpoints': read(),
+  'GET /projects/:project_id/endpoints/:endpoint_id': read(),
+  'PATCH /projects/:project_id/endpoints/:endpoint_id': write(onEndpoint('idle', { endpoint: { name: 'other' } })),
+  'DELETE /projects/:project_id/endpoints/:endpoint_id': write(onEndpoint()),
+  'POST /projects/:project_id/endpoints/:endpoint_id/start': write(onEndpoint('idle')),
+  'POST /projects/:project_id/endpoints/:endpoint_id/suspend': write(onEndpoint()),
+
+  'GET /projects/:project_id/operations': read(),
+  'GET /projects/:project_id/operations/:operation_id': read(),
+
+  'POST /projects/:project_id/branches/:branch_id/roles': write((scene) => ({
+    body: { role: { name: scene.name() } },
+  })),
+  'GET /projects/:project_id/branches/:branch_id/roles': read(),
+
+  'POST /projects/:project_id/branches/:branch_id/databases': write((scene) => ({
+    body: { database: { name: scene.name(), owner_name: scene.role } },
+  })),
+  'GET /projects/:project_id/branches/:branch_id/databases': read(),
+
+  'POST /api_keys': admin((scene) => ({ body: { key_name: scene.name() } })),
+  'GET /api_keys': admin(),
+  'DELETE /api_keys/:key_id': admin(async (scene) => ({ params: { key_id: await scene.makeKey() } })),
+
+  'GET /auth': read(),
+  'GET /users/me': read(),
+  'GET /users/me/organizations': read(),
+  'GET /organizations/:org_id': read(),
+  'GET /organizations/:org_id/members': read(),
+  'GET /organizations/:org_id/vpc/region/:region_id/vpc_endpoints': read(),
+  'GET /regions': read(),
+  'GET /status': admin(),
+}

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { routes } from '../../src/http/routes/index.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { type Actor, keyOf, owner, type Scope, stranger } from './account.ts'
+import { ask, type Ready, requestOf } from './ask.ts'
+import { EVERY_ROUTE, type Key } from './every_route.ts'
+import { fixedScene, NOWHERE, realScene, type Scene, type Things } from './scene.ts'
+import { openState, type State, withoutWorker } from './state.ts'
+
+/* Two accounts on one Neap: nothing of one is ever visible to the other, and no key does more than it may. */
+
+let neap: Neap
+let state: State
+let alice: Actor
+let bob: Actor
+let hers: Scene
+let his: Scene
+
+before(async () => {
+  neap = await startNeap({ env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0' } })
+  state = await openState(neap)
+  alice = await owner(neap)
+  bob = await stranger(neap, 'bob')
+  hers = await realScene(neap, alice)
+  his = await realScene(neap, bob)
+})
+
+after(async () => {
+  await state?.close()
+  await neap?.stop()
+})
+
+/** What of hers must not be in any answer to him. Numbers of keys are too short to look for. */
+const marks = (things: Things) =>
+  [things.organization_id, things.project_id, things.branch_id, things.endpoint_id, things.operation_id].concat(
+    things === hers ? alice.account_id : [],
+  )
+
+/** An answer without what differs from request to request: its id, and the ids that were asked for. */
+function unnamed(text: string, things: Things): string {
+  const ids = Object.values(plain(things)).map(String)
+  return ids.reduce((sofar, id) => sofar.replaceAll(id, '…'), text.replace(/"request_id":"[^"]*"/, ''))
+}
+
+async function refusedAlike(key: string, route: Key, real: Things, made: Things): Promise<void> {
+  const { input } = EVERY_ROUTE[route]
+  const there = requestOf(route, real, await input(fixedScene(real)))
+  const nowhere = requestOf(route, made, await input(fixedScene(made)))
+  await withoutWorker(neap, state, async () => {
+    const digest = await state.digest()
+    const [seen, unseen] = [await ask(neap, key, there), await ask(neap, key, nowhere)]
+    assert.equal(seen.status, 404, `${there.path}: ${seen.text}`)
+    assert.equal(unseen.status, 404, `${nowhere.path}: ${unseen.text}`)
+    assert.equal(unnamed(seen.text, real), unnamed(unseen.text, made))
+    assert.deepEqual(headersOf(seen), headersOf(unseen))
+    assert.equal(await state.digest(), digest)
+  })
+}
+
+/** What of the headers could tell: all but what each answer has of its own. */
+function headersOf({ headers }: { headers: Headers }): string[] {
+  return [...headers.keys()].filter((name) => name !== 'date')
+}
+
+for (const { key } of routes) {
+  if (!key.includes('/:')) continue
+  test(`${key}: what is another's is as what does not exist`, async () => {
+    await refusedAlike(bob.key, key, plain(hers), NOWHERE)
+  })
+
+  if (!/:project_id\/.*:|^(POST|PATCH).*:project_id\//.test(key)) continue
+  test(`${key}: nor can another's be reached through a project of one's own`, async () => {
+    const own = { project_id: his.project_id }
+    const { input } = EVERY_ROUTE[key]
+    // Only routes that name something of hers beside the project can be asked so.
+    const request = requestOf(key, { ...plain(hers), ...own }, await input(fixedScene({ ...plain(hers), ...own })))
+    if (!marks(hers).some((mark) => JSON.stringify(request).includes(mark))) return
+    await refusedAlike(bob.key, key, { ...plain(hers), ...own }, { ...NOWHERE, ...own })
+  })
+}
+
+test('what an account lists is its own', async () => {
+  for (const { key } of routes) {
+    if (!key.startsWith('GET ')) continue
+    const { input } = EVERY_ROUTE[key]
+    for (const [actor, scene, others] of [
+      [bob, his, hers],
+      [alice, hers, his],
+    ] as const) {
+      const { status, text } = await ask(neap, actor.key, requestOf(key, scene, await input(scene)))
+      assert.ok([200, 501].includes(status), `${key}: ${text}`)
+      for (const mark of marks(others)) assert.ok(!text.includes(mark), `${key} shows ${mark} of another account`)
+    }
+  }
+})
+
+test('the keys that an account lists and revokes are its own', async () => {
+  const { body } = await ask(neap, bob.key, { method: 'GET', path: '/api_keys' })
+  const ids = (body as unknown as { id: number }[]).map(({ id }) => id)
+  assert.ok(ids.includes(his.key_id) && !ids.includes(hers.key_id))
+})
+
+for (const { key } of routes) {
+  const { scope, input } = EVERY_ROUTE[key]
+  const request = async (things: Things): Promise<Ready> => requestOf(key, things, await input(fixedScene(things)))
+
+  test(`${key} takes keys of the scope ${scope} and above`, async () => {
+    const order = ['read', 'write', 'admin'] as const
+    for (const less of order.slice(0, order.indexOf(scope))) {
+      const lesser = await keyFor(less)
+      const refused = await request(plain(hers))
+      await withoutWorker(neap, state, async () => {
+        const digest = await state.digest()
+        const answer = await ask(neap, lesser, refused)
+        assert.deepEqual([answer.status, answer.body.code], [403, 'FORBIDDEN'], `${less}: ${answer.text}`)
+        assert.equal(await state.digest(), digest)
+      })
+    }
+  })
+
+  test(`${key} keeps a key to its project`, async () => {
+    const only = await keyFor('admin', his.project_id)
+    const elsewhere = { ...plain(his), project_id: (await otherProject()).project_id }
+    const answer = await ask(neap, only, await request(elsewhere))
+    if (!key.includes(':project_id')) {
+      // Either the route is not for such keys, or it says nothing of other projects.
+      if (answer.status !== 200) assert.deepEqual([answer.status, answer.body.code], [403, 'FORBIDDEN'], answer.text)
+      return assert.ok(!answer.text.includes(elsewhere.project_id), answer.text)
+    }
+    const nowhere = { ...plain(his), project_id: NOWHERE.project_id }
+    const unseen = await ask(neap, only, await request(nowhere))
+    assert.deepEqual([answer.status, unseen.status], [404, 404], answer.text)
+    assert.equal(unnamed(answer.text, elsewhere), unnamed(unseen.text, nowhere))
+  })
+}
+
+const kept = new Map<string, Promise<string>>()
+
+/** A key of hers with that scope, or of his for one project: each made once. */
+function keyFor(scope: Scope, project?: string): Promise<string> {
+  const id = `${scope} ${project}`
+  const made = kept.get(id) ?? keyOf(neap, project ? bob.account_id : alice.account_id, scope, project)
+  kept.set(id, made)
+  return made
+}
+
+let other: ReturnType<Scene['project']> | undefined
+const otherProject = () => (other ??= his.project())
+
+/** Only the things of a scene. */
+function plain({ organization_id, project_id, branch_id, endpoint_id, operation_id, role, database, key_id }: Things) {
+  return { organization_id, project_id, branch_id, endpoint_id, operation_id, role, database, key_id }
+}

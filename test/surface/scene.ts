@@ -1,0 +1,145 @@
+import { catalogQuery } from '../admin.ts'
+import { until } from '../processes.ts'
+import type { Neap } from '../neap.ts'
+import { type Actor, done } from './account.ts'
+
+/** What a request may be about: one of everything, all of one account. */
+export interface Things {
+  readonly organization_id: string
+  readonly project_id: string
+  readonly branch_id: string
+  readonly endpoint_id: string
+  readonly operation_id: string
+  readonly role: string
+  readonly database: string
+  readonly key_id: number
+}
+
+/** Things to ask for, and ways to get such that a request may use up. */
+export interface Scene extends Things {
+  /** A name that nothing has yet. */
+  name(): string
+  /** A project of its own, with its branch and endpoint. */
+  project(): Promise<Pick<Things, 'project_id' | 'branch_id' | 'endpoint_id'>>
+  /** A branch of its own, ready, without an endpoint. */
+  branch(): Promise<string>
+  /** An endpoint on a branch of its own, in the state in which it stays. */
+  endpoint(state?: 'active' | 'idle'): Promise<string>
+  makeRole(): Promise<string>
+  makeDatabase(): Promise<string>
+  makeKey(): Promise<number>
+  /** An operation that waits and has not begun. */
+  waitingOperation(): Promise<string>
+}
+
+interface Made {
+  readonly branch: { readonly id: string }
+  readonly endpoints: readonly { readonly id: string }[]
+  readonly operations: readonly { readonly id: string; readonly project_id: string }[]
+}
+
+let count = 0
+
+/** A scene whose things are real: made over HTTP with the key of its account, their operations waited for. */
+export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
+  const post = (path: string, body?: unknown) => done(neap, actor.key, 'POST', path, body)
+  const name = () => `thing_${process.pid}_${++count}`
+  async function project() {
+    const body = await post('/projects', { project: { name: name() } })
+    const made = body as unknown as Made & { project: { id: string } }
+    await ended(made.operations)
+    return { project_id: made.project.id, branch_id: made.branch.id, endpoint_id: made.endpoints[0]?.id ?? '' }
+  }
+  /** Waits as this account, whose operations the owner of this Neap cannot see. */
+  async function ended(operations: Made['operations']): Promise<void> {
+    for (const { id, project_id } of operations) {
+      await until(`the end of ${id}`, async () => {
+        const body = await done(neap, actor.key, 'GET', `/projects/${project_id}/operations/${id}`)
+        const { status, error } = body['operation'] as { status: string; error?: string }
+        if (status === 'failed') throw new Error(`operation ${id} failed: ${error}`)
+        return status === 'finished'
+      })
+    }
+  }
+  const place = await project()
+  const base = `/projects/${place.project_id}`
+  const inBranch = `${base}/branches/${place.branch_id}`
+  async function branch(endpoints: object[] = []): Promise<Made> {
+    const made = (await post(`${base}/branches`, { branch: { name: name() }, endpoints })) as unknown as Made
+    await ended(made.operations)
+    return made
+  }
+  const operations = await done(neap, actor.key, 'GET', `${base}/operations`)
+  const { organizations } = (await done(neap, actor.key, 'GET', '/users/me/organizations')) as unknown as {
+    organizations: { id: string }[]
+  }
+  const scene: Scene = {
+    ...place,
+    organization_id: organizations[0]?.id ?? '',
+    operation_id: (operations['operations'] as { id: string }[])[0]?.id ?? '',
+    role: 'neondb_owner',
+    database: 'neondb',
+    key_id: 0,
+    name,
+    project,
+    branch: async () => (await branch()).branch.id,
+    async endpoint(state = 'active') {
+      const [endpoint] = (await branch([{ type: 'read_write' }])).endpoints
+      if (state === 'idle') {
+        const body = await post(`${base}/endpoints/${endpoint?.id}/suspend`)
+        await ended((body as unknown as Made).operations)
+      }
+      return endpoint?.id ?? ''
+    },
+    async makeRole() {
+      const role = name()
+      await ended(((await post(`${inBranch}/roles`, { role: { name: role } })) as unknown as Made).operations)
+      return role
+    },
+    async makeDatabase() {
+      const database = { name: name(), owner_name: 'neondb_owner' }
+      await ended(((await post(`${inBranch}/databases`, { database })) as unknown as Made).operations)
+      return database.name
+    },
+    makeKey: async () => Number((await post('/api_keys', { key_name: name() }))['id']),
+    async waitingOperation() {
+      // Of an action that no worker knows, so that it goes on waiting.
+      const [operation] = await catalogQuery<{ id: string }>(
+        neap,
+        `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp() where id = $1 returning *)
+         insert into operation (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, created_at)
+         select gen_random_uuid(), account_id, id, last_seq, 'wait', '{}', '{}', 'begun', 60, last_operation_at from p returning id`,
+        [place.project_id],
+      )
+      return operation?.id ?? ''
+    },
+  }
+  return { ...scene, key_id: await scene.makeKey() }
+}
+
+/** The same things again and again: for requests that are to be refused. */
+export function fixedScene(things: Things): Scene {
+  return {
+    ...things,
+    name: () => 'newcomer',
+    project: async () => things,
+    branch: async () => things.branch_id,
+    endpoint: async () => things.endpoint_id,
+    makeRole: async () => things.role,
+    makeDatabase: async () => things.database,
+    makeKey: async () => things.key_id,
+    waitingOperation: async () => things.operation_id,
+  }
+}
+
+/** Ids of the right shape that nothing has. */
+export const NOWHERE: Things = {
+  organization_id: 'org-nowhere-isle-00000000',
+  project_id: 'nowhere-isle-00000000',
+  branch_id: 'br-nowhere-isle-0aaaaaaa',
+  endpoint_id: 'ep-nowhere-isle-0aaaaaaa',
+  operation_id: '00000000-0000-7000-8000-000000000000',
+  role: 'nobody',
+  database: 'nothing',
+  key_id: 2 ** 40,
+}

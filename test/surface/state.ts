@@ -1,0 +1,96 @@
+import { join } from 'node:path'
+import pg from 'pg'
+import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
+import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import type { Neap } from '../neap.ts'
+import { until } from '../processes.ts'
+
+/** The tables of what users have, and what of their rows changes without anybody's having asked. */
+const RESOURCES: Record<string, readonly string[]> = {
+  project: [],
+  branch: [],
+  endpoint: ['idle_check_at', 'idle_counters', 'idle_since'],
+  role: [],
+  database: [],
+  api_key: ['last_used_at', 'last_used_from'],
+  operation: [],
+}
+
+export interface AuditRow {
+  readonly action: string
+  readonly status: number
+  readonly account_id: string | null
+  readonly project_id: string | null
+  readonly request_id: string
+  readonly subject: string
+  /** The transaction that wrote it. */
+  readonly xmin: string
+}
+
+/** A session in the catalog that sees what requests leave there. */
+export interface State {
+  /** One text for all rows of all resources: another text, another state. */
+  digest(): Promise<string>
+  /** Audit rows that were written since `after`, the number that the last one had. */
+  auditSince(after: number): Promise<AuditRow[]>
+  lastAudit(): Promise<number>
+  /** How many rows of resources a transaction wrote that are still as it left them. */
+  writtenBy(xmin: string): Promise<number>
+  query<R extends pg.QueryResultRow>(sql: string, values?: unknown[]): Promise<R[]>
+  close(): Promise<void>
+}
+
+export async function openState(neap: Neap): Promise<State> {
+  const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword())
+  const client = new pg.Client({ connectionString: url, application_name: 'the state that a test looks at' })
+  await client.connect()
+  const tables = Object.entries(RESOURCES)
+  const hashes = tables.map(([table, but]) => {
+    const left = but.map((column) => ` - '${column}'`).join('')
+    return `(select count(*) || ':' || coalesce(sum(hashtextextended((to_jsonb(t)${left})::text, 0)), 0) from ${table} t)`
+  })
+  const written = tables.map(([table]) => `(select count(*) from ${table} where xmin::text = $1)`)
+
+  async function query<R extends pg.QueryResultRow>(sql: string, values: unknown[] = []): Promise<R[]> {
+    return (await client.query<R>(sql, values)).rows
+  }
+  return {
+    query,
+    async digest() {
+      const [row] = await query<{ digest: string }>(`select concat_ws(' ', ${hashes.join(', ')}) as digest`)
+      return row?.digest ?? ''
+    },
+    auditSince: (after) => query('select xmin::text, * from audit where id > $1 order by id', [after]),
+    async lastAudit() {
+      const [row] = await query<{ last: string }>('select coalesce(max(id), 0) as last from audit')
+      return Number(row?.last)
+    },
+    async writtenBy(xmin) {
+      const [row] = await query<{ count: string }>(`select ${written.join(' + ')} as count`, [xmin])
+      return Number(row?.count)
+    },
+    close: () => client.end(),
+  }
+}
+
+/** Stops the worker in its tracks while `work` runs, outside any transaction, so that only requests change anything. */
+export async function withoutWorker<T>(neap: Neap, state: State, work: () => Promise<T>): Promise<T> {
+  const pid = neap.part('worker')
+  if (pid === undefined) throw new Error('no worker runs')
+  await until('the worker stands still', async () => {
+    process.kill(pid, 'SIGSTOP')
+    const [row] = await state.query<{ open: string }>(
+      `select count(*) as open from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle'`,
+    )
+    if (Number(row?.open) === 0) return true
+    process.kill(pid, 'SIGCONT')
+    return false
+  })
+  try {
+    return await work()
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+}
