@@ -78,3 +78,4 @@ create trigger api_key_changed after update of revoked_at, expires_at, scope, pr
   for each row execute function api_key_changed();
 create trigger account_changed after update or delete on account
   for each row execute function api_key_changed();
+create index audit_project on audit (account_id, project_id, id);

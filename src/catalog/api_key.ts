@@ -18,10 +18,12 @@ export interface ApiKey {
 
 export async function insertApiKey(
   tx: Db,
-  key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> & { readonly hash: Buffer },
+  key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> &
+    Partial<Pick<ApiKey, 'project_id' | 'expires_at'>> & { readonly hash: Buffer },
 ): Promise<ApiKey> {
   const row = await tx.row<ApiKey>(sql`
-    insert into api_key (account_id, name, scope, hash) values (${key.account_id}, ${key.name}, ${key.scope}, ${key.hash}) returning *`)
+    insert into api_key (account_id, name, scope, project_id, expires_at, hash)
+    values (${key.account_id}, ${key.name}, ${key.scope}, ${key.project_id}, ${key.expires_at}, ${key.hash}) returning *`)
   return row as ApiKey
 }
 

@@ -21,3 +21,34 @@ export async function insertAudit(tx: Db, entry: AuditEntry): Promise<void> {
     values (${entry.accountId}, ${entry.apiKeyId}, ${entry.requestId}, ${entry.action}, ${entry.projectId}, ${entry.subject},
             ${entry.status}, ${entry.address})`)
 }
+
+export interface AuditRow {
+  readonly id: number
+  readonly created_at: string
+  readonly request_id: string
+  readonly action: string
+  readonly subject: string
+  readonly status: number
+  readonly project_id: string | null
+  readonly api_key_id: number | null
+  readonly address: string
+}
+
+/** A page of an account's audit rows, newest first: those before the id `before`. */
+export function listAudit(
+  db: Db,
+  accountId: string,
+  limit: number,
+  before: number | undefined,
+  projectId: string | undefined,
+): Promise<AuditRow[]> {
+  if (projectId !== undefined)
+    return db.rows(sql`
+      select id, created_at, request_id, action, subject, status, project_id, api_key_id, address from audit
+       where account_id = ${accountId} and project_id = ${projectId} and id < coalesce(${before}::bigint, 9223372036854775807)
+       order by id desc limit ${limit}`)
+  return db.rows(sql`
+    select id, created_at, request_id, action, subject, status, project_id, api_key_id, address from audit
+     where account_id = ${accountId} and id < coalesce(${before}::bigint, 9223372036854775807)
+     order by id desc limit ${limit}`)
+}

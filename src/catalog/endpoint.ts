@@ -119,6 +119,11 @@ export async function setPending(tx: Db, id: string, state: EndpointState): Prom
   return row as Endpoint
 }
 
+/** As `setPending`, or (null) on its way nowhere; says nothing of an update. */
+export async function setPendingState(tx: Db, id: string, state: EndpointState | null): Promise<void> {
+  await tx.rows(sql`update endpoint set pending_state = ${state} where id = ${id}`)
+}
+
 export interface ComputeLocation {
   readonly host: string
   readonly port: number

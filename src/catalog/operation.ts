@@ -64,20 +64,79 @@ export function unfinishedOperations(db: Db, branchId: string): Promise<Operatio
      where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id order by o.seq`)
 }
 
-export function findOperation(db: Db, projectId: string, id: string): Promise<Operation | undefined> {
-  return db.row(sql`select * from operation where project_id = ${projectId} and id = ${id}`)
+export async function hasUnfinishedOperations(db: Db, projectId: string): Promise<boolean> {
+  const row = await db.row(
+    sql`select 1 from operation where project_id = ${projectId} and finished_at is null limit 1`,
+  )
+  return row !== undefined
 }
 
-/** One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. */
+export function findOperation(
+  db: Db,
+  accountId: string,
+  projectId: string,
+  id: string,
+): Promise<Operation | undefined> {
+  return db.row(
+    sql`select * from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`,
+  )
+}
+
+export interface OperationFilter {
+  readonly endpoint_id?: string | undefined
+  readonly branch_id?: string | undefined
+  readonly action?: string | undefined
+  readonly status?: OperationStatus | undefined
+}
+
+/**
+ * One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. Each filter has an
+ * index of its own that is read from there on; the others are looked at row by row.
+ */
 export function listOperations(
   db: Db,
   projectId: string,
   limit: number,
   before: string | undefined,
+  { endpoint_id, branch_id, action, status }: OperationFilter = {},
 ): Promise<Operation[]> {
+  if (endpoint_id)
+    return db.rows(sql`
+      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+         and endpoint_id = ${endpoint_id} and branch_id = coalesce(${branch_id}, branch_id)
+         and action = coalesce(${action}, action) and status = coalesce(${status}, status)
+       order by created_at desc limit ${limit}`)
+  if (branch_id)
+    return db.rows(sql`
+      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+         and branch_id = ${branch_id} and action = coalesce(${action}, action) and status = coalesce(${status}, status)
+       order by created_at desc limit ${limit}`)
+  if (status === 'failed')
+    return db.rows(sql`
+      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+         and finished_at is not null and error is not null and status = 'failed' and action = coalesce(${action}, action)
+       order by created_at desc limit ${limit}`)
+  if (status === 'scheduling' || status === 'running')
+    return db.rows(sql`
+      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+         and finished_at is null and status = ${status} and action = coalesce(${action}, action)
+       order by created_at desc limit ${limit}`)
+  if (action)
+    return db.rows(sql`
+      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+         and action = ${action} and status = coalesce(${status}, status)
+       order by created_at desc limit ${limit}`)
   return db.rows(sql`
     select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
+       and status = coalesce(${status}, status)
      order by created_at desc limit ${limit}`)
+}
+
+/** Cancels one operation that was never begun: it ends `failed`, saying why. Nothing if it has begun or ended. */
+export function cancelOperation(tx: Db, id: string, because: string): Promise<Operation | undefined> {
+  return tx.row(sql`
+    update operation set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+     where id = ${id} and status = 'scheduling' returning *`)
 }
 
 /** Waits until all these operations have ended, for so many milliseconds at most or until `gone`; returns them as they are then. */

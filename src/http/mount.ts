@@ -25,10 +25,12 @@ declare module 'fastify' {
 export interface Gates {
   readonly authenticate: Authenticate
   readonly limit: Limit
+  /** Ends when the server is about to close, which waits for every answer. */
+  readonly closing: AbortSignal
 }
 
 /** Serves a route as it is declared. What changes something runs in one transaction with its audit row. */
-export function mount(app: FastifyInstance, route: Route, context: Context, { authenticate, limit }: Gates): void {
+export function mount(app: FastifyInstance, route: Route, context: Context, { authenticate, limit, closing }: Gates): void {
   const [method, path] = route.key.split(' ') as [string, string]
   const status = route.status ?? 200
   const reads = method === 'GET'
@@ -46,34 +48,38 @@ export function mount(app: FastifyInstance, route: Route, context: Context, { au
       authorize(caller, route, request.params as { project_id?: string })
     },
     handler: async (request, reply) => {
-      const { status: code, body, replayed } = reads ? await read(request) : await change(request)
+      const { status: code, body, replayed } = reads ? await perform(request, reply, context.catalog) : await change(request, reply)
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
       if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)
       const seconds = reads && !route.waits ? undefined : preferredWait(request)
       if (seconds === undefined || code >= 400) return body
       void reply.header('preference-applied', `wait=${seconds}`)
-      return awaited(context, body, seconds, untilGone(request))
+      return awaited(context, body, seconds, AbortSignal.any([untilGone(reply), closing]))
     },
   })
 
-  async function perform(request: FastifyRequest, db: Db): Promise<Reply> {
+  async function perform(request: FastifyRequest, reply: FastifyReply, db: Db): Promise<Reply> {
     if (request.validationError) throw toAppError(request.validationError as FastifyError)
     const caller = request.caller as Caller
-    const input = { params: request.params, query: request.query, body: request.body, headers: request.headers }
-    const gone = route.returns === EventStream ? untilGone(request) : undefined
-    return { status, body: await route.handle(input as never, { ...context, db, caller, ...(gone && { gone }) }) }
+    const { params, query, body, headers } = request
+    const input = { params, query, body, headers } as never
+    const gone = route.returns === EventStream ? AbortSignal.any([untilGone(reply), closing]) : closing
+    const stillIn = () =>
+      authenticate(request).then(
+        (now) => now.apiKeyId === caller.apiKeyId,
+        () => false,
+      )
+    return { status, body: await route.handle(input, { ...context, db, caller, gone, stillIn }) }
   }
 
-  const read = (request: FastifyRequest) => perform(request, context.catalog)
-
-  async function change(request: FastifyRequest): Promise<Reply> {
+  async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
     const key = idempotencyKeyOf(request)
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
-        const reply = await perform(request, tx)
-        await insertAudit(tx, auditEntry(request, route.key, reply.status))
-        return reply
+        const made = await perform(request, reply, tx)
+        await insertAudit(tx, auditEntry(request, route.key, made.status))
+        return made
       }
       if (key === undefined) return performed()
       const slot = {
@@ -92,10 +98,10 @@ export function mount(app: FastifyInstance, route: Route, context: Context, { au
 }
 
 /** Ends when the client does not wait for the answer any more. */
-function untilGone(request: FastifyRequest): AbortSignal {
+function untilGone(reply: FastifyReply): AbortSignal {
   const gone = new AbortController()
-  request.raw.socket.once('close', () => gone.abort())
-  if (request.raw.socket.destroyed) gone.abort()
+  reply.raw.once('close', () => gone.abort())
+  if (reply.raw.destroyed) gone.abort()
   return gone.signal
 }
 

@@ -1,4 +1,5 @@
 import { type Branch, findBranch } from '../catalog/branch.ts'
+import { hasUnfinishedOperations } from '../catalog/operation.ts'
 import { findProject, lockProject, type Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
 import type { RequestContext } from './route.ts'
@@ -12,10 +13,18 @@ export async function requireProject({ db, caller }: RequestContext, id: string)
   return project
 }
 
-/** The caller's project, locked: what follows in this transaction may insert operations. Errors: NOT_FOUND. */
-export async function lockedProject({ db, caller }: RequestContext, id: string): Promise<Project> {
+/**
+ * The caller's project, locked: what follows in this transaction may insert operations. Errors: NOT_FOUND; where strict locking is
+ * set, LOCKED while operations of the project are under way.
+ */
+export async function lockedProject(
+  { db, caller, config }: RequestContext,
+  id: string,
+  { strict = true } = {},
+): Promise<Project> {
   const project = await lockProject(db, caller.account.id, id)
   if (!project) throw noProject(id)
+  if (strict && config.strictLocking && (await hasUnfinishedOperations(db, id))) throw new AppError('LOCKED')
   return project
 }
 
@@ -24,4 +33,12 @@ export async function requireBranch({ db }: RequestContext, projectId: string, i
   const branch = await findBranch(db, projectId, id)
   if (!branch) throw new AppError('NOT_FOUND', `branch ${id} not found`)
   return branch
+}
+
+/** A moment that is still to come, as RFC 3339 in UTC. Errors: INVALID_REQUEST, NOT_ALLOWED (it is over). */
+export function requireFuture(field: string, text: string): string {
+  const time = Date.parse(text)
+  if (Number.isNaN(time)) throw new AppError('INVALID_REQUEST', `invalid request: ${field} is not a date and time`)
+  if (time <= Date.now()) throw new AppError('NOT_ALLOWED', `${field} (${text}) is over already.`)
+  return new Date(time).toISOString()
 }

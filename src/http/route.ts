@@ -43,8 +43,10 @@ export interface Contract<P, Q, B, R> {
 export interface RequestContext extends Context {
   readonly db: Db
   readonly caller: Caller
-  /** Of a stream of events: ends when the client has gone. */
-  readonly gone?: AbortSignal
+  /** Ends when the client has gone, or this process is about to. */
+  readonly gone: AbortSignal
+  /** Whether the key would still be let in, for answers that last. */
+  readonly stillIn: () => Promise<boolean>
 }
 
 type Handler<P, Q, B, R extends TSchema> = (

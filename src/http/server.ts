@@ -52,7 +52,13 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     throw new AppError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}.`)
   })
   await serveDocuments(app, BASE)
-  const gates = { authenticate: await createAuthenticator(context), limit: await createLimit(app, context.config) }
+  const closing = new AbortController()
+  app.addHook('preClose', async () => closing.abort())
+  const gates = {
+    authenticate: await createAuthenticator(context),
+    limit: await createLimit(app, context.config),
+    closing: closing.signal,
+  }
   for (const route of routes) mount(app, route, context, gates)
   return app
 }

@@ -1,3 +1,5 @@
+import { forgetReplies } from '../catalog/idempotency.ts'
+import { forgetEvents } from '../catalog/operation_event.ts'
 import { forgetDeletedProjects } from '../catalog/project.ts'
 import { forgetOldHolds } from '../catalog/proxy.ts'
 import type { WorkerContext } from '../context.ts'
@@ -6,12 +8,16 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 3_600_000
 /** So long the operations of a deleted project can still be read. */
 const KEPT_DAYS = 7
+/** So long a request can be repeated with its Idempotency-Key. */
+const REPLY_HOURS = 24
 
 /** Removes rows that nobody can ask for any more, once an hour. */
 export function startForgetLoop({ catalog, log }: WorkerContext): Loop {
   const forget = async (): Promise<void> => {
     await forgetDeletedProjects(catalog, KEPT_DAYS)
     await forgetOldHolds(catalog)
+    await forgetReplies(catalog, REPLY_HOURS)
+    await forgetEvents(catalog, KEPT_DAYS)
   }
   return startPeriodic(EVERY_MS, forget, (error) => log.warn({ err: error }, 'could not remove old rows'))
 }

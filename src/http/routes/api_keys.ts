@@ -3,10 +3,18 @@ import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../cata
 import type { Account } from '../../catalog/account.ts'
 import { AppError } from '../../errors.ts'
 import { newApiKey } from '../../secrets.ts'
+import { requireFuture, requireProject } from '../require.ts'
 import { route } from '../route.ts'
 
 const Scope = Type.Union([Type.Literal('read'), Type.Literal('write'), Type.Literal('admin')])
 const LastUse = { last_used_at: Type.Union([Type.String(), Type.Null()]), last_used_from_addr: Type.String() }
+
+/** Only where it was asked for: public clients take an unasked project_id for a mistake. */
+const Restriction = { project_id: Type.Optional(Type.String()), expires_at: Type.Optional(Type.String()) }
+
+function restriction({ project_id, expires_at }: ApiKey) {
+  return { ...(project_id && { project_id }), ...(expires_at && { expires_at }) }
+}
 
 function lastUse(key: ApiKey) {
   return { last_used_at: key.last_used_at, last_used_from_addr: key.last_used_from }
@@ -18,22 +26,33 @@ export const createApiKey = route('POST /api_keys', {
   summary: 'Create an API key; the key itself is shown this once',
   tag: 'API key',
   scope: 'admin',
-  body: Type.Object({ key_name: Type.String({ minLength: 1, maxLength: 64 }), scope: Type.Optional(Scope) }),
+  body: Type.Object({
+    key_name: Type.String({ minLength: 1, maxLength: 64 }),
+    scope: Type.Optional(Scope),
+    project_id: Type.Optional(Type.String({ description: 'The one project that the key is for' })),
+    expires_at: Type.Optional(Type.String({ format: 'date-time', description: 'When the key ceases to work' })),
+  }),
   returns: Type.Object({
     id: Type.Integer(),
     key: Type.String(),
     name: Type.String(),
     scope: Scope,
+    ...Restriction,
     created_at: Type.String(),
     created_by: Type.String(),
   }),
-  errors: [],
-}).handle(async ({ body }, { db, secrets, caller }) => {
+  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+}).handle(async ({ body }, context) => {
+  const { db, secrets, caller } = context
+  if (body.project_id) await requireProject(context, body.project_id)
+  const expires = body.expires_at === undefined ? null : requireFuture('expires_at', body.expires_at)
   const key = newApiKey()
   const row = await insertApiKey(db, {
     account_id: caller.account.id,
     name: body.key_name,
     scope: body.scope ?? 'admin',
+    project_id: body.project_id ?? null,
+    expires_at: expires,
     hash: secrets.hashApiKey(key),
   })
   return {
@@ -41,6 +60,7 @@ export const createApiKey = route('POST /api_keys', {
     key,
     name: row.name,
     scope: row.scope,
+    ...restriction(row),
     created_at: row.created_at,
     created_by: caller.account.id,
   }
@@ -55,6 +75,7 @@ export const listKeys = route('GET /api_keys', {
       id: Type.Integer(),
       name: Type.String(),
       scope: Scope,
+      ...Restriction,
       created_at: Type.String(),
       created_by: Type.Object({ id: Type.String(), name: Type.String(), image: Type.String() }),
       ...LastUse,
@@ -67,6 +88,7 @@ export const listKeys = route('GET /api_keys', {
     id: key.id,
     name: key.name,
     scope: key.scope,
+    ...restriction(key),
     created_at: key.created_at,
     created_by: creator(caller.account),
     ...lastUse(key),

@@ -13,7 +13,9 @@ import {
   updateEndpoint,
 } from './endpoints.ts'
 import { listBuckets, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
-import { getOperation, listProjectOperations } from './operations.ts'
+import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
+import { streamOperations } from './operation_stream.ts'
+import { listAuditEntries } from './audit.ts'
 import { getOrganization, listOrganizationMembers, listOrganizationVpcEndpoints } from './organizations.ts'
 import { createProject, deleteProject, getProject, listAccountProjects } from './projects.ts'
 import { createRole, listBranchRoles } from './roles.ts'
@@ -38,7 +40,9 @@ export const routes = [
   startEndpoint,
   suspendEndpoint,
   listProjectOperations,
+  streamOperations,
   getOperation,
+  cancelProjectOperation,
   createRole,
   listBranchRoles,
   createDatabase,
@@ -47,6 +51,7 @@ export const routes = [
   createApiKey,
   listKeys,
   revokeKey,
+  listAuditEntries,
   getStatus,
   getAuth,
   getCurrentUser,

@@ -2,7 +2,16 @@ import { Type } from 'typebox'
 import { findOperation, listOperations, type Operation as OperationRow } from '../../catalog/operation.ts'
 import { findProjectEver } from '../../catalog/project.ts'
 import { AppError } from '../../errors.ts'
+import { cancel } from '../../operations/cancel.ts'
+import { lockedProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
+
+const Status = Type.Union([
+  Type.Literal('scheduling'),
+  Type.Literal('running'),
+  Type.Literal('finished'),
+  Type.Literal('failed'),
+])
 
 export const Operation = Type.Object(
   {
@@ -11,12 +20,7 @@ export const Operation = Type.Object(
     branch_id: Type.Optional(Type.String()),
     endpoint_id: Type.Optional(Type.String()),
     action: Type.String(),
-    status: Type.Union([
-      Type.Literal('scheduling'),
-      Type.Literal('running'),
-      Type.Literal('finished'),
-      Type.Literal('failed'),
-    ]),
+    status: Status,
     error: Type.Optional(Type.String()),
     failures_count: Type.Integer(),
     retry_at: Type.Optional(Type.String({ format: 'date-time' })),
@@ -47,6 +51,10 @@ export function presentOperation(row: OperationRow) {
 }
 
 const ProjectId = Type.Object({ project_id: Type.String() })
+const OperationId = Type.Object({
+  project_id: Type.String(),
+  operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }),
+})
 
 export const listProjectOperations = route('GET /projects/:project_id/operations', {
   summary: 'List the operations of a project, newest first',
@@ -54,7 +62,11 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
   params: ProjectId,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
-    cursor: Type.Optional(Type.String()),
+    cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
+    endpoint_id: Type.Optional(Type.String({ description: 'Only those of this endpoint' })),
+    branch_id: Type.Optional(Type.String({ description: 'Only those of this branch' })),
+    action: Type.Optional(Type.String({ description: 'Only those with this action' })),
+    status: Type.Optional(Status),
   }),
   returns: Type.Object({
     operations: Type.Array(Operation),
@@ -62,29 +74,47 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
   }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params, query }, context) => {
+  const { limit, cursor, ...filter } = query
   await requireProjectEver(context, params.project_id)
-  const operations = await listOperations(context.db, params.project_id, query.limit ?? 100, parseCursor(query.cursor))
+  const operations = await listOperations(context.db, params.project_id, limit ?? 100, parseCursor(cursor), filter)
   const last = operations.at(-1)
   return { operations: operations.map(presentOperation), ...(last && { pagination: { cursor: last.created_at } }) }
 })
 
 export const getOperation = route('GET /projects/:project_id/operations/:operation_id', {
-  summary: 'Get one operation',
+  summary: 'Get one operation; with Prefer: wait=<seconds> once it has ended',
   tag: 'Operation',
-  params: Type.Object({
-    project_id: Type.String(),
-    operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }),
-  }),
+  params: OperationId,
+  waits: true,
   returns: Type.Object({ operation: Operation }),
   errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => ({ operation: presentOperation(await requireOperation(context, params)) }))
+
+export const cancelProjectOperation = route('POST /projects/:project_id/operations/:operation_id/cancel', {
+  summary: 'Cancel an operation that has not begun',
+  tag: 'Operation',
+  params: OperationId,
+  returns: Type.Object({ operation: Operation }),
+  errors: ['NOT_FOUND', 'CONFLICT'],
 }).handle(async ({ params }, context) => {
-  await requireProjectEver(context, params.project_id)
-  const operation = await findOperation(context.db, params.project_id, params.operation_id)
-  if (!operation) throw new AppError('NOT_FOUND', `operation ${params.operation_id} not found`)
-  return { operation: presentOperation(operation) }
+  await lockedProject(context, params.project_id, { strict: false })
+  return { operation: presentOperation(await cancel(context.db, await requireOperation(context, params))) }
 })
 
-async function requireProjectEver({ db, caller }: RequestContext, id: string): Promise<void> {
+/** Errors: NOT_FOUND, naming the project where it is that which the caller does not have. */
+async function requireOperation(
+  context: RequestContext,
+  params: { project_id: string; operation_id: string },
+): Promise<OperationRow> {
+  const { db, caller } = context
+  const operation = await findOperation(db, caller.account.id, params.project_id, params.operation_id)
+  if (operation) return operation
+  await requireProjectEver(context, params.project_id)
+  throw new AppError('NOT_FOUND', `operation ${params.operation_id} not found`)
+}
+
+/** The caller's project, also one that was deleted: its operations stay readable. Errors: NOT_FOUND. */
+export async function requireProjectEver({ db, caller }: RequestContext, id: string): Promise<void> {
   if (!(await findProjectEver(db, caller.account.id, id))) throw new AppError('NOT_FOUND', `project ${id} not found`)
 }
 
