@@ -12,7 +12,7 @@ import {
   suspendEndpoint,
   updateEndpoint,
 } from './endpoints.ts'
-import { listBuckets, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
+import { listBuckets, listCredentials, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
 import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
 import { streamOperations } from './operation_stream.ts'
 import { listAuditEntries } from './audit.ts'
@@ -61,6 +61,7 @@ export const routes = [
   listOrganizationVpcEndpoints,
   listRegions,
   listBuckets,
+  listCredentials,
   listFunctions,
   listSnapshots,
   listProjectVpcEndpoints,
