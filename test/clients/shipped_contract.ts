@@ -1,0 +1,83 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { Ajv } from 'ajv'
+import addFormats from 'ajv-formats'
+import { parse } from 'yaml'
+
+/* The OpenAPI 3.0 document that the public client ships, as something that answers can be checked against. */
+
+interface Operation {
+  readonly responses: Record<string, Reference | Response>
+}
+interface Reference {
+  readonly $ref: string
+}
+interface Response {
+  readonly content?: Record<string, { readonly schema: object }>
+}
+interface Document {
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: { readonly responses: Record<string, Response> }
+}
+
+const FILE = fileURLToPath(import.meta.resolve('@neondatabase/api-client/public-v2-for-users.gen.yaml'))
+const shipped = asJsonSchema(parse(readFileSync(FILE, 'utf8'))) as Document
+
+const ajv = new Ajv({ strict: false, allErrors: true, validateFormats: true })
+addFormats.default(ajv)
+const unsigned = (bits: bigint) => (value: number) => Number.isInteger(value) && value >= 0 && value < 2 ** Number(bits)
+ajv.addFormat('uint64', { type: 'number', validate: unsigned(64n) })
+ajv.addFormat('int', { type: 'number', validate: Number.isInteger })
+ajv.addSchema(shipped, 'shipped')
+
+/** `METHOD /path` with every parameter as `{}`, so that routes of different documents can be compared. */
+export const plainKey = (method: string, path: string): string =>
+  `${method.toUpperCase()} ${path.replaceAll(/\{[^}]*\}|:[a-z_]+/g, '{}')}`
+
+const METHODS = ['get', 'post', 'put', 'patch', 'delete']
+const operations = new Map(
+  Object.entries(shipped.paths).flatMap(([path, item]) =>
+    METHODS.flatMap((method) => {
+      const operation = item[method]
+      return operation ? [[plainKey(method, path), operation] as const] : []
+    }),
+  ),
+)
+
+/** The routes that the client can call. */
+export const shippedRoutes: ReadonlySet<string> = new Set(operations.keys())
+
+/** Which route a request went to, as its plain key; where two fit, the one with fewer parameters. */
+export function routeOf(method: string, path: string): string | undefined {
+  const fits = [...operations.keys()].filter((key) => {
+    const pattern = key.replaceAll(/[.*+?^$()|[\]\\]/g, String.raw`\$&`).replaceAll('{}', '[^/]+')
+    return new RegExp(`^${pattern}$`).test(`${method.toUpperCase()} ${path}`)
+  })
+  return fits.sort((a, b) => a.split('{}').length - b.split('{}').length)[0]
+}
+
+/** What an answer lacks or has wrong by the shipped document, each as `/where what`. */
+export function wrongIn(route: string, status: number, body: unknown): string[] {
+  const responses = operations.get(route)?.responses ?? {}
+  const declared = responses[status] ?? (status >= 400 ? responses['default'] : undefined)
+  if (!declared) return [`the status ${status} is not declared`]
+  const response = '$ref' in declared ? shipped.components.responses[declared.$ref.split('/').at(-1) ?? ''] : declared
+  const schema = response?.content?.['application/json']?.schema
+  if (!schema) return body === '' ? [] : ['a body is not declared']
+  const validate = ajv.compile(schema)
+  if (validate(body)) return []
+  return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`)
+}
+
+/** OpenAPI 3.0 says `nullable` beside any schema, JSON Schema an alternative; and references now start at the whole document. */
+function asJsonSchema(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(asJsonSchema)
+  if (typeof node !== 'object' || node === null) return node
+  const entries = Object.entries(node).map(([name, value]) => [
+    name,
+    name === '$ref' && typeof value === 'string' ? value.replace(/^#/, 'shipped#') : asJsonSchema(value),
+  ])
+  const { nullable, ...schema } = Object.fromEntries(entries) as Record<string, unknown>
+  if (nullable === true) return { anyOf: [schema, { type: 'null' }] }
+  return nullable === undefined ? schema : { ...schema, nullable }
+}
