@@ -1,4 +1,6 @@
-import { request } from 'node:http'
+import http from 'node:http'
+import https from 'node:https'
+import { urlToHttpOptions } from 'node:url'
 import type { Static, TSchema } from 'typebox'
 import type { routes } from './http/routes/index.ts'
 import { AppError, type ErrorCode } from './errors.ts'
@@ -13,17 +15,36 @@ type Field<R, Name extends string> = R extends { readonly [N in Name]?: infer S 
     ? {}
     : { [N in Name]: Of<NonNullable<S>> }
   : {}
-type Input<R extends Any> = Field<R, 'params'> & Partial<Field<R, 'query'>> & Field<R, 'body'>
-type Answer<K extends Key> = Static<ByKey[K]['returns']>
-
-/** Where an API is: its Unix socket on this machine, or its address with a key. */
+type Input<R extends Any> = Loose<Field<R, 'params'> & Partial<Field<R, 'query'>> & Field<R, 'body'>>
+/** What is optional may be undefined as well: it is not sent. */
+type Loose<T> = T extends readonly (infer Item)[]
+  ? readonly Loose<Item>[]
+  : T extends object
+    ? { readonly [Name in keyof T]: {} extends Pick<T, Name> ? Loose<T[Name]> | undefined : Loose<T[Name]> }
+    : T
+/** Where an API is: its Unix socket on this machine, or its address with a key. The address may end in the API's path or not. */
 export type Target = { readonly socket: string } | { readonly url: string; readonly key: string }
 
-export type Client = <K extends Key>(key: K, input: Input<ByKey[K]>) => Promise<Answer<K>>
+export interface CallOptions {
+  /** Seconds (at most 300) that the API may wait for the operations to end before it answers: `Prefer: wait`, RFC 7240. */
+  readonly wait?: number
+  /** The same key with the same request has one effect and one reply, however often it is sent. */
+  readonly idempotencyKey?: string
+}
 
-/** A typed client without generated code: the key is the route, the types come from its declaration. Errors: AppError with the API's code and message. */
+/** What the API answers to a route. */
+export type Answer<K extends Key> = Static<ByKey[K]['returns']>
+
+export type Client = <K extends Key>(key: K, input: Input<ByKey[K]>, options?: CallOptions) => Promise<Answer<K>>
+
+const BASE = '/api/v2'
+
+/**
+ * A typed client without generated code: the key is the route, the types come from its declaration. Errors: AppError with the
+ * API's code and message; UNAVAILABLE for an answer that is none of the API's; what the connection throws.
+ */
 export function makeClient(target: Target): Client {
-  return async (key, input) => {
+  return async (key, input, options = {}) => {
     const [method, template] = key.split(' ') as [string, string]
     const {
       params = {},
@@ -39,27 +60,48 @@ export function makeClient(target: Target): Client {
     const { status, text } = await send(
       target,
       method,
-      `/api/v2${path}${search.size > 0 ? `?${search.toString()}` : ''}`,
+      `${path}${search.size > 0 ? `?${search.toString()}` : ''}`,
       body,
+      options,
     )
-    const answer = JSON.parse(text) as { code?: ErrorCode; message?: string }
-    if (status >= 400) throw new AppError(answer.code ?? 'INTERNAL', answer.message ?? `${key} answered ${status}`)
+    const answer = parse(text)
+    if (answer === undefined || (status >= 400 && answer.message === undefined))
+      throw new AppError('UNAVAILABLE', `${key} answered ${status} with something that is not from this API.`)
+    if (status >= 400) throw new AppError(answer.code ?? 'INTERNAL', answer.message)
     return answer as never
   }
 }
 
-function send(target: Target, method: string, path: string, body: unknown): Promise<{ status: number; text: string }> {
+function parse(text: string): { code?: ErrorCode; message?: string } | undefined {
+  try {
+    return JSON.parse(text) as { code?: ErrorCode; message?: string }
+  } catch {
+    return undefined
+  }
+}
+
+function send(
+  target: Target,
+  method: string,
+  path: string,
+  body: unknown,
+  { wait, idempotencyKey }: CallOptions,
+): Promise<{ status: number; text: string }> {
   const text = body === undefined ? undefined : JSON.stringify(body)
-  const where = 'socket' in target ? { socketPath: target.socket } : urlOptions(target.url)
+  const address = 'socket' in target ? undefined : new URL(target.url)
+  const base = address?.pathname.replace(/\/+$/, '') || BASE
+  const where = 'socket' in target ? { socketPath: target.socket } : urlToHttpOptions(new URL(target.url))
   return new Promise((resolve, reject) => {
-    const sent = request(
+    const sent = (address?.protocol === 'https:' ? https : http).request(
       {
         ...where,
         method,
-        path,
+        path: base + path,
         headers: {
           accept: 'application/json',
           ...('key' in target && { authorization: `Bearer ${target.key}` }),
+          ...(wait !== undefined && { prefer: `wait=${wait}` }),
+          ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
           ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
         },
       },
@@ -73,9 +115,4 @@ function send(target: Target, method: string, path: string, body: unknown): Prom
     sent.on('error', reject)
     sent.end(text)
   })
-}
-
-function urlOptions(url: string) {
-  const { hostname, port } = new URL(url)
-  return { host: hostname, port }
 }

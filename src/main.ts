@@ -1,8 +1,16 @@
 import { Command, CommanderError, Option } from 'commander'
-import { keyCommand } from './cli/key.ts'
+import { branchesCommand } from './cli/branches.ts'
+import { connectionStringCommand } from './cli/connection_string.ts'
+import { databasesCommand } from './cli/databases.ts'
+import { endpointsCommand } from './cli/endpoints.ts'
+import { keysCommand } from './cli/keys.ts'
+import { operationsCommand } from './cli/operations.ts'
+import { projectsCommand } from './cli/projects.ts'
 import { psqlCommand } from './cli/psql.ts'
+import { rolesCommand } from './cli/roles.ts'
 import { statusCommand } from './cli/status.ts'
 import { printReady } from './cli/ready.ts'
+import { adopt, HELP, oneLine } from './cli/usage.ts'
 import { loadConfig, type Overrides, SETTINGS } from './config.ts'
 import { AppError, messageOf, UsageError } from './errors.ts'
 import { runPart } from './parts/part.ts'
@@ -11,6 +19,13 @@ const dataDir = new Option(`${SETTINGS.dataDir.flag} <directory>`, SETTINGS.data
 const catalogUrl = new Option(`${SETTINGS.catalogUrl.flag} <url>`, SETTINGS.catalogUrl.about)
 const apiPort = new Option(`${SETTINGS.apiPort.flag} <port>`, `${SETTINGS.apiPort.about} 0 picks a free one.`)
 const proxyPort = new Option(`${SETTINGS.proxyPort.flag} <port>`, `${SETTINGS.proxyPort.about} 0 picks a free one.`)
+const apiUrl = new Option('--api-url <url>', 'the API to ask, instead of the Neap on this machine').env('NEAP_API_URL')
+const apiKey = new Option('--api-key <key>', 'a key for the API at --api-url').env('NEAP_API_KEY')
+const localNeap = new Option(
+  `${SETTINGS.dataDir.flag} <directory>`,
+  'data directory of the Neap on this machine to ask',
+)
+const access = [localNeap, apiUrl, apiKey]
 
 interface UpFlags extends Overrides {
   readonly json?: boolean
@@ -21,13 +36,16 @@ interface UpFlags extends Overrides {
 const program = new Command('neap')
   .description('Serverless Postgres for your own machines.')
   .configureOutput({
-    outputError: (text, write) =>
-      write(`neap: ${text.replace(/^error: /, '').trim()} (npx neap --help shows what there is)\n`),
+    outputError: (text, write) => write(`neap: ${oneLine(text)} (npx neap --help shows what there is)\n`),
   })
+  .configureHelp(HELP)
+  .helpCommand('help [command]', 'Show the help of a command.')
   .exitOverride()
 
 program
   .command('up')
+  .helpGroup('This machine:')
+  .summary('Start Neap.')
   .description('Start Neap: catalog, API, worker and proxy. Ctrl-C suspends every compute and ends it.')
   .addOption(dataDir)
   .addOption(catalogUrl)
@@ -38,6 +56,25 @@ program
   .option('--leave-running', 'leave computes and catalog running at the end; the next start adopts them')
   .action(runUp)
 
+program.commandsGroup('This machine:')
+for (const command of [statusCommand(dataDir), psqlCommand(dataDir)]) adopt(program, command)
+
+program.commandsGroup('Projects and what is in them:')
+for (const make of [
+  projectsCommand,
+  branchesCommand,
+  endpointsCommand,
+  databasesCommand,
+  rolesCommand,
+  operationsCommand,
+  connectionStringCommand,
+])
+  adopt(program, make(access))
+
+program.commandsGroup('Access:')
+adopt(program, keysCommand(access))
+
+program.commandsGroup('Parts of Neap by themselves:')
 for (const [name, about] of [
   ['api', 'the management API'],
   ['worker', 'the worker that makes operations true'],
@@ -45,16 +82,12 @@ for (const [name, about] of [
 ] as const) {
   program
     .command(name)
+    .summary(`Run ${about}.`)
     .description(`Run ${about} by itself. Needs a catalog that runs (neap up starts all of it).`)
     .addOption(dataDir)
     .addOption(catalogUrl)
     .addOption(name === 'proxy' ? proxyPort : apiPort)
     .action((flags: Overrides) => runOne(name, flags))
-}
-
-for (const command of [keyCommand(dataDir), statusCommand(dataDir), psqlCommand(dataDir)]) {
-  program.addCommand(command)
-  for (const each of [command, ...command.commands]) each.copyInheritedSettings(program)
 }
 
 async function runUp(flags: UpFlags): Promise<void> {

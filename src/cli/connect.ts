@@ -1,23 +1,51 @@
-import { type Client, makeClient } from '../client.ts'
+import { type Client, makeClient, type Target } from '../client.ts'
 import { adminSocket, loadConfig, type Overrides } from '../config.ts'
-import { UsageError } from '../errors.ts'
+import { AppError, messageOf, UsageError } from '../errors.ts'
+
+/** Which API a command talks to: the one at an address, else that of the Neap on this machine. */
+export interface Access {
+  readonly dataDir?: string
+  readonly apiUrl?: string
+  readonly apiKey?: string
+}
+
+/** A client of the API that the flags name. Errors: UsageError when it cannot be reached. */
+export function apiClient({ dataDir, apiUrl, apiKey }: Access): Client {
+  if (!apiUrl) return localClient({ ...(dataDir !== undefined && { dataDir }) })
+  if (!/^https?:\/\//.test(apiUrl) || !URL.canParse(apiUrl))
+    throw new UsageError(`'${apiUrl}' is not the address of an API; one looks like http://127.0.0.1:7070`)
+  if (!apiKey)
+    throw new UsageError(
+      `The API at ${apiUrl} needs a key: set NEAP_API_KEY, or give --api-key. neap keys create makes one.`,
+    )
+  return reaching({ url: apiUrl, key: apiKey }, (error) => {
+    const { code } = error as NodeJS.ErrnoException
+    return new UsageError(`Cannot reach the API at ${apiUrl}: ${messageOf(error) || code}`, { cause: error })
+  })
+}
 
 /** A client of the Neap that runs on this machine's data directory. Errors: UsageError when none does. */
 export function localClient(flags: Overrides): Client {
   const config = loadConfig(flags)
-  const call = makeClient({ socket: adminSocket(config) })
-  return async (key, input) => {
+  return reaching({ socket: adminSocket(config) }, (error) => {
+    const code = (error as NodeJS.ErrnoException).code ?? ''
+    if (code === 'EACCES')
+      return new UsageError(`The Neap on ${config.dataDir} belongs to another user: run this as that user.`)
+    if (['ENOENT', 'ECONNREFUSED'].includes(code))
+      return new UsageError(
+        `No Neap runs on ${config.dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
+      )
+    return error
+  })
+}
+
+function reaching(target: Target, explain: (error: unknown) => unknown): Client {
+  const call = makeClient(target)
+  return async (key, input, options) => {
     try {
-      return await call(key, input)
+      return await call(key, input, options)
     } catch (error) {
-      const code = (error as NodeJS.ErrnoException).code ?? ''
-      if (code === 'EACCES')
-        throw new UsageError(`The Neap on ${config.dataDir} belongs to another user: run this as that user.`)
-      if (['ENOENT', 'ECONNREFUSED'].includes(code))
-        throw new UsageError(
-          `No Neap runs on ${config.dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
-        )
-      throw error
+      throw error instanceof AppError ? error : explain(error)
     }
   }
 }

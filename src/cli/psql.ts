@@ -13,6 +13,7 @@ import { table } from './table.ts'
 /** `neap psql`: a plain SQL prompt for machines without psql. */
 export function psqlCommand(dataDir: Option): Command {
   return new Command('psql')
+    .summary('A plain SQL prompt, for machines without psql.')
     .description('A plain SQL prompt, for machines without psql. Statements end with a semicolon; \\q leaves.')
     .argument('[uri]', 'a connection URI; the first project if none is given')
     .option('-c, --command <sql>', 'run this and leave')

@@ -1,0 +1,53 @@
+import { Argument } from 'commander'
+import type { Answer } from '../../client.ts'
+import { state, underWay, yes } from '../columns.ts'
+import type { Branch } from '../resolve.ts'
+import { type Columns, moment } from '../table.ts'
+import type { Operation } from '../wait.ts'
+
+/** What a list of branches shows; parents by their names. */
+export function columns(branches: readonly Branch[]): Columns<Branch> {
+  const names = new Map(branches.map(({ id, name }) => [id, name]))
+  return {
+    ID: ({ id }) => id,
+    NAME: ({ name }) => name,
+    PARENT: ({ parent_id }) => parent_id && (names.get(parent_id) ?? parent_id),
+    STATE: ({ current_state, pending_state }) => state(current_state, pending_state),
+    DEFAULT: (branch) => yes(branch.default),
+    PROTECTED: (branch) => yes(branch.protected),
+    CREATED: ({ created_at }) => moment(created_at),
+  }
+}
+
+interface Changed {
+  readonly branch: Branch
+  readonly operations?: readonly Operation[]
+}
+
+/** What is shown of one branch, and of what goes on with it. */
+export const DETAILS: Columns<Changed> = {
+  ID: ({ branch }) => branch.id,
+  NAME: ({ branch }) => branch.name,
+  PARENT: ({ branch }) => branch.parent_id,
+  STATE: ({ branch }) => state(branch.current_state, branch.pending_state),
+  DEFAULT: ({ branch }) => yes(branch.default),
+  PROTECTED: ({ branch }) => yes(branch.protected),
+  CREATED: ({ branch }) => moment(branch.created_at),
+  OPERATIONS: ({ operations = [] }) => underWay(operations),
+}
+
+/** And of one that was just made. */
+export const MADE: Columns<Answer<'POST /projects/:project_id/branches'>> = {
+  ID: ({ branch }) => branch.id,
+  NAME: ({ branch }) => branch.name,
+  PARENT: ({ branch }) => branch.parent_id,
+  STATE: ({ branch }) => state(branch.current_state, branch.pending_state),
+  ENDPOINT: ({ endpoints }) => endpoints[0]?.id,
+  CONNECTION: ({ connection_uris }) => connection_uris?.[0]?.connection_uri,
+  OPERATIONS: ({ operations }) => underWay(operations),
+}
+
+/** A branch that may be left out. */
+export const OPTIONAL = new Argument('[branch]', 'its id or name; the default branch unless given')
+/** A branch that must be named. */
+export const REQUIRED = new Argument('<branch>', 'its id or name')

@@ -1,0 +1,43 @@
+import { Command, Option } from 'commander'
+import { branchId, branchNow } from '../resolve.ts'
+import { card } from '../table.ts'
+import { computeSize, type Size, suspendTimeout } from '../values.ts'
+import { type Session, verb, waits } from '../verb.ts'
+import { MADE } from './columns.ts'
+
+interface Flags {
+  readonly parent?: string
+  readonly endpoint: boolean
+  readonly cu?: Size
+  readonly suspendTimeout?: number
+}
+
+export const createVerb = () =>
+  waits(
+    new Command('create')
+      .description('Create a branch: a copy of its parent as that is now, with an endpoint of its own.')
+      .argument('[name]', 'its name; its id unless given')
+      .option('--parent <branch>', 'id or name of the branch to copy; the default branch unless given')
+      .option('--no-endpoint', 'without an endpoint; neap endpoints create gives it one')
+      .addOption(new Option('--cu <size>', 'size of its compute: 0.5, or 1-4 to scale between').argParser(computeSize))
+      .addOption(
+        new Option('--suspend-timeout <seconds>', 'idle seconds until it sleeps, never, or default').argParser(
+          suspendTimeout,
+        ),
+      ),
+  ).action(
+    verb(async ({ call, flags, project }: Session<Flags>, name?: string) => {
+      const params = await project()
+      const parent_id = flags.parent && (await branchId(call, params.project_id, flags.parent))
+      const endpoint = { type: 'read_write', ...flags.cu, suspend_timeout_seconds: flags.suspendTimeout }
+      const answer = await call('POST /projects/:project_id/branches', {
+        params,
+        body: { branch: { name, parent_id }, endpoints: flags.endpoint ? [endpoint] : [] },
+      })
+      return {
+        answer,
+        text: (made) => card(made, MADE),
+        refresh: () => branchNow(call, answer.branch),
+      }
+    }),
+  )

@@ -1,0 +1,22 @@
+import { Command } from 'commander'
+import { asks, confirm } from '../confirm.ts'
+import { type Session, verb, waits } from '../verb.ts'
+import { REQUIRED } from './columns.ts'
+
+export const deleteVerb = () =>
+  waits(
+    asks(
+      new Command('delete')
+        .description('Delete a branch with its endpoint and its data, for good.')
+        .addArgument(REQUIRED),
+    ),
+  ).action(
+    verb(async ({ call, flags, branch }: Session<object>, asked: string) => {
+      const params = await branch(asked)
+      await confirm(`Delete the branch ${asked} with its endpoint and its data?`, flags)
+      return {
+        answer: await call('DELETE /projects/:project_id/branches/:branch_id', { params }),
+        text: ({ branch: gone }) => `Deleted the branch ${gone.name} (${gone.id}).`,
+      }
+    }),
+  )

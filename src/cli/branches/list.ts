@@ -1,0 +1,13 @@
+import { Command } from 'commander'
+import { listBranches } from '../resolve.ts'
+import { list } from '../table.ts'
+import { type Session, verb } from '../verb.ts'
+import { columns } from './columns.ts'
+
+export const listVerb = () =>
+  new Command('list').description('List the branches of a project.').action(
+    verb(async ({ call, project }: Session<object>) => ({
+      answer: await listBranches(call, (await project()).project_id),
+      text: ({ branches }) => list(branches, columns(branches), 'No branches.'),
+    })),
+  )

@@ -1,0 +1,21 @@
+import type { Operation } from './wait.ts'
+
+/** A compute size: `0.5 CU`, or `1-4 CU` where it scales. */
+export const size = (min: number, max: number): string => `${min === max ? min : `${min}-${max}`} CU`
+
+/** A suspend time-out. */
+export function suspends(seconds: number): string {
+  return seconds === -1 ? 'never' : seconds === 0 ? 'default' : `${seconds} s`
+}
+
+/** A state, and the one that comes next. */
+export const state = (current: string, pending: string | undefined): string =>
+  pending && pending !== current ? `${current} → ${pending}` : current
+
+/** What goes on after an answer, for its last line. */
+export function underWay(operations: readonly Operation[]): string | undefined {
+  return operations.map(({ action, status }) => `${action} ${status}`).join(', ') || undefined
+}
+
+/** `yes` in the table, and nothing where it is not so. */
+export const yes = (is: boolean | undefined): string | undefined => (is ? 'yes' : undefined)

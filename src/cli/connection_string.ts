@@ -1,0 +1,50 @@
+import { Command, type Option } from 'commander'
+import type { Client } from '../client.ts'
+import { UsageError } from '../errors.ts'
+import { printable } from './table.ts'
+import { PROJECT, reaches, type Session, verb } from './verb.ts'
+
+interface Flags {
+  readonly database?: string
+  readonly role?: string
+  readonly pooled?: boolean
+}
+
+/** `neap connection-string`: what psql and drivers take, password and all. */
+export function connectionStringCommand(access: readonly Option[]): Command {
+  const command = new Command('connection-string')
+    .description('Print what psql and drivers connect to a branch with, password included.')
+    .argument('[branch]', 'its id or name; the default branch unless given')
+    .option('-d, --database <name>', 'may be left out where there is only one')
+    .option('-r, --role <name>', 'the owner of the database unless given')
+    .option('--pooled', 'through the connection pooler')
+  return reaches(command, [...access, PROJECT]).action(
+    verb(async ({ call, flags, branch }: Session<Flags>, asked?: string) => {
+      const params = await branch(asked)
+      const { name, owner_name } = await databaseFor(call, params, flags.database)
+      const query = {
+        branch_id: params.branch_id,
+        database_name: name,
+        role_name: flags.role ?? owner_name,
+        pooled: flags.pooled,
+      }
+      return {
+        answer: await call('GET /projects/:project_id/connection_uri', { params, query }),
+        text: ({ uri }) => uri,
+      }
+    }),
+  )
+}
+
+async function databaseFor(call: Client, params: { project_id: string; branch_id: string }, asked: string | undefined) {
+  const { databases } = await call('GET /projects/:project_id/branches/:branch_id/databases', { params })
+  const fitting = asked === undefined ? databases : databases.filter(({ name }) => name === asked)
+  const [only, ...more] = fitting
+  if (only && more.length === 0) return only
+  const there = databases.map(({ name }) => printable(name)).join(', ') || 'none'
+  throw new UsageError(
+    asked === undefined
+      ? `Say which database with --database <name>. There are: ${there}`
+      : `There is no database ${printable(asked)} in the branch. There are: ${there}`,
+  )
+}

@@ -1,0 +1,16 @@
+import type { Command, Option } from 'commander'
+import { createVerb } from './endpoints/create.ts'
+import { deleteVerb } from './endpoints/delete.ts'
+import { getVerb } from './endpoints/get.ts'
+import { listVerb } from './endpoints/list.ts'
+import { startVerb } from './endpoints/start.ts'
+import { suspendVerb } from './endpoints/suspend.ts'
+import { updateVerb } from './endpoints/update.ts'
+import { noun, PROJECT } from './verb.ts'
+
+/** `neap endpoints …` */
+export function endpointsCommand(access: readonly Option[]): Command {
+  const about = 'Compute endpoints: where clients connect to a branch.'
+  const verbs = [listVerb(), getVerb(), createVerb(), updateVerb(), startVerb(), suspendVerb(), deleteVerb()]
+  return noun('endpoints', about, [...access, PROJECT], verbs)
+}

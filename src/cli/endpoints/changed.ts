@@ -1,0 +1,16 @@
+import type { Answer, Client } from '../../client.ts'
+import { card } from '../table.ts'
+import type { Outcome } from '../verb.ts'
+import { DETAILS } from './columns.ts'
+
+type Changed = Answer<'PATCH /projects/:project_id/endpoints/:endpoint_id'>
+
+/** Shows an endpoint that was changed, and how it is once its operations have ended. */
+export function changed(call: Client, answer: Changed): Outcome<Changed> {
+  const params = { project_id: answer.endpoint.project_id, endpoint_id: answer.endpoint.id }
+  return {
+    answer,
+    text: (shown) => card(shown, DETAILS),
+    refresh: () => call('GET /projects/:project_id/endpoints/:endpoint_id', { params }),
+  }
+}

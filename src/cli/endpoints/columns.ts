@@ -1,0 +1,49 @@
+import { Argument } from 'commander'
+import { size, state, suspends, underWay, yes } from '../columns.ts'
+import type { Endpoint } from '../resolve.ts'
+import { type Columns, moment } from '../table.ts'
+import type { Operation } from '../wait.ts'
+
+/** What a list of endpoints shows. */
+export const COLUMNS: Columns<Endpoint> = {
+  ID: ({ id }) => id,
+  NAME: ({ name }) => name,
+  BRANCH: ({ branch_id }) => branch_id,
+  STATE: ({ current_state, pending_state }) => state(current_state, pending_state),
+  DISABLED: ({ disabled }) => yes(disabled),
+  SIZE: ({ autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max }) => size(min, max),
+  SUSPEND: ({ suspend_timeout_seconds: seconds }) => suspends(seconds),
+  'LAST ACTIVE': ({ last_active }) => moment(last_active),
+}
+
+const settings = ({ settings: { pg_settings = {} } }: Endpoint): string | undefined =>
+  Object.entries(pg_settings)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(', ') || undefined
+
+const ONE: Columns<Endpoint> = {
+  ...COLUMNS,
+  HOST: ({ host }) => host,
+  'PG SETTINGS': settings,
+  CREATED: ({ created_at }) => moment(created_at),
+}
+
+interface Changed {
+  readonly endpoint: Endpoint
+  readonly operations?: readonly Operation[]
+}
+
+/** What is shown of one endpoint, and of what goes on with it. */
+export const DETAILS: Columns<Changed> = {
+  ...Object.fromEntries(
+    Object.entries(ONE).map(([heading, cell]) => [heading, ({ endpoint }: Changed) => cell(endpoint)]),
+  ),
+  OPERATIONS: ({ operations = [] }) => underWay(operations),
+}
+
+const what = 'its id or name, or the branch it serves'
+
+/** An endpoint that may be left out. */
+export const OPTIONAL = new Argument('[endpoint]', `${what}; that of the default branch unless given`)
+/** An endpoint that must be named. */
+export const REQUIRED = new Argument('<endpoint>', what)

@@ -1,0 +1,34 @@
+import { type Command, Option } from 'commander'
+import { assignment, computeSize, type Size, suspendTimeout } from '../values.ts'
+
+/** What may be said of an endpoint when it is made, and later. */
+export interface SettingFlags {
+  readonly name?: string
+  readonly cu?: Size
+  readonly suspendTimeout?: number
+  readonly pgSetting?: Record<string, string>
+  readonly disable?: boolean
+}
+
+/** Gives a command the options that set what an endpoint is like. */
+export function sets(command: Command): Command {
+  return command
+    .option('--name <name>', 'a name for it')
+    .addOption(new Option('--cu <size>', 'compute size: 0.5, or 1-4 to scale between').argParser(computeSize))
+    .addOption(
+      new Option('--suspend-timeout <seconds>', 'idle seconds until it sleeps, never, or default').argParser(
+        suspendTimeout,
+      ),
+    )
+    .addOption(
+      new Option('--pg-setting <name=value>', 'a setting of its Postgres; may be given several times').argParser(
+        assignment,
+      ),
+    )
+    .option('--disable', 'suspend it and let nobody connect')
+}
+
+/** The flags in the words of the API. */
+export function settings({ name, cu, suspendTimeout: suspend_timeout_seconds, pgSetting }: SettingFlags) {
+  return { name, ...cu, suspend_timeout_seconds, settings: pgSetting && { pg_settings: pgSetting } }
+}

@@ -1,0 +1,128 @@
+import { Command, Option } from 'commander'
+import type { Answer } from '../client.ts'
+import { size, suspends, underWay } from './columns.ts'
+import { asks, confirm } from './confirm.ts'
+import { branchNow, listProjects, type Project } from './resolve.ts'
+import { card, type Columns, list, moment } from './table.ts'
+import { computeSize, type Size, suspendTimeout as readSuspendTimeout, wholeNumber } from './values.ts'
+import { noun, type Session, verb, waits } from './verb.ts'
+
+const COLUMNS: Columns<Project> = {
+  ID: ({ id }) => id,
+  NAME: ({ name }) => name,
+  POSTGRES: ({ pg_version }) => String(pg_version),
+  REGION: ({ region_id }) => region_id,
+  CREATED: ({ created_at }) => moment(created_at),
+}
+
+const DETAILS: Columns<Project> = {
+  ...COLUMNS,
+  'DEFAULT SIZE': ({ default_endpoint_settings: { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } }) =>
+    min === undefined || max === undefined ? undefined : size(min, max),
+  'DEFAULT SUSPEND': ({ default_endpoint_settings: { suspend_timeout_seconds: seconds } }) =>
+    seconds === undefined ? undefined : suspends(seconds),
+}
+
+const MADE: Columns<Answer<'POST /projects'>> = {
+  ID: ({ project }) => project.id,
+  NAME: ({ project }) => project.name,
+  POSTGRES: ({ project }) => String(project.pg_version),
+  BRANCH: ({ branch }) => branch.name,
+  ENDPOINT: ({ endpoints }) => endpoints[0]?.id,
+  CONNECTION: ({ connection_uris }) => connection_uris[0]?.connection_uri,
+  OPERATIONS: ({ operations }) => underWay(operations),
+}
+
+const HOW = 'Say which project by its id or name'
+
+interface Defaults {
+  readonly cu?: Size
+  readonly suspendTimeout?: number
+}
+
+function defaults({ cu, suspendTimeout }: Defaults) {
+  return cu === undefined && suspendTimeout === undefined
+    ? undefined
+    : { ...cu, suspend_timeout_seconds: suspendTimeout }
+}
+
+function takesDefaults(command: Command): Command {
+  return command
+    .addOption(new Option('--cu <size>', 'size of new computes: 0.5, or 1-4 to scale between').argParser(computeSize))
+    .addOption(
+      new Option('--suspend-timeout <seconds>', 'idle seconds until they sleep, never, or default').argParser(
+        readSuspendTimeout,
+      ),
+    )
+}
+
+/** `neap projects …` */
+export function projectsCommand(access: readonly Option[]): Command {
+  return noun('projects', 'Projects: each holds branches of one Postgres.', access, [
+    new Command('list')
+      .description('List the projects.')
+      .option('--search <text>', 'only those with this in their id or name')
+      .action(
+        verb(async ({ call, flags }: Session<{ search?: string }>) => ({
+          answer: await listProjects(call, flags.search),
+          text: ({ projects }) => list(projects, COLUMNS, 'No projects.'),
+        })),
+      ),
+    new Command('get')
+      .description('Show a project.')
+      .argument('[project]', 'its id or name; may be left out where there is only one')
+      .action(
+        verb(async ({ call, project: find }: Session<object>, named?: string) => ({
+          answer: await call('GET /projects/:project_id', { params: await find({ named, how: HOW }) }),
+          text: ({ project }) => card(project, DETAILS),
+        })),
+      ),
+    waits(
+      takesDefaults(
+        new Command('create')
+          .description('Create a project with its default branch, a role, a database and an endpoint.')
+          .argument('[name]', 'its name; its id unless given')
+          .addOption(new Option('--pg-version <version>', '15 to 18').argParser(wholeNumber(15, 18)))
+          .option('--branch <name>', 'name of its default branch')
+          .option('--database <name>', 'name of its database')
+          .option('--role <name>', 'name of the role that owns the database'),
+      ),
+    ).action(
+      verb(async ({ call, flags }: Session<Defaults & NewProject>, name?: string) => {
+        const { pgVersion: pg_version, branch, database, role } = flags
+        const answer = await call('POST /projects', {
+          body: {
+            project: {
+              name,
+              pg_version,
+              branch: { name: branch, database_name: database, role_name: role },
+              default_endpoint_settings: defaults(flags),
+            },
+          },
+        })
+        return { answer, text: (made) => card(made, MADE), refresh: () => branchNow(call, answer.branch) }
+      }),
+    ),
+    asks(
+      new Command('delete')
+        .description('Delete a project with all its branches and their data, for good.')
+        .argument('<project>', 'its id or name'),
+    ).action(
+      verb(async ({ call, flags, project: find }: Session<object>, named: string) => {
+        const params = await find({ named, how: HOW })
+        await confirm(`Delete the project ${named} with all its branches and their data?`, flags)
+        return {
+          answer: await call('DELETE /projects/:project_id', { params }),
+          text: ({ project }) => `Deleted the project ${project.name} (${project.id}).`,
+        }
+      }),
+    ),
+  ])
+}
+
+interface NewProject {
+  readonly pgVersion?: number
+  readonly branch?: string
+  readonly database?: string
+  readonly role?: string
+}

@@ -1,0 +1,87 @@
+import type { Answer, Client } from '../client.ts'
+import { UsageError } from '../errors.ts'
+import { printable } from './table.ts'
+
+export type Project = Answer<'GET /projects'>['projects'][number]
+export type Branch = Answer<'GET /projects/:project_id/branches'>['branches'][number]
+export type Endpoint = Answer<'GET /projects/:project_id/endpoints/:endpoint_id'>['endpoint']
+
+const PROJECT_ID = /^[a-z]+-[a-z]+-\d{8}$/
+const BRANCH_ID = /^br-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
+const ENDPOINT_ID = /^ep-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
+const MOST_NAMED = 10
+
+/** The id of the project that is asked for by id or name, or of the only one. Errors: UsageError that names what there is. */
+export async function projectId(call: Client, asked: string | undefined, how: string): Promise<string> {
+  if (asked !== undefined && PROJECT_ID.test(asked)) return asked
+  const { projects } = await listProjects(call)
+  if (projects.length === 0) throw new UsageError('There is no project yet. Make one: neap projects create')
+  const fitting = asked === undefined ? projects : projects.filter(({ id, name }) => id === asked || name === asked)
+  const [only, ...more] = fitting
+  if (only && more.length === 0) return only.id
+  if (asked === undefined) throw new UsageError(`${how}. There are: ${named(projects)}`)
+  throw new UsageError(
+    only
+      ? `Several projects are called ${printable(asked)}; say which by its id: ${fitting.map(({ id }) => id).join(', ')}`
+      : `There is no project ${printable(asked)}. There are: ${named(projects)}`,
+  )
+}
+
+/** All projects of the account, whatever the size of a page. */
+export async function listProjects(call: Client, search?: string): Promise<Answer<'GET /projects'>> {
+  const page = await call('GET /projects', { query: { limit: 400, search } })
+  let last = page
+  while (last.pagination && last.projects.length > 0) {
+    last = await call('GET /projects', { query: { limit: 400, search, cursor: last.pagination.cursor } })
+    page.projects.push(...last.projects)
+  }
+  delete page.pagination
+  return page
+}
+
+/** The id of the branch that is asked for by id or name, or of the default branch. Errors: UsageError that names what there is. */
+export async function branchId(call: Client, project_id: string, asked: string | undefined): Promise<string> {
+  if (asked !== undefined && BRANCH_ID.test(asked)) return asked
+  const { branches } = await listBranches(call, project_id)
+  const found = branches.find((branch) => (asked === undefined ? branch.default : branch.name === asked))
+  if (found) return found.id
+  throw new UsageError(
+    asked === undefined
+      ? `The project ${project_id} has no default branch; name one of: ${named(branches)}`
+      : `There is no branch ${printable(asked)} in the project ${project_id}. There are: ${named(branches)}`,
+  )
+}
+
+/** All branches of a project. */
+export async function listBranches(call: Client, project_id: string) {
+  return call('GET /projects/:project_id/branches', { params: { project_id } })
+}
+
+/** A branch and its endpoints as they are now. */
+export async function branchNow(
+  call: Client,
+  { project_id, id }: Branch,
+): Promise<{ branch: Branch; endpoints: Endpoint[] }> {
+  const params = { project_id, branch_id: id }
+  const { branch } = await call('GET /projects/:project_id/branches/:branch_id', { params })
+  const { endpoints } = await call('GET /projects/:project_id/endpoints', { params })
+  return { branch, endpoints: endpoints.filter(({ branch_id }) => branch_id === id) }
+}
+
+/** The id of the endpoint that is asked for by id or name, or by its branch; that of the default branch if none is. Errors: UsageError. */
+export async function endpointId(call: Client, project_id: string, asked: string | undefined): Promise<string> {
+  if (asked !== undefined && ENDPOINT_ID.test(asked)) return asked
+  const { endpoints } = await call('GET /projects/:project_id/endpoints', { params: { project_id } })
+  const byName = asked !== undefined && endpoints.find(({ name }) => name === asked)
+  if (byName) return byName.id
+  const branch_id = await branchId(call, project_id, asked)
+  const found = endpoints.find((endpoint) => endpoint.branch_id === branch_id)
+  if (found) return found.id
+  throw new UsageError(`The branch ${asked ?? branch_id} has no endpoint. Make one: neap endpoints create ${branch_id}`)
+}
+
+function named(things: readonly { readonly id: string; readonly name: string }[]): string {
+  const names = things.slice(0, MOST_NAMED).map(({ id, name }) => (name === id ? id : `${printable(name)} (${id})`))
+  const more = things.length - names.length
+  return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
+}

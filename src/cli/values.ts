@@ -1,0 +1,49 @@
+import { InvalidArgumentError } from 'commander'
+
+/** Reads a whole number within these bounds. */
+export function wholeNumber(least: number, most: number) {
+  return (text: string): number => {
+    const number = Number(text)
+    if (/^-?\d+$/.test(text) && number >= least && number <= most) return number
+    throw new InvalidArgumentError(`It takes a whole number from ${least} to ${most}.`)
+  }
+}
+
+export interface Size {
+  readonly autoscaling_limit_min_cu: number
+  readonly autoscaling_limit_max_cu: number
+}
+
+/** Reads a compute size: `0.5` is fixed, `1-4` scales between the two. */
+export function computeSize(text: string): Size {
+  const [, min, max = min] = /^(\d+(?:\.\d+)?)(?:-(\d+(?:\.\d+)?))?$/.exec(text) ?? []
+  if (min === undefined || max === undefined)
+    throw new InvalidArgumentError('It takes a size like 0.5, or two like 1-4 to scale between.')
+  return { autoscaling_limit_min_cu: Number(min), autoscaling_limit_max_cu: Number(max) }
+}
+
+/** Reads a suspend time-out: seconds, `never` or `default`. */
+export function suspendTimeout(text: string): number {
+  if (text === 'never') return -1
+  if (text === 'default') return 0
+  if (/^-?\d+$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It takes seconds, never or default.')
+}
+
+/** Reads `name=value` and adds it to those before; for an option that may be given several times. */
+export function assignment(text: string, before: Record<string, string> = {}): Record<string, string> {
+  const at = text.indexOf('=')
+  if (at < 1) throw new InvalidArgumentError('It takes name=value.')
+  return { ...before, [text.slice(0, at).trim()]: text.slice(at + 1).trim() }
+}
+
+const UNITS: Record<string, number> = { m: 60, h: 3600, d: 86_400 }
+
+/** Reads a moment to come: RFC 3339, or a time from now as `30m`, `12h`, `7d`. */
+export function expiry(text: string): string {
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
+  const at = count === undefined ? Date.parse(text) : Date.now() + Number(count) * (UNITS[unit] ?? 0) * 1000
+  if (Number.isNaN(at) || (count === undefined && !/^\d{4}-\d\d-\d\d/.test(text)))
+    throw new InvalidArgumentError('It takes a time from now like 12h or 7d, or a moment like 2027-01-31T12:00:00Z.')
+  return new Date(at).toISOString()
+}

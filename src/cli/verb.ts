@@ -1,0 +1,121 @@
+import { Command, Option } from 'commander'
+import type { Client } from '../client.ts'
+import { UsageError } from '../errors.ts'
+import { type Access, apiClient } from './connect.ts'
+import { branchId, endpointId, projectId } from './resolve.ts'
+import { isEnded, type Operation, problemOf, waitFor } from './wait.ts'
+import { wholeNumber } from './values.ts'
+
+const WAIT_SECONDS = 300
+const BY_FLAG = 'Say which project with --project <id or name>'
+
+interface SharedFlags extends Access {
+  readonly json?: boolean
+  readonly project?: string
+  readonly branch?: string
+  readonly wait?: boolean
+  readonly timeout?: number
+  readonly yes?: boolean
+}
+
+/** What a verb works with: a client of the API that its flags name, and what else they say. */
+export interface Session<Flags> {
+  readonly call: Client
+  readonly flags: Flags & SharedFlags
+  /** The project of `--project`, or the one that was named otherwise, or the only one. */
+  project(asked?: { readonly named: string | undefined; readonly how: string }): Promise<{ project_id: string }>
+  /** The branch of this name or id, that of `--branch`, or the default branch of the project. */
+  branch(asked?: string): Promise<{ project_id: string; branch_id: string }>
+  /** The endpoint of this name, id or branch, or that of the default branch of the project. */
+  endpoint(asked?: string): Promise<{ project_id: string; endpoint_id: string }>
+}
+
+/** What a verb has to say. */
+export interface Outcome<A> {
+  /** The API's answer: what `--json` prints. */
+  readonly answer: A
+  /** The same for people. */
+  readonly text: (answer: A) => string
+  /** Reads anew what the answer's operations change, for once they have ended. */
+  readonly refresh?: () => Promise<Partial<A>>
+  /** Waits without being told to. */
+  readonly waits?: boolean
+}
+
+/** The action of a command: runs it against the API, waits where that was asked for, and prints. Errors: what the API says; UsageError. */
+export function verb<A extends object, Args extends unknown[], Flags = object>(
+  run: (session: Session<Flags>, ...args: Args) => Promise<Outcome<A>>,
+) {
+  return async function act(this: Command, ...given: unknown[]): Promise<void> {
+    const flags = this.optsWithGlobals<Flags & SharedFlags>()
+    if (!flags.apiUrl && this.getOptionValueSourceWithGlobals('apiKey') === 'cli')
+      throw new UsageError(
+        '--api-key needs --api-url: without it the Neap on this machine is asked, which needs no key.',
+      )
+    const call = apiClient(flags)
+    const project: Session<Flags>['project'] = async (asked = { named: flags.project, how: BY_FLAG }) => ({
+      project_id: await projectId(call, asked.named, asked.how),
+    })
+    const branch = async (asked = flags.branch) => {
+      const found = await project()
+      return { ...found, branch_id: await branchId(call, found.project_id, asked) }
+    }
+    const endpoint = async (asked?: string) => {
+      const found = await project()
+      return { ...found, endpoint_id: await endpointId(call, found.project_id, asked) }
+    }
+    const args = given.slice(0, this.registeredArguments.length) as Args
+    const outcome = await run({ call, flags, project, branch, endpoint }, ...args)
+    const waiting = flags.wait || outcome.waits
+    const answer = waiting ? await waited(call, outcome, flags.timeout) : outcome.answer
+    print(flags.json ? JSON.stringify(answer) : outcome.text(answer))
+    const problem = waiting && problemOf(operationsIn(answer))
+    if (problem) throw new UsageError(problem)
+  }
+}
+
+async function waited<A extends object>(call: Client, outcome: Outcome<A>, seconds = WAIT_SECONDS): Promise<A> {
+  const { answer, refresh } = outcome
+  const operations = await waitFor(call, operationsIn(answer), seconds)
+  return { ...answer, ...(operations.every(isEnded) && (await refresh?.())), operations }
+}
+
+function operationsIn(answer: object): readonly Operation[] {
+  return (answer as { readonly operations?: readonly Operation[] }).operations ?? []
+}
+
+function print(line: string): void {
+  // Whoever reads may have seen enough: `neap operations list --all | head`.
+  process.stdout.once('error', () => process.exit(0))
+  process.stdout.write(`${line}\n`)
+}
+
+/** Lets a command whose answer has operations wait for them. */
+export function waits(command: Command): Command {
+  return command
+    .option('--wait', 'wait until its operations have ended; fail if one of them does')
+    .addOption(timeout().implies({ wait: true }))
+}
+
+/** How long to wait for operations. */
+export function timeout(): Option {
+  return new Option('--timeout <seconds>', `wait no longer than this (${WAIT_SECONDS} unless given)`).argParser(
+    wholeNumber(1, 86_400),
+  )
+}
+
+/** `neap <noun> …`: which API is asked and how is printed stand at the noun, for all of its verbs. */
+export function noun(name: string, about: string, options: readonly Option[], verbs: readonly Command[]): Command {
+  const command = reaches(new Command(name).description(about), options)
+  for (const each of verbs) command.addCommand(each)
+  return command
+}
+
+/** Gives a command the options that say which API it asks, and how to print. */
+export function reaches(command: Command, options: readonly Option[]): Command {
+  for (const option of options) command.addOption(option)
+  return command.option('--json', "print the API's answer as one line of JSON")
+}
+
+export const PROJECT = new Option('-p, --project <project>', 'its id or name; may be left out where there is only one')
+export const BRANCH = new Option('-b, --branch <branch>', 'its id or name; the default branch unless given')
