@@ -5,7 +5,7 @@ import { type Api, EndpointType, type Operation } from '@neondatabase/api-client
 import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { checkedClient, refusal, type Seen } from './checked_client.ts'
-import { plainKey, shippedRoutes } from './shipped_contract.ts'
+import { plainKey, shippedRoutes, wrongIn } from './shipped_contract.ts'
 
 /*
  * The public client, unmodified, against everything it can ask of us. Each answer, refusals too, is checked against the
@@ -120,6 +120,7 @@ test('branches are made, listed, counted, changed and deleted', { todo: 'search,
   assert.equal((await api.getProjectBranch(project, id)).data.branch.current_state, 'ready')
   assert.equal((await api.listProjectBranchEndpoints(project, id)).data.endpoints[0]?.branch_id, id)
   assert.deepEqual((await api.listProjectBranchBuckets(project, id)).data, { buckets: [] })
+  assert.deepEqual((await api.listCredentials(project, id)).data, { credentials: [] })
   assert.deepEqual((await api.listProjectBranchFunctions({ projectId: project, branchId: id })).data.functions, [])
   assert.equal((await api.countProjectBranches({ projectId: project })).data.count, 2)
   const expires_at = new Date(Date.now() + 3_600_000).toISOString()
@@ -302,3 +303,16 @@ test(
     )
   },
 )
+
+test('the check of answers sees what is missing, of a wrong type, or not declared', () => {
+  const auth = { account_id: 'x', auth_method: 'oauth' }
+  assert.deepEqual(wrongIn('GET /auth', 200, auth), [])
+  assert.deepEqual(wrongIn('GET /auth', 200, { ...auth, account_id: 1 }), ['/account_id must be string'])
+  assert.deepEqual(wrongIn('GET /auth', 200, { account_id: 'x' }), [" must have required property 'auth_method'"])
+  assert.deepEqual(wrongIn('GET /auth', 404, { code: 'X' }), [" must have required property 'message'"])
+  assert.deepEqual(wrongIn('GET /auth', 201, auth), ['the status 201 is not declared'])
+  const created_by = { id: '00000000-0000-0000-0000-000000000000', name: '', image: '' }
+  const key = { id: 1, name: '', created_at: '2026-01-01T00:00:00Z', created_by, last_used_from_addr: '' }
+  assert.deepEqual(wrongIn('GET /api_keys', 200, [{ ...key, last_used_at: null }]), [])
+  assert.notDeepEqual(wrongIn('GET /api_keys', 200, [{ ...key, last_used_at: 'today' }]), [])
+})

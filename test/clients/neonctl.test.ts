@@ -272,6 +272,14 @@ test('schemas of two branches are compared', { skip: noPostgres15, todo: 'GET br
   await quiet(project.id)
 })
 
+test('a key for one project says whose it is and works there', async () => {
+  const body = { key_name: 'for one project', project_id: place.project_id }
+  const { key } = await neap.call('POST /api_keys', { body })
+  for (const args of [['me'], ['orgs', 'list'], ['branches', 'list', ...of()]])
+    assert.equal((await cli.run(args, { key })).code, 0, args.join(' '))
+  await fails(['projects', 'get', 'none-none-00000000'], /not found/, key)
+})
+
 test('what is wrong is said, and the exit code is 1', { todo: 'a branch of a test above is left' }, async () => {
   await fails(['branches', 'list', ...of('none-none-00000000')], /^ERROR: project none-none-00000000 not found\n$/)
   await fails(['branches', 'get', 'nope', ...of()], /^ERROR: Branch nope not found\.\nAvailable branches: main\n$/)
