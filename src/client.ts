@@ -89,8 +89,8 @@ function send(
 ): Promise<{ status: number; text: string }> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   const address = 'socket' in target ? undefined : new URL(target.url)
-  const base = address?.pathname.replace(/\/+$/, '') || BASE
   const where = 'socket' in target ? { socketPath: target.socket } : urlToHttpOptions(new URL(target.url))
+  const base = address && address.pathname !== '/' ? address.pathname.replace(/\/+$/, '') : BASE
   return new Promise((resolve, reject) => {
     const sent = (address?.protocol === 'https:' ? https : http).request(
       {

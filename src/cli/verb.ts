@@ -23,11 +23,11 @@ export interface Session<Flags> {
   readonly call: Client
   readonly flags: Flags & SharedFlags
   /** The project of `--project`, or the one that was named otherwise, or the only one. */
-  project(asked?: { readonly named: string | undefined; readonly how: string }): Promise<{ project_id: string }>
+  readonly project: (asked?: { readonly named: string | undefined; readonly how: string }) => Promise<{ project_id: string }>
   /** The branch of this name or id, that of `--branch`, or the default branch of the project. */
-  branch(asked?: string): Promise<{ project_id: string; branch_id: string }>
+  readonly branch: (asked?: string) => Promise<{ project_id: string; branch_id: string }>
   /** The endpoint of this name, id or branch, or that of the default branch of the project. */
-  endpoint(asked?: string): Promise<{ project_id: string; endpoint_id: string }>
+  readonly endpoint: (asked?: string) => Promise<{ project_id: string; endpoint_id: string }>
 }
 
 /** What a verb has to say. */
@@ -43,9 +43,7 @@ export interface Outcome<A> {
 }
 
 /** The action of a command: runs it against the API, waits where that was asked for, and prints. Errors: what the API says; UsageError. */
-export function verb<A extends object, Args extends unknown[], Flags = object>(
-  run: (session: Session<Flags>, ...args: Args) => Promise<Outcome<A>>,
-) {
+export function verb<A extends object, Flags>(run: (session: Session<Flags>, ...args: never[]) => Promise<Outcome<A>>) {
   return async function act(this: Command, ...given: unknown[]): Promise<void> {
     const flags = this.optsWithGlobals<Flags & SharedFlags>()
     if (!flags.apiUrl && this.getOptionValueSourceWithGlobals('apiKey') === 'cli')
@@ -64,9 +62,9 @@ export function verb<A extends object, Args extends unknown[], Flags = object>(
       const found = await project()
       return { ...found, endpoint_id: await endpointId(call, found.project_id, asked) }
     }
-    const args = given.slice(0, this.registeredArguments.length) as Args
+    const args = given.slice(0, this.registeredArguments.length) as never[]
     const outcome = await run({ call, flags, project, branch, endpoint }, ...args)
-    const waiting = flags.wait || outcome.waits
+    const waiting = flags.wait ?? outcome.waits
     const answer = waiting ? await waited(call, outcome, flags.timeout) : outcome.answer
     print(flags.json ? JSON.stringify(answer) : outcome.text(answer))
     const problem = waiting && problemOf(operationsIn(answer))
