@@ -1,24 +1,32 @@
 import type { Db } from './catalog.ts'
+import { addChange, removePasswordChanges } from './config_change.ts'
 import { sql } from './sql.ts'
 
-/** `password` is encrypted; `verifier` is what Postgres and the proxy compare with. Both are null for a role that cannot log in. */
+/**
+ * `password` is encrypted, null where Neap does not know it: it was set by SQL, or there is none. `verifier` is what Postgres
+ * compares with, null where there is no password.
+ */
 export interface Role {
   readonly branch_id: string
   readonly name: string
   readonly account_id: string
+  readonly login: boolean
   readonly password: Buffer | null
   readonly verifier: string | null
   readonly created_at: string
   readonly updated_at: string
 }
 
+/** Makes a role, which Postgres has after the next apply_config or start. One without a verifier cannot log in. */
 export async function insertRole(
   tx: Db,
   role: Pick<Role, 'branch_id' | 'name' | 'account_id' | 'password' | 'verifier'>,
 ): Promise<Role> {
+  await addChange(tx, role.branch_id, { kind: 'create_role', name: role.name, verifier: role.verifier })
   const row = await tx.row<Role>(sql`
-    insert into role (branch_id, name, account_id, password, verifier)
-    values (${role.branch_id}, ${role.name}, ${role.account_id}, ${role.password}, ${role.verifier}) returning *`)
+    insert into role (branch_id, name, account_id, login, password, verifier)
+    values (${role.branch_id}, ${role.name}, ${role.account_id}, ${role.verifier !== null}, ${role.password}, ${role.verifier})
+    returning *`)
   return row as Role
 }
 
@@ -30,40 +38,22 @@ export function listRoles(db: Db, branchId: string): Promise<Role[]> {
   return db.rows(sql`select * from role where branch_id = ${branchId} order by created_at, name`)
 }
 
-export interface Database {
-  readonly id: number
-  readonly branch_id: string
-  readonly name: string
-  readonly account_id: string
-  readonly owner_name: string
-  readonly created_at: string
-  readonly updated_at: string
-}
-
-export async function insertDatabase(
+/** Gives a role another password, which Postgres has after the next apply_config or start. */
+export async function setRolePassword(
   tx: Db,
-  database: Pick<Database, 'branch_id' | 'name' | 'account_id' | 'owner_name'>,
-): Promise<Database> {
-  const row = await tx.row<Database>(sql`
-    insert into database (branch_id, name, account_id, owner_name)
-    values (${database.branch_id}, ${database.name}, ${database.account_id}, ${database.owner_name}) returning *`)
-  return row as Database
+  { branch_id, name }: Role,
+  { password, verifier }: { password: Buffer; verifier: string },
+): Promise<Role> {
+  await removePasswordChanges(tx, branch_id, name)
+  await addChange(tx, branch_id, { kind: 'set_password', name, verifier })
+  const row = await tx.row<Role>(sql`
+    update role set password = ${password}, verifier = ${verifier}, updated_at = clock_timestamp()
+     where branch_id = ${branch_id} and name = ${name} returning *`)
+  return row as Role
 }
 
-export function findDatabase(db: Db, branchId: string, name: string): Promise<Database | undefined> {
-  return db.row(sql`select * from database where branch_id = ${branchId} and name = ${name}`)
-}
-
-export function listDatabases(db: Db, branchId: string): Promise<Database[]> {
-  return db.rows(sql`select * from database where branch_id = ${branchId} order by created_at, name`)
-}
-
-/** A child branch begins with its parent's roles and databases, as its data does. */
-export async function copyRolesAndDatabases(tx: Db, parentId: string, childId: string): Promise<void> {
-  await tx.rows(sql`
-    insert into role (branch_id, name, account_id, password, verifier, created_at)
-    select ${childId}, name, account_id, password, verifier, created_at from role where branch_id = ${parentId}`)
-  await tx.rows(sql`
-    insert into database (branch_id, name, account_id, owner_name, created_at)
-    select ${childId}, name, account_id, owner_name, created_at from database where branch_id = ${parentId}`)
+/** Removes a role; Postgres drops it at the next apply_config or start. It must own no database. */
+export async function deleteRole(tx: Db, { branch_id, name }: Role): Promise<void> {
+  await addChange(tx, branch_id, { kind: 'drop_role', name })
+  await tx.rows(sql`delete from role where branch_id = ${branch_id} and name = ${name}`)
 }

@@ -1,48 +1,117 @@
-import { type AdminSession, identifier, literal } from './session.ts'
+import type { SeenConfig } from '../catalog/branch_config.ts'
+import type { Change } from '../catalog/config_change.ts'
+import { ADMIN, type AdminSession, identifier, literal } from './session.ts'
 
-export interface WantedRole {
-  readonly name: string
-  readonly verifier: string | null
-}
-
-export interface WantedDatabase {
-  readonly name: string
-  readonly owner_name: string
+/** The roles and databases of users: all but Neap's own and those that Postgres comes with. */
+export async function readConfig(session: AdminSession): Promise<SeenConfig> {
+  const roles = await session.query<SeenConfig['roles'][number]>(
+    `select rolname as name, rolcanlogin as login, rolpassword as verifier from pg_authid
+      where rolname not in ($1, $2) and rolname !~ '^pg_' order by oid`,
+    [ADMIN, GROUP],
+  )
+  // A limit of -2 marks what a DROP DATABASE left that did not come to its end.
+  const databases = await session.query<SeenConfig['databases'][number]>(
+    `select datname as name, pg_get_userbyid(datdba) as owner_name from pg_database
+      where datname not in ('neap', 'postgres', 'template0', 'template1') and datconnlimit <> -2 order by oid`,
+  )
+  return { roles, databases }
 }
 
 /** What each role that the API makes is: no superuser, but able to manage its own roles, databases and replication. */
 const ATTRIBUTES = 'inherit createrole createdb bypassrls replication'
 const GROUP = 'neap_superuser'
 
+/** A change that Postgres will never take, in words for people. */
+export class ChangeRefused extends Error {
+  override readonly name = 'ChangeRefused'
+}
+
 /**
- * Makes roles and databases in Postgres what the catalog wants of them. Only adds and alters; running it again changes nothing.
- * Passwords arrive as SCRAM verifiers, so that Postgres holds the very one that the catalog does (Postgres manual, CREATE ROLE).
+ * Makes a role, or gives one that has been made by SQL meanwhile what the API's roles have. Passwords arrive as SCRAM verifiers, so
+ * that Postgres holds the very one that the catalog does (Postgres manual, CREATE ROLE).
  */
-export async function applyRolesAndDatabases(
+export async function createRole(session: AdminSession, change: Change & { kind: 'create_role' }): Promise<void> {
+  const name = identifier(change.name)
+  const login = change.verifier ? `login password ${literal(change.verifier)}` : 'nologin'
+  const verb = (await roleOid(session, change.name)) ? 'alter' : 'create'
+  await session.query(`${verb} role ${name} ${ATTRIBUTES} ${login}`)
+  // In Postgres 15 a role that may make roles can drop this group as well.
+  if (await roleOid(session, GROUP)) await session.query(`grant ${GROUP} to ${name}`)
+}
+
+/** Gives a role another password. Errors: ChangeRefused where there is no such role any more. */
+export async function setPassword(session: AdminSession, change: Change & { kind: 'set_password' }): Promise<void> {
+  if (!(await roleOid(session, change.name))) throw new ChangeRefused('it was dropped or renamed by SQL')
+  await session.query(`alter role ${identifier(change.name)} password ${literal(change.verifier)}`)
+}
+
+/**
+ * Brings a role to where it can be dropped: it cannot log in, its sessions are ended, what it owns goes to the owner of the database
+ * that it lies in, and what it was granted or has granted is taken back (Postgres manual, "Dropping Roles"). In Postgres' own
+ * databases, which are the superuser's, what it owns is dropped instead: nothing of a user's may become a superuser's.
+ * Answers whether there is such a role. Errors: ChangeRefused where it owns a database.
+ */
+export async function disownRole(session: AdminSession, name: string): Promise<boolean> {
+  const oid = await roleOid(session, name)
+  if (!oid) return false
+  const owned = await session.query<{ name: string }>('select datname as name from pg_database where datdba = $1', [
+    oid,
+  ])
+  if (owned.length > 0)
+    throw new ChangeRefused(
+      `it owns the database ${owned.map((database) => `"${database.name}"`).join(', ')}; give it another owner first`,
+    )
+  const role = identifier(name)
+  await session.query(`alter role ${role} nologin`)
+  await session.query('select pg_terminate_backend(pid, 1000) from pg_stat_activity where usesysid = $1', [oid])
+  const places = await session.query<{ name: string; owner: string; ours: boolean }>(
+    `select d.datname as name, o.rolname as owner, o.rolsuper as ours
+       from pg_database d join pg_roles o on o.oid = d.datdba
+      where d.oid in (select dbid from pg_shdepend where refclassid = 'pg_authid'::regclass and refobjid = $1
+                      union select subdbid from pg_subscription where subowner = $1)`,
+    [oid],
+  )
+  for (const place of places) {
+    await inDatabase(session, place.name, async (there) => {
+      if (!place.ours) await there.query(`reassign owned by ${role} to ${identifier(place.owner)}`)
+      await there.query(`drop owned by ${role}`)
+    })
+  }
+  await session.query(`drop owned by ${role}`)
+  return true
+}
+
+/**
+ * Does something in a user's database, also in one that is closed to connections. What its owner has set for all its sessions must
+ * not make the superuser's session another's, and no event trigger runs in it.
+ */
+export async function inDatabase<T>(
   session: AdminSession,
-  roles: readonly WantedRole[],
-  databases: readonly WantedDatabase[],
-): Promise<void> {
-  const existing = await session.query<{ name: string; verifier: string | null }>(
-    'select rolname as name, rolpassword as verifier from pg_authid',
+  database: string,
+  work: (session: AdminSession) => Promise<T>,
+): Promise<T> {
+  const allow = (open: boolean) =>
+    session.query(`alter database ${identifier(database)} with allow_connections ${String(open)}`)
+  const [found] = await session.query<{ open: boolean }>(
+    'select datallowconn as open from pg_database where datname = $1',
+    [database],
   )
-  const verifiers = new Map(existing.map((role) => [role.name, role.verifier]))
-  for (const role of roles) {
-    const login = role.verifier ? `login password ${literal(role.verifier)}` : 'nologin'
-    if (!verifiers.has(role.name))
-      await session.query(`create role ${identifier(role.name)} ${ATTRIBUTES} ${login} in role ${GROUP}`)
-    else if (verifiers.get(role.name) !== role.verifier)
-      await session.query(`alter role ${identifier(role.name)} ${login}`)
+  if (!found?.open) await allow(true)
+  try {
+    return await session.beside(database, async (there) => {
+      await there.query('set session authorization default')
+      await there.query('set role none')
+      await there.query(`select set_config(name, 'off', false) from pg_settings where name = 'event_triggers'`)
+      await there.query(`set lock_timeout = '1s'`)
+      await there.query(`set default_transaction_read_only = off`)
+      return work(there)
+    })
+  } finally {
+    if (!found?.open) await allow(false)
   }
-  const present = await session.query<{ name: string; owner: string }>(
-    'select datname as name, pg_get_userbyid(datdba) as owner from pg_database',
-  )
-  const owners = new Map(present.map((database) => [database.name, database.owner]))
-  for (const database of databases) {
-    const owner = owners.get(database.name)
-    const name = identifier(database.name)
-    if (owner === undefined) await session.query(`create database ${name} owner ${identifier(database.owner_name)}`)
-    else if (owner !== database.owner_name)
-      await session.query(`alter database ${name} owner to ${identifier(database.owner_name)}`)
-  }
+}
+
+async function roleOid(session: AdminSession, name: string): Promise<number | undefined> {
+  const [role] = await session.query<{ oid: number }>('select oid from pg_authid where rolname = $1', [name])
+  return role?.oid
 }

@@ -10,6 +10,8 @@ export const BRANCHING = 'neap: branch'
 
 export interface AdminSession {
   query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<R[]>
+  /** Does something in a second session of the same kind, in another database perhaps. */
+  beside<T>(database: string, work: (session: AdminSession) => Promise<T>): Promise<T>
 }
 
 /** Quotes an identifier, and a literal, by the driver's own functions. */
@@ -18,7 +20,7 @@ export const literal = pg.escapeLiteral
 
 /**
  * Runs `work` in a superuser session at a compute, with `search_path = pg_catalog` so that nothing a user made is called by
- * accident. Each statement has at most `timeoutMs`.
+ * accident. Connecting and each statement have at most `timeoutMs` each.
  */
 export async function withAdminSession<T>(
   address: ComputeAddress,
@@ -26,6 +28,7 @@ export async function withAdminSession<T>(
   options: { database?: string; purpose: string; timeoutMs?: number },
   work: (session: AdminSession) => Promise<T>,
 ): Promise<T> {
+  const { timeoutMs = 4_000 } = options
   const client = new pg.Client({
     host: address.host,
     port: address.port,
@@ -33,8 +36,10 @@ export async function withAdminSession<T>(
     password,
     database: options.database ?? ADMIN_DATABASE,
     application_name: `neap: ${options.purpose}`,
-    connectionTimeoutMillis: 4_000,
-    options: `-c search_path=pg_catalog -c statement_timeout=${options.timeoutMs ?? 4_000}`,
+    connectionTimeoutMillis: timeoutMs,
+    // The server ends what takes too long; one that is frozen cannot.
+    query_timeout: timeoutMs + 1_000,
+    options: `-c search_path=pg_catalog -c statement_timeout=${timeoutMs}`,
   })
   client.on('error', () => {})
   await client.connect()
@@ -42,6 +47,7 @@ export async function withAdminSession<T>(
     return await work({
       query: async <R extends pg.QueryResultRow>(text: string, values?: unknown[]) =>
         (await client.query<R>(text, values)).rows,
+      beside: (database, other) => withAdminSession(address, password, { ...options, database }, other),
     })
   } finally {
     await client.end()

@@ -1,13 +1,103 @@
-import { type Branch, setAppliedVersion } from '../catalog/branch.ts'
+import { type Branch, setAppliedVersion, type StoredBranch } from '../catalog/branch.ts'
+import { lockConfig, noteConfig, type SeenConfig, setNoted } from '../catalog/branch_config.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { listDatabases, listRoles } from '../catalog/role.ts'
-import { applyRolesAndDatabases } from '../compute/roles.ts'
-import type { AdminSession } from '../compute/session.ts'
+import { countChanges, listChanges, removeChanges } from '../catalog/config_change.ts'
+import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
+import { applyChanges, type Outcome } from '../compute/changes.ts'
+import { readConfig } from '../compute/roles.ts'
+import { type AdminSession, withAdminSession } from '../compute/session.ts'
+import type { Context, WorkerContext } from '../context.ts'
+import { refOf } from './request.ts'
 
-/** Makes the roles and databases of a branch real at its running compute: the one way, for a start and for apply_config. */
-export async function applyConfig(session: AdminSession, tx: Db, branch: Branch): Promise<void> {
-  const roles = await listRoles(tx, branch.id)
-  const databases = await listDatabases(tx, branch.id)
-  await applyRolesAndDatabases(session, roles, databases)
-  await setAppliedVersion(tx, branch.id, branch.config_version)
+/**
+ * Makes changed roles and databases of a branch real at its running compute: the one way, for a start and for apply_config.
+ * What is not settled stays in the catalog for the next time.
+ * @param seq the place of the apply_config, which leaves later changes to later ones: each is to say what came of its own
+ */
+export async function applyConfig(session: AdminSession, tx: Db, branch: Branch, seq?: number): Promise<Outcome> {
+  const outcome = await applyChanges(session, await listChanges(tx, branch.id, seq))
+  await removeChanges(tx, branch.id, outcome.settled)
+  if ((await countChanges(tx, branch.id)) === 0) await setAppliedVersion(tx, branch.id, branch.config_version)
+  return outcome
+}
+
+/** What was seen at a compute, and at which: it counts only while that one is still the branch's and nothing was changed since. */
+export interface Look {
+  readonly endpoint: Endpoint
+  readonly version: number
+  readonly seen: SeenConfig
+}
+
+const LOOK_MS = 1_500
+
+/** Asks the running compute of a branch what it has. Nothing where none runs, where it does not answer soon, or where changes wait. */
+export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Branch): Promise<Look | undefined> {
+  const endpoint = await findBranchEndpoint(db, branch.id)
+  if (branch.applied_version < branch.config_version || !isSettled(endpoint)) return undefined
+  const address = { host: endpoint.compute_host as string, port: endpoint.compute_port as number }
+  const options = { purpose: 'look', timeoutMs: LOOK_MS }
+  try {
+    const seen = await withAdminSession(address, secrets.adminPassword(), options, readConfig)
+    return { endpoint, version: branch.config_version, seen }
+  } catch (error) {
+    log.debug({ err: error, branch: branch.id }, 'a compute did not say what roles and databases it has')
+    return undefined
+  }
+}
+
+function isSettled(endpoint: Endpoint | undefined): endpoint is Endpoint {
+  return endpoint?.current_state === 'active' && endpoint.pending_state === null && endpoint.compute_host !== null
+}
+
+/** Writes down what was seen at a compute, unless it may be out of date by now. Answers whether it is what the catalog says. */
+export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<boolean> {
+  const locked = await lockConfig(tx, branch.id)
+  const now = await findBranchEndpoint(tx, branch.id)
+  if (locked?.config_version !== version || locked.applied_version < version) return false
+  if (!isSettled(now) || now.id !== endpoint.id || now.compute_pid !== endpoint.compute_pid) return false
+  await noteConfig(tx, branch, seen)
+  return true
+}
+
+/**
+ * Does `stop` with the branch's roles and databases written down as they will be after it: from the reading until the compute has
+ * stopped, a lock keeps everybody from changing them. A compute that does not answer is stopped all the same.
+ */
+export async function withNotedConfig<T>(
+  { backend, catalog, secrets, log }: WorkerContext,
+  branch: StoredBranch,
+  stop: () => Promise<T>,
+): Promise<T> {
+  const compute = branch.deleted_at ? undefined : await backend.findCompute(refOf(branch))
+  if (!compute) return stop()
+  let noted = false
+  const options = { purpose: 'suspend', timeoutMs: LOOK_MS }
+  try {
+    return await withAdminSession(compute.address, secrets.adminPassword(), options, async (session) => {
+      await session.query('begin')
+      // Who has changed something and not yet committed keeps us out, and will not be able to: the stop comes first.
+      await session.query(`savepoint unlocked; set local lock_timeout = '500ms'`)
+      await session
+        .query('lock table pg_catalog.pg_authid, pg_catalog.pg_database in share mode')
+        .catch(() => session.query('rollback to savepoint unlocked'))
+      const seen = await readConfig(session)
+      await catalog.transaction(async (tx) => {
+        if (await noteSeen(tx, branch, seen)) await setNoted(tx, branch.id)
+      })
+      noted = true
+      return stop()
+    })
+  } catch (error) {
+    if (noted) throw error
+    log.warn({ err: error, branch: branch.id }, 'a compute stops without having said what roles and databases it has')
+    return stop()
+  }
+}
+
+/** Writes down what Postgres has, unless it has yet to be told something. Answers whether it did. */
+async function noteSeen(tx: Db, branch: Branch, seen: SeenConfig): Promise<boolean> {
+  const versions = await lockConfig(tx, branch.id)
+  if (!versions || versions.applied_version < versions.config_version) return false
+  await noteConfig(tx, branch, seen)
+  return true
 }

@@ -33,10 +33,12 @@ export const startCompute: Action<{ reason: StartReason }> = {
       const { address, pid, startedAt } = compute
       // Clients may come in while the first query is asked. Not before new roles and passwords are real, though.
       if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
-      await withAdminSession(address, context.secrets.adminPassword(), { purpose: 'start' }, async (session) => {
+      const options = { purpose: 'start' }
+      const outcome = await withAdminSession(address, context.secrets.adminPassword(), options, async (session) => {
         await session.query('select 1')
-        if (!configured) await applyConfig(session, tx, branch)
+        return configured ? undefined : applyConfig(session, tx, branch)
       })
+      if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
       await setActive(tx, endpoint.id, { ...address, pid, startedAt })
       return done
     },

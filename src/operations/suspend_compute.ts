@@ -5,6 +5,8 @@
  *
  *   checkpointed ─▶ intent_committed ─▶ proxies_hold ─▶ still_idle ─▶ compute_stopped ─▶ endpoint_idle
  *                                             └──────────────┴──────▶ reopened (idle loop only)
+ *
+ * What users have done by SQL to roles and databases is written down within compute_stopped, where nobody can change them any more.
  */
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import {
@@ -21,6 +23,7 @@ import { holdsOf, livingProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
 import { done, goto, wait } from '../engine/definition.ts'
+import { withNotedConfig } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
 
@@ -68,8 +71,11 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
       const woken = activity.busy || holds.some((hold) => hold.woken) || activity.counters !== endpoint.idle_counters
       return woken ? goto('reopened') : undefined
     },
-    async compute_stopped(operation, { backend }, tx) {
-      const progress = await backend.stopCompute(refOf(await branchOf(tx, operation)), fenceOf(operation))
+    async compute_stopped(operation, context, tx) {
+      const branch = await branchOf(tx, operation)
+      const progress = await withNotedConfig(context, branch, () =>
+        context.backend.stopCompute(refOf(branch), fenceOf(operation)),
+      )
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
     async endpoint_idle(operation, _context, tx) {

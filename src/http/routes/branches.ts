@@ -10,13 +10,16 @@ import {
 } from '../../catalog/branch.ts'
 import { findBranchEndpoint } from '../../catalog/endpoint.ts'
 import { cancelUnbegun, unfinishedOperations } from '../../catalog/operation.ts'
-import { copyRolesAndDatabases, listDatabases, listRoles } from '../../catalog/role.ts'
+import { copyRolesAndDatabases } from '../../catalog/branch_config.ts'
+import { listDatabases } from '../../catalog/database.ts'
+import { listRoles } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
 import { newBranchId } from '../../ids.ts'
 import { createBranch as createBranchAction } from '../../operations/create_branch.ts'
 import { deleteTimeline } from '../../operations/delete_timeline.ts'
 import { requestOperation } from '../../operations/request.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
+import { refreshBranch } from '../branch_config.ts'
 import { lockedProject, requireBranch, requireProject } from '../require.ts'
 import { route } from '../route.ts'
 import { Database, presentDatabase } from './databases.ts'
@@ -132,6 +135,7 @@ export const createBranch = route('POST /projects/:project_id/branches', {
     is_default: false,
     protected: asked.protected ?? false,
   })
+  await refreshBranch(context, parent)
   await copyRolesAndDatabases(db, parent.id, branch.id)
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
   const operations = [await requestOperation(db, createBranchAction, subject, { parent_id: parent.id })]

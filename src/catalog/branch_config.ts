@@ -1,0 +1,83 @@
+import type { Branch } from './branch.ts'
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** The roles and databases that users have at a compute, as Postgres says. */
+export interface SeenConfig {
+  readonly roles: readonly { readonly name: string; readonly login: boolean; readonly verifier: string | null }[]
+  readonly databases: readonly { readonly name: string; readonly owner_name: string }[]
+}
+
+/**
+ * Locks what is said of a branch's roles and databases until the transaction ends, and answers its versions. Whoever changes
+ * them does this first.
+ */
+export async function lockConfig(
+  tx: Db,
+  branchId: string,
+): Promise<Pick<Branch, 'config_version' | 'applied_version'> | undefined> {
+  return tx.row(sql`select config_version, applied_version from branch where id = ${branchId} for no key update`)
+}
+
+/**
+ * Makes the rows of a branch what Postgres has, whoever made it so. A role whose password is another than Neap gave it loses the
+ * password that is kept. Only for what was seen while nothing was left to be told to Postgres.
+ */
+export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id'>, seen: SeenConfig): Promise<void> {
+  const { id, account_id } = branch
+  const names = seen.roles.map((role) => role.name)
+  await tx.rows(sql`delete from role where branch_id = ${id} and name <> all (${names}::text[])`)
+  await tx.rows(sql`
+    insert into role as r (branch_id, account_id, name, login, verifier)
+    select ${id}, ${account_id}::uuid, s.name, s.login, s.verifier
+      from unnest(${names}::text[], ${seen.roles.map((role) => role.login)}::boolean[],
+                  ${seen.roles.map((role) => role.verifier)}::text[]) s (name, login, verifier)
+    on conflict (branch_id, name) do update
+       set password = case when r.verifier is distinct from excluded.verifier then null else r.password end,
+           login = excluded.login, verifier = excluded.verifier, updated_at = clock_timestamp()
+     where (r.login, r.verifier) is distinct from (excluded.login, excluded.verifier)`)
+  const databases = seen.databases.map((database) => database.name)
+  await tx.rows(sql`delete from database where branch_id = ${id} and name <> all (${databases}::text[])`)
+  await tx.rows(sql`
+    insert into database as d (branch_id, account_id, name, owner_name)
+    select ${id}, ${account_id}::uuid, s.name, s.owner_name
+      from unnest(${databases}::text[], ${seen.databases.map((database) => database.owner_name)}::text[]) s (name, owner_name)
+    on conflict (branch_id, name) do update set owner_name = excluded.owner_name, updated_at = clock_timestamp()
+     where d.owner_name is distinct from excluded.owner_name`)
+}
+
+/** The compute of a branch is about to stop, and what it has is noted. */
+export async function setNoted(tx: Db, branchId: string): Promise<void> {
+  await tx.rows(sql`update branch set noted_at = clock_timestamp() where id = ${branchId}`)
+}
+
+/** Whether a branch whose compute sleeps was last left with its roles noted: it never ran, or it stopped in good order. */
+export async function isNoted(db: Db, branchId: string): Promise<boolean> {
+  const row = await db.row<{ noted: boolean }>(sql`
+    select coalesce(e.started_at <= b.noted_at, e.started_at is null) as noted
+      from branch b left join endpoint e on e.branch_id = b.id and e.deleted_at is null where b.id = ${branchId}`)
+  return row?.noted ?? false
+}
+
+/**
+ * Makes a branch's roles and databases those of another, whose data it gets: the parent of a new branch. What Postgres has yet
+ * to be told there it has yet to be told here as well; where its data turns out to have had some of it, that is not done twice.
+ */
+export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string): Promise<void> {
+  await lockConfig(tx, fromId)
+  await tx.rows(sql`delete from role where branch_id = ${toId}`)
+  await tx.rows(sql`delete from database where branch_id = ${toId}`)
+  await tx.rows(sql`delete from config_change where branch_id = ${toId}`)
+  await tx.rows(sql`
+    insert into role (branch_id, name, account_id, login, password, verifier, created_at)
+    select ${toId}, name, account_id, login, password, verifier, created_at from role where branch_id = ${fromId}`)
+  await tx.rows(sql`
+    insert into database (branch_id, name, account_id, owner_name, created_at)
+    select ${toId}, name, account_id, owner_name, created_at from database where branch_id = ${fromId} order by id`)
+  await tx.rows(sql`
+    insert into config_change (branch_id, id, change) select ${toId}, id, change from config_change where branch_id = ${fromId}`)
+  await tx.rows(sql`
+    update branch b set config_version = b.config_version + 1,
+           applied_version = b.config_version + case when exists (select from config_change where branch_id = b.id) then 0 else 1 end
+     where id = ${toId}`)
+}
