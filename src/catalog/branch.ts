@@ -17,6 +17,12 @@ export interface Branch {
   readonly config_version: number
   readonly applied_version: number
   readonly stored: boolean
+  /** Where its data lies: its own id and number at first, another branch's after a restore. */
+  readonly store_id: string
+  readonly store_number: number
+  /** The branch whose data this one's is to become; null where that is over, or was never meant. */
+  readonly restores: string | null
+  readonly last_reset_at: string | null
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
@@ -53,6 +59,11 @@ export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | und
   return db.row(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.id = ${id}`)
 }
 
+/** The branch whose data lies in a store, also one that is being deleted. */
+export function findBranchOfStore(db: Db, storeId: string): Promise<Branch | undefined> {
+  return db.row(sql`select * from branch where store_id = ${storeId}`)
+}
+
 /** What of a project is still on disk, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
   return db.rows(
@@ -66,8 +77,20 @@ export function listBranches(db: Db, projectId: string): Promise<Branch[]> {
   )
 }
 
+/** Whether a branch has children, or copies of it are about to become another branch's data. */
 export async function hasChildren(db: Db, id: string): Promise<boolean> {
-  return (await db.row(sql`select 1 from branch where parent_id = ${id} and deleted_at is null limit 1`)) !== undefined
+  const child = await db.row(sql`
+    select 1 from branch where parent_id = ${id} and (deleted_at is null or restores is not null) limit 1`)
+  return child !== undefined
+}
+
+/** The unfinished operations by which those of these branches that have no data yet are to get it. */
+export async function listMakings(db: Db, ids: readonly string[]): Promise<string[]> {
+  const rows = await db.rows<{ id: string }>(sql`
+    select o.id from branch b join operation o on o.project_id = b.project_id and o.branch_id = b.id
+     where b.id = any (${ids}::text[]) and b.current_state = 'init' and o.finished_at is null
+       and o.action in ('create_timeline', 'create_branch') order by o.seq`)
+  return rows.map(({ id }) => id)
 }
 
 export async function setBranchReady(tx: Db, id: string): Promise<void> {
@@ -102,13 +125,15 @@ export function listLeftovers(db: Db): Promise<Branch[]> {
 }
 
 export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`update branch set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+  await tx.rows(sql`
+    update branch set deleted_at = clock_timestamp(), restores = null, updated_at = clock_timestamp() where id = ${id}`)
 }
 
 /** Forgets what nobody reads any more of a branch that is gone; its number must never be given out again, so its row stays. */
 export async function forgetBranch(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
+  await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
-  await tx.rows(sql`update branch set stored = false where id = ${id}`)
+  await tx.rows(sql`update branch set stored = false, restores = null where id = ${id}`)
 }

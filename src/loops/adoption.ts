@@ -1,4 +1,4 @@
-import { findStoredBranch, listLeftovers } from '../catalog/branch.ts'
+import { findBranchOfStore, findStoredBranch, listLeftovers } from '../catalog/branch.ts'
 import {
   clearPending,
   deleteEndpointRow,
@@ -11,6 +11,7 @@ import {
 } from '../catalog/endpoint.ts'
 import { unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
+import { abandonLostCopies } from '../catalog/restore.ts'
 import type { WorkerContext } from '../context.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import { refOf, requestOperation } from '../operations/request.ts'
@@ -30,8 +31,8 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
   const { catalog, backend, log } = context
   const found = await reconcileAll(context, await listEndpointsWithCompute(catalog))
   for (const id of await backend.listBranches()) {
-    if (!(await findStoredBranch(catalog, id)))
-      log.warn({ branch: id }, 'files of a branch that the catalog does not know; left alone')
+    if (!(await findBranchOfStore(catalog, id)))
+      log.warn({ store: id }, 'files of a branch that the catalog does not know; left alone')
   }
   return found
 }
@@ -41,6 +42,7 @@ export function startSweepLoop(context: WorkerContext): Loop {
   const { catalog, log } = context
   const sweep = async (): Promise<void> => {
     await reconcileAll(context, await listStrandedEndpoints(catalog))
+    await abandonLostCopies(catalog)
     for (const branch of await listLeftovers(catalog)) {
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
       const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))

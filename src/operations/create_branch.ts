@@ -1,27 +1,81 @@
+/*
+ * Makes a branch as a clone of its parent. Many children of one parent are made side by side. A restore is two of these: the first
+ * makes a copy of the source, and the second, on the branch itself, exchanges the two's data (restore_branch.ts).
+ *
+ *   branch_stored ─┬─▶ branch_ready
+ *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
+ */
 import { findStoredBranch, setBranchFailed, setBranchReady } from '../catalog/branch.ts'
-import { OperationFailed, wait } from '../engine/definition.ts'
+import { findBranchEndpoint, setIdle } from '../catalog/endpoint.ts'
+import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
+import { done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 
-/** Makes a branch as a clone of its parent. Many children of one parent are made side by side. */
-export const createBranch: Action<{ parent_id: string }> = {
+export interface CreateBranchInput {
+  readonly parent_id: string
+  /** What is made is to become the data of this branch, which must not change before that is so. */
+  readonly restores?: string
+  /** The branch takes the data of this one, a copy of `parent_id`. */
+  readonly copy_id?: string
+}
+
+export const createBranch: Action<CreateBranchInput> = {
   action: 'create_branch',
   deadlineSeconds: 6 * 3600,
   needsBranches: true,
-  locks: (subject, { parent_id }) => ({ excludes: [subject.branch_id as string], shares: [parent_id] }),
+  locks: ({ branch_id }, { parent_id, restores, copy_id }) => ({
+    excludes: [branch_id, copy_id].filter((id) => id !== undefined),
+    shares: [...new Set([parent_id, restores])].filter((id) => id !== undefined),
+  }),
   steps: {
     async branch_stored(operation, { backend }, tx) {
+      if (operation.input.copy_id) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
-      if (branch.deleted_at) throw new OperationFailed('cancelled: the branch was deleted')
+      // A copy that nobody is to see counts as deleted from the beginning.
+      if (branch.deleted_at && !branch.restores) throw new OperationFailed('cancelled: the branch was deleted')
       const parent = await findStoredBranch(tx, operation.input.parent_id)
-      if (!parent) throw new OperationFailed(`the parent ${operation.input.parent_id} is gone`)
+      if (parent?.current_state !== 'ready')
+        throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
       const progress = await backend.cloneBranch(refOf(branch), refOf(parent), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'the parent is being copied') : undefined
     },
     async branch_ready(operation, _context, tx) {
-      await setBranchReady(tx, (await branchOf(tx, operation)).id)
+      const branch = await branchOf(tx, operation)
+      // A copy has its own data, the old data of the branch it restores, only once that is exchanged.
+      if (!branch.restores) await setBranchReady(tx, branch.id)
+      return done
+    },
+    async compute_stopped(operation, { backend }, tx) {
+      const branch = await branchOf(tx, operation)
+      if (branch.id === operation.input.parent_id) return undefined
+      // Also where nothing runs: it shuts out whoever would still start something on the old data.
+      const progress = await backend.stopCompute(refOf(branch), fenceOf(operation))
+      return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
+    },
+    async data_exchanged(operation, _context, tx) {
+      const branch = await branchOf(tx, operation)
+      const copy = await findStoredBranch(tx, operation.input.copy_id ?? '')
+      const exchanged = branch.store_id === copy?.id || branch.parent_id === copy?.id
+      if (exchanged) return
+      if (branch.deleted_at) throw new OperationFailed('cancelled: the branch was deleted')
+      if (copy?.restores !== branch.id)
+        throw new OperationFailed('cancelled: the branch that was to keep the old data was deleted')
+      const { parent_id } = operation.input
+      if (branch.id !== parent_id) {
+        const endpoint = await findBranchEndpoint(tx, branch.id)
+        if (endpoint?.current_state === 'active') await setIdle(tx, endpoint.id)
+        await exchangeData(tx, branch, copy)
+      }
+      await moveInTree(tx, branch, copy, parent_id)
     },
   },
-  async onFailure(operation, _context, tx) {
-    await setBranchFailed(tx, (await branchOf(tx, operation)).id)
+  async onFailure(operation, { backend }, tx) {
+    const branch = await branchOf(tx, operation)
+    const { copy_id } = operation.input
+    if (!copy_id) return setBranchFailed(tx, branch.id)
+    const endpoint = await findBranchEndpoint(tx, branch.id)
+    const stopped = endpoint?.current_state === 'active' && !(await backend.findCompute(refOf(branch)))
+    if (stopped) await setIdle(tx, endpoint.id)
+    await abandonCopy(tx, copy_id)
   },
 }

@@ -1,7 +1,7 @@
 import type { BranchRef, Fence } from '../backends/backend.ts'
-import { type StoredBranch, findStoredBranch } from '../catalog/branch.ts'
+import { findStoredBranch, listMakings, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { insertOperation, type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { insertOperation, type Operation } from '../catalog/operation.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, type Definition, OperationFailed } from '../engine/definition.ts'
 
@@ -28,22 +28,20 @@ export interface Action<Input = never> extends Definition<WorkerContext, Input> 
   readonly needsBranches: boolean
 }
 
-const MAKING = new Set(['create_timeline', 'create_branch'])
-
-/** Queues an operation behind all that its project already has. Call in the transaction that changes the resources. */
+/**
+ * Queues an operation behind all that its project already has. Call in the transaction that changes the resources.
+ * @param needs operations without whose success this one is to fail, beside those that make the data of its branches
+ */
 export async function requestOperation<Input extends object>(
   tx: Db,
   action: Action<Input>,
   subject: Subject,
   input: Input,
+  needs: readonly Operation[] = [],
 ): Promise<Operation> {
   const locks = action.locks(subject, input)
-  const branches = [subject.branch_id, ...locks.excludes, ...(locks.shares ?? [])].filter((id) => id?.startsWith('br-'))
-  const dependsOn: string[] = []
-  for (const branch of action.needsBranches ? new Set(branches) : []) {
-    const unfinished = await unfinishedOperations(tx, branch as string)
-    dependsOn.push(...unfinished.filter((operation) => MAKING.has(operation.action)).map((operation) => operation.id))
-  }
+  const branches = new Set([subject.branch_id, ...locks.excludes, ...(locks.shares ?? [])])
+  const makings = action.needsBranches ? await listMakings(tx, branchIds([...branches])) : []
   const wholeProject = locks.excludes.includes(subject.project_id)
   return insertOperation(tx, {
     ...subject,
@@ -53,9 +51,13 @@ export async function requestOperation<Input extends object>(
     excludes: locks.excludes,
     shares: [...(wholeProject ? [] : [subject.project_id]), ...(locks.shares ?? [])],
     passes_shared: locks.passesShared ?? false,
-    depends_on: dependsOn,
+    depends_on: [...makings, ...needs.map(({ id }) => id)],
     deadline_seconds: action.deadlineSeconds,
   })
+}
+
+function branchIds(ids: readonly (string | undefined)[]): string[] {
+  return ids.filter((id): id is string => id?.startsWith('br-') ?? false)
 }
 
 /** The branch of an operation as its backend knows it. */
@@ -65,9 +67,10 @@ export async function branchOf(tx: Db, operation: Claimed): Promise<StoredBranch
   return branch
 }
 
+/** What a backend knows of a branch is where its data lies. */
 export const refOf = (branch: StoredBranch): BranchRef => ({
-  id: branch.id,
-  number: branch.number,
+  id: branch.store_id,
+  number: branch.store_number,
   pgVersion: branch.pg_version,
 })
 

@@ -21,7 +21,7 @@ export interface Premises {
 /** Fails unless catalog and machine agree about everything there is. Nothing may be under way. */
 export async function assertAgreement(premises: Premises): Promise<void> {
   const { catalog, dataDir } = premises
-  const directoryOf = (branch: string) => join(dataDir, 'branches', branch, 'pgdata')
+  const directoryOf = (store: string) => join(dataDir, 'branches', store, 'pgdata')
   const catalogData = join(dataDir, 'catalog', 'pgdata')
   const served = postmastersOf(dataDir)
     .map(({ directory }) => directory)
@@ -33,17 +33,18 @@ export async function assertAgreement(premises: Premises): Promise<void> {
       from branch b join project p on p.id = b.project_id`)
   for (const branch of branches) {
     assert.equal(branch.pending_state, null, `${branch.id} is going nowhere`)
+    assert.equal(branch.restores, null, `${branch.id} is to become nothing`)
     if (!branch.stored) assertGone(premises, branch)
     else if (branch.current_state === 'ready' && !branch.deleted_at)
-      assert.ok(existsSync(directoryOf(branch.id)), `${branch.id} has its data`)
-    if (!branch.deleted_at) await assertEndpoint(premises, branch, served.includes(directoryOf(branch.id)))
+      assert.ok(existsSync(directoryOf(branch.store_id)), `${branch.id} has its data`)
+    if (!branch.deleted_at) await assertEndpoint(premises, branch, served.includes(directoryOf(branch.store_id)))
   }
   // No two on one directory, and none that the catalog does not know of; a deletion that failed may have left its own.
   assert.equal(new Set(served).size, served.length)
-  const known = await catalog.rows<{ branch_id: string }>(
-    sql`select branch_id from endpoint where current_state = 'active'`,
+  const known = await catalog.rows<{ store_id: string }>(
+    sql`select b.store_id from endpoint e join branch b on b.id = e.branch_id where e.current_state = 'active'`,
   )
-  const directories = new Set(known.map(({ branch_id }) => directoryOf(branch_id)))
+  const directories = new Set(known.map(({ store_id }) => directoryOf(store_id)))
   assert.deepEqual(
     served.filter((directory) => !directories.has(directory)),
     [],
@@ -52,9 +53,9 @@ export async function assertAgreement(premises: Premises): Promise<void> {
 
 function assertGone({ dataDir, runtimeDir }: Premises, branch: StoredBranch & { rows: number }): void {
   const places = [
-    join(dataDir, 'branches', branch.id),
-    join(dataDir, 'logs', branch.id),
-    join(runtimeDir, `b${branch.number.toString(36)}`),
+    join(dataDir, 'branches', branch.store_id),
+    join(dataDir, 'logs', branch.store_id),
+    join(runtimeDir, `b${branch.store_number.toString(36)}`),
   ]
   assert.deepEqual(
     places.filter((place) => existsSync(place)),

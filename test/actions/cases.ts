@@ -10,7 +10,7 @@ import type { Db } from '../../src/catalog/catalog.ts'
 import { deleteEndpoint, findEndpointEver, setIdleCheck } from '../../src/catalog/endpoint.ts'
 import type { Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
-import { copyRolesAndDatabases } from '../../src/catalog/role.ts'
+import { copyRolesAndDatabases } from '../../src/catalog/branch_config.ts'
 import { readActivity } from '../../src/compute/activity.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
@@ -22,6 +22,7 @@ import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
 import { kill, until } from '../processes.ts'
+import { restorations } from './restorations.ts'
 import type { World } from './world.ts'
 
 /** One way in which an action is asked for, and what comes of it. */
@@ -279,7 +280,7 @@ const branchDeletion: Case = {
         return requestOperation(tx, deleteTimeline, world.subjectOf(branch), {})
       },
       finished: async () => assert.equal((await findStoredBranch(world.catalog, branch.id))?.stored, false),
-      failed: () => sweptUp(world, branch),
+      failed: () => world.sweptUp(branch),
     }
   },
 }
@@ -299,24 +300,16 @@ const projectDeletion: Case = {
         return requestOperation(tx, deleteTenant, { account_id: branch.account_id, project_id: branch.project_id }, {})
       },
       finished: async () => assert.deepEqual(await listStoredBranches(world.catalog, branch.project_id), []),
-      failed: () => sweptUp(world, branch),
+      failed: () => world.sweptUp(branch),
     }
   },
-}
-
-/** What a failed deletion left goes when the next worker begins. */
-async function sweptUp({ catalog, crew }: World, { project_id, id }: Branch): Promise<void> {
-  await crew.relieve()
-  await until('the rest of it is removed', async () => {
-    const stored = await listStoredBranches(catalog, project_id)
-    return !stored.some((branch) => branch.id === id || branch.deleted_at)
-  })
 }
 
 export const CASES: readonly Case[] = [
   creation,
   branching(false),
   branching(true),
+  ...restorations,
   start,
   suspend,
   idleSuspend,

@@ -1,8 +1,9 @@
 import { existsSync, openSync, watch } from 'node:fs'
 import { join } from 'node:path'
+import { type Branch, findStoredBranch } from '../../src/catalog/branch.ts'
 import type { WorkerContext } from '../../src/context.ts'
 import type { Due } from '../../src/engine/claim.ts'
-import { type Claimed, type Definition, OperationFailed, type Step } from '../../src/engine/definition.ts'
+import { type Definition, OperationFailed, type Step } from '../../src/engine/definition.ts'
 import type { Moment } from '../../src/engine/runner.ts'
 
 /** What is to go wrong with one operation. It travels in the operation's own input, so that whoever runs it knows. */
@@ -46,7 +47,8 @@ function faulty<Input>(step: Step<WorkerContext, Input>): Step<WorkerContext, In
   return async (operation, context, tx) => {
     const faults = faultsOf(operation)
     for (const fault of faults)
-      if (fault.step === operation.step && fault.moment === 'during') dieAtChange(operation, context, fault)
+      if (fault.step === operation.step && fault.moment === 'during')
+        dieAtChange(await findStoredBranch(tx, operation.branch_id ?? ''), context, fault)
     const first = await step(operation, context, tx)
     const again = faults.some(({ what }) => what === 'twice')
     // One that waits comes again anyway.
@@ -54,10 +56,10 @@ function faulty<Input>(step: Step<WorkerContext, Input>): Step<WorkerContext, In
   }
 }
 
-function dieAtChange({ branch_id }: Claimed, { config }: WorkerContext, { mark }: Fault): void {
+function dieAtChange(branch: Branch | undefined, { config }: WorkerContext, { mark }: Fault): void {
   if (!isFirst(mark)) return
   const branches = join(config.dataDir, 'branches')
-  const places = branch_id ? [branches, join(branches, branch_id)] : [branches]
+  const places = branch ? [branches, join(branches, branch.store_id)] : [branches]
   for (const place of places) if (existsSync(place)) watch(place, die)
 }
 

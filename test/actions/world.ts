@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import pg from 'pg'
-import { type Branch, findStoredBranch, type StoredBranch } from '../../src/catalog/branch.ts'
+import { type Branch, findStoredBranch, listStoredBranches, type StoredBranch } from '../../src/catalog/branch.ts'
 import type { Db } from '../../src/catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
@@ -17,6 +17,7 @@ import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { scramVerifier } from '../../src/secrets.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
+import { until } from '../processes.ts'
 import type { Site } from './site.ts'
 
 const PASSWORD = 'correct horse'
@@ -32,6 +33,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
   const children: Branch[] = []
   let names = 0
   let homeBranch: Branch | undefined
+  let targetBranch: Branch | undefined
 
   async function ended(operation: Operation): Promise<Operation> {
     const [end] = await awaitOperations(catalog, [operation.id], PATIENCE_MS)
@@ -56,6 +58,12 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
   async function home(): Promise<Branch> {
     homeBranch ??= await project()
     return homeBranch
+  }
+
+  /** A branch whose data may become any other. */
+  async function target(): Promise<Branch> {
+    targetBranch ??= await branchOff(await home())
+    return targetBranch
   }
 
   async function branchOff(parent: Branch): Promise<Branch> {
@@ -127,6 +135,15 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return client
   }
 
+  /** What a failed operation left of a branch that is deleted goes when the next worker begins. */
+  async function sweptUp({ project_id, id }: Branch): Promise<void> {
+    await crew.relieve()
+    await until('the rest of it is removed', async () => {
+      const stored = await listStoredBranches(catalog, project_id)
+      return !stored.some((branch) => branch.id === id || branch.deleted_at)
+    })
+  }
+
   async function deleteEverything(): Promise<void> {
     const living = sql`select id, account_id from project where deleted_at is null`
     for (const { id, account_id } of await catalog.rows<Project>(living)) {
@@ -149,6 +166,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     have,
     project,
     home,
+    target,
     branchOff,
     child: async () => children.pop() ?? branchOff(await home()),
     endpointOf,
@@ -165,6 +183,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     hasRole: async (branch: Branch, name: string) =>
       (await atCompute(branch, (session) => session.query('select from pg_roles where rolname = $1', [name])))
         .length === 1,
+    sweptUp,
     deleteEverything,
   }
 }

@@ -28,6 +28,7 @@ const admin = (input = nothing): Entry => ({ scope: 'admin', input })
 const onEndpoint =
   (state?: 'active' | 'idle', body?: object): Make =>
   async (scene) => ({ params: { endpoint_id: await scene.endpoint(state) }, ...(body && { body }) })
+const onRole: Make = ({ role }) => ({ params: { role_name: role } })
 const ofConnection = ({ database, role }: Scene) => ({ query: { database_name: database, role_name: role } })
 
 /** How each route is asked rightly. A route that is missing here, or gone, is an error of the compiler. */
@@ -48,7 +49,19 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'DELETE /projects/:project_id/branches/:branch_id': write(async (scene) => ({
     params: { branch_id: await scene.branch() },
   })),
+  'POST /projects/:project_id/branches/:branch_id/restore': write(async (scene) => ({
+    params: { branch_id: await scene.branch() },
+    body: { source_branch_id: scene.branch_id },
+  })),
+  'POST /projects/:project_id/branches/:branch_id/reset_to_parent': write(async (scene) => ({
+    params: { branch_id: await scene.branch() },
+  })),
+  'GET /projects/:project_id/branches/:branch_id/schema': {
+    ...read(({ database }) => ({ query: { db_name: database } })),
+    mayBeAbsent: true,
+  },
   'GET /projects/:project_id/branches/:branch_id/buckets': read(),
+  'GET /projects/:project_id/branches/:branch_id/credentials': read(),
   'GET /projects/:project_id/branches/:branch_id/functions': read(),
 
   'POST /projects/:project_id/endpoints': write(async (scene) => ({
@@ -62,22 +75,45 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects/:project_id/endpoints/:endpoint_id/suspend': write(onEndpoint()),
 
   'GET /projects/:project_id/operations': read(),
+  'GET /projects/:project_id/operations/stream': read(),
   'GET /projects/:project_id/operations/:operation_id': read(),
+  'POST /projects/:project_id/operations/:operation_id/cancel': write(async (scene) => ({
+    params: { operation_id: await scene.waitingOperation() },
+  })),
 
   'POST /projects/:project_id/branches/:branch_id/roles': write((scene) => ({
     body: { role: { name: scene.name() } },
   })),
   'GET /projects/:project_id/branches/:branch_id/roles': read(),
+  'GET /projects/:project_id/branches/:branch_id/roles/:role_name': read(onRole),
+  'DELETE /projects/:project_id/branches/:branch_id/roles/:role_name': write(async (scene) => ({
+    params: { role_name: await scene.makeRole() },
+  })),
+  'POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password': write(async (scene) => ({
+    params: { role_name: await scene.makeRole() },
+  })),
+  'GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password': write(onRole),
 
   'POST /projects/:project_id/branches/:branch_id/databases': write((scene) => ({
     body: { database: { name: scene.name(), owner_name: scene.role } },
   })),
   'GET /projects/:project_id/branches/:branch_id/databases': read(),
+  'GET /projects/:project_id/branches/:branch_id/databases/:database_name': read(({ database }) => ({
+    params: { database_name: database },
+  })),
+  'PATCH /projects/:project_id/branches/:branch_id/databases/:database_name': write(async (scene) => ({
+    params: { database_name: await scene.makeDatabase() },
+    body: { database: { name: scene.name() } },
+  })),
+  'DELETE /projects/:project_id/branches/:branch_id/databases/:database_name': write(async (scene) => ({
+    params: { database_name: await scene.makeDatabase() },
+  })),
 
   'POST /api_keys': admin((scene) => ({ body: { key_name: scene.name() } })),
   'GET /api_keys': admin(),
   'DELETE /api_keys/:key_id': admin(async (scene) => ({ params: { key_id: await scene.makeKey() } })),
 
+  'GET /audit': admin(),
   'GET /auth': read(),
   'GET /users/me': read(),
   'GET /users/me/organizations': read(),

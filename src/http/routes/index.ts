@@ -1,8 +1,10 @@
 import { createApiKey, listKeys, revokeKey } from './api_keys.ts'
+import { resetBranch, restoreBranch } from './branch_restore.ts'
+import { getBranchSchema } from './branch_schema.ts'
 import { createBranch, deleteBranch, getBranch, listProjectBranches } from './branches.ts'
 import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
-import { createDatabase, listBranchDatabases } from './databases.ts'
+import { createDatabase, deleteDatabase, getDatabase, listBranchDatabases, updateDatabase } from './databases.ts'
 import {
   createEndpoint,
   deleteProjectEndpoint,
@@ -18,7 +20,7 @@ import { streamOperations } from './operation_stream.ts'
 import { listAuditEntries } from './audit.ts'
 import { getOrganization, listOrganizationMembers, listOrganizationVpcEndpoints } from './organizations.ts'
 import { createProject, deleteProject, getProject, listAccountProjects } from './projects.ts'
-import { createRole, listBranchRoles } from './roles.ts'
+import { createRole, deleteRole, getRole, listBranchRoles, resetRolePassword, revealRolePassword } from './roles.ts'
 import { listRegions } from './regions.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 
@@ -32,6 +34,9 @@ export const routes = [
   listProjectBranches,
   getBranch,
   deleteBranch,
+  restoreBranch,
+  resetBranch,
+  getBranchSchema,
   createEndpoint,
   listProjectEndpoints,
   getEndpoint,
@@ -45,8 +50,15 @@ export const routes = [
   cancelProjectOperation,
   createRole,
   listBranchRoles,
+  getRole,
+  deleteRole,
+  resetRolePassword,
+  revealRolePassword,
   createDatabase,
   listBranchDatabases,
+  getDatabase,
+  updateDatabase,
+  deleteDatabase,
   getConnectionUri,
   createApiKey,
   listKeys,

@@ -1,0 +1,61 @@
+import type { Branch } from './branch.ts'
+import { lockConfig } from './branch_config.ts'
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/**
+ * Gives a branch the roles and databases of the copy whose data it gets, and the copy those that the branch had. What was asked of
+ * the branch after its restore is meant for the restored branch: those changes, none of which Postgres has been told, stay with it.
+ */
+export async function exchangeConfig(tx: Db, branch: Branch, copy: Branch): Promise<void> {
+  await lockConfig(tx, branch.id)
+  await exchangeRoles(tx, branch.id, copy)
+  await exchangeDatabases(tx, branch.id, copy)
+  await exchangeChanges(tx, branch.id, copy)
+  await tx.rows(sql`
+    update branch set config_version = config_version + 1, applied_version = 0
+     where id = any (${[branch.id, copy.id]}::text[])`)
+}
+
+// Rows change sides by way of keys that nothing else has: names of over 63 bytes, numbers below zero.
+
+async function exchangeRoles(tx: Db, branchId: string, copy: Branch): Promise<void> {
+  await tx.rows(sql`
+    delete from role where branch_id = ${copy.id} and name in (
+      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
+         and change ->> 'kind' in ('create_role', 'drop_role'))`)
+  await tx.rows(sql`
+    update role set branch_id = ${copy.id}, name = repeat(' ', 64) || name where branch_id = ${branchId} and name not in (
+      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
+         and change ->> 'kind' = 'create_role')`)
+  await tx.rows(sql`update role set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`)
+  await tx.rows(sql`update role set name = substr(name, 65) where branch_id = ${copy.id}`)
+  await tx.rows(sql`
+    update role r set password = given.password, verifier = given.verifier, updated_at = given.updated_at from role given
+     where r.branch_id = ${branchId} and given.branch_id = ${copy.id} and r.name = given.name and r.name in (
+       select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
+          and change ->> 'kind' = 'set_password')`)
+}
+
+async function exchangeDatabases(tx: Db, branchId: string, copy: Branch): Promise<void> {
+  await tx.rows(sql`
+    delete from database where branch_id = ${copy.id} and name in (
+      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
+         and change ->> 'kind' in ('create_database', 'drop_database'))`)
+  await tx.rows(sql`
+    update database set branch_id = ${copy.id}, name = repeat(' ', 64) || name where branch_id = ${branchId} and name not in (
+      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
+         and change ->> 'kind' = 'create_database')`)
+  await tx.rows(
+    sql`update database set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`,
+  )
+  await tx.rows(sql`update database set name = substr(name, 65) where branch_id = ${copy.id}`)
+}
+
+async function exchangeChanges(tx: Db, branchId: string, copy: Branch): Promise<void> {
+  await tx.rows(sql`
+    update config_change set branch_id = ${copy.id}, id = - id
+     where branch_id = ${branchId} and created_at <= ${copy.created_at}`)
+  await tx.rows(sql`update config_change set branch_id = ${branchId} where branch_id = ${copy.id} and id > 0`)
+  await tx.rows(sql`update config_change set id = - id where branch_id = ${copy.id}`)
+}

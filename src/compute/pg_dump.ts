@@ -1,0 +1,46 @@
+import { execFile } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { promisify } from 'node:util'
+
+/** Where packages of Postgres put their programs, each version beside the others: Debian, Red Hat, Homebrew, and built from source. */
+const PLACES = [
+  '/usr/lib/postgresql/*/bin/pg_dump',
+  '/usr/pgsql-*/bin/pg_dump',
+  '/opt/homebrew/opt/{postgresql,libpq}*/bin/pg_dump',
+  '/usr/local/opt/{postgresql,libpq}*/bin/pg_dump',
+  '/usr/local/pgsql/bin/pg_dump',
+]
+
+const LOOK_MS = 5_000
+
+export interface PgDump {
+  readonly path: string
+  readonly version: number
+}
+
+/**
+ * The pg_dump for a server of that major version: the same version's, else the oldest newer one. A newer one reads older servers, an
+ * older one refuses newer servers (Postgres manual, pg_dump, "Notes").
+ * @param candidates programs to choose from; a name without a slash is looked for on PATH
+ */
+export async function findPgDump(
+  pgVersion: number,
+  candidates: readonly string[] = ['pg_dump', ...globSync(PLACES)],
+): Promise<PgDump | undefined> {
+  const found = await Promise.all(candidates.map(versionOf))
+  return found
+    .filter((program) => program !== undefined)
+    .filter(({ version }) => version >= pgVersion)
+    .sort((one, other) => one.version - other.version)[0]
+}
+
+/** Nothing where the program is absent or does not say which it is: then it is as good as absent. */
+async function versionOf(path: string): Promise<PgDump | undefined> {
+  try {
+    const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: LOOK_MS })
+    const version = /^pg_dump \(PostgreSQL\) (\d+)/.exec(stdout)?.[1]
+    return version === undefined ? undefined : { path, version: Number(version) }
+  } catch {
+    return undefined
+  }
+}

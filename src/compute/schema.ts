@@ -1,0 +1,92 @@
+import { spawn } from 'node:child_process'
+import type { ComputeAddress } from '../backends/backend.ts'
+import { AppError } from '../errors.ts'
+import { findPgDump } from './pg_dump.ts'
+import { ADMIN, BRANCHING } from './session.ts'
+
+const PATIENCE_MS = 30_000
+const LOCK_WAIT_MS = 5_000
+const MOST_BYTES = 16 * 2 ** 20
+const MOST_COMPLAINT = 2_000
+
+/**
+ * The schema of a database as SQL: what `pg_dump --schema-only` prints, without the random word by which psql would know its end.
+ * The password goes through the environment, which other users cannot see, as arguments can.
+ * Errors: NOT_INSTALLED where this machine has no pg_dump for that version; NOT_ALLOWED where it takes too long or becomes too
+ * large; UNAVAILABLE where the compute went away meanwhile.
+ */
+export async function dumpSchema(
+  { host, port }: ComputeAddress,
+  {
+    password,
+    database,
+    pgVersion,
+    signal,
+  }: { password: string; database: string; pgVersion: number; signal: AbortSignal },
+): Promise<string> {
+  const program = await requirePgDump(pgVersion)
+  const child = spawn(program, ['--schema-only', '--no-password', `--lock-wait-timeout=${LOCK_WAIT_MS}`], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+    killSignal: 'SIGKILL',
+    env: {
+      PGHOST: host,
+      PGPORT: String(port),
+      PGUSER: ADMIN,
+      PGPASSWORD: password,
+      PGDATABASE: database,
+      // A compute does not go to sleep under it.
+      PGAPPNAME: BRANCHING,
+      PGCONNECT_TIMEOUT: '5',
+      PGCLIENTENCODING: 'UTF8',
+      PGSYSCONFDIR: '/nonexistent',
+      LC_ALL: 'C',
+    },
+  })
+  const parts: Buffer[] = []
+  let bytes = 0
+  let complaint = ''
+  child.stdout.on('data', (part: Buffer) => {
+    bytes += part.length
+    if (bytes <= MOST_BYTES) parts.push(part)
+    else child.kill('SIGKILL')
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint = (complaint + text).slice(0, MOST_COMPLAINT)
+  })
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('close', resolve)
+    child.once('error', (error) => {
+      if (error.name !== 'AbortError') reject(error)
+    })
+  })
+  if (code === 0) return withoutRestriction(Buffer.concat(parts).toString('utf8'))
+  const byHand = 'run pg_dump --schema-only over the connection string instead'
+  if (bytes > MOST_BYTES)
+    throw new AppError('NOT_ALLOWED', `The schema is over ${MOST_BYTES / 2 ** 20} MiB of SQL: ${byHand}.`)
+  if (code === null)
+    throw new AppError('NOT_ALLOWED', `The schema was not read within ${PATIENCE_MS / 1000} s: ${byHand}.`)
+  if (/lock timeout/.test(complaint))
+    throw new AppError(
+      'NOT_ALLOWED',
+      'Something holds a lock on a table of that database: try again when it has ended.',
+    )
+  throw new AppError('UNAVAILABLE', 'The schema could not be read from the compute. Try again.', { cause: complaint })
+}
+
+async function requirePgDump(pgVersion: number): Promise<string> {
+  const found = await findPgDump(pgVersion)
+  if (found) return found.path
+  throw new AppError(
+    'NOT_INSTALLED',
+    `This machine has no pg_dump of Postgres ${pgVersion} or newer, which reads the schema. Install it where Neap runs: ` +
+      `on Debian and Ubuntu postgresql-client-${pgVersion}, on Red Hat postgresql${pgVersion}, with Homebrew postgresql@${pgVersion}.`,
+  )
+}
+
+/** Some releases frame what they print in `\restrict WORD` and `\unrestrict WORD`. The word is another each time: no two schemas would be the same. */
+function withoutRestriction(text: string): string {
+  const word = /^\\restrict (\S+)\n\n?/m.exec(text)?.[1]
+  if (word === undefined) return text
+  return text.replace(`\\restrict ${word}\n\n`, '').replace(new RegExp(`\\n\\\\unrestrict ${word}\\n`), '')
+}

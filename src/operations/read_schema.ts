@@ -1,0 +1,68 @@
+import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
+import { awaitOperations } from '../catalog/operation.ts'
+import { dumpSchema } from '../compute/schema.ts'
+import { withAdminSession } from '../compute/session.ts'
+import type { Context } from '../context.ts'
+import { AppError } from '../errors.ts'
+import { requestStart } from './start_compute.ts'
+
+/** How often a compute that turns out to be gone is started anew. */
+const TRIES = 3
+
+/**
+ * The schema of a database of a branch, as SQL. A compute that sleeps is woken, as by a connection.
+ * Errors: NOT_FOUND (the database), NOT_ALLOWED (no endpoint, or a disabled one; a schema that is too large), NOT_INSTALLED,
+ * UNAVAILABLE (the compute does not start).
+ */
+export async function readSchema(
+  context: Context,
+  {
+    branchId,
+    pgVersion,
+    database,
+    signal,
+  }: { branchId: string; pgVersion: number; database: string; signal: AbortSignal },
+): Promise<string> {
+  const password = context.secrets.adminPassword()
+  let gone: { pid: number | undefined; error: unknown } | undefined
+  for (let turn = 0; turn < TRIES; turn++) {
+    const endpoint = await awake(context, branchId, gone?.pid)
+    const address = { host: endpoint.compute_host ?? '', port: endpoint.compute_port ?? 0 }
+    try {
+      await requireDatabase(address, password, database)
+    } catch (error) {
+      if (error instanceof AppError) throw error
+      gone = { pid: endpoint.compute_pid ?? undefined, error }
+      continue
+    }
+    return dumpSchema(address, { password, database, pgVersion, signal })
+  }
+  throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
+}
+
+/** The branch's endpoint, active with another process than `deadPid`. */
+async function awake({ catalog, config }: Context, branchId: string, deadPid: number | undefined): Promise<Endpoint> {
+  const endpoint = await findBranchEndpoint(catalog, branchId)
+  if (!endpoint)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `The branch ${branchId} has no compute to read its schema with. Create an endpoint for it first.`,
+    )
+  const operationId = await requestStart(catalog, endpoint.id, deadPid)
+  if (operationId === undefined) return (await findBranchEndpoint(catalog, branchId)) ?? endpoint
+  const [operation] = await awaitOperations(catalog, [operationId], config.wakeTimeout * 1000)
+  const started = await findBranchEndpoint(catalog, branchId)
+  if (operation?.status === 'finished' && started?.current_state === 'active') return started
+  throw new AppError('UNAVAILABLE', `The compute of the branch did not start: ${operation?.error ?? 'not in time'}.`)
+}
+
+/** Neap's own database and the templates are nobody's to read. */
+async function requireDatabase(address: { host: string; port: number }, password: string, name: string): Promise<void> {
+  const found = await withAdminSession(address, password, { purpose: 'schema' }, (session) =>
+    session.query(
+      `select from pg_database where datname = $1 and datallowconn and not datistemplate and datname <> 'neap'`,
+      [name],
+    ),
+  )
+  if (found.length === 0) throw new AppError('NOT_FOUND', `database ${name} not found`)
+}
