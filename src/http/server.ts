@@ -1,4 +1,11 @@
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance } from 'fastify'
+import Fastify, {
+  LogController,
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
@@ -21,14 +28,17 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     bodyLimit: 1024 * 1024,
     requestTimeout: 60_000,
     routerOptions: { maxParamLength: 256 },
+    // What is refused before there is a route, as broken percent-encoding is: no hook runs for it.
+    frameworkErrors: (error, request, reply) => {
+      void named(request, reply)
+      void refuse(context, error, request, reply)
+    },
   })
   app.setValidatorCompiler(compileValidator)
   app.decorateRequest('caller', undefined)
   app.decorateRequest('route', undefined)
   acceptBodies(app)
-  app.addHook('onRequest', async (request, reply) => {
-    reply.headers({ 'x-request-id': request.id, 'x-neon-ret-request-id': request.id })
-  })
+  app.addHook('onRequest', async (request, reply) => void named(request, reply))
   app.addHook('onResponse', async (request, reply) => {
     request.log.info(
       {
@@ -61,4 +71,9 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   }
   for (const route of routes) mount(app, route, context, gates)
   return app
+}
+
+/** Every answer says which request it answers. */
+function named({ id }: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return reply.headers({ 'x-request-id': id, 'x-neon-ret-request-id': id })
 }

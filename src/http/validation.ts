@@ -12,6 +12,8 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const validator = Compile(schema)
   const isText = httpPart === 'querystring' || httpPart === 'params'
   return (given: unknown) => {
+    const unfit = unfitFor(given instanceof FormBody ? given.fields : given)
+    if (unfit) return { error: new Error(`invalid request: ${PARTS[httpPart ?? ''] ?? 'it'} ${unfit}`) }
     const value = isText
       ? Value.Default(schema, Value.Convert(schema, fromText(schema, given)))
       : given instanceof FormBody
@@ -26,6 +28,28 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
     return { error: new Error(`invalid request: ${where} ${first?.message ?? 'is not valid'}`) }
   }
+}
+
+const PARTS: Record<string, string> = { params: 'the path', querystring: 'the query', body: 'the body' }
+const MOST_LEVELS = 64
+
+/** Why Postgres could not keep a text that stands somewhere in there, or nobody could look through it. Does not recurse: it may be deep. */
+function unfitFor(given: unknown): string | undefined {
+  let level: unknown[] = [given]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MOST_LEVELS) return `is nested over ${MOST_LEVELS} levels deep`
+    const below: unknown[] = []
+    for (const each of level) {
+      if (typeof each === 'string' && each.includes('\0')) return 'holds a NUL character; leave it out'
+      if (typeof each === 'string' && !each.isWellFormed())
+        return 'holds half of a surrogate pair; send whole characters'
+      if (typeof each !== 'object' || each === null) continue
+      for (const value of Object.values(each)) below.push(value)
+      if (!Array.isArray(each)) for (const name of Object.keys(each)) below.push(name)
+    }
+    level = below
+  }
+  return undefined
 }
 
 interface Schema {

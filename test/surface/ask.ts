@@ -4,7 +4,7 @@ import type { Input } from './every_route.ts'
 import type { Things } from './scene.ts'
 
 /** What fills the placeholders of a path, unless a request says otherwise. */
-const placeholders = (things: Things): Record<string, string | number> => ({
+export const placeholders = (things: Things): Record<string, string | number> => ({
   ...things,
   org_id: things.organization_id,
   region_id: 'local',
