@@ -14,8 +14,11 @@ create table config_change (
 alter table role add column login boolean not null default true;
 update role set login = verifier is not null;
 
--- When roles and databases were last read from a compute that then stopped: what was done by SQL until then is known.
-alter table branch add column noted_at timestamptz;
+-- False from a start on until roles and databases are read from a compute that then stops: one that is killed has the last word on
+-- what was done by SQL.
+alter table branch add column noted boolean not null default true;
+update branch b set noted = false
+ where exists (select from endpoint e where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active');
 
 insert into config_change (branch_id, change)
 select r.branch_id, jsonb_build_object('kind', 'create_role', 'name', r.name, 'verifier', r.verifier)

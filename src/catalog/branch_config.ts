@@ -46,16 +46,14 @@ export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id
      where d.owner_name is distinct from excluded.owner_name`)
 }
 
-/** The compute of a branch is about to stop, and what it has is noted. */
-export async function setNoted(tx: Db, branchId: string): Promise<void> {
-  await tx.rows(sql`update branch set noted_at = clock_timestamp() where id = ${branchId}`)
+/** From a start on users may change by SQL what the catalog does not know of; a stop in good order ends that. */
+export async function setNoted(tx: Db, branchId: string, noted: boolean): Promise<void> {
+  await tx.rows(sql`update branch set noted = ${noted} where id = ${branchId} and noted <> ${noted}`)
 }
 
-/** Whether a branch whose compute sleeps was last left with its roles noted: it never ran, or it stopped in good order. */
+/** Whether a branch whose compute sleeps was left with its roles noted: it never ran, or it stopped in good order. */
 export async function isNoted(db: Db, branchId: string): Promise<boolean> {
-  const row = await db.row<{ noted: boolean }>(sql`
-    select coalesce(e.started_at <= b.noted_at, e.started_at is null) as noted
-      from branch b left join endpoint e on e.branch_id = b.id and e.deleted_at is null where b.id = ${branchId}`)
+  const row = await db.row<{ noted: boolean }>(sql`select noted from branch where id = ${branchId}`)
   return row?.noted ?? false
 }
 
@@ -78,6 +76,7 @@ export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string
     insert into config_change (branch_id, id, change) select ${toId}, id, change from config_change where branch_id = ${fromId}`)
   await tx.rows(sql`
     update branch b set config_version = b.config_version + 1,
-           applied_version = b.config_version + case when exists (select from config_change where branch_id = b.id) then 0 else 1 end
-     where id = ${toId}`)
+           applied_version = b.config_version + case when exists (select from config_change where branch_id = b.id) then 0 else 1 end,
+           noted = f.noted or exists (select from endpoint e where e.branch_id = f.id and e.current_state = 'active' and e.deleted_at is null)
+      from branch f where b.id = ${toId} and f.id = ${fromId}`)
 }

@@ -82,7 +82,7 @@ export async function withNotedConfig<T>(
         .catch(() => session.query('rollback to savepoint unlocked'))
       const seen = await readConfig(session)
       await catalog.transaction(async (tx) => {
-        if (await noteSeen(tx, branch, seen)) await setNoted(tx, branch.id)
+        if (await noteSeen(tx, branch, seen)) await setNoted(tx, branch.id, true)
       })
       noted = true
       return stop()

@@ -1,4 +1,5 @@
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
+import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle, setPending } from '../catalog/endpoint.ts'
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
@@ -39,6 +40,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
         return configured ? undefined : applyConfig(session, tx, branch)
       })
       if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
+      await setNoted(tx, branch.id, false)
       await setActive(tx, endpoint.id, { ...address, pid, startedAt })
       return done
     },

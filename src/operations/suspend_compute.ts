@@ -8,6 +8,7 @@
  *
  * What users have done by SQL to roles and databases is written down within compute_stopped, where nobody can change them any more.
  */
+import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import {
   clearPending,
@@ -87,9 +88,11 @@ export const suspendCompute: Action<{ reason: SuspendReason }> = {
     },
   },
   async onFailure(operation, { backend }, tx) {
-    const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
-    if (compute) await clearPending(tx, operation.endpoint_id as string)
-    else await noteStopped(tx, operation.endpoint_id as string)
+    const branch = await branchOf(tx, operation)
+    if (await backend.findCompute(refOf(branch))) {
+      await setNoted(tx, branch.id, false)
+      await clearPending(tx, operation.endpoint_id as string)
+    } else await noteStopped(tx, operation.endpoint_id as string)
   },
 }
 

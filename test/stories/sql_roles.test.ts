@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { superuser } from '../admin.ts'
+import { branchHttp, databasePath, rolePath, uriWith } from '../branch_http.ts'
+import { connect, query } from '../clients.ts'
+import { refused } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
+import { kill } from '../processes.ts'
+
+/* What users do to roles and databases by SQL, seen by the API: while the compute runs, and after it has stopped. */
+
+let neap: Neap
+let place: Place
+let api: ReturnType<typeof branchHttp>
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  api = branchHttp(neap, place)
+})
+
+after(() => neap?.stop())
+
+const run = (sql: string) => query(neap, place.uri, sql)
+const OWNER = 'neondb_owner'
+const reveal = (name: string, of = api) => of.ask('GET', rolePath(name, '/reveal_password'))
+
+test('what SQL makes, changes and drops is in the lists at once, and still there when the compute sleeps', async () => {
+  await run(`create role "by sql/ü" login password 'secret one'`)
+  await run('create role keyless nologin')
+  await run('create database "sql db"')
+  await run(`grant "by sql/ü" to ${OWNER}`)
+  await run('alter database "sql db" owner to "by sql/ü"')
+  assert.deepEqual(await api.roles(), ['by sql/ü', 'keyless', OWNER])
+  assert.deepEqual(await api.databases(), { neondb: OWNER, 'sql db': 'by sql/ü' })
+  const one = await api.ask('GET', rolePath('keyless'))
+  assert.equal((one.body['role'] as Record<string, unknown>)['authentication_method'], 'no_login')
+  refused(await reveal('keyless'), 422, 'NOT_ALLOWED', /cannot log in/)
+  refused(await reveal('by sql/ü'), 422, 'NOT_ALLOWED', /set by SQL.*reset_password/)
+  refused(await api.ask('POST', rolePath('keyless', '/reset_password')), 422, 'NOT_ALLOWED', /ALTER ROLE/)
+  refused(await api.ask('DELETE', rolePath('by sql/ü')), 422, 'NOT_ALLOWED', /owns the database "sql db".*PATCH/)
+  refused(await api.ask('POST', '/roles', { role: { name: 'keyless' } }), 409, 'ROLE_ALREADY_EXISTS', /exists/)
+
+  await run('alter database "sql db" rename to renamed')
+  await run('drop role keyless')
+  await suspend(neap, place)
+  assert.deepEqual(await api.databases(), { neondb: OWNER, renamed: 'by sql/ü' })
+  assert.deepEqual(await api.roles(), ['by sql/ü', OWNER])
+  assert.equal((await api.ask('GET', rolePath('keyless'))).status, 404)
+  assert.equal((await endpointOf(neap, place)).current_state, 'idle')
+
+  // What was made by SQL the API changes like its own.
+  const { role } = await api.change('POST', rolePath('by sql/ü', '/reset_password'))
+  const as = uriWith(place.uri, { role: 'by sql/ü', password: role.password, database: 'renamed' })
+  assert.deepEqual(await query(neap, as, 'select current_user::text as role'), [{ role: 'by sql/ü' }])
+  assert.equal((await reveal('by sql/ü')).body['password'], role.password)
+  await api.change('DELETE', databasePath('renamed'))
+  await api.change('DELETE', rolePath('by sql/ü'))
+  assert.deepEqual(await run(`select rolname from pg_roles where rolname like 'by%'`), [])
+})
+
+test('a password that SQL has changed is never given out, wherever the change was last seen', async () => {
+  const { role } = await api.change('POST', '/roles', { role: { name: 'moody' } })
+  assert.equal((await reveal('moody')).body['password'], role.password)
+  const theirs = uriWith(place.uri, { role: 'moody', password: role.password })
+  await query(neap, theirs, `alter role moody password 'my own'`)
+  refused(await reveal('moody'), 422, 'NOT_ALLOWED', /set by SQL/)
+
+  const again = await api.change('POST', rolePath('moody', '/reset_password'))
+  await query(neap, uriWith(theirs, { password: again.role.password }), `alter role moody password 'my own'`)
+  await suspend(neap, place)
+  refused(await reveal('moody'), 422, 'NOT_ALLOWED', /set by SQL/)
+  const given = await api.begin('POST', rolePath('moody', '/reset_password'))
+  assert.equal((await reveal('moody')).body['password'], given.role.password)
+  await neap.ended(given.operations)
+
+  // A branch takes the password along with the data.
+  const last = uriWith(theirs, { password: given.role.password })
+  await query(neap, last, `alter role moody password 'my own'`)
+  const child = await branchOff(neap, place)
+  refused(await reveal('moody', branchHttp(neap, child)), 422, 'NOT_ALLOWED', /set by SQL/)
+  assert.deepEqual(await query(neap, uriWith(child.uri, { role: 'moody', password: 'my own' }), 'select 1 as one'), [
+    { one: 1 },
+  ])
+})
+
+test('a role that is changed while its compute is being stopped is written down as it stays', async () => {
+  const client = await connect(neap, place.uri)
+  await client.query('begin')
+  await client.query('create role unfinished')
+  const left = client.query('select pg_sleep(60)').catch((error: { code?: string }) => error.code)
+  await suspend(neap, place)
+  assert.match(String(await left), /57P01|undefined/)
+  await client.end().catch(() => {})
+  assert.ok(!(await api.roles()).includes('unfinished'))
+  assert.deepEqual(await run(`select from pg_roles where rolname = 'unfinished'`), [])
+})
+
+test('a compute that does not answer is not waited for; what only it knows is not made up', async () => {
+  await run('select 1')
+  await settled(neap, place, 'active')
+  const known = await api.roles()
+  const { pid } = (await computeOf(neap, place)) ?? {}
+  const admin = await superuser(neap, place)
+  await run('create role unheard_of')
+  await admin.end()
+  process.kill(pid as number, 'SIGSTOP')
+  try {
+    assert.deepEqual(await api.roles(), known)
+    refused(await reveal(OWNER), 503, 'UNAVAILABLE', /Try again/)
+  } finally {
+    process.kill(pid as number, 'SIGCONT')
+  }
+  assert.deepEqual(await api.roles(), [...known, 'unheard_of'].sort())
+  await run('create role unheard_of_2')
+  await kill(pid as number)
+  // An apply_config notices that it is gone.
+  await api.change('POST', '/roles', { role: { name: 'meanwhile' } })
+  assert.equal((await endpointOf(neap, place)).current_state, 'idle')
+  refused(await reveal(OWNER), 422, 'NOT_ALLOWED', /Start the endpoint/)
+  assert.equal((await reveal('meanwhile')).status, 200)
+  await run('select 1')
+  await settled(neap, place, 'active')
+  assert.deepEqual(await api.roles(), [...known, 'meanwhile', 'unheard_of', 'unheard_of_2'].sort())
+  assert.equal((await reveal(OWNER)).body['password'], decodeURIComponent(new URL(place.uri).password))
+})
