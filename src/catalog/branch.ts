@@ -134,6 +134,7 @@ export async function forgetBranch(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)
+  await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
-  await tx.rows(sql`update branch set stored = false, restores = null where id = ${id}`)
+  await tx.rows(sql`update branch set stored = false, pending_state = null, restores = null where id = ${id}`)
 }

@@ -13,6 +13,8 @@ const PLACES = [
 
 const LOOK_MS = 5_000
 
+const run = promisify(execFile)
+
 export interface PgDump {
   readonly path: string
   readonly version: number
@@ -21,23 +23,25 @@ export interface PgDump {
 /**
  * The pg_dump for a server of that major version: the same version's, else the oldest newer one. A newer one reads older servers, an
  * older one refuses newer servers (Postgres manual, pg_dump, "Notes").
- * @param candidates programs to choose from; a name without a slash is looked for on PATH
+ * @param candidates programs to choose from, in the order of preference where their versions are the same
  */
-export async function findPgDump(
-  pgVersion: number,
-  candidates: readonly string[] = ['pg_dump', ...globSync(PLACES)],
-): Promise<PgDump | undefined> {
-  const found = await Promise.all(candidates.map(versionOf))
+export async function findPgDump(pgVersion: number, candidates?: readonly string[]): Promise<PgDump | undefined> {
+  const found = await Promise.all((candidates ?? [...globSync(PLACES), ...(await onPath())]).map(versionOf))
   return found
     .filter((program) => program !== undefined)
     .filter(({ version }) => version >= pgVersion)
     .sort((one, other) => one.version - other.version)[0]
 }
 
+async function onPath(): Promise<string[]> {
+  const { stdout } = await run('sh', ['-c', 'command -v pg_dump'], { timeout: LOOK_MS }).catch(() => ({ stdout: '' }))
+  return stdout.trim().startsWith('/') ? [stdout.trim()] : []
+}
+
 /** Nothing where the program is absent or does not say which it is: then it is as good as absent. */
 async function versionOf(path: string): Promise<PgDump | undefined> {
   try {
-    const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: LOOK_MS })
+    const { stdout } = await run(path, ['--version'], { timeout: LOOK_MS })
     const version = /^pg_dump \(PostgreSQL\) (\d+)/.exec(stdout)?.[1]
     return version === undefined ? undefined : { path, version: Number(version) }
   } catch {

@@ -41,6 +41,7 @@ export async function dumpSchema(
       PGCLIENTENCODING: 'UTF8',
       PGSYSCONFDIR: '/nonexistent',
       LC_ALL: 'C',
+      PATH: '/usr/local/bin:/usr/bin:/bin',
     },
   })
   const parts: Buffer[] = []
@@ -66,7 +67,8 @@ export async function dumpSchema(
     throw new AppError('NOT_ALLOWED', `The schema is over ${MOST_BYTES / 2 ** 20} MiB of SQL: ${byHand}.`)
   if (code === null)
     throw new AppError('NOT_ALLOWED', `The schema was not read within ${PATIENCE_MS / 1000} s: ${byHand}.`)
-  if (/lock timeout/.test(complaint))
+  // It waits for locks under a statement_timeout.
+  if (/statement timeout/.test(complaint))
     throw new AppError(
       'NOT_ALLOWED',
       'Something holds a lock on a table of that database: try again when it has ended.',

@@ -1,13 +1,15 @@
 /** What a worker that begins finds: computes that run or are gone, and what failed operations left behind. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import type { Branch } from '../../src/catalog/branch.ts'
+import { type Branch, hasChildren, markBranchDeleted } from '../../src/catalog/branch.ts'
 import { deleteEndpoint, findEndpointEver } from '../../src/catalog/endpoint.ts'
-import { deleteProject } from '../../src/catalog/project.ts'
+import { cancelUnbegun } from '../../src/catalog/operation.ts'
+import { deleteProject, lockProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { newOperationId } from '../../src/ids.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { requestOperation } from '../../src/operations/request.ts'
+import { queueRestore } from '../../src/operations/restore_branch.ts'
 import { kill, until } from '../processes.ts'
 import { openSite, type Site } from './site.ts'
 import { createWorld, type World } from './world.ts'
@@ -83,6 +85,50 @@ test('what is left of a deleted project goes, computes that run too', async () =
   for (const each of [branch, child]) {
     await until(`${each.id} is removed`, async () => !(await world.read(each)).stored)
   }
+  await site.agree()
+})
+
+test('a restore that is cancelled before its exchange leaves no copy, under a name or without', async () => {
+  const branch = await world.branchOff(await world.home())
+  const source = await world.branchOff(await world.home())
+  for (const keptName of ['kept', undefined]) {
+    const { copy, operations } = await site.catalog.transaction(async (tx) => {
+      await lockProject(tx, branch.account_id, branch.project_id)
+      const queued = await queueRestore(tx, {
+        branch: await world.read(branch),
+        source: await world.read(source),
+        keptName,
+      })
+      await cancelUnbegun(tx, branch.project_id, { branchId: branch.id }, 'for a test')
+      return queued
+    })
+    await Promise.all(operations.map((operation) => world.ended(operation)))
+    await anotherWorker()
+    await until('the copy is removed', async () => !(await world.read(copy)).stored)
+    assert.equal((await world.read(branch)).store_id, branch.id)
+    assert.equal(await hasChildren(site.catalog, source.id), false)
+    await site.agree()
+  }
+})
+
+test('a restore whose backup is deleted meanwhile leaves the branch as it was', async () => {
+  const branch = await world.branchOff(await world.home())
+  const source = await world.home()
+  const { compute_pid } = await world.running(branch)
+  const { copy, operations } = await site.catalog.transaction(async (tx) => {
+    await lockProject(tx, branch.account_id, branch.project_id)
+    const queued = await queueRestore(tx, { branch: await world.read(branch), source, keptName: 'kept' })
+    await markBranchDeleted(tx, queued.copy.id)
+    return queued
+  })
+  const ends = await Promise.all(operations.map((operation) => world.ended(operation)))
+  assert.deepEqual(
+    ends.map(({ action, status }) => `${action} ${status}`),
+    ['create_branch failed', 'suspend_compute failed', 'create_branch failed', 'start_compute finished'],
+  )
+  const endpoint = await world.endpointOf(site.catalog, branch)
+  assert.deepEqual([endpoint.current_state, endpoint.compute_pid], ['active', compute_pid])
+  await world.sweptUp(copy)
   await site.agree()
 })
 

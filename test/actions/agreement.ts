@@ -29,6 +29,7 @@ export async function assertAgreement(premises: Premises): Promise<void> {
   const branches = await catalog.rows<StoredBranch & { rows: number }>(sql`
     select b.*, p.pg_version,
            (select count(*) from role where branch_id = b.id) + (select count(*) from database where branch_id = b.id)
+             + (select count(*) from config_change where branch_id = b.id)
              + (select count(*) from endpoint where branch_id = b.id and deleted_at is not null) as rows
       from branch b join project p on p.id = b.project_id`)
   for (const branch of branches) {

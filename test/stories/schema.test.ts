@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { findPgDump } from '../../src/compute/pg_dump.ts'
+import { connect, query, without } from '../clients.ts'
+import { type Answer, refused, send } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { kill } from '../processes.ts'
+import { computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
+
+/* The schema of a database as text, of Postgres 15, whose pg_dump Debian has. */
+
+const absent = !existsSync('/usr/lib/postgresql/15/bin/postgres') && 'postgresql-15 not installed'
+const skip = without('pg_dump') || absent
+
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap()
+  if (skip) return
+  const { project, branch, endpoints, connection_uris, operations } = await neap.call('POST /projects', {
+    body: { project: { pg_version: 15 } },
+  })
+  await neap.ended(operations)
+  const [endpoint, uri] = [endpoints[0]?.id ?? '', connection_uris[0]?.connection_uri ?? '']
+  place = { project_id: project.id, branch_id: branch.id, endpoint_id: endpoint, uri }
+  await query(
+    neap,
+    uri,
+    `create schema "we""ird; drop"; create table "we""ird; drop"."Tisch" (id int primary key, "größe" text not null default 'a\\b');
+     create view seen as select "größe" from "we""ird; drop"."Tisch";
+     create function twice(int) returns int language sql as $$ select 2 * $1 $$`,
+  )
+})
+
+after(() => neap?.stop())
+
+const schemaOf = ({ project_id, branch_id }: Place, parameters: Record<string, string>): Promise<Answer> =>
+  send(neap, 'GET', `/projects/${project_id}/branches/${branch_id}/schema?${String(new URLSearchParams(parameters))}`)
+
+const database = () => new URL(place.uri).pathname.slice(1)
+
+async function sqlOf(db_name = database()): Promise<string> {
+  const { status, body } = await schemaOf(place, { db_name })
+  assert.equal(status, 200, body.message)
+  return String(body['sql'])
+}
+
+test('the schema is what pg_dump prints, and makes the same schema again', { skip }, async () => {
+  const text = await sqlOf()
+  assert.match(text, /^--\n-- PostgreSQL database dump\n--\n/)
+  assert.match(text, /CREATE TABLE "we""ird; drop"\."Tisch" \(\n {4}id integer NOT NULL,\n {4}"größe" text/)
+  assert.match(text, /OWNER TO/)
+  assert.doesNotMatch(text, /^\\(un)?restrict/m)
+  assert.match(text, /-- PostgreSQL database dump complete\n--\n+$/)
+  assert.equal(await sqlOf(), text)
+
+  const name = `copy of 'it=1 host=nowhere`
+  await query(neap, place.uri, `create database "${name}"`)
+  const client = await connect(neap, place.uri, { database: name })
+  await client.query(text)
+  await client.end()
+  assert.equal(await sqlOf(name), text)
+})
+
+test('a compute that sleeps is woken, and one that was killed is started again', { skip }, async () => {
+  const text = await sqlOf()
+  await suspend(neap, place)
+  assert.equal(await sqlOf(), text)
+  await settled(neap, place, 'active')
+  await kill((await computeOf(neap, place))?.pid)
+  assert.equal(await sqlOf(), text)
+  assert.equal((await endpointOf(neap, place)).current_state, 'active')
+})
+
+test('what has no schema to show is refused', { skip }, async () => {
+  const db_name = database()
+  for (const name of ['nowhere', 'neap', 'template1', `dbname=${db_name}`]) {
+    refused(await schemaOf(place, { db_name: name }), 404, 'NOT_FOUND', new RegExp(`database ${name} not found`))
+  }
+  refused(await schemaOf(place, { db_name, lsn: '0/1' }), 422, 'NOT_ALLOWED', /no history yet: leave lsn out/)
+  refused(await schemaOf(place, { db_name, timestamp: 'x' }), 422, 'NOT_ALLOWED', /no history yet: leave timestamp out/)
+  refused(await schemaOf(place, { db_name, format: 'json' }), 422, 'NOT_ALLOWED', /format sql, not in json/)
+  refused(await schemaOf(place, {}), 400, 'INVALID_REQUEST', /db_name/)
+  refused(await schemaOf({ ...place, branch_id: 'br-none' }, { db_name }), 404, 'NOT_FOUND', /branch br-none not found/)
+  const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
+    params: { project_id: place.project_id },
+    body: {},
+  })
+  await neap.ended(operations)
+  const answer = await schemaOf({ ...place, branch_id: branch.id }, { db_name })
+  refused(answer, 422, 'NOT_ALLOWED', /has no compute to read its schema with\. Create an endpoint/)
+})
+
+test('what holds it up for long, or is too much, is refused', { skip }, async () => {
+  const db_name = database()
+  const client = await connect(neap, place.uri)
+  await client.query('begin; lock table "we""ird; drop"."Tisch"')
+  refused(await schemaOf(place, { db_name }), 422, 'NOT_ALLOWED', /holds a lock/)
+  await client.query('commit')
+  await client.query(`do $$ begin execute format('comment on view seen is %L', repeat('x', 17 * 1024 * 1024)); end $$`)
+  refused(await schemaOf(place, { db_name }), 422, 'NOT_ALLOWED', /over 16 MiB/)
+  await client.query('comment on view seen is null')
+  await client.end()
+  await sqlOf()
+})
+
+test('where no pg_dump is new enough, the answer names what to install', async () => {
+  const first = await firstPlace(neap)
+  const answer = await schemaOf(first, { db_name: new URL(first.uri).pathname.slice(1) })
+  if (await findPgDump(18)) assert.match(String(answer.body['sql']), /PostgreSQL database dump/)
+  else refused(answer, 501, 'NOT_INSTALLED', /no pg_dump of Postgres 18 or newer.*postgresql-client-18/)
+})
