@@ -9,26 +9,25 @@ export function percentile(samples: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN
 }
 
-export interface Mark {
-  readonly what: string
-  readonly value: number
-  readonly most: number
-  readonly unit: string
-}
+export type Mark = { readonly what: string; readonly value: number; readonly unit: string } & (
+  | { readonly most: number }
+  | { readonly least: number }
+)
 
-/** Prints a benchmark's table and marks, and writes its raw samples as JSON. Milliseconds throughout. */
+/** Prints a benchmark's table and marks, and writes its raw samples as JSON. In milliseconds unless another unit is given. */
 export function report(
   name: string,
   method: readonly string[],
   rows: Record<string, readonly number[]>,
   marks: readonly Mark[],
+  unit = 'ms',
 ): void {
   const [cpu] = cpus()
   console.log(
     `\n${name}\n${method.map((line) => `  ${line}`).join('\n')}\n  ${cpus().length} × ${cpu?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}\n`,
   )
   console.log(
-    `  ${'ms'.padEnd(34)}${['n', 'p50', 'p95', 'p99', 'min', 'max'].map((heading) => heading.padStart(9)).join('')}`,
+    `  ${unit.padEnd(34)}${['n', 'p50', 'p95', 'p99', 'min', 'max'].map((heading) => heading.padStart(9)).join('')}`,
   )
   for (const [row, samples] of Object.entries(rows)) {
     const figures = [
@@ -43,11 +42,13 @@ export function report(
     )
   }
   console.log('')
-  for (const { what, value, most, unit } of marks) {
+  for (const mark of marks) {
+    const met = 'most' in mark ? mark.value <= mark.most : mark.value >= mark.least
+    const asked = 'most' in mark ? `at most ${mark.most}` : `at least ${mark.least}`
     console.log(
-      `  ${value <= most ? 'met   ' : 'MISSED'}  ${what}: ${value.toFixed(2)}${unit} (mark: at most ${most}${unit})`,
+      `  ${met ? 'met   ' : 'MISSED'}  ${mark.what}: ${mark.value.toFixed(2)}${mark.unit} (mark: ${asked}${mark.unit})`,
     )
   }
   mkdirSync(RESULTS, { recursive: true })
-  writeFileSync(new URL(`${name}.json`, RESULTS), `${JSON.stringify({ name, method, rows, marks }, null, 2)}\n`)
+  writeFileSync(new URL(`${name}.json`, RESULTS), `${JSON.stringify({ name, method, unit, rows, marks }, null, 2)}\n`)
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { parse } from 'qs'
 import { AppError } from '../errors.ts'
+import { unfitFor } from './unfit.ts'
 
 /** A body that came as a form: all its values are text still, and become what the schema of the route says. */
 export class FormBody {
@@ -19,21 +20,31 @@ export function acceptBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, body: string) => {
     if (body.trim() === '') return undefined
-    try {
-      return JSON.parse(body) as unknown
-    } catch (error) {
-      throw new AppError('INVALID_REQUEST', 'The body is not valid JSON.', { cause: error })
-    }
+    return fit(parsed(body))
   })
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string' },
-    async (_request: unknown, body: string) => (body.trim() === '' ? undefined : new FormBody(formFields(body))),
+    async (_request: unknown, body: string) => (body.trim() === '' ? undefined : new FormBody(fit(formFields(body)))),
   )
   app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => {
     if (body.trim() === '') return undefined
     throw new AppError('UNSUPPORTED_MEDIA_TYPE')
   })
+}
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body) as unknown
+  } catch (error) {
+    throw new AppError('INVALID_REQUEST', 'The body is not valid JSON.', { cause: error })
+  }
+}
+
+function fit<T>(body: T): T {
+  const unfit = unfitFor(body)
+  if (unfit) throw new AppError('INVALID_REQUEST', `invalid request: the body ${unfit}`)
+  return body
 }
 
 function formFields(body: string): Record<string, unknown> {

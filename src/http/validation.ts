@@ -3,6 +3,7 @@ import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { Value } from 'typebox/value'
 import { FormBody } from './bodies.ts'
+import { unfitFor } from './unfit.ts'
 
 /**
  * Checks requests against the very schemas that type them. Parameters, query and forms arrive as text and are converted; a
@@ -12,8 +13,9 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const validator = Compile(schema)
   const isText = httpPart === 'querystring' || httpPart === 'params'
   return (given: unknown) => {
-    const unfit = unfitFor(given instanceof FormBody ? given.fields : given)
-    if (unfit) return { error: new Error(`invalid request: ${PARTS[httpPart ?? ''] ?? 'it'} ${unfit}`) }
+    // Bodies were looked at when they were parsed.
+    const unfit = isText && unfitFor(given)
+    if (unfit) return { error: new Error(`invalid request: the ${httpPart === 'params' ? 'path' : 'query'} ${unfit}`) }
     const value = isText
       ? Value.Default(schema, Value.Convert(schema, fromText(schema, given)))
       : given instanceof FormBody
@@ -28,28 +30,6 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
     return { error: new Error(`invalid request: ${where} ${first?.message ?? 'is not valid'}`) }
   }
-}
-
-const PARTS: Record<string, string> = { params: 'the path', querystring: 'the query', body: 'the body' }
-const MOST_LEVELS = 64
-
-/** Why Postgres could not keep a text that stands somewhere in there, or nobody could look through it. Does not recurse: it may be deep. */
-function unfitFor(given: unknown): string | undefined {
-  let level: unknown[] = [given]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MOST_LEVELS) return `is nested over ${MOST_LEVELS} levels deep`
-    const below: unknown[] = []
-    for (const each of level) {
-      if (typeof each === 'string' && each.includes('\0')) return 'holds a NUL character; leave it out'
-      if (typeof each === 'string' && !each.isWellFormed())
-        return 'holds half of a surrogate pair; send whole characters'
-      if (typeof each !== 'object' || each === null) continue
-      for (const value of Object.values(each)) below.push(value)
-      if (!Array.isArray(each)) for (const name of Object.keys(each)) below.push(name)
-    }
-    level = below
-  }
-  return undefined
 }
 
 interface Schema {

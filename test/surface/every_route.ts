@@ -15,8 +15,8 @@ export interface Entry {
   readonly scope: Scope
   /** What a valid request says beyond the ids of the scene. What it uses up or changes for good is made for it. */
   readonly input: (scene: Scene) => Input | Promise<Input>
-  /** Needs a pg_dump on this machine; without one the answer is 501. */
-  readonly mayBeAbsent?: boolean
+  /** Its answer comes from a compute, through the worker; 501 where this machine lacks a program for it. */
+  readonly asksCompute?: boolean
 }
 
 type Make = Entry['input']
@@ -58,7 +58,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   })),
   'GET /projects/:project_id/branches/:branch_id/schema': {
     ...read(({ database }) => ({ query: { db_name: database } })),
-    mayBeAbsent: true,
+    asksCompute: true,
   },
   'GET /projects/:project_id/branches/:branch_id/buckets': read(),
   'GET /projects/:project_id/branches/:branch_id/credentials': read(),
@@ -92,7 +92,10 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password': write(async (scene) => ({
     params: { role_name: await scene.makeRole() },
   })),
-  'GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password': write(onRole),
+  'GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password': {
+    ...write(onRole),
+    asksCompute: true,
+  },
 
   'POST /projects/:project_id/branches/:branch_id/databases': write((scene) => ({
     body: { database: { name: scene.name(), owner_name: scene.role } },

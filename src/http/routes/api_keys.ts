@@ -99,7 +99,7 @@ export const revokeKey = route('DELETE /api_keys/:key_id', {
   summary: 'Revoke an API key; it stops working at once',
   tag: 'API key',
   scope: 'admin',
-  params: Type.Object({ key_id: Type.Integer() }),
+  params: Type.Object({ key_id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) }),
   returns: Type.Object({
     id: Type.Integer(),
     name: Type.String(),

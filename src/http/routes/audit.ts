@@ -23,7 +23,13 @@ export const listAuditEntries = route('GET /audit', {
   scope: 'admin',
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
-    cursor: Type.Optional(Type.Integer({ minimum: 0, description: 'pagination.cursor of the page before' })),
+    cursor: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description: 'pagination.cursor of the page before',
+      }),
+    ),
     project_id: Type.Optional(Type.String({ description: 'Only requests about this project' })),
   }),
   returns: Type.Object({

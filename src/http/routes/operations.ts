@@ -120,7 +120,9 @@ export async function requireProjectEver({ db, caller }: RequestContext, id: str
 
 function parseCursor(cursor: string | undefined): string | undefined {
   if (!cursor) return undefined
-  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(cursor) && !Number.isNaN(Date.parse(cursor))) return cursor
+  // To Date there is a 30th of February, which is no day to Postgres; nor is there a year 0.
+  const time = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(cursor) ? new Date(cursor) : undefined
+  if (time && !Number.isNaN(time.getTime()) && time.toISOString().startsWith(cursor.slice(0, 19))) return cursor
   throw new AppError(
     'INVALID_REQUEST',
     'cursor is not one of ours: pass pagination.cursor of the page before as it is.',
