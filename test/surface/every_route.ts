@@ -30,6 +30,7 @@ const onEndpoint =
   async (scene) => ({ params: { endpoint_id: await scene.endpoint(state) }, ...(body && { body }) })
 const onRole: Make = ({ role }) => ({ params: { role_name: role } })
 const ofConnection = ({ database, role }: Scene) => ({ query: { database_name: database, role_name: role } })
+const ofSchema = ({ database }: Scene) => ({ query: { db_name: database } })
 
 /** How each route is asked rightly. A route that is missing here, or gone, is an error of the compiler. */
 export const EVERY_ROUTE: Record<Key, Entry> = {
