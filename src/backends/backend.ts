@@ -59,6 +59,8 @@ export interface Backend {
   cloneBranch(branch: BranchRef, parent: BranchRef, fence: Fence): Promise<Progress>
   /** Starts the compute of a branch, or finds it running; returns when it accepts connections, or `pending` while it recovers. */
   startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
+  /** Gives the compute of a branch another configuration; it follows it when it reloads, or starts, the next time. */
+  configureCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<void>
   /** Stops the compute of a branch cleanly: open sessions end with 57P01, memory is written out. */
   stopCompute(branch: BranchRef, fence: Fence): Promise<Progress>
   /** The running compute of a branch, if there is one. Asks the kernel, never a file alone. */

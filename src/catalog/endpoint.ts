@@ -48,12 +48,15 @@ export async function insertEndpoint(
     | 'suspend_timeout_seconds'
     | 'settings'
     | 'disabled'
-  >,
+  > &
+    Partial<Pick<Endpoint, 'pooler_enabled' | 'passwordless_access'>>,
 ): Promise<Endpoint> {
   const row = await tx.row<Endpoint>(sql`
-    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, disabled)
+    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, disabled, pooler_enabled,
+                          passwordless_access)
     values (${endpoint.id}, ${endpoint.account_id}, ${endpoint.project_id}, ${endpoint.branch_id}, ${endpoint.name}, ${endpoint.min_cu},
-            ${endpoint.max_cu}, ${endpoint.suspend_timeout_seconds}, ${JSON.stringify(endpoint.settings)}, ${endpoint.disabled})
+            ${endpoint.max_cu}, ${endpoint.suspend_timeout_seconds}, ${JSON.stringify(endpoint.settings)}, ${endpoint.disabled},
+            ${endpoint.pooler_enabled ?? false}, ${endpoint.passwordless_access ?? false})
     returning *`)
   return row as Endpoint
 }
@@ -82,15 +85,32 @@ export function listEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
   )
 }
 
+/** What users may change of an endpoint. */
+export type EndpointChanges = Partial<
+  Pick<
+    Endpoint,
+    | 'branch_id'
+    | 'min_cu'
+    | 'max_cu'
+    | 'suspend_timeout_seconds'
+    | 'settings'
+    | 'disabled'
+    | 'pooler_enabled'
+    | 'passwordless_access'
+    | 'name'
+  >
+>
+
 /** Changes what is given and leaves the rest. A changed time-out counts from the next look of the idle loop, which is now. */
-export async function updateEndpointSettings(
-  tx: Db,
-  id: string,
-  changes: { suspend_timeout_seconds?: number | undefined; disabled?: boolean | undefined; name?: string | undefined },
-): Promise<Endpoint> {
+export async function updateEndpoint(tx: Db, id: string, changes: EndpointChanges): Promise<Endpoint> {
+  const settings = changes.settings && JSON.stringify(changes.settings)
   const row = await tx.row<Endpoint>(sql`
-    update endpoint set suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
-           disabled = coalesce(${changes.disabled}, disabled), name = coalesce(${changes.name}, name), updated_at = clock_timestamp(),
+    update endpoint set branch_id = coalesce(${changes.branch_id}, branch_id), min_cu = coalesce(${changes.min_cu}, min_cu),
+           max_cu = coalesce(${changes.max_cu}, max_cu), settings = coalesce(${settings}::jsonb, settings),
+           suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
+           disabled = coalesce(${changes.disabled}, disabled), pooler_enabled = coalesce(${changes.pooler_enabled}, pooler_enabled),
+           passwordless_access = coalesce(${changes.passwordless_access}, passwordless_access),
+           name = coalesce(${changes.name}, name), updated_at = clock_timestamp(),
            idle_check_at = case when idle_check_at is not null then clock_timestamp() end
      where id = ${id} returning *`)
   return row as Endpoint
@@ -153,13 +173,17 @@ export async function announceCompute(db: Db, announcement: ComputeAnnouncement)
   await db.rows(sql`select pg_notify(${ANNOUNCEMENTS}, ${JSON.stringify(announcement)})`)
 }
 
-/** The compute answers at this address. The idle loop looks at it when its time-out may first be over. */
-export async function setActive(tx: Db, id: string, compute: ComputeLocation): Promise<void> {
-  await tx.rows(sql`
+/**
+ * The compute answers at this address. The idle loop looks at it when its time-out may first be over. False, and nothing changed, when
+ * the endpoint has moved to another branch meanwhile.
+ */
+export async function setActive(tx: Db, id: string, branchId: string, compute: ComputeLocation): Promise<boolean> {
+  const row = await tx.row(sql`
     update endpoint set current_state = 'active', pending_state = null, holding_operation_id = null, compute_host = ${compute.host},
            compute_port = ${compute.port}, compute_pid = ${compute.pid}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
            idle_check_at = clock_timestamp(), idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
-     where id = ${id}`)
+     where id = ${id} and branch_id = ${branchId} returning 1`)
+  return row !== undefined
 }
 
 /** No compute runs. One that never ran stays `init` until it first has. */

@@ -1,35 +1,90 @@
+import type { Account } from '../catalog/account.ts'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 
+/** A compute size in CU: fixed where both limits are the same, autoscaling where they are not. */
 export interface Size {
   readonly min: number
   readonly max: number
 }
 
-/** The size that is asked for, or the given one. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7. */
-export function requireSize(
-  asked: { readonly autoscaling_limit_min_cu?: number; readonly autoscaling_limit_max_cu?: number },
-  otherwise: Size,
-): Size {
-  const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } = asked
-  if (min === undefined && max === undefined) return otherwise
-  if (min === undefined || max === undefined)
-    throw refused('Give both autoscaling_limit_min_cu and autoscaling_limit_max_cu, or neither')
-  if (min > max) throw refused(`autoscaling_limit_min_cu (${min}) is over autoscaling_limit_max_cu (${max})`)
-  if ([min, max].some((size) => !Number.isInteger(size * 4) || size < 0.25 || size > 7)) {
-    throw refused('A compute size is a multiple of 0.25 CU from 0.25 to 7')
-  }
-  if (min < max && min < 1) throw refused('With autoscaling (min below max) both limits lie from 1 to 7 CU')
-  return { min, max }
+interface Asked {
+  readonly autoscaling_limit_min_cu?: number
+  readonly autoscaling_limit_max_cu?: number
 }
 
-/** -1 never, 0 the default of this Neap, else the allowed minimum … one week. */
+/** The size where nobody asks for another: the whole of what the free plan has. */
+export const SMALLEST: Size = { min: 0.25, max: 0.25 }
+
+/**
+ * The size that is asked for, or the given one. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7.
+ * Errors: one code for each rule that it breaks; PLAN_DOES_NOT_ALLOW.
+ */
+export function requireSize(account: Account, asked: Asked, otherwise: Size): Size {
+  const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } = asked
+  if (min === undefined && max === undefined) return account.plan === 'free' ? SMALLEST : otherwise
+  if (min === undefined || max === undefined)
+    throw new AppError(
+      'COMPUTE_SIZE_INCOMPLETE',
+      'Give both autoscaling_limit_min_cu and autoscaling_limit_max_cu, or neither. The same value twice is a fixed size.',
+    )
+  const size = validSize({ min, max })
+  if (account.plan === 'free' && (size.min !== SMALLEST.min || size.max !== SMALLEST.max))
+    throw new AppError(
+      'PLAN_DOES_NOT_ALLOW',
+      'On the free plan every endpoint has 0.25 CU; another compute size takes a paid plan.',
+    )
+  return size
+}
+
+/**
+ * The size of an existing endpoint after a change, in which a limit that is not given stays. What it has is always allowed.
+ * Errors: as `requireSize`, and ENDPOINT_MODE_CHANGE_NOT_SUPPORTED.
+ */
+export function requireNewSize(account: Account, asked: Asked, now: Size): Size {
+  const { autoscaling_limit_min_cu: min = now.min, autoscaling_limit_max_cu: max = now.max } = asked
+  if (min === now.min && max === now.max) return now
+  if (account.plan === 'free')
+    throw new AppError(
+      'PLAN_DOES_NOT_ALLOW',
+      'Changing the compute size takes a paid plan; this account has the free one.',
+    )
+  const size = validSize({ min, max })
+  if (isFixed(size) !== isFixed(now))
+    throw new AppError(
+      'ENDPOINT_MODE_CHANGE_NOT_SUPPORTED',
+      isFixed(now)
+        ? 'The endpoint has a fixed size and cannot be switched to autoscaling: set both limits to the same value, or create another endpoint.'
+        : 'The endpoint autoscales and cannot be switched to a fixed size: keep the lower limit below the upper one, or create another endpoint.',
+    )
+  return size
+}
+
+const isFixed = ({ min, max }: Size): boolean => min === max
+
+function validSize(size: Size): Size {
+  const { min, max } = size
+  if (min > max)
+    throw new AppError(
+      'COMPUTE_SIZE_INVERTED',
+      `autoscaling_limit_min_cu (${min}) is over autoscaling_limit_max_cu (${max}).`,
+    )
+  if ([min, max].some((limit) => !Number.isInteger(limit * 4) || limit < 0.25 || limit > 7))
+    throw new AppError('COMPUTE_SIZE_NOT_SUPPORTED', 'A compute size is a multiple of 0.25 CU from 0.25 to 7.')
+  if (!isFixed(size) && min < 1)
+    throw new AppError(
+      'AUTOSCALING_RANGE_NOT_SUPPORTED',
+      `With autoscaling (the lower limit below the upper one) both limits lie from 1 to 7 CU; the lower one is ${min}.`,
+    )
+  return size
+}
+
+/** -1 never, 0 the default of this Neap, else the allowed minimum … one week. Errors: SUSPEND_TIMEOUT_NOT_SUPPORTED. */
 export function requireSuspendTimeout(config: Config, seconds: number): void {
   if (seconds === 0 || seconds === -1) return
   if (seconds >= config.minSuspendTimeout && seconds <= 604_800) return
-  throw refused(
-    `suspend_timeout_seconds is ${seconds}; it takes -1 (never), 0 (the default) or ${config.minSuspendTimeout} to 604800`,
+  throw new AppError(
+    'SUSPEND_TIMEOUT_NOT_SUPPORTED',
+    `suspend_timeout_seconds is ${seconds}; it takes -1 (never), 0 (the default) or ${config.minSuspendTimeout} to 604800.`,
   )
 }
-
-const refused = (message: string) => new AppError('NOT_ALLOWED', `${message}.`)

@@ -1,3 +1,5 @@
+import type { Db } from '../catalog/catalog.ts'
+import { wrongPgSettings } from '../catalog/pg_setting.ts'
 import { AppError } from '../errors.ts'
 
 /**
@@ -26,9 +28,20 @@ const ALLOWED = new Set(
   wal_compression work_mem xmlbinary xmloption`.split(/\s+/),
 )
 
-/** Errors: NOT_ALLOWED that names each setting that may not be set. */
-export function requireSafePgSettings(settings: Record<string, string> = {}): void {
-  const refused = Object.keys(settings).filter((name) => !ALLOWED.has(name.toLowerCase()))
-  if (refused.length === 0) return
-  throw new AppError('NOT_ALLOWED', `These Postgres settings are unknown or may not be set: ${refused.join(', ')}.`)
+/**
+ * Settings that may be set, with values that Postgres takes as far as the catalog's own can tell.
+ * Errors: PG_SETTINGS_NOT_ALLOWED that names each one which may not be set, or each value that is none.
+ */
+export async function requirePgSettings(db: Db, settings: Record<string, string> = {}): Promise<void> {
+  const names = Object.keys(settings)
+  if (names.length === 0) return
+  const unknown = names.filter((name) => !ALLOWED.has(name.toLowerCase()))
+  if (unknown.length > 0)
+    throw new AppError(
+      'PG_SETTINGS_NOT_ALLOWED',
+      `These Postgres settings are unknown or may not be set: ${unknown.join(', ')}.`,
+    )
+  const wrong = await wrongPgSettings(db, settings)
+  if (wrong.length > 0)
+    throw new AppError('PG_SETTINGS_NOT_ALLOWED', `Postgres does not take these values: ${wrong.join(', ')}.`)
 }

@@ -1,6 +1,7 @@
 import { type Branch, findBranch } from '../catalog/branch.ts'
 import { hasUnfinishedOperations } from '../catalog/operation.ts'
 import { findProject, lockProject, type Project } from '../catalog/project.ts'
+import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 import type { RequestContext } from './route.ts'
 
@@ -41,4 +42,10 @@ export function requireFuture(field: string, text: string): string {
   if (Number.isNaN(time)) throw new AppError('INVALID_REQUEST', `invalid request: ${field} is not a date and time`)
   if (time <= Date.now()) throw new AppError('NOT_ALLOWED', `${field} (${text}) is over already.`)
   return new Date(time).toISOString()
+}
+
+/** Errors: NOT_ALLOWED for a region that this Neap is not. */
+export function requireRegion(config: Config, region: string | undefined): void {
+  if (region !== undefined && region !== config.region)
+    throw new AppError('NOT_ALLOWED', `There is no region ${region} here; this is ${config.region}.`)
 }

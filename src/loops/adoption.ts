@@ -88,7 +88,7 @@ async function reconcile(
       return 'orphaned'
     }
     const { address, pid, startedAt } = compute
-    if (pid !== endpoint.compute_pid) await setActive(tx, id, { ...address, pid, startedAt })
+    if (pid !== endpoint.compute_pid) await setActive(tx, id, branch_id, { ...address, pid, startedAt })
     else if (endpoint.pending_state ?? endpoint.holding_operation_id) await clearPending(tx, id)
     return 'adopted'
   })

@@ -1,26 +1,40 @@
+/*
+ * Makes what was changed real on a running compute: roles, databases, size and settings. On a sleeping one its next start does.
+ *
+ *   config_applied ─▶ settings_applied ─▶ (done)
+ *                           └─ a changed setting needs a restart ─▶ intent_committed ─▶ compute_stopped ─▶ compute_answers
+ */
+import type { RunningCompute } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { findBranchEndpoint, setIdle } from '../catalog/endpoint.ts'
+import { type Endpoint, findBranchEndpoint, setActive, setHolding, setIdle } from '../catalog/endpoint.ts'
 import type { Failure, Outcome } from '../compute/changes.ts'
 import { withAdminSession } from '../compute/session.ts'
+import { reloadSettings } from '../compute/settings.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, OperationFailed, wait } from '../engine/definition.ts'
+import { type Claimed, done, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig } from './config.ts'
-import { type Action, branchOf, refOf } from './request.ts'
+import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { bringUp, specOf } from './start_compute.ts'
 
-/**
- * Makes changed roles and databases real on a running compute; on a sleeping one its next start does. It fails where Postgres does
- * not take what it was queued for; what other operations were queued for is theirs to say.
- */
-export const applyConfigOperation: Action<Record<string, never>> = {
+interface Input {
+  /** The endpoint has just come to this branch and what runs of it is about to be stopped: there is nothing to apply to. */
+  readonly moved?: boolean
+  /** The names of the settings that the endpoint's user changed, when size or settings were changed. */
+  readonly settings?: readonly string[]
+}
+
+/** It fails where Postgres does not take what it was queued for; what other operations were queued for is theirs to say. */
+export const applyConfigOperation: Action<Input> = {
   action: 'apply_config',
   deadlineSeconds: 120,
   needsBranches: true,
   locks: (subject) => ({ excludes: [subject.branch_id as string] }),
   steps: {
     async config_applied(operation, context, tx) {
+      if (operation.input.moved) return done
       const outcome = await applyTo(await branchOf(tx, operation), operation, context, tx)
-      if (!outcome) return undefined
+      if (!outcome) return done
       const own = (failures: Failure[]) =>
         failures
           .filter((failure) => failure.operation_id === operation.id)
@@ -28,32 +42,71 @@ export const applyConfigOperation: Action<Record<string, never>> = {
           .join('; ')
       if (own(outcome.refused)) throw new OperationFailed(own(outcome.refused))
       if (own(outcome.postponed)) throw new Error(own(outcome.postponed))
-      return outcome.unfinished ? wait(0, 'roles and databases are being changed') : undefined
+      if (outcome.unfinished) return wait(0, 'roles and databases are being changed')
+      return operation.input.settings ? undefined : done
     },
+    async settings_applied(operation, context, tx) {
+      const branch = await branchOf(tx, operation)
+      const running = await runningOf(branch, context, tx)
+      if (!running) return done
+      const { endpoint, compute } = running
+      await context.backend.configureCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
+      const options = { purpose: 'apply_config' }
+      const password = context.secrets.adminPassword()
+      const { pendingRestart, refused } = await withAdminSession(compute.address, password, options, reloadSettings)
+      if (refused.length > 0) throw new OperationFailed(`Postgres does not take ${refused.join(', ')}; set another value`)
+      // What a size changes at a start only waits for the next one.
+      return operation.input.settings?.some((name) => pendingRestart.includes(name)) ? undefined : done
+    },
+    async intent_committed(operation, _context, tx) {
+      // From now on new connections are held back.
+      await setHolding(tx, operation.endpoint_id as string, operation.id)
+    },
+    async compute_stopped(operation, { backend }, tx) {
+      const progress = await backend.stopCompute(refOf(await branchOf(tx, operation)), fenceOf(operation))
+      return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
+    },
+    compute_answers: bringUp,
   },
   // What Postgres refused is off the list after this; what it could not do yet the next apply_config or start tries again.
   async onFailure(operation, context, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
-    if (branch) await applyTo(branch, operation, context, tx)
+    if (!branch || operation.input.moved) return
+    const running = await runningOf(branch, context, tx)
+    if (!running) return
+    const { endpoint, compute } = running
+    // The restart was done, and what says so was not kept.
+    if (compute.pid !== endpoint.compute_pid)
+      await setActive(tx, endpoint.id, branch.id, { ...compute.address, ...compute })
+    else if (endpoint.holding_operation_id === operation.id) await setHolding(tx, endpoint.id, null)
+    await applyTo(branch, operation, context, tx)
   },
+}
+
+/** The active endpoint of a branch and its compute. One that was killed is noted: to go on asking it would put off its next start, which makes all this true. */
+async function runningOf(
+  branch: StoredBranch,
+  { backend }: WorkerContext,
+  tx: Db,
+): Promise<{ endpoint: Endpoint; compute: RunningCompute } | undefined> {
+  const endpoint = await findBranchEndpoint(tx, branch.id)
+  if (endpoint?.current_state !== 'active') return undefined
+  const compute = await backend.findCompute(refOf(branch))
+  if (compute) return { endpoint, compute }
+  await setIdle(tx, endpoint.id)
+  return undefined
 }
 
 async function applyTo(
   branch: StoredBranch,
   operation: Claimed,
-  { backend, secrets }: WorkerContext,
+  context: WorkerContext,
   tx: Db,
 ): Promise<Outcome | undefined> {
-  const endpoint = await findBranchEndpoint(tx, branch.id)
-  if (endpoint?.current_state !== 'active') return undefined
-  const compute = await backend.findCompute(refOf(branch))
-  if (!compute) {
-    // It was killed. To go on asking it would keep its next start waiting, which makes all this true.
-    await setIdle(tx, endpoint.id)
-    return undefined
-  }
+  const running = await runningOf(branch, context, tx)
+  if (!running) return undefined
   const options = { purpose: 'apply_config' }
-  return withAdminSession(compute.address, secrets.adminPassword(), options, (session) =>
+  return withAdminSession(running.compute.address, context.secrets.adminPassword(), options, (session) =>
     applyConfig(session, tx, branch, operation.seq),
   )
 }

@@ -5,8 +5,9 @@ import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle, setPe
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProjectOf } from '../catalog/project.ts'
 import { withAdminSession } from '../compute/session.ts'
+import type { WorkerContext } from '../context.ts'
 import { AppError } from '../errors.ts'
-import { done, OperationFailed, wait } from '../engine/definition.ts'
+import { type Claimed, done, OperationFailed, type Outcome, wait } from '../engine/definition.ts'
 import { applyConfig } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 
@@ -21,29 +22,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
   needsBranches: true,
   locks: (subject) => ({ excludes: [subject.branch_id as string], passesShared: true }),
   steps: {
-    async compute_answers(operation, context, tx) {
-      const branch = await branchOf(tx, operation)
-      const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
-      if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')
-      if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
-      if (branch.current_state !== 'ready')
-        throw new OperationFailed('the branch has no data; delete it and make it anew')
-      const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
-      if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
-      const configured = branch.applied_version >= branch.config_version
-      const { address, pid, startedAt } = compute
-      // Clients may come in while the first query is asked. Not before new roles and passwords are real, though.
-      if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
-      const options = { purpose: 'start' }
-      const outcome = await withAdminSession(address, context.secrets.adminPassword(), options, async (session) => {
-        await session.query('select 1')
-        return configured ? undefined : applyConfig(session, tx, branch)
-      })
-      if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
-      await setNoted(tx, branch.id, false)
-      await setActive(tx, endpoint.id, { ...address, pid, startedAt })
-      return done
-    },
+    compute_answers: bringUp,
   },
   async onFailure(operation, { backend }, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
@@ -57,8 +36,35 @@ export const startCompute: Action<{ reason: StartReason }> = {
   },
 }
 
+/** The step after which a compute answers and its endpoint is active: what a start is, and the end of a restart. */
+export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db): Promise<Outcome> {
+  const branch = await branchOf(tx, operation)
+  const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
+  if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')
+  if (endpoint.branch_id !== branch.id)
+    throw new OperationFailed('the endpoint was moved to another branch before it could start')
+  if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
+  if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
+  const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
+  if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
+  const configured = branch.applied_version >= branch.config_version
+  const { address, pid, startedAt } = compute
+  // Clients may come in while the first query is asked. Not before new roles and passwords are real, though.
+  if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
+  const options = { purpose: 'start' }
+  const outcome = await withAdminSession(address, context.secrets.adminPassword(), options, async (session) => {
+    await session.query('select 1')
+    return configured ? undefined : applyConfig(session, tx, branch)
+  })
+  if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
+  await setNoted(tx, branch.id, false)
+  if (!(await setActive(tx, endpoint.id, branch.id, { ...address, pid, startedAt })))
+    throw new OperationFailed('the endpoint was moved to another branch before it could start')
+  return done
+}
+
 /** What a compute of this endpoint is configured for. */
-function specOf(endpoint: Endpoint) {
+export function specOf(endpoint: Endpoint) {
   return {
     cpuCount: endpoint.max_cu,
     memoryMib: endpoint.max_cu * MIB_PER_CU,

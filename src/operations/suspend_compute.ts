@@ -28,16 +28,22 @@ import { withNotedConfig } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
 
-export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete'
+export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete' | 'move'
 
 /** How long the proxies get to say that they hold. One that cannot is stuck: then an idle suspend is put off. */
 const HOLD_MS = 2_000
 
-export const suspendCompute: Action<{ reason: SuspendReason }> = {
+/** `to` is the branch that the endpoint has moved to: nothing may start there until what runs on the old one has ended. */
+interface Input {
+  readonly reason: SuspendReason
+  readonly to?: string
+}
+
+export const suspendCompute: Action<Input> = {
   action: 'suspend_compute',
   deadlineSeconds: 600,
   needsBranches: true,
-  locks: (subject) => ({ excludes: [subject.branch_id as string] }),
+  locks: (subject, { to }) => ({ excludes: [subject.branch_id as string, ...(to ? [to] : [])] }),
   steps: {
     async checkpointed(operation, { backend, secrets, log }, tx) {
       const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))

@@ -7,7 +7,7 @@ import {
   raiseConfigVersion,
 } from '../../src/catalog/branch.ts'
 import type { Db } from '../../src/catalog/catalog.ts'
-import { deleteEndpoint, findEndpointEver, setIdleCheck } from '../../src/catalog/endpoint.ts'
+import { deleteEndpoint, findEndpointEver, setIdleCheck, updateEndpoint } from '../../src/catalog/endpoint.ts'
 import type { Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
 import { copyRolesAndDatabases } from '../../src/catalog/branch_config.ts'
@@ -266,6 +266,33 @@ const configurationOfKilled: Case = {
   },
 }
 
+const restart: Case = {
+  action: 'apply_config',
+  about: 'apply_config of a setting that needs a restart',
+  steps: ['config_applied', 'settings_applied', 'intent_committed', 'compute_stopped', 'compute_answers'],
+  faultsAt: ['settings_applied', 'intent_committed', 'compute_stopped', 'compute_answers'],
+  effectAt: 'compute_stopped',
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    const track_activity_query_size = String(2048 + ((endpoint.compute_pid ?? 0) % 1000))
+    return {
+      async request(tx) {
+        await updateEndpoint(tx, endpoint.id, { settings: { pg_settings: { track_activity_query_size } } })
+        const subject = { ...world.subjectOf(branch), endpoint_id: endpoint.id }
+        return requestOperation(tx, applyConfigOperation, subject, { settings: ['track_activity_query_size'] })
+      },
+      async finished() {
+        // A catalog that crashed may have forgotten that the compute was stopped for this: then it sleeps, and has it at its next start.
+        await world.running(branch)
+        const inForce = await world.atCompute(branch, (session) => session.query('show track_activity_query_size'))
+        assert.deepEqual(inForce, [{ track_activity_query_size: `${track_activity_query_size}B` }])
+      },
+      failed: nothing,
+    }
+  },
+}
+
 const branchDeletion: Case = {
   action: 'delete_timeline',
   about: 'delete_timeline',
@@ -317,6 +344,7 @@ export const CASES: readonly Case[] = [
   endpointDeletion,
   configuration,
   configurationOfKilled,
+  restart,
   branchDeletion,
   projectDeletion,
 ]

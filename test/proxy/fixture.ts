@@ -77,7 +77,7 @@ export async function makeFixture(): Promise<Fixture> {
       // After a kill its last processes may still be there for a moment.
       const pid = await until(() => compute.start().catch(() => undefined))
       await catalog.transaction(async (tx) => {
-        await setActive(tx, endpointId, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+        await setActive(tx, endpointId, endpointId, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
         await end(tx, id, 'finished', null)
       })
     })()
@@ -119,7 +119,7 @@ export async function makeFixture(): Promise<Fixture> {
         insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
         values (${id}, ${account}, ${id}, ${id}, 0.25, 0.25, 'idle')`)
       if (pid !== undefined)
-        await setActive(catalog, id, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+        await setActive(catalog, id, id, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
       return id
     },
     operation(endpointId, action) {

@@ -132,6 +132,15 @@ sub start {
   exec { $postgres[0] } @postgres or fail($postgres[0]);
 }
 
+# configure HOME SEQ GENERATION CONFIG: gives what runs here another configuration, which it reads when it is told to.
+sub configure {
+  my ($home, $seq, $generation, $config) = @_;
+  enter($home, $seq, $generation);
+  write_file("$home/neap.conf.new", $config);
+  rename("$home/neap.conf.new", "$home/neap.conf") or fail("$home/neap.conf");
+  leave('done');
+}
+
 # copy HOME SEQ GENERATION GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
 # as its last argument whether the parent is at "rest", which then cannot start before it ends that copy, or "running".
 # REMOVED exists once the branch was removed. PARENT "-": a template, which never runs.
@@ -237,7 +246,7 @@ sub take {
   leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
 }
 
-my %ACTION = (start => \&start, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take);
+my %ACTION = (start => \&start, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take);
 my $action = $ACTION{shift @ARGV} or fail('unknown action');
 umask 022;
 $action->(@ARGV);

@@ -11,7 +11,15 @@ import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf
 import { rotateLogs } from './logs.ts'
 import { prepareVersion, publishFile } from './prepare.ts'
 import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
-import { type ServerPlan, type RunningServer, ServerStartError, findServer, startServer, stopServer } from './server.ts'
+import {
+  configureServer,
+  type ServerPlan,
+  type RunningServer,
+  ServerStartError,
+  findServer,
+  startServer,
+  stopServer,
+} from './server.ts'
 import { HBA, configFor } from './settings.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
@@ -98,6 +106,8 @@ export function localBackend(options: LocalOptions): LocalBackend {
       return fill(branch, { from: homeOf(layout, parent.id), parent: reach }, fence)
     },
     startCompute,
+    configureCompute: (branch, spec, fence) =>
+      configureServer(homeOf(layout, branch.id), configFor(spec, branch.pgVersion), fence),
     stopCompute: (branch, fence) => stopServer(homeOf(layout, branch.id), fence),
     findCompute: async (branch) => {
       const server = await findServer(homeOf(layout, branch.id))

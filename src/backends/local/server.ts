@@ -218,6 +218,15 @@ export async function stopServer(home: string, fence?: Fence, seconds = 4): Prom
   return 'pending'
 }
 
+/**
+ * Writes another configuration for what runs in a home; it is read at the next reload or start.
+ * @throws FencedError when a newer attempt acted on this home
+ */
+export async function configureServer(home: string, config: string, fence: Fence): Promise<void> {
+  const outcome = await runEffect(['configure', home, ...fenceArgs(fence), config])
+  if (outcome === 'busy') throw new Error(`Another effect on ${home} takes long.`)
+}
+
 /** Asks for a fast shutdown, under the home's effect lock and only the postmaster that is really this home's. */
 async function interruptServer(home: string, fence?: Fence) {
   const pid = readPostmasterFile(join(home, 'pgdata'))?.pid ?? 0

@@ -123,8 +123,6 @@ export const createBranch = route('POST /projects/:project_id/branches', {
     throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
   const [asksEndpoint, ...tooMany] = body.endpoints ?? []
   if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
-  if (asksEndpoint && asksEndpoint.type !== 'read_write')
-    throw new AppError('NOT_ALLOWED', 'Only endpoints of the type read_write are supported.')
 
   const branch = await insertBranch(db, {
     id,

@@ -7,20 +7,19 @@ import {
   findProjectEndpoint,
   insertEndpoint,
   listEndpoints,
-  updateEndpointSettings,
 } from '../../catalog/endpoint.ts'
 import type { Branch } from '../../catalog/branch.ts'
 import { cancelUnbegun, type Operation as OperationRow } from '../../catalog/operation.ts'
 import type { Project } from '../../catalog/project.ts'
 import type { Config } from '../../config.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, type ErrorCode } from '../../errors.ts'
 import { newEndpointId } from '../../ids.ts'
 import { queueStart } from '../../operations/start_compute.ts'
 import { queueSuspend } from '../../operations/suspend_compute.ts'
-import { requireSize, requireSuspendTimeout } from '../compute_size.ts'
+import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { proxyHost } from '../names.ts'
-import { requireSafePgSettings } from '../pg_settings.ts'
-import { lockedProject, requireBranch, requireProject } from '../require.ts'
+import { requirePgSettings } from '../pg_settings.ts'
+import { lockedProject, requireBranch, requireProject, requireRegion } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Operation, presentOperation } from './operations.ts'
 
@@ -58,12 +57,16 @@ export const Endpoint = Type.Object(
   { $id: 'Endpoint' },
 )
 
-/** An endpoint as clients see it; in lists and after a deletion without `pending_state`. */
+/**
+ * An endpoint as clients see it. `pending_state` says where it is on its way to; after an update (`settled`) also where it stays, and in
+ * lists and after a deletion (`gone`) never.
+ */
 export function presentEndpoint(
   row: EndpointRow,
   config: Config,
-  options: { pending: boolean } = { pending: true },
+  { settled = false, gone = false }: { readonly settled?: boolean; readonly gone?: boolean } = {},
 ): Static<typeof Endpoint> {
+  const pending = gone ? undefined : (row.pending_state ?? (settled ? row.current_state : undefined))
   return {
     id: row.id,
     host: `${row.id}.${proxyHost(config)}`,
@@ -77,7 +80,7 @@ export function presentEndpoint(
     autoscaling_limit_max_cu: row.max_cu,
     suspend_timeout_seconds: row.suspend_timeout_seconds,
     current_state: row.current_state,
-    ...(options.pending && row.pending_state && { pending_state: row.pending_state }),
+    ...(pending && { pending_state: pending }),
     settings: row.settings,
     pooler_enabled: row.pooler_enabled,
     pooler_mode: 'transaction',
@@ -93,30 +96,48 @@ export function presentEndpoint(
   }
 }
 
-/** What may be asked of a new endpoint, wherever one is made. */
-export const NewEndpoint = Type.Object({
-  type: Type.String(),
+const Name = Type.String({ maxLength: 64 })
+
+/** What may be asked of an endpoint, new or not; the same names as in what it is presented as. */
+export const EndpointAttributes = {
   autoscaling_limit_min_cu: Type.Optional(Type.Number()),
   autoscaling_limit_max_cu: Type.Optional(Type.Number()),
   suspend_timeout_seconds: Type.Optional(Type.Integer()),
   settings: Type.Optional(Settings),
-  name: Type.Optional(Type.String({ maxLength: 64 })),
+  name: Type.Optional(Name),
   disabled: Type.Optional(Type.Boolean()),
+  pooler_enabled: Type.Optional(Type.Boolean()),
+  pooler_mode: Type.Optional(Type.String()),
+  passwordless_access: Type.Optional(Type.Boolean()),
+  provisioner: Type.Optional(Type.String()),
+}
+
+/** What may be asked of a new endpoint, wherever one is made. */
+export const NewEndpoint = Type.Object({
+  type: Type.String(),
+  region_id: Type.Optional(Type.String()),
+  ...EndpointAttributes,
 })
 
-/** Makes the endpoint of a branch and queues its first start. Errors: NOT_ALLOWED, ENDPOINTS_LIMIT_EXCEEDED. */
+type Asked = Omit<Static<typeof NewEndpoint>, 'type'> & { readonly type?: string }
+
+/** Makes the endpoint of a branch and queues its first start. Errors: as the rules of sizes and settings say, ENDPOINTS_LIMIT_EXCEEDED. */
 export async function addEndpoint(
-  { db, config }: RequestContext,
+  { db, config, caller }: RequestContext,
   project: Project,
   branch: Branch,
-  asked: Omit<Static<typeof NewEndpoint>, 'type'>,
+  asked: Asked,
 ): Promise<{ endpoint: EndpointRow; operations: OperationRow[] }> {
+  if (asked.type !== undefined && asked.type !== 'read_write') throw new AppError('ENDPOINT_TYPE_NOT_SUPPORTED')
   if (await findBranchEndpoint(db, branch.id)) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
   const defaults = project.default_endpoint_settings
-  const size = requireSize(asked, requireSize(defaults, { min: 0.25, max: 0.25 }))
+  const size = requireSize(caller.account, asked, requireSize(caller.account, defaults, SMALLEST))
   const timeout = asked.suspend_timeout_seconds ?? defaults.suspend_timeout_seconds ?? 0
   requireSuspendTimeout(config, timeout)
-  requireSafePgSettings(asked.settings?.pg_settings)
+  requireRegion(config, asked.region_id)
+  requirePoolerMode(asked.pooler_mode)
+  const pgSettings = asked.settings?.pg_settings ?? defaults.pg_settings
+  await requirePgSettings(db, pgSettings)
   const inserted = await insertEndpoint(db, {
     id: newEndpointId(),
     account_id: project.account_id,
@@ -126,12 +147,20 @@ export async function addEndpoint(
     min_cu: size.min,
     max_cu: size.max,
     suspend_timeout_seconds: timeout,
-    settings: asked.settings ?? (defaults.pg_settings ? { pg_settings: defaults.pg_settings } : {}),
+    settings: pgSettings ? { pg_settings: pgSettings } : {},
     disabled: asked.disabled ?? false,
+    pooler_enabled: asked.pooler_enabled ?? false,
+    passwordless_access: asked.passwordless_access ?? false,
   })
   if (inserted.disabled) return { endpoint: inserted, operations: [] }
   const operation = await queueStart(db, inserted, 'request')
   return { endpoint: { ...inserted, pending_state: 'active' }, operations: [operation] }
+}
+
+/** Errors: NOT_ALLOWED for a mode that there is not. */
+export function requirePoolerMode(mode: string | undefined): void {
+  if (mode !== undefined && mode !== 'transaction')
+    throw new AppError('NOT_ALLOWED', `pooler_mode is ${mode}; the only one there is is transaction.`)
 }
 
 /** Takes an endpoint out of service for ever; its compute is stopped by the operation that this queues. */
@@ -141,9 +170,22 @@ export async function removeEndpoint(db: RequestContext['db'], endpoint: Endpoin
   await queueSuspend(db, endpoint, 'delete')
 }
 
+/** How what is asked of an endpoint can be refused. */
+export const REFUSALS: readonly ErrorCode[] = [
+  'COMPUTE_SIZE_INCOMPLETE',
+  'COMPUTE_SIZE_INVERTED',
+  'COMPUTE_SIZE_NOT_SUPPORTED',
+  'AUTOSCALING_RANGE_NOT_SUPPORTED',
+  'PLAN_DOES_NOT_ALLOW',
+  'ENDPOINT_TYPE_NOT_SUPPORTED',
+  'SUSPEND_TIMEOUT_NOT_SUPPORTED',
+  'PG_SETTINGS_NOT_ALLOWED',
+  'NOT_ALLOWED',
+]
+
 const ProjectId = Type.Object({ project_id: Type.String() })
-const EndpointId = Type.Object({ project_id: Type.String(), endpoint_id: Type.String() })
-const EndpointAndOperations = Type.Object({ endpoint: Endpoint, operations: Type.Array(Operation) })
+export const EndpointId = Type.Object({ project_id: Type.String(), endpoint_id: Type.String() })
+export const EndpointAndOperations = Type.Object({ endpoint: Endpoint, operations: Type.Array(Operation) })
 
 export const createEndpoint = route('POST /projects/:project_id/endpoints', {
   summary: 'Create a compute endpoint',
@@ -152,11 +194,9 @@ export const createEndpoint = route('POST /projects/:project_id/endpoints', {
   body: Type.Object({ endpoint: Type.Interface([NewEndpoint], { branch_id: Type.String() }) }),
   status: 201,
   returns: EndpointAndOperations,
-  errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', 'NOT_ALLOWED'],
+  errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', ...REFUSALS],
 }).handle(async ({ params, body }, context) => {
   const project = await lockedProject(context, params.project_id)
-  if (body.endpoint.type !== 'read_write')
-    throw new AppError('NOT_ALLOWED', 'Only endpoints of the type read_write are supported.')
   const branch = await requireBranch(context, project.id, body.endpoint.branch_id)
   const { endpoint, operations } = await addEndpoint(context, project, branch, body.endpoint)
   return { endpoint: presentEndpoint(endpoint, context.config), operations: operations.map(presentOperation) }
@@ -171,7 +211,7 @@ export const listProjectEndpoints = route('GET /projects/:project_id/endpoints',
 }).handle(async ({ params }, context) => {
   await requireProject(context, params.project_id)
   const endpoints = await listEndpoints(context.db, params.project_id)
-  return { endpoints: endpoints.map((endpoint) => presentEndpoint(endpoint, context.config, { pending: false })) }
+  return { endpoints: endpoints.map((endpoint) => presentEndpoint(endpoint, context.config, { gone: true })) }
 })
 
 export const getEndpoint = route('GET /projects/:project_id/endpoints/:endpoint_id', {
@@ -185,41 +225,6 @@ export const getEndpoint = route('GET /projects/:project_id/endpoints/:endpoint_
   return { endpoint: presentEndpoint(await requireEndpoint(context, params), context.config) }
 })
 
-export const updateEndpoint = route('PATCH /projects/:project_id/endpoints/:endpoint_id', {
-  summary: 'Update a compute endpoint',
-  tag: 'Endpoint',
-  params: EndpointId,
-  body: Type.Object({
-    endpoint: Type.Object({
-      suspend_timeout_seconds: Type.Optional(Type.Integer()),
-      disabled: Type.Optional(Type.Boolean()),
-      name: Type.Optional(Type.String({ maxLength: 64 })),
-    }),
-  }),
-  returns: EndpointAndOperations,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
-}).handle(async ({ params, body }, context) => {
-  const { db, config } = context
-  await lockedProject(context, params.project_id)
-  const before = await requireEndpoint(context, params)
-  const { suspend_timeout_seconds: timeout, disabled, name } = body.endpoint
-  if (timeout !== undefined) requireSuspendTimeout(config, timeout)
-  const endpoint = await updateEndpointSettings(db, before.id, {
-    suspend_timeout_seconds: timeout,
-    disabled,
-    name,
-  })
-  const runs = before.current_state === 'active' || before.pending_state === 'active'
-  if (disabled && runs)
-    await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was disabled')
-  const operations = disabled && runs ? [await queueSuspend(db, endpoint, 'request')] : []
-  const pending_state = operations.length > 0 ? 'idle' : (endpoint.pending_state ?? endpoint.current_state)
-  return {
-    endpoint: presentEndpoint({ ...endpoint, pending_state }, config),
-    operations: operations.map(presentOperation),
-  }
-})
-
 export const deleteProjectEndpoint = route('DELETE /projects/:project_id/endpoints/:endpoint_id', {
   summary: 'Delete a compute endpoint',
   tag: 'Endpoint',
@@ -231,48 +236,11 @@ export const deleteProjectEndpoint = route('DELETE /projects/:project_id/endpoin
   const endpoint = await requireEndpoint(context, params)
   await cancelUnbegun(context.db, endpoint.project_id, { endpointId: endpoint.id }, 'the endpoint was deleted')
   await removeEndpoint(context.db, endpoint)
-  return { endpoint: presentEndpoint(endpoint, context.config, { pending: false }), operations: [] }
+  return { endpoint: presentEndpoint(endpoint, context.config, { gone: true }), operations: [] }
 })
 
-export const startEndpoint = route('POST /projects/:project_id/endpoints/:endpoint_id/start', {
-  summary: 'Start a compute endpoint',
-  tag: 'Endpoint',
-  params: EndpointId,
-  returns: EndpointAndOperations,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
-}).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id)
-  const endpoint = await requireEndpoint(context, params)
-  if (endpoint.disabled)
-    throw new AppError('NOT_ALLOWED', 'The endpoint is disabled. Enable it first: PATCH it with disabled: false.')
-  if (endpoint.current_state === 'active' && endpoint.pending_state === null)
-    return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
-  const operation = await queueStart(context.db, endpoint, 'request')
-  return {
-    endpoint: presentEndpoint({ ...endpoint, pending_state: 'active' }, context.config),
-    operations: [presentOperation(operation)],
-  }
-})
-
-export const suspendEndpoint = route('POST /projects/:project_id/endpoints/:endpoint_id/suspend', {
-  summary: 'Suspend a compute endpoint',
-  tag: 'Endpoint',
-  params: EndpointId,
-  returns: EndpointAndOperations,
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id)
-  const endpoint = await requireEndpoint(context, params)
-  if (endpoint.current_state === 'idle' && endpoint.pending_state === null)
-    return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
-  const operation = await queueSuspend(context.db, endpoint, 'request')
-  return {
-    endpoint: presentEndpoint({ ...endpoint, pending_state: 'idle' }, context.config),
-    operations: [presentOperation(operation)],
-  }
-})
-
-async function requireEndpoint(
+/** An endpoint of a project that is the caller's. Errors: NOT_FOUND. */
+export async function requireEndpoint(
   { db }: RequestContext,
   params: { project_id: string; endpoint_id: string },
 ): Promise<EndpointRow> {

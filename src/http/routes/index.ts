@@ -5,15 +5,9 @@ import { createBranch, deleteBranch, getBranch, listProjectBranches } from './br
 import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
 import { createDatabase, deleteDatabase, getDatabase, listBranchDatabases, updateDatabase } from './databases.ts'
-import {
-  createEndpoint,
-  deleteProjectEndpoint,
-  getEndpoint,
-  listProjectEndpoints,
-  startEndpoint,
-  suspendEndpoint,
-  updateEndpoint,
-} from './endpoints.ts'
+import { createEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
+import { restartEndpoint, startEndpoint, suspendEndpoint } from './endpoint_life.ts'
+import { updateProjectEndpoint } from './endpoint_update.ts'
 import { listBuckets, listCredentials, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
 import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
 import { streamOperations } from './operation_stream.ts'
@@ -40,10 +34,11 @@ export const routes = [
   createEndpoint,
   listProjectEndpoints,
   getEndpoint,
-  updateEndpoint,
+  updateProjectEndpoint,
   deleteProjectEndpoint,
   startEndpoint,
   suspendEndpoint,
+  restartEndpoint,
   listProjectOperations,
   streamOperations,
   getOperation,

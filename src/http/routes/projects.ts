@@ -7,16 +7,15 @@ import {
   listProjects,
   type Project as ProjectRow,
 } from '../../catalog/project.ts'
-import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
 import { deleteTenant } from '../../operations/delete_tenant.ts'
 import { requestOperation } from '../../operations/request.ts'
-import { requireSize, requireSuspendTimeout } from '../compute_size.ts'
+import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
 import { proxyHost } from '../names.ts'
-import { requireSafePgSettings } from '../pg_settings.ts'
-import { lockedProject, requireProject } from '../require.ts'
+import { requirePgSettings } from '../pg_settings.ts'
+import { lockedProject, requireProject, requireRegion } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
 import { addDatabase, Database, presentDatabase } from './databases.ts'
@@ -112,11 +111,10 @@ export const createProject = route('POST /projects', {
   const { db, config, caller } = context
   const asked = body.project
   const defaults = asked.default_endpoint_settings ?? {}
-  requireSize(defaults, { min: 0.25, max: 0.25 })
+  requireSize(caller.account, defaults, SMALLEST)
   requireSuspendTimeout(config, defaults.suspend_timeout_seconds ?? 0)
-  requireSafePgSettings(defaults.pg_settings)
-  if (asked.region_id && asked.region_id !== config.region)
-    throw new AppError('NOT_ALLOWED', `There is no region ${asked.region_id} here; this is ${config.region}.`)
+  await requirePgSettings(db, defaults.pg_settings)
+  requireRegion(config, asked.region_id)
   const id = newProjectId()
   const project = await insertProject(db, {
     id,

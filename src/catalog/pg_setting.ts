@@ -1,0 +1,42 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+interface Kind {
+  readonly name: string
+  readonly vartype: 'bool' | 'enum' | 'integer' | 'real' | 'string'
+  readonly enumvals: string[] | null
+}
+
+const NUMBER = /^\s*[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?\s*$/
+const BOOLEAN = /^\s*(on|off|true|false|yes|no|1|0)\s*$/i
+// eslint-disable-next-line no-control-regex -- a line break would begin a setting of its own
+const PRINTABLE = /^[^\x00-\x1f]{0,1000}$/
+
+/**
+ * Those of the settings whose value is of the wrong kind, as `name = value`, by what the catalog's own Postgres says of them ("pg_settings"
+ * in the Postgres manual). Ranges, and settings that it does not know, are left to the Postgres that gets them.
+ */
+export async function wrongPgSettings(db: Db, settings: Readonly<Record<string, string>>): Promise<string[]> {
+  const names = Object.keys(settings).map((name) => name.toLowerCase())
+  const rows = await db.rows<Kind>(
+    sql`select lower(name) as name, vartype, enumvals from pg_settings where lower(name) = any (${names})`,
+  )
+  const kinds = new Map(rows.map((row) => [row.name, row]))
+  return Object.entries(settings)
+    .filter(([name, value]) => !PRINTABLE.test(value) || !isOfKind(kinds.get(name.toLowerCase()), value))
+    .map(([name, value]) => `${name} = ${JSON.stringify(value.slice(0, 100))}`)
+}
+
+function isOfKind(kind: Kind | undefined, value: string): boolean {
+  switch (kind?.vartype) {
+    case 'bool':
+      return BOOLEAN.test(value)
+    case 'integer':
+    case 'real':
+      return NUMBER.test(value)
+    case 'enum':
+      return BOOLEAN.test(value) || (kind.enumvals ?? []).includes(value.trim().toLowerCase())
+    default:
+      return true
+  }
+}
