@@ -33,7 +33,7 @@ export async function applyChanges(session: AdminSession, changes: readonly Conf
   if (changes.length === 0) return outcome
   const had = await readLedger(session, changes)
   await session.query(`set lock_timeout = '1s'`)
-  const held = new Set<string>()
+  const held = new Held()
   const deadline = performance.now() + PATIENCE_MS
   for (const { id, change, operation_id } of changes) {
     if (had.has(id)) {
@@ -41,9 +41,8 @@ export async function applyChanges(session: AdminSession, changes: readonly Conf
       continue
     }
     if (performance.now() > deadline) return { ...outcome, unfinished: true }
-    const subjects = subjectsOf(change)
-    if (subjects.some((subject) => held.has(subject))) {
-      for (const subject of subjects) held.add(subject)
+    if (held.hinders(change)) {
+      held.add(change)
       continue
     }
     try {
@@ -58,7 +57,7 @@ export async function applyChanges(session: AdminSession, changes: readonly Conf
         outcome.refused.push(failure)
       } else {
         outcome.postponed.push(failure)
-        for (const subject of subjects) held.add(subject)
+        held.add(change)
       }
     }
   }
@@ -141,11 +140,31 @@ async function once(session: AdminSession, id: number, work: () => Promise<void>
   }
 }
 
-/** What of a change another may depend on. */
-function subjectsOf(change: Change): string[] {
-  if ('owner' in change) return [`database ${change.name}`, `role ${change.owner}`]
-  if ('to' in change) return [`database ${change.name}`, `database ${change.to}`]
-  return [change.kind === 'drop_database' ? `database ${change.name}` : `role ${change.name}`]
+/** The changes that could not be made, and what must therefore wait: what they change, and changes of what they rest on. */
+class Held {
+  readonly #changed = new Set<string>()
+  readonly #needed = new Set<string>()
+
+  add(change: Change): void {
+    const { changes, needs } = subjectsOf(change)
+    for (const subject of changes) this.#changed.add(subject)
+    for (const subject of needs) this.#needed.add(subject)
+  }
+
+  hinders(change: Change): boolean {
+    const { changes, needs } = subjectsOf(change)
+    return (
+      changes.some((subject) => this.#changed.has(subject) || this.#needed.has(subject)) ||
+      needs.some((subject) => this.#changed.has(subject))
+    )
+  }
+}
+
+function subjectsOf(change: Change): { changes: string[]; needs: string[] } {
+  if ('owner' in change) return { changes: [`database ${change.name}`], needs: [`role ${change.owner}`] }
+  if ('to' in change) return { changes: [`database ${change.name}`, `database ${change.to}`], needs: [] }
+  const kind = change.kind === 'drop_database' ? 'database' : 'role'
+  return { changes: [`${kind} ${change.name}`], needs: [] }
 }
 
 /** What an error means (Postgres manual, "PostgreSQL Error Codes"): try again, or never. Throws those that are the session's own end. */

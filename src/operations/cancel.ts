@@ -24,7 +24,9 @@ export async function cancel(tx: Db, operation: Operation): Promise<Operation> {
 async function settlePending(tx: Db, endpointId: string): Promise<void> {
   const endpoint = await findEndpointEver(tx, endpointId)
   if (!endpoint) return
-  const moves = (await unfinishedOperations(tx, endpoint.branch_id)).filter(({ endpoint_id }) => endpoint_id === endpointId)
+  const moves = (await unfinishedOperations(tx, endpoint.branch_id)).filter(
+    ({ endpoint_id }) => endpoint_id === endpointId,
+  )
   const last = moves.findLast(({ action }) => action === 'start_compute' || action === 'suspend_compute')
   await setPendingState(tx, endpointId, last ? (last.action === 'start_compute' ? 'active' : 'idle') : null)
 }

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { after, test } from 'node:test'
+import type { ComputeAddress } from '../backends/backend.ts'
+import type { Change, ConfigChange } from '../catalog/config_change.ts'
+import { ADMIN_PASSWORD, freshBackend, query, settled } from '../../test/local_backend.ts'
+import { applyChanges } from './changes.ts'
+import { readConfig } from './roles.ts'
+import { type AdminSession, withAdminSession } from './session.ts'
+
+/* Postgres is told each change once, wherever the telling is cut off: at real servers, of the oldest version and the newest. */
+
+const local = freshBackend()
+const { backend, next } = local
+after(() => local.dispose())
+
+class Lost extends Error {}
+
+/** A session that is lost right after so many statements. */
+function losing(session: AdminSession, statements: number): AdminSession {
+  let left = statements
+  return {
+    ...session,
+    async query(text, values) {
+      const rows = await session.query<never>(text, values)
+      left -= 1
+      if (left === 0) throw new Lost()
+      return rows
+    },
+  }
+}
+
+const VERIFIER =
+  'SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI=:D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI='
+
+/** Names that are used again and again, so that doing anything twice would show. */
+const WANTED: readonly Change[] = [
+  { kind: 'create_role', name: 'r', verifier: VERIFIER },
+  { kind: 'create_database', name: 'x', owner: 'r' },
+  { kind: 'drop_database', name: 'x' },
+  { kind: 'drop_role', name: 'r' },
+  { kind: 'create_role', name: 'r', verifier: null },
+  { kind: 'create_role', name: 's', verifier: VERIFIER },
+  { kind: 'create_database', name: 'x', owner: 'r' },
+  { kind: 'rename_database', name: 'x', to: 'y' },
+  { kind: 'create_database', name: 'x', owner: 'r' },
+  { kind: 'set_database_owner', name: 'y', owner: 's' },
+]
+const CLEARED: readonly Change[] = [
+  { kind: 'drop_database', name: 'x' },
+  { kind: 'drop_database', name: 'y' },
+  { kind: 'drop_role', name: 'r' },
+  { kind: 'drop_role', name: 's' },
+]
+
+let lastId = 0
+const numbered = (changes: readonly Change[]): ConfigChange[] =>
+  changes.map((change) => ({ id: (lastId += 1), change, operation_id: null }))
+
+const at = <T>(address: ComputeAddress, work: (session: AdminSession) => Promise<T>) =>
+  withAdminSession(address, ADMIN_PASSWORD, { purpose: 'test' }, work)
+
+async function tell(address: ComputeAddress, changes: readonly ConfigChange[]): Promise<void> {
+  const { refused, postponed } = await at(address, (session) => applyChanges(session, changes))
+  assert.deepEqual([refused, postponed], [[], []])
+}
+
+for (const [pgVersion, stride] of [
+  [18, 2],
+  [15, 9],
+] as const) {
+  const absent = pgVersion !== 18 && !existsSync(`/usr/lib/postgresql/${pgVersion}/bin/initdb`)
+  const skip = absent && `Postgres ${pgVersion} not installed`
+
+  test(`changes are made once each, wherever they are cut off, at Postgres ${pgVersion}`, { skip }, async () => {
+    await backend.prepare(pgVersion)
+    const branch = { ...local.branch(`changes-${pgVersion}`), pgVersion }
+    await settled(() => backend.createBranch(branch, next()))
+    const { address } = await local.start(branch, next())
+    let cuts = 1
+    for (let whole = false; !whole;) {
+      const changes = numbered(WANTED)
+      whole = await at(address, (session) => applyChanges(losing(session, cuts), changes)).then(
+        () => true,
+        (error: unknown) => {
+          if (!(error instanceof Lost)) throw error
+          return false
+        },
+      )
+      // A client is let in meanwhile and writes to what will stay.
+      const names = (await at(address, readConfig)).databases.map(({ name }) => name)
+      const written = names.includes('y') ? names : []
+      for (const database of written) await query(address, 'create table kept as select 1 as n', { database })
+      await tell(address, changes)
+      await tell(address, changes)
+      for (const database of written)
+        assert.deepEqual(await query(address, 'select n from kept', { database }), [{ n: 1 }], `cut ${cuts}`)
+      const { roles, databases } = await at(address, readConfig)
+      assert.deepEqual(
+        [
+          roles.map(({ name, login }) => `${name} ${String(login)}`).sort(),
+          databases.map(({ name, owner_name }) => `${name} of ${owner_name}`).sort(),
+        ],
+        [
+          ['r false', 's true'],
+          ['x of r', 'y of s'],
+        ],
+        `cut ${cuts}`,
+      )
+      await tell(address, numbered(CLEARED))
+      cuts += stride
+    }
+    assert.ok(cuts > 30, `only ${cuts} statements`)
+    assert.deepEqual(await at(address, readConfig), { roles: [], databases: [] })
+  })
+}
+
+test('what cannot be done now holds up only what hangs on it', async () => {
+  await backend.prepare(18)
+  const branch = local.branch('held')
+  await settled(() => backend.createBranch(branch, next()))
+  const { address } = await local.start(branch, next())
+  await tell(address, numbered(WANTED))
+  const changes = numbered([
+    { kind: 'rename_database', name: 'x', to: 'z' },
+    { kind: 'set_database_owner', name: 'z', owner: 's' },
+    { kind: 'set_database_owner', name: 'nowhere', owner: 's' },
+    { kind: 'create_role', name: 't', verifier: null },
+  ])
+  await at(address, async (other) => {
+    await other.query('begin')
+    await other.query(`comment on database x is 'locked'`)
+    const outcome = await at(address, (session) => applyChanges(session, changes))
+    assert.deepEqual(
+      outcome.postponed.map(({ message }) => message.split(':')[0]),
+      ['rename_database "x"'],
+    )
+    assert.deepEqual(
+      outcome.refused.map(({ message }) => message.split(':')[0]),
+      ['set_database_owner "nowhere"'],
+    )
+    assert.deepEqual(
+      outcome.settled.map((id) => changes.findIndex((change) => change.id === id)),
+      [2, 3],
+    )
+  })
+  await tell(address, changes)
+  const { databases } = await at(address, readConfig)
+  assert.deepEqual(databases.map(({ name, owner_name }) => `${name} of ${owner_name}`).sort(), ['y of s', 'z of s'])
+})
