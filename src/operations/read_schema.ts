@@ -1,7 +1,10 @@
+import type { Branch } from '../catalog/branch.ts'
 import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
+import type { Project } from '../catalog/project.ts'
 import { dumpSchema } from '../compute/schema.ts'
 import { withAdminSession } from '../compute/session.ts'
+import { unifiedDiff } from '../compute/unified_diff.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { requestStart } from './start_compute.ts'
@@ -16,12 +19,10 @@ const TRIES = 3
  */
 export async function readSchema(
   context: Context,
-  {
-    branchId,
-    pgVersion,
-    database,
-    signal,
-  }: { branchId: string; pgVersion: number; database: string; signal: AbortSignal },
+  { pg_version: pgVersion }: Project,
+  { id: branchId }: Branch,
+  database: string,
+  signal: AbortSignal,
 ): Promise<string> {
   const password = context.secrets.adminPassword()
   let gone: { pid: number | undefined; error: unknown } | undefined
@@ -38,6 +39,22 @@ export async function readSchema(
     return dumpSchema(address, { password, database, pgVersion, signal })
   }
   throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
+}
+
+/** How the schema of a database on a branch differs from that on `base`, as `diff -u` prints it. Errors: as `readSchema`. */
+export async function compareSchemas(
+  context: Context,
+  project: Project,
+  { base, branch }: { base: Branch; branch: Branch },
+  database: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const side = async (of: Branch) => ({
+    label: `${of.name} (${of.id})`,
+    text: await readSchema(context, project, of, database, signal),
+  })
+  const [before, after] = await Promise.all([side(base), side(branch)])
+  return unifiedDiff(before, after)
 }
 
 /** The branch's endpoint, active with another process than `deadPid`. */

@@ -6,7 +6,7 @@ import { connect, query, without } from '../clients.ts'
 import { type Answer, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { kill } from '../processes.ts'
-import { computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
+import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 
 /* The schema of a database as text, of Postgres 15, whose pg_dump Debian has. */
 
@@ -72,6 +72,28 @@ test('a compute that sleeps is woken, and one that was killed is started again',
   await kill((await computeOf(neap, place))?.pid)
   assert.equal(await sqlOf(), text)
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
+})
+
+test('a branch is compared with its parent, or with another', { skip: skip || without('diff') }, async () => {
+  const { project_id, branch_id } = place
+  const child = await branchOff(neap, place)
+  const compare = async (more: Record<string, string> = {}) => {
+    const parameters = String(new URLSearchParams({ db_name: database(), ...more }))
+    const path = `/projects/${project_id}/branches/${child.branch_id}/compare_schema?${parameters}`
+    return send(neap, 'GET', path)
+  }
+  assert.deepEqual((await compare()).body, { diff: '' })
+  await query(neap, child.uri, 'alter table "we""ird; drop"."Tisch" add seats int')
+  const { body } = await compare({ base_branch_id: branch_id })
+  const lines = String(body['diff']).split('\n')
+  assert.deepEqual(lines.slice(0, 2), [`--- main (${branch_id})`, `+++ ${child.branch_id} (${child.branch_id})`])
+  assert.deepEqual(
+    lines.filter((line) => /^\+[^+]/.test(line)),
+    [`+    "größe" text DEFAULT 'a\\b'::text NOT NULL,`, '+    seats integer'],
+  )
+  assert.deepEqual((await compare({ base_branch_id: child.branch_id })).body, { diff: '' })
+  refused(await compare({ base_branch_id: 'br-none' }), 404, 'NOT_FOUND', /branch br-none/)
+  refused(await compare({ base_timestamp: 'x' }), 422, 'NOT_ALLOWED', /leave base_timestamp out/)
 })
 
 test('what has no schema to show is refused', { skip }, async () => {

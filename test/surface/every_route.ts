@@ -57,8 +57,9 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects/:project_id/branches/:branch_id/reset_to_parent': write(async (scene) => ({
     params: { branch_id: await scene.branch() },
   })),
-  'GET /projects/:project_id/branches/:branch_id/schema': {
-    ...read(({ database }) => ({ query: { db_name: database } })),
+  'GET /projects/:project_id/branches/:branch_id/schema': { ...read(ofSchema), asksCompute: true },
+  'GET /projects/:project_id/branches/:branch_id/compare_schema': {
+    ...read((scene) => ({ query: { ...ofSchema(scene).query, base_branch_id: scene.branch_id } })),
     asksCompute: true,
   },
   'GET /projects/:project_id/branches/:branch_id/buckets': read(),

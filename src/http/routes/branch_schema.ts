@@ -1,14 +1,16 @@
 import { Type } from 'typebox'
 import { AppError } from '../../errors.ts'
-import { readSchema } from '../../operations/read_schema.ts'
+import { compareSchemas, readSchema } from '../../operations/read_schema.ts'
 import { requireBranch, requireProject } from '../require.ts'
 import { route } from '../route.ts'
 import { requireNow } from './branch_restore.ts'
 
+const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
+
 export const getBranchSchema = route('GET /projects/:project_id/branches/:branch_id/schema', {
   summary: 'The schema of a database, as pg_dump prints it; wakes the compute if it sleeps',
   tag: 'Branch',
-  params: Type.Object({ project_id: Type.String(), branch_id: Type.String() }),
+  params: BranchId,
   query: Type.Object({
     db_name: Type.String({ minLength: 1 }),
     format: Type.Optional(Type.String()),
@@ -17,19 +19,36 @@ export const getBranchSchema = route('GET /projects/:project_id/branches/:branch
   }),
   returns: Type.Object({ sql: Type.String() }),
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'NOT_INSTALLED', 'UNAVAILABLE'],
-}).handle(async ({ params, query }, context) => {
+}).handle(async ({ params, query: { db_name, format, ...moments } }, context) => {
   const project = await requireProject(context, params.project_id)
   const branch = await requireBranch(context, project.id, params.branch_id)
-  requireNow({ lsn: query.lsn, timestamp: query.timestamp })
-  if (query.format && query.format !== 'sql')
-    throw new AppError('NOT_ALLOWED', `The schema is available in the format sql, not in ${query.format}.`)
-  const { gone: signal } = context
-  return {
-    sql: await readSchema(context, {
-      branchId: branch.id,
-      pgVersion: project.pg_version,
-      database: query.db_name,
-      signal,
-    }),
-  }
+  requireNow(moments)
+  if (format && format !== 'sql')
+    throw new AppError('NOT_ALLOWED', `The schema is available in the format sql, not in ${format}.`)
+  return { sql: await readSchema(context, project, branch, db_name, context.gone) }
+})
+
+export const compareBranchSchema = route('GET /projects/:project_id/branches/:branch_id/compare_schema', {
+  summary: 'How the schema of a database differs from that on another branch, by default the parent',
+  tag: 'Branch',
+  params: BranchId,
+  query: Type.Object({
+    db_name: Type.String({ minLength: 1 }),
+    base_branch_id: Type.Optional(Type.String()),
+    lsn: Type.Optional(Type.String()),
+    timestamp: Type.Optional(Type.String()),
+    base_lsn: Type.Optional(Type.String()),
+    base_timestamp: Type.Optional(Type.String()),
+  }),
+  returns: Type.Object({ diff: Type.String() }),
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'NOT_INSTALLED', 'UNAVAILABLE'],
+}).handle(async ({ params, query: { db_name, base_branch_id, ...moments } }, context) => {
+  const project = await requireProject(context, params.project_id)
+  const branch = await requireBranch(context, project.id, params.branch_id)
+  requireNow(moments)
+  const baseId = base_branch_id ?? branch.parent_id
+  if (baseId === null)
+    throw new AppError('NOT_ALLOWED', 'The branch has no parent: give base_branch_id, the branch to compare it with.')
+  const base = await requireBranch(context, project.id, baseId)
+  return { diff: await compareSchemas(context, project, { base, branch }, db_name, context.gone) }
 })

@@ -1,6 +1,6 @@
 import { createApiKey, listKeys, revokeKey } from './api_keys.ts'
 import { resetBranch, restoreBranch } from './branch_restore.ts'
-import { getBranchSchema } from './branch_schema.ts'
+import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
 import { createBranch, deleteBranch, getBranch, listProjectBranches } from './branches.ts'
 import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
@@ -31,6 +31,7 @@ export const routes = [
   restoreBranch,
   resetBranch,
   getBranchSchema,
+  compareBranchSchema,
   createEndpoint,
   listProjectEndpoints,
   getEndpoint,
