@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Branch, ConnectionDetails, Database, Endpoint, Operation, Project, Role } from '@neondatabase/api-client'
 import { without } from '../clients.ts'
 import { type Neap, run, startNeap } from '../neap.ts'
-import { firstPlace, operationsOf, type Place } from '../project.ts'
+import { endpointOf, firstPlace, operationsOf, type Place } from '../project.ts'
 import { type Neonctl, neonctlFor } from './neonctl.ts'
 
 /* A user works with the public command line, unmodified, and connects with psql to what it prints. */
@@ -124,7 +124,7 @@ test(
   { skip: noPsql, todo: 'GET branches/{}/endpoints, reveal_password' },
   async () => {
     const uri = (await cli.text('connection-string', ...of())).trim()
-    assert.equal(new URL(uri).hostname, `${place.endpoint_id}.${neap.ready.proxy_host}`)
+    assert.equal(new URL(uri).hostname, (await endpointOf(neap, place)).host)
     assert.equal(new URL(uri).searchParams.get('channel_binding'), 'require')
     await psql(uri, 'create table item (id int primary key, name text)')
     await psql(uri, `insert into item values (1, 'one'), (2, 'two')`)
@@ -226,9 +226,10 @@ test('a compute is added to a branch that was made without one', { todo: 'GET br
   await cli.text('branches', 'create', '--name', 'bare', '--no-compute', ...of())
   await fails(['cs', 'bare', ...of()], /endpoint found for the branch/)
   await fails(['branches', 'add-compute', 'bare', ...of()], /Only endpoints of the type read_write are supported/)
-  const add = ['branches', 'add-compute', 'bare', '--type', 'read_write', '--name', 'bare compute', ...of()]
+  const add = ['branches', 'add-compute', 'bare', '--type', 'read_write', ...of()]
   const added = await cli.json<Endpoint>(...add)
-  assert.deepEqual([added.name, added.type], ['bare compute', 'read_write'])
+  // This command line names a compute after the branch that it was told.
+  assert.deepEqual([added.name, added.type], ['bare', 'read_write'])
   await fails(add, /read_write endpoint already exists/)
   await quiet()
   await cli.text('branches', 'delete', 'bare', ...of())

@@ -47,6 +47,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   })),
   'GET /projects/:project_id/branches': read(),
   'GET /projects/:project_id/branches/:branch_id': read(),
+  'GET /projects/:project_id/branches/:branch_id/endpoints': read(),
   'DELETE /projects/:project_id/branches/:branch_id': write(async (scene) => ({
     params: { branch_id: await scene.branch() },
   })),

@@ -1,4 +1,5 @@
 import { createApiKey, listKeys, revokeKey } from './api_keys.ts'
+import { listBranchEndpoints } from './branch_endpoints.ts'
 import { resetBranch, restoreBranch } from './branch_restore.ts'
 import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
 import { createBranch, deleteBranch, getBranch, listProjectBranches } from './branches.ts'
@@ -34,6 +35,7 @@ export const routes = [
   compareBranchSchema,
   createEndpoint,
   listProjectEndpoints,
+  listBranchEndpoints,
   getEndpoint,
   updateProjectEndpoint,
   deleteProjectEndpoint,

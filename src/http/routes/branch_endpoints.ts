@@ -1,0 +1,18 @@
+import { Type } from 'typebox'
+import { findBranchEndpoint } from '../../catalog/endpoint.ts'
+import { requireBranch, requireProject } from '../require.ts'
+import { route } from '../route.ts'
+import { Endpoint, presentEndpoint } from './endpoints.ts'
+
+export const listBranchEndpoints = route('GET /projects/:project_id/branches/:branch_id/endpoints', {
+  summary: 'List the compute endpoints of a branch: one or none',
+  tag: 'Endpoint',
+  params: Type.Object({ project_id: Type.String(), branch_id: Type.String() }),
+  returns: Type.Object({ endpoints: Type.Array(Endpoint) }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  const branch = await requireBranch(context, params.project_id, params.branch_id)
+  const endpoint = await findBranchEndpoint(context.db, branch.id)
+  return { endpoints: endpoint ? [presentEndpoint(endpoint, context.config, { gone: true })] : [] }
+})
