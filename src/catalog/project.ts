@@ -7,12 +7,16 @@ export interface Project {
   readonly name: string
   readonly region_id: string
   readonly pg_version: number
-  readonly settings: Record<string, unknown>
+  readonly settings: ProjectSettings
   readonly default_endpoint_settings: EndpointDefaults
   readonly history_retention_seconds: number
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
+}
+
+export interface ProjectSettings {
+  readonly allowed_ips?: { readonly ips?: string[]; readonly protected_branches_only?: boolean }
 }
 
 export interface EndpointDefaults {
@@ -66,17 +70,47 @@ export async function lockProjectOf(tx: Db, endpointId: string): Promise<void> {
     select 1 from project p join endpoint e on e.project_id = p.id where e.id = ${endpointId} for no key update of p`)
 }
 
-/** A page of an account's projects in the order of their ids, after the id `cursor`. */
+/** How many projects an account has; counting ends at `most`. */
+export async function countProjects(db: Db, accountId: string, most: number): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`
+    select count(*)::int as count
+      from (select 1 from project where account_id = ${accountId} and deleted_at is null limit ${most}) counted`)
+  return row?.count ?? 0
+}
+
+/** Changes what is given and leaves the rest. */
+export async function updateProject(
+  tx: Db,
+  id: string,
+  changes: {
+    readonly [Field in 'name' | 'settings' | 'default_endpoint_settings' | 'history_retention_seconds']:
+      | Project[Field]
+      | undefined
+  },
+): Promise<Project> {
+  const json = (value: object | undefined) => value && JSON.stringify(value)
+  const row = await tx.row<Project>(sql`
+    update project set name = coalesce(${changes.name}, name), settings = coalesce(${json(changes.settings)}::jsonb, settings),
+           default_endpoint_settings = coalesce(${json(changes.default_endpoint_settings)}::jsonb, default_endpoint_settings),
+           history_retention_seconds = coalesce(${changes.history_retention_seconds}, history_retention_seconds),
+           updated_at = clock_timestamp()
+     where id = ${id} returning *`)
+  return row as Project
+}
+
+/** A page of an account's projects in the order of their ids, after the id `cursor`; only the one that is given, if one is. */
 export function listProjects(
   db: Db,
   accountId: string,
   limit: number,
   cursor: string | undefined,
   search: string | undefined,
+  only: string | null = null,
 ): Promise<Project[]> {
   return db.rows(sql`
     select * from project where account_id = ${accountId} and deleted_at is null and id > coalesce(${cursor}, '')
        and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)
+       and id = coalesce(${only}, id)
      order by id limit ${limit}`)
 }
 

@@ -16,6 +16,9 @@ interface Asked {
 /** The size where nobody asks for another: the whole of what the free plan has. */
 export const SMALLEST: Size = { min: 0.25, max: 0.25 }
 
+/** The largest compute size in CU. */
+export const LARGEST_CU = 7
+
 /**
  * The size that is asked for, or the given one. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7.
  * Errors: one code for each rule that it breaks; PLAN_DOES_NOT_ALLOW.
@@ -69,7 +72,7 @@ function validSize(size: Size): Size {
       'COMPUTE_SIZE_INVERTED',
       `autoscaling_limit_min_cu (${min}) is over autoscaling_limit_max_cu (${max}).`,
     )
-  if ([min, max].some((limit) => !Number.isInteger(limit * 4) || limit < 0.25 || limit > 7))
+  if ([min, max].some((limit) => !Number.isInteger(limit * 4) || limit < 0.25 || limit > LARGEST_CU))
     throw new AppError('COMPUTE_SIZE_NOT_SUPPORTED', 'A compute size is a multiple of 0.25 CU from 0.25 to 7.')
   if (!isFixed(size) && min < 1)
     throw new AppError(

@@ -49,3 +49,9 @@ export function requireRegion(config: Config, region: string | undefined): void 
   if (region !== undefined && region !== config.region)
     throw new AppError('NOT_ALLOWED', `There is no region ${region} here; this is ${config.region}.`)
 }
+
+/** Errors: NOT_FOUND for an organization that is not the caller's own. */
+export function requireOrganization({ caller }: RequestContext, id: string | undefined): void {
+  if (id !== undefined && id !== caller.account.organization_id)
+    throw new AppError('NOT_FOUND', `organization ${id} not found`)
+}

@@ -14,7 +14,15 @@ import { cancelProjectOperation, getOperation, listProjectOperations } from './o
 import { streamOperations } from './operation_stream.ts'
 import { listAuditEntries } from './audit.ts'
 import { getOrganization, listOrganizationMembers, listOrganizationVpcEndpoints } from './organizations.ts'
-import { createProject, deleteProject, getProject, listAccountProjects } from './projects.ts'
+import {
+  createProject,
+  deleteProject,
+  getProject,
+  getProjectLimits,
+  listAccountProjects,
+  listSharedProjects,
+  updateAccountProject,
+} from './projects.ts'
 import { createRole, deleteRole, getRole, listBranchRoles, resetRolePassword, revealRolePassword } from './roles.ts'
 import { listRegions } from './regions.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
@@ -23,8 +31,11 @@ import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 export const routes = [
   createProject,
   listAccountProjects,
+  listSharedProjects,
   getProject,
+  updateAccountProject,
   deleteProject,
+  getProjectLimits,
   createBranch,
   listProjectBranches,
   getBranch,

@@ -2,24 +2,28 @@ import { type Static, Type } from 'typebox'
 import { insertBranch } from '../../catalog/branch.ts'
 import { cancelUnbegun } from '../../catalog/operation.ts'
 import {
+  countProjects,
   deleteProject as markProjectDeleted,
   insertProject,
   listProjects,
   type Project as ProjectRow,
+  updateProject,
 } from '../../catalog/project.ts'
+import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
 import { deleteTenant } from '../../operations/delete_tenant.ts'
 import { requestOperation } from '../../operations/request.ts'
-import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
+import { LARGEST_CU, requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
 import { proxyHost } from '../names.ts'
 import { requirePgSettings } from '../pg_settings.ts'
-import { lockedProject, requireProject, requireRegion } from '../require.ts'
+import { ProjectSettings, requireProjectSettings } from '../project_settings.ts'
+import { lockedProject, requireOrganization, requireProject, requireRegion } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
 import { addDatabase, Database, presentDatabase } from './databases.ts'
-import { addEndpoint, Endpoint, presentEndpoint } from './endpoints.ts'
+import { addEndpoint, Endpoint, presentEndpoint, REFUSALS } from './endpoints.ts'
 import { Operation, presentOperation } from './operations.ts'
 import { addRole, presentRole, Role } from './roles.ts'
 
@@ -30,30 +34,53 @@ const DefaultEndpointSettings = Type.Object({
   pg_settings: Type.Optional(Type.Record(Type.String(), Type.String())),
 })
 
+const ListItem = {
+  id: Type.String(),
+  platform_id: Type.String(),
+  region_id: Type.String(),
+  name: Type.String(),
+  provisioner: Type.String(),
+  default_endpoint_settings: DefaultEndpointSettings,
+  settings: ProjectSettings,
+  pg_version: Type.Integer(),
+  proxy_host: Type.String(),
+  branch_logical_size_limit: Type.Integer(),
+  branch_logical_size_limit_bytes: Type.Integer(),
+  store_passwords: Type.Boolean(),
+  cpu_used_sec: Type.Integer(),
+  creation_source: Type.String(),
+  history_retention_seconds: Type.Integer(),
+  owner_id: Type.String(),
+  org_id: Type.String(),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+}
+
+const ProjectListItem = Type.Object({ ...ListItem, active_time: Type.Integer() }, { $id: 'ProjectListItem' })
+
 export const Project = Type.Object(
   {
-    id: Type.String(),
-    platform_id: Type.String(),
-    region_id: Type.String(),
-    name: Type.String(),
-    provisioner: Type.String(),
-    default_endpoint_settings: DefaultEndpointSettings,
-    settings: Type.Object({}, { additionalProperties: true }),
-    pg_version: Type.Integer(),
-    proxy_host: Type.String(),
-    branch_logical_size_limit: Type.Integer(),
-    branch_logical_size_limit_bytes: Type.Integer(),
-    store_passwords: Type.Boolean(),
-    creation_source: Type.String(),
-    history_retention_seconds: Type.Integer(),
-    owner_id: Type.String(),
-    created_at: Type.String({ format: 'date-time' }),
-    updated_at: Type.String({ format: 'date-time' }),
+    ...ListItem,
+    data_storage_bytes_hour: Type.Integer(),
+    data_transfer_bytes: Type.Integer(),
+    written_data_bytes: Type.Integer(),
+    compute_time_seconds: Type.Integer(),
+    active_time_seconds: Type.Integer(),
+    consumption_period_start: Type.String({ format: 'date-time' }),
+    consumption_period_end: Type.String({ format: 'date-time' }),
+    owner: Type.Optional(
+      Type.Object({
+        email: Type.String(),
+        name: Type.String(),
+        branches_limit: Type.Integer(),
+        subscription_type: Type.String(),
+      }),
+    ),
   },
   { $id: 'Project' },
 )
 
-function presentProject(row: ProjectRow, { config }: RequestContext): Static<typeof Project> {
+function presentListItem(row: ProjectRow, { config, caller }: RequestContext): Static<typeof ProjectListItem> {
   return {
     id: row.id,
     platform_id: 'neap',
@@ -67,21 +94,51 @@ function presentProject(row: ProjectRow, { config }: RequestContext): Static<typ
     branch_logical_size_limit: 0,
     branch_logical_size_limit_bytes: 0,
     store_passwords: true,
+    active_time: 0,
+    cpu_used_sec: 0,
     creation_source: 'console',
     history_retention_seconds: row.history_retention_seconds,
     owner_id: row.account_id,
+    org_id: caller.account.organization_id,
     created_at: row.created_at,
     updated_at: row.updated_at,
   }
 }
 
+/** A project as clients see it. Consumption is not measured yet and stands at zero, as the clients' types require the fields. */
+function presentProject(row: ProjectRow, context: RequestContext): Static<typeof Project> {
+  const { active_time, ...common } = presentListItem(row, context)
+  const now = new Date()
+  const monthBegin = (months: number) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)).toISOString()
+  return {
+    ...common,
+    data_storage_bytes_hour: 0,
+    data_transfer_bytes: 0,
+    written_data_bytes: 0,
+    compute_time_seconds: 0,
+    active_time_seconds: active_time,
+    consumption_period_start: monthBegin(0),
+    consumption_period_end: monthBegin(1),
+  }
+}
+
+const ProjectChanges = {
+  name: Type.Optional(Type.String({ maxLength: 256 })),
+  settings: Type.Optional(ProjectSettings),
+  history_retention_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_592_000 })),
+  default_endpoint_settings: Type.Optional(DefaultEndpointSettings),
+}
+
 const NewProject = Type.Object({
   project: Type.Object({
-    name: Type.Optional(Type.String({ maxLength: 256 })),
+    ...ProjectChanges,
     region_id: Type.Optional(Type.String()),
+    org_id: Type.Optional(Type.String()),
     pg_version: Type.Optional(Type.Integer({ minimum: 15, maximum: 18 })),
-    history_retention_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_592_000 })),
-    default_endpoint_settings: Type.Optional(DefaultEndpointSettings),
+    store_passwords: Type.Optional(Type.Boolean()),
+    autoscaling_limit_min_cu: Type.Optional(Type.Number()),
+    autoscaling_limit_max_cu: Type.Optional(Type.Number()),
     branch: Type.Optional(
       Type.Object({
         name: Type.Optional(Type.String({ maxLength: 256 })),
@@ -91,6 +148,16 @@ const NewProject = Type.Object({
     ),
   }),
 })
+
+/** What endpoints of a project have where they do not say otherwise. Errors: REFUSALS of endpoints. */
+async function requireDefaults(
+  { db, config, caller }: RequestContext,
+  defaults: Static<typeof DefaultEndpointSettings>,
+): Promise<void> {
+  requireSize(caller.account, defaults, SMALLEST)
+  requireSuspendTimeout(config, defaults.suspend_timeout_seconds ?? 0)
+  await requirePgSettings(db, defaults.pg_settings)
+}
 
 export const createProject = route('POST /projects', {
   summary: 'Create a project with its default branch, a role, a database and an endpoint',
@@ -106,15 +173,26 @@ export const createProject = route('POST /projects', {
     branch: Branch,
     endpoints: Type.Array(Endpoint),
   }),
-  errors: ['NOT_ALLOWED'],
+  errors: [...REFUSALS, 'NOT_FOUND', 'PROJECTS_LIMIT_EXCEEDED'],
 }).handle(async ({ body }, context) => {
   const { db, config, caller } = context
   const asked = body.project
-  const defaults = asked.default_endpoint_settings ?? {}
-  requireSize(caller.account, defaults, SMALLEST)
-  requireSuspendTimeout(config, defaults.suspend_timeout_seconds ?? 0)
-  await requirePgSettings(db, defaults.pg_settings)
+  const { autoscaling_limit_min_cu, autoscaling_limit_max_cu } = asked
+  const defaults = asked.default_endpoint_settings ?? {
+    ...(autoscaling_limit_min_cu !== undefined && { autoscaling_limit_min_cu }),
+    ...(autoscaling_limit_max_cu !== undefined && { autoscaling_limit_max_cu }),
+  }
+  await requireDefaults(context, defaults)
+  requireProjectSettings(asked.settings)
   requireRegion(config, asked.region_id)
+  requireOrganization(context, asked.org_id)
+  if (asked.store_passwords === false)
+    throw new AppError('NOT_ALLOWED', 'store_passwords cannot be false: Neap keeps role passwords, encrypted.')
+  if ((await countProjects(db, caller.account.id, config.projectsLimit)) >= config.projectsLimit)
+    throw new AppError(
+      'PROJECTS_LIMIT_EXCEEDED',
+      `The account has ${config.projectsLimit} projects, as many as it may. Delete one, or raise NEAP_PROJECTS_LIMIT.`,
+    )
   const id = newProjectId()
   const project = await insertProject(db, {
     id,
@@ -122,7 +200,7 @@ export const createProject = route('POST /projects', {
     name: asked.name ?? id,
     region_id: config.region,
     pg_version: asked.pg_version ?? 18,
-    settings: {},
+    settings: asked.settings ?? {},
     default_endpoint_settings: defaults,
     history_retention_seconds: asked.history_retention_seconds ?? 86_400,
   })
@@ -159,34 +237,43 @@ export const createProject = route('POST /projects', {
 export const listAccountProjects = route('GET /projects', {
   summary: 'List projects',
   tag: 'Project',
+  anyProject: true,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 400, default: 10 }),
-    cursor: Type.Optional(Type.String()),
-    search: Type.Optional(Type.String()),
+    cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
+    search: Type.Optional(Type.String({ description: 'Only those with this in their name or id' })),
+    org_id: Type.Optional(Type.String()),
+    recoverable: Type.Optional(Type.Boolean({ description: 'Deleted ones that could still be recovered: none' })),
   }),
   returns: Type.Object({
-    projects: Type.Array(Project),
+    projects: Type.Array(ProjectListItem),
     applications: Type.Object({}),
     integrations: Type.Object({}),
     pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
   }),
-  errors: [],
+  errors: ['NOT_FOUND'],
 }).handle(async ({ query }, context) => {
-  const projects = await listProjects(
-    context.db,
-    context.caller.account.id,
-    query.limit ?? 10,
-    query.cursor,
-    query.search,
-  )
+  requireOrganization(context, query.org_id)
+  const { account, projectId } = context.caller
+  const projects = query.recoverable
+    ? []
+    : await listProjects(context.db, account.id, query.limit ?? 10, query.cursor, query.search, projectId)
   const last = projects.at(-1)
   return {
-    projects: projects.map((project) => presentProject(project, context)),
+    projects: projects.map((project) => presentListItem(project, context)),
     applications: {},
     integrations: {},
     ...(last && { pagination: { cursor: last.id } }),
   }
 })
+
+export const listSharedProjects = route('GET /projects/shared', {
+  summary: 'List projects that others share with this account: none, since projects are not shared',
+  tag: 'Project',
+  anyProject: true,
+  returns: Type.Object({ projects: Type.Array(ProjectListItem) }),
+  errors: [],
+}).handle(async () => ({ projects: [] }))
 
 const ProjectId = Type.Object({ project_id: Type.String() })
 
@@ -196,9 +283,67 @@ export const getProject = route('GET /projects/:project_id', {
   params: ProjectId,
   returns: Type.Object({ project: Project }),
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => ({
-  project: presentProject(await requireProject(context, params.project_id), context),
-}))
+}).handle(async ({ params }, context) => {
+  const { name, email, plan } = context.caller.account
+  const project = presentProject(await requireProject(context, params.project_id), context)
+  const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type: plan }
+  return { project: { ...project, owner } }
+})
+
+export const updateAccountProject = route('PATCH /projects/:project_id', {
+  summary: 'Update a project; what is not given stays. Defaults hold for endpoints made from now on',
+  tag: 'Project',
+  params: ProjectId,
+  body: Type.Object({ project: Type.Object(ProjectChanges) }),
+  returns: Type.Object({ project: Project, operations: Type.Array(Operation) }),
+  errors: ['NOT_FOUND', ...REFUSALS],
+}).handle(async ({ params, body }, context) => {
+  const { name, settings, history_retention_seconds, default_endpoint_settings } = body.project
+  const before = await lockedProject(context, params.project_id)
+  requireProjectSettings(settings)
+  const defaults = default_endpoint_settings && { ...before.default_endpoint_settings, ...default_endpoint_settings }
+  if (defaults) await requireDefaults(context, defaults)
+  const project = await updateProject(context.db, before.id, {
+    name,
+    settings: settings && { ...before.settings, ...settings },
+    history_retention_seconds,
+    default_endpoint_settings: defaults,
+  })
+  return { project: presentProject(project, context), operations: [] }
+})
+
+const Limit = Type.Integer({ description: '-1: no limit' })
+
+export const getProjectLimits = route('GET /projects/:project_id/limits', {
+  summary: 'What a project may have at most',
+  tag: 'Project',
+  params: ProjectId,
+  returns: Type.Object({
+    limits: Type.Object({
+      max_branches: Limit,
+      max_roles_per_branch: Limit,
+      max_databases_per_branch: Limit,
+      max_read_only_endpoints: Limit,
+      max_autoscaling_cu: Type.Number(),
+      max_fixed_size_cu: Type.Number(),
+    }),
+  }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  const { config, caller } = context
+  const largest = caller.account.plan === 'free' ? SMALLEST.max : LARGEST_CU
+  return {
+    limits: {
+      max_branches: config.branchesLimit,
+      max_roles_per_branch: config.rolesLimit,
+      max_databases_per_branch: config.databasesLimit,
+      max_read_only_endpoints: 0,
+      max_autoscaling_cu: largest,
+      max_fixed_size_cu: largest,
+    },
+  }
+})
 
 export const deleteProject = route('DELETE /projects/:project_id', {
   summary: 'Delete a project with all its branches and data',
