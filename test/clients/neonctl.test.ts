@@ -119,59 +119,48 @@ test(
   },
 )
 
-test(
-  'connection-string prints what psql connects with',
-  { skip: noPsql, todo: 'GET branches/{}/endpoints, reveal_password' },
-  async () => {
-    const uri = (await cli.text('connection-string', ...of())).trim()
-    assert.equal(new URL(uri).hostname, (await endpointOf(neap, place)).host)
-    assert.equal(new URL(uri).searchParams.get('channel_binding'), 'require')
-    await psql(uri, 'create table item (id int primary key, name text)')
-    await psql(uri, `insert into item values (1, 'one'), (2, 'two')`)
-    assert.equal(await psql(uri, 'select count(*), max(name), current_user from item'), '2|two|neondb_owner')
-    const byName = (await cli.text('cs', 'main', ...of(), '--ssl', 'omit', '--prisma')).trim()
-    assert.equal(new URL(byName).search, '?connect_timeout=30')
-    assert.equal(await psql(`${byName}&sslmode=require`, 'select 6 * 7'), '42')
-    const pooled = new URL((await cli.text('cs', place.branch_id, ...of(), '--pooled', '--prisma')).trim())
-    assert.ok(pooled.hostname.startsWith(`${place.endpoint_id}-pooler.`))
-    assert.equal(pooled.searchParams.get('pgbouncer'), 'true')
-    const extended = await cli.json<Record<string, string>>('cs', ...of(), '--extended')
-    assert.deepEqual(
-      [extended['connection_string'], extended['role'], extended['database']],
-      [uri, 'neondb_owner', 'neondb'],
-    )
-  },
-)
+test('connection-string prints what psql connects with', { skip: noPsql }, async () => {
+  const uri = (await cli.text('connection-string', ...of())).trim()
+  assert.equal(new URL(uri).hostname, (await endpointOf(neap, place)).host)
+  assert.equal(new URL(uri).searchParams.get('channel_binding'), 'require')
+  await psql(uri, 'create table item (id int primary key, name text)')
+  await psql(uri, `insert into item values (1, 'one'), (2, 'two')`)
+  assert.equal(await psql(uri, 'select count(*), max(name), current_user from item'), '2|two|neondb_owner')
+  const byName = (await cli.text('cs', 'main', ...of(), '--ssl', 'omit', '--prisma')).trim()
+  assert.equal(new URL(byName).search, '?connect_timeout=30')
+  assert.equal(await psql(`${byName}&sslmode=require`, 'select 6 * 7'), '42')
+  const pooled = new URL((await cli.text('cs', place.branch_id, ...of(), '--pooled', '--prisma')).trim())
+  assert.ok(pooled.hostname.startsWith(`${place.endpoint_id}-pooler.`))
+  assert.equal(pooled.searchParams.get('pgbouncer'), 'true')
+  const extended = await cli.json<Record<string, string>>('cs', ...of(), '--extended')
+  assert.deepEqual(
+    [extended['connection_string'], extended['role'], extended['database']],
+    [uri, 'neondb_owner', 'neondb'],
+  )
+})
 
-test(
-  'databases and roles are made, listed and deleted, and psql finds them',
-  { skip: noPsql, todo: 'GET branches/{}/endpoints, DELETE of databases and roles' },
-  async () => {
-    assert.equal(
-      (await cli.json<Database>('databases', 'create', '--name', 'shop', ...of())).owner_name,
-      'neondb_owner',
-    )
-    assert.equal((await cli.json<Role>('roles', 'create', '--name', 'clerk', ...of())).name, 'clerk')
-    const names = (rows: readonly { name: string }[]) => rows.map(({ name }) => name).sort()
-    assert.deepEqual(names(await cli.json<Database[]>('databases', 'list', ...of())), ['neondb', 'shop'])
-    assert.deepEqual(names(await cli.json<Role[]>('roles', 'list', '--branch', 'main', ...of())), [
-      'clerk',
-      'neondb_owner',
-    ])
-    await fails(['cs', ...of()], /Multiple roles found.*--role-name/)
-    await quiet()
-    const uri = (await cli.text('cs', ...of(), '--role-name', 'clerk', '--database-name', 'shop')).trim()
-    assert.equal(await psql(uri, 'select current_user, current_database()'), 'clerk|shop')
-    assert.equal((await cli.json<Database>('databases', 'delete', 'shop', ...of())).name, 'shop')
-    assert.equal((await cli.json<Role>('roles', 'delete', 'clerk', ...of())).name, 'clerk')
-    assert.deepEqual(names(await cli.json<Database[]>('databases', 'list', ...of())), ['neondb'])
-    await quiet()
-  },
-)
+test('databases and roles are made, listed and deleted, and psql finds them', { skip: noPsql }, async () => {
+  assert.equal((await cli.json<Database>('databases', 'create', '--name', 'shop', ...of())).owner_name, 'neondb_owner')
+  assert.equal((await cli.json<Role>('roles', 'create', '--name', 'clerk', ...of())).name, 'clerk')
+  const names = (rows: readonly { name: string }[]) => rows.map(({ name }) => name).sort()
+  assert.deepEqual(names(await cli.json<Database[]>('databases', 'list', ...of())), ['neondb', 'shop'])
+  assert.deepEqual(names(await cli.json<Role[]>('roles', 'list', '--branch', 'main', ...of())), [
+    'clerk',
+    'neondb_owner',
+  ])
+  await fails(['cs', ...of()], /Multiple roles found.*--role-name/)
+  await quiet()
+  const uri = (await cli.text('cs', ...of(), '--role-name', 'clerk', '--database-name', 'shop')).trim()
+  assert.equal(await psql(uri, 'select current_user, current_database()'), 'clerk|shop')
+  assert.equal((await cli.json<Database>('databases', 'delete', 'shop', ...of())).name, 'shop')
+  assert.equal((await cli.json<Role>('roles', 'delete', 'clerk', ...of())).name, 'clerk')
+  assert.deepEqual(names(await cli.json<Database[]>('databases', 'list', ...of())), ['neondb'])
+  await quiet()
+})
 
 test(
   'branches are made, found by name, renamed, made the default and deleted',
-  { skip: noPsql, todo: 'GET branches/{}/endpoints, PATCH branches, set_as_default' },
+  { skip: noPsql, todo: 'PATCH branches, set_as_default' },
   async () => {
     interface Made {
       readonly branch: Branch
@@ -204,25 +193,29 @@ test(
   },
 )
 
-test('a branch is reset to its parent, and restored from another', { skip: noPsql, todo: 'restore' }, async () => {
-  const uri = (await cli.text('cs', 'work', ...of())).trim()
-  assert.equal(await psql(uri, 'select count(*) from item'), '3')
-  await cli.text('branches', 'reset', 'work', '--parent', ...of())
-  await quiet()
-  assert.equal(await psql(uri, 'select count(*) from item'), '2')
-  await psql(uri, 'delete from item')
-  const kept = ['--preserve-under-name', 'before']
-  const restored = await cli.text('branches', 'restore', 'work', 'main', ...kept, ...of())
-  assert.match(restored, /Restored branch[^]*work[^]*Backup branch/)
-  await quiet()
-  assert.equal(await psql(uri, 'select count(*) from item'), '2')
-  await fails(['branches', 'reset', 'main', '--parent', ...of()], /Branch has no parent/)
-  for (const branch of ['work', 'before']) await cli.text('branches', 'delete', branch, ...of())
-  await quiet()
-  assert.equal((await cli.json<Branch[]>('branches', 'list', ...of())).length, 1)
-})
+test(
+  'a branch is reset to its parent, and restored from another',
+  { skip: noPsql, todo: 'the branch of the test above' },
+  async () => {
+    const uri = (await cli.text('cs', 'work', ...of())).trim()
+    assert.equal(await psql(uri, 'select count(*) from item'), '3')
+    await cli.text('branches', 'reset', 'work', '--parent', ...of())
+    await quiet()
+    assert.equal(await psql(uri, 'select count(*) from item'), '2')
+    await psql(uri, 'delete from item')
+    const kept = ['--preserve-under-name', 'before']
+    const restored = await cli.text('branches', 'restore', 'work', 'main', ...kept, ...of())
+    assert.match(restored, /Restored branch[^]*work[^]*Backup branch/)
+    await quiet()
+    assert.equal(await psql(uri, 'select count(*) from item'), '2')
+    await fails(['branches', 'reset', 'main', '--parent', ...of()], /Branch has no parent/)
+    for (const branch of ['work', 'before']) await cli.text('branches', 'delete', branch, ...of())
+    await quiet()
+    assert.equal((await cli.json<Branch[]>('branches', 'list', ...of())).length, 1)
+  },
+)
 
-test('a compute is added to a branch that was made without one', { todo: 'GET branches/{}/endpoints' }, async () => {
+test('a compute is added to a branch that was made without one', async () => {
   await cli.text('branches', 'create', '--name', 'bare', '--no-compute', ...of())
   await fails(['cs', 'bare', ...of()], /endpoint found for the branch/)
   await fails(['branches', 'add-compute', 'bare', ...of()], /Only endpoints of the type read_write are supported/)
@@ -260,7 +253,7 @@ test('the list of allowed addresses is kept', { todo: 'PATCH projects' }, async 
 
 const noPostgres15 = existsSync('/usr/lib/postgresql/15/bin/pg_dump') ? noPsql : 'Postgres 15 not installed'
 
-test('schemas of two branches are compared', { skip: noPostgres15, todo: 'GET branches/{}/schema' }, async () => {
+test('schemas of two branches are compared', { skip: noPostgres15 }, async () => {
   const { project } = await cli.json<{ project: Project }>('projects', 'create', '--pg-version', '15')
   const fifteen = of(project.id)
   await quiet(project.id)
