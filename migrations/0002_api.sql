@@ -79,3 +79,4 @@ create trigger api_key_changed after update of revoked_at, expires_at, scope, pr
 create trigger account_changed after update or delete on account
   for each row execute function api_key_changed();
 create index audit_project on audit (account_id, project_id, id);
+create index branch_expiry on branch (expires_at) where expires_at is not null and deleted_at is null;

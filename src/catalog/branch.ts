@@ -23,6 +23,9 @@ export interface Branch {
   /** The branch whose data this one's is to become; null where that is over, or was never meant. */
   readonly restores: string | null
   readonly last_reset_at: string | null
+  readonly expires_at: string | null
+  /** What clients note on it, as they gave it. */
+  readonly annotation: Record<string, string>
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
@@ -33,12 +36,13 @@ export type StoredBranch = Branch & { readonly pg_version: number }
 
 export async function insertBranch(
   tx: Db,
-  branch: Pick<Branch, 'id' | 'account_id' | 'project_id' | 'parent_id' | 'name' | 'is_default' | 'protected'>,
+  branch: Pick<Branch, 'id' | 'account_id' | 'project_id' | 'parent_id' | 'name' | 'is_default' | 'protected'> &
+    Partial<Pick<Branch, 'expires_at' | 'annotation'>>,
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
-    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, pending_state)
+    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at, annotation, pending_state)
     values (${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name}, ${branch.is_default},
-            ${branch.protected}, 'ready') returning *`)
+            ${branch.protected}, ${branch.expires_at}, ${JSON.stringify(branch.annotation ?? {})}, 'ready') returning *`)
   return row as Branch
 }
 
@@ -71,10 +75,78 @@ export function listStoredBranches(db: Db, projectId: string): Promise<StoredBra
   )
 }
 
-export function listBranches(db: Db, projectId: string): Promise<Branch[]> {
-  return db.rows(
-    sql`select * from branch where project_id = ${projectId} and deleted_at is null order by updated_at desc, id`,
+export interface BranchPage {
+  readonly search?: string | undefined
+  readonly sort: 'name' | 'created_at' | 'updated_at'
+  readonly descending: boolean
+  readonly limit: number
+  /** The sort value and the id of the last branch of the page before. */
+  readonly after?: readonly [string, string] | undefined
+}
+
+/** A branch with what it is sorted by, as text that sorts the same way. */
+export type SortedBranch = Branch & { readonly sort_value: string }
+
+/** A page of the branches of a project. */
+export function listBranches(db: Db, projectId: string, page: BranchPage): Promise<SortedBranch[]> {
+  const { search, sort, descending, limit, after: [value, id] = [null, null] } = page
+  if (descending)
+    return db.rows(sql`
+      select * from (
+        select *, case ${sort} when 'name' then name
+                    else to_char(case ${sort} when 'created_at' then created_at else updated_at end, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
+                  collate "C" as sort_value
+          from branch where project_id = ${projectId} and deleted_at is null
+           and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)) sorted
+       where ${value}::text is null or (sort_value, id) < (${value}, ${id}) order by sort_value desc, id desc limit ${limit}`)
+  return db.rows(sql`
+    select * from (
+      select *, case ${sort} when 'name' then name
+                  else to_char(case ${sort} when 'created_at' then created_at else updated_at end, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
+                collate "C" as sort_value
+        from branch where project_id = ${projectId} and deleted_at is null
+         and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)) sorted
+     where ${value}::text is null or (sort_value, id) > (${value}, ${id}) order by sort_value, id limit ${limit}`)
+}
+
+export async function countBranches(db: Db, projectId: string, search?: string): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`
+    select count(*)::int as count from branch where project_id = ${projectId} and deleted_at is null
+       and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)`)
+  return row?.count ?? 0
+}
+
+/** Changes what is given and leaves the rest; `expires_at: null` takes the end of its time away. */
+export async function updateBranch(
+  tx: Db,
+  id: string,
+  changes: { name?: string | undefined; protected?: boolean | undefined; expires_at?: string | null | undefined },
+): Promise<Branch> {
+  const row = await tx.row<Branch>(sql`
+    update branch set name = coalesce(${changes.name}, name), protected = coalesce(${changes.protected}, protected),
+           expires_at = case when ${changes.expires_at !== undefined} then ${changes.expires_at}::timestamptz else expires_at end,
+           updated_at = clock_timestamp()
+     where id = ${id} returning *`)
+  return row as Branch
+}
+
+/** Makes a branch the default one of its project, in the place of the one that is. */
+export async function setDefaultBranch(tx: Db, projectId: string, id: string): Promise<Branch> {
+  await tx.rows(sql`
+    update branch set is_default = false, updated_at = clock_timestamp()
+     where project_id = ${projectId} and is_default and deleted_at is null and id <> ${id}`)
+  const row = await tx.row<Branch>(
+    sql`update branch set is_default = true, updated_at = clock_timestamp() where id = ${id} returning *`,
   )
+  return row as Branch
+}
+
+/** Branches whose time is over and that nothing hangs on, some at a time. */
+export function listExpired(db: Db): Promise<Branch[]> {
+  return db.rows(sql`
+    select * from branch b where expires_at <= clock_timestamp() and deleted_at is null and not is_default and not protected
+       and not exists (select 1 from branch c where c.parent_id = b.id and (c.deleted_at is null or c.restores is not null))
+     order by expires_at limit 50`)
 }
 
 /** Whether a branch has children, or copies of it are about to become another branch's data. */

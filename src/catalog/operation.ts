@@ -65,9 +65,7 @@ export function unfinishedOperations(db: Db, branchId: string): Promise<Operatio
 }
 
 export async function hasUnfinishedOperations(db: Db, projectId: string): Promise<boolean> {
-  const row = await db.row(
-    sql`select 1 from operation where project_id = ${projectId} and finished_at is null limit 1`,
-  )
+  const row = await db.row(sql`select 1 from operation where project_id = ${projectId} and finished_at is null limit 1`)
   return row !== undefined
 }
 

@@ -30,7 +30,12 @@ export interface Gates {
 }
 
 /** Serves a route as it is declared. What changes something runs in one transaction with its audit row. */
-export function mount(app: FastifyInstance, route: Route, context: Context, { authenticate, limit, closing }: Gates): void {
+export function mount(
+  app: FastifyInstance,
+  route: Route,
+  context: Context,
+  { authenticate, limit, closing }: Gates,
+): void {
   const [method, path] = route.key.split(' ') as [string, string]
   const status = route.status ?? 200
   const reads = method === 'GET'
@@ -48,7 +53,11 @@ export function mount(app: FastifyInstance, route: Route, context: Context, { au
       authorize(caller, route, request.params as { project_id?: string })
     },
     handler: async (request, reply) => {
-      const { status: code, body, replayed } = reads ? await perform(request, reply, context.catalog) : await change(request, reply)
+      const {
+        status: code,
+        body,
+        replayed,
+      } = reads ? await perform(request, reply, context.catalog) : await change(request, reply)
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
       if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)

@@ -40,5 +40,8 @@ function isAddressRange(text: string): boolean {
   if (last !== undefined) return isIP(first) !== 0 && isIP(first) === isIP(last)
   const [address = '', prefix] = text.split('/')
   const version = isIP(address)
-  return version !== 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128)))
+  return (
+    version !== 0 &&
+    (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128)))
+  )
 }

@@ -36,8 +36,17 @@ export function toAppError(error: AppError | FastifyError): AppError {
   if (error.statusCode === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE')
   if (error.validation || error.validationContext || (error.statusCode && error.statusCode < 500))
     return new AppError('INVALID_REQUEST', messageOf(error))
+  const { code } = error
+  if (OUT_OF_RANGE.has(code))
+    return new AppError('INVALID_REQUEST', 'invalid request: a value is out of range', { cause: error })
+  if (BUSY.has(code)) return new AppError('UNAVAILABLE', 'The catalog is busy. Try again shortly.', { cause: error })
   return new AppError('INTERNAL', undefined, { cause: error })
 }
+
+/** SQLSTATEs of values that no schema rules out and Postgres does not take (Postgres manual, appendix A). */
+const OUT_OF_RANGE = new Set(['22003', '22008', '22021', '22P02', '22P05'])
+/** And of waiting too long, or for each other. */
+const BUSY = new Set(['40P01', '55P03', '57014'])
 
 export function auditEntry(request: FastifyRequest, action: string, status: number) {
   const { project_id } = (request.params ?? {}) as { project_id?: string }

@@ -23,6 +23,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
         : mapFields(schema, given ?? {}, (field, each, required) =>
             each === '' && field.type === 'string' && !required ? undefined : each,
           )
+    if (hasNul(value)) return { error: new Error('invalid request: text must not contain the character NUL') }
     if (validator.Check(value)) return { value }
     const [first] = validator.Errors(value)
     const field = (first?.instancePath ?? '').split('/').filter(Boolean).join('.')
@@ -30,6 +31,13 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
     return { error: new Error(`invalid request: ${where} ${first?.message ?? 'is not valid'}`) }
   }
+}
+
+/** Postgres keeps no NUL in a text. */
+function hasNul(value: unknown): boolean {
+  if (typeof value === 'string') return value.includes('\0')
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(([name, each]) => name.includes('\0') || hasNul(each))
 }
 
 interface Schema {

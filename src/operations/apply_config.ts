@@ -54,7 +54,8 @@ export const applyConfigOperation: Action<Input> = {
       const options = { purpose: 'apply_config' }
       const password = context.secrets.adminPassword()
       const { pendingRestart, refused } = await withAdminSession(compute.address, password, options, reloadSettings)
-      if (refused.length > 0) throw new OperationFailed(`Postgres does not take ${refused.join(', ')}; set another value`)
+      if (refused.length > 0)
+        throw new OperationFailed(`Postgres does not take ${refused.join(', ')}; set another value`)
       // What a size changes at a start only waits for the next one.
       return operation.input.settings?.some((name) => pendingRestart.includes(name)) ? undefined : done
     },

@@ -4,6 +4,7 @@ import type { Context, WorkerContext } from '../context.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
+import { startExpiryLoop } from '../loops/expiry.ts'
 import { startForgetLoop } from '../loops/forget.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { ACTIONS } from '../operations/index.ts'
@@ -45,7 +46,7 @@ export async function startWorker(
     },
     ...changed,
   })
-  const loops = [await startIdleLoop(worker), startSweepLoop(worker), startForgetLoop(worker)]
+  const loops = [await startIdleLoop(worker), startSweepLoop(worker), startForgetLoop(worker), startExpiryLoop(worker)]
   const rotation = setInterval(
     () => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')),
     ROTATE_MS,

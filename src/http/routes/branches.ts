@@ -1,31 +1,19 @@
 import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
 import {
   type Branch as BranchRow,
+  countBranches,
   findBranchNamed,
-  findDefaultBranch,
   hasChildren,
-  insertBranch,
   listBranches,
-  markBranchDeleted,
+  setDefaultBranch,
+  updateBranch,
 } from '../../catalog/branch.ts'
-import { findBranchEndpoint } from '../../catalog/endpoint.ts'
-import { cancelUnbegun, unfinishedOperations } from '../../catalog/operation.ts'
-import { copyRolesAndDatabases } from '../../catalog/branch_config.ts'
-import { listDatabases } from '../../catalog/database.ts'
-import { listRoles } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
-import { newBranchId } from '../../ids.ts'
-import { createBranch as createBranchAction } from '../../operations/create_branch.ts'
-import { deleteTimeline } from '../../operations/delete_timeline.ts'
-import { requestOperation } from '../../operations/request.ts'
-import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
-import { refreshBranch } from '../branch_config.ts'
-import { lockedProject, requireBranch, requireProject } from '../require.ts'
-import { route } from '../route.ts'
-import { Database, presentDatabase } from './databases.ts'
-import { addEndpoint, Endpoint, NewEndpoint, presentEndpoint, removeEndpoint } from './endpoints.ts'
+import { removeBranch } from '../../operations/removal.ts'
+import { lockedProject, requireBranch, requireFuture, requireProject } from '../require.ts'
+import { type RequestContext, route } from '../route.ts'
 import { Operation, presentOperation } from './operations.ts'
-import { passwordOf, presentRole, Role } from './roles.ts'
 
 const State = Type.Union([Type.Literal('init'), Type.Literal('ready')])
 
@@ -42,6 +30,9 @@ export const Branch = Type.Object(
     primary: Type.Boolean(),
     default: Type.Boolean(),
     protected: Type.Boolean(),
+    expires_at: Type.Optional(Type.String({ format: 'date-time' })),
+    ttl_interval_seconds: Type.Optional(Type.Integer()),
+    last_reset_at: Type.Optional(Type.String({ format: 'date-time' })),
     cpu_used_sec: Type.Integer(),
     compute_time_seconds: Type.Integer(),
     active_time_seconds: Type.Integer(),
@@ -67,6 +58,8 @@ export function presentBranch(row: BranchRow): Static<typeof Branch> {
     primary: row.is_default,
     default: row.is_default,
     protected: row.protected,
+    ...(row.expires_at && { expires_at: row.expires_at, ttl_interval_seconds: secondsUntil(row, row.expires_at) }),
+    ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),
     cpu_used_sec: 0,
     compute_time_seconds: 0,
     active_time_seconds: 0,
@@ -77,116 +70,173 @@ export function presentBranch(row: BranchRow): Static<typeof Branch> {
   }
 }
 
+function secondsUntil({ updated_at }: BranchRow, moment: string): number {
+  return Math.max(0, Math.round((Date.parse(moment) - Date.parse(updated_at)) / 1000))
+}
+
 const ProjectId = Type.Object({ project_id: Type.String() })
 const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
 
-const NewBranch = Type.Object({
-  branch: Type.Optional(
-    Type.Object({
-      parent_id: Type.Optional(Type.String()),
-      name: Type.Optional(Type.String({ maxLength: 256 })),
-      protected: Type.Optional(Type.Boolean()),
-    }),
-  ),
-  endpoints: Type.Optional(Type.Array(NewEndpoint)),
+const Annotation = Type.Object({
+  object: Type.Object({ type: Type.String(), id: Type.String() }),
+  value: Type.Record(Type.String(), Type.String()),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
 })
 
-export const createBranch = route('POST /projects/:project_id/branches', {
-  summary: 'Create a branch, with its data as its parent has it now',
-  tag: 'Branch',
-  params: ProjectId,
-  body: NewBranch,
-  status: 201,
-  returns: Type.Object({
-    branch: Branch,
-    endpoints: Type.Array(Endpoint),
-    operations: Type.Array(Operation),
-    roles: Type.Array(Role),
-    databases: Type.Array(Database),
-    connection_uris: Type.Optional(Type.Array(ConnectionDetails)),
-  }),
-  errors: ['NOT_FOUND', 'BRANCH_ALREADY_EXISTS', 'ENDPOINTS_LIMIT_EXCEEDED', 'NOT_ALLOWED'],
-}).handle(async ({ params, body }, context) => {
-  const { db, config } = context
-  const asked = body.branch ?? {}
-  const project = await lockedProject(context, params.project_id)
-  const parent = asked.parent_id
-    ? await requireBranch(context, project.id, asked.parent_id)
-    : await findDefaultBranch(db, project.id)
-  if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
-  if (parent.current_state === 'init' && parent.pending_state === null) {
-    throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
-  }
-  const id = newBranchId()
-  const name = asked.name ?? id
-  if (await findBranchNamed(db, project.id, name))
-    throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
-  const [asksEndpoint, ...tooMany] = body.endpoints ?? []
-  if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
+function presentAnnotation({ id, annotation, created_at, updated_at }: BranchRow): Static<typeof Annotation> {
+  return { object: { type: 'console/branch', id }, value: annotation, created_at, updated_at }
+}
 
-  const branch = await insertBranch(db, {
-    id,
-    name,
-    account_id: project.account_id,
-    project_id: project.id,
-    parent_id: parent.id,
-    is_default: false,
-    protected: asked.protected ?? false,
-  })
-  await refreshBranch(context, parent)
-  await copyRolesAndDatabases(db, parent.id, branch.id)
-  const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
-  const operations = [await requestOperation(db, createBranchAction, subject, { parent_id: parent.id })]
-  const made = asksEndpoint && (await addEndpoint(context, project, branch, asksEndpoint))
-  operations.push(...(made?.operations ?? []))
-
-  const roles = await listRoles(db, branch.id)
-  const databases = await listDatabases(db, branch.id)
-  const [role] = roles
-  const [database] = databases
-  const only = made && role && database && roles.length === 1 && databases.length === 1
-  return {
-    branch: presentBranch(branch),
-    endpoints: made ? [presentEndpoint(made.endpoint, config)] : [],
-    operations: operations.map(presentOperation),
-    roles: roles.map((each) => presentRole(each)),
-    databases: databases.map(presentDatabase),
-    ...(only && {
-      connection_uris: [
-        await connectionDetails(context, made.endpoint, role.name, passwordOf(context, role), database.name),
-      ],
-    }),
-  }
-})
+const Sort = Type.Union([Type.Literal('name'), Type.Literal('created_at'), Type.Literal('updated_at')])
 
 export const listProjectBranches = route('GET /projects/:project_id/branches', {
   summary: 'List the branches of a project',
   tag: 'Branch',
   params: ProjectId,
-  returns: Type.Object({ branches: Type.Array(Branch), annotations: Type.Object({}) }),
+  query: Type.Object({
+    search: Type.Optional(Type.String({ description: 'Only those with this in their name or id' })),
+    sort_by: Type.Optional(Sort),
+    sort_order: Type.Optional(Type.String({ pattern: '^(asc|desc|ASC|DESC)$' })),
+    limit: Type.Integer({ minimum: 1, maximum: 10_000, default: 10_000 }),
+    cursor: Type.Optional(Type.String({ description: 'pagination.next of the page before' })),
+  }),
+  returns: Type.Object({
+    branches: Type.Array(Branch),
+    annotations: Type.Record(Type.String(), Annotation),
+    pagination: Type.Optional(
+      Type.Object({ next: Type.Optional(Type.String()), sort_by: Type.String(), sort_order: Type.String() }),
+    ),
+  }),
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
+}).handle(async ({ params, query }, context) => {
   await requireProject(context, params.project_id)
-  const branches = await listBranches(context.db, params.project_id)
-  return { branches: branches.map(presentBranch), annotations: {} }
+  const limit = query.limit ?? 10_000
+  const cursor = query.cursor === undefined ? undefined : readCursor(query.cursor)
+  const sort = cursor?.sort_by ?? query.sort_by ?? 'updated_at'
+  const order = cursor?.sort_order ?? (query.sort_order?.toUpperCase() === 'ASC' ? 'ASC' : 'DESC')
+  const branches = await listBranches(context.db, params.project_id, {
+    search: query.search,
+    sort,
+    descending: order === 'DESC',
+    limit,
+    after: cursor && [cursor.sort_by_value, cursor.branch_id],
+  })
+  const last = branches.length === limit ? branches.at(-1) : undefined
+  const next =
+    last && writeCursor({ branch_id: last.id, sort_by: sort, sort_by_value: last.sort_value, sort_order: order })
+  const annotated = branches.filter(({ annotation }) => Object.keys(annotation).length > 0)
+  return {
+    branches: branches.map(presentBranch),
+    annotations: Object.fromEntries(annotated.map((branch) => [branch.id, presentAnnotation(branch)])),
+    ...(branches.length > 0 && { pagination: { ...(next && { next }), sort_by: sort, sort_order: order } }),
+  }
+})
+
+/** Where the next page begins: all of it in the cursor, so that pages stay the same whatever is asked beside it. */
+const Cursor = Type.Object({
+  branch_id: Type.String(),
+  sort_by: Sort,
+  sort_by_value: Type.String(),
+  sort_order: Type.Union([Type.Literal('ASC'), Type.Literal('DESC')]),
+})
+
+const writeCursor = (cursor: Static<typeof Cursor>) => Buffer.from(JSON.stringify(cursor)).toString('base64')
+
+/** Errors: INVALID_REQUEST. */
+function readCursor(text: string): Static<typeof Cursor> {
+  try {
+    return Value.Parse(Cursor, JSON.parse(Buffer.from(text, 'base64').toString('utf8')))
+  } catch (error) {
+    throw new AppError(
+      'INVALID_REQUEST',
+      'cursor is not one of ours: pass pagination.next of the page before as it is.',
+      { cause: error },
+    )
+  }
+}
+
+export const countProjectBranches = route('GET /projects/:project_id/branches/count', {
+  summary: 'Count the branches of a project',
+  tag: 'Branch',
+  params: ProjectId,
+  query: Type.Object({ search: Type.Optional(Type.String()) }),
+  returns: Type.Object({ count: Type.Integer() }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params, query }, context) => {
+  await requireProject(context, params.project_id)
+  return { count: await countBranches(context.db, params.project_id, query.search) }
 })
 
 export const getBranch = route('GET /projects/:project_id/branches/:branch_id', {
   summary: 'Get a branch',
   tag: 'Branch',
   params: BranchId,
-  returns: Type.Object({ branch: Branch }),
+  returns: Type.Object({ branch: Branch, annotation: Annotation }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   await requireProject(context, params.project_id)
-  return { branch: presentBranch(await requireBranch(context, params.project_id, params.branch_id)) }
+  const branch = await requireBranch(context, params.project_id, params.branch_id)
+  return { branch: presentBranch(branch), annotation: presentAnnotation(branch) }
+})
+
+const BranchAndOperations = Type.Object({ branch: Branch, operations: Type.Array(Operation) })
+
+export const updateProjectBranch = route('PATCH /projects/:project_id/branches/:branch_id', {
+  summary: 'Rename a branch, protect it, or say when it is to be deleted',
+  tag: 'Branch',
+  params: BranchId,
+  body: Type.Object({
+    branch: Type.Object({
+      name: Type.Optional(Type.String({ maxLength: 256 })),
+      protected: Type.Optional(Type.Boolean()),
+      expires_at: Type.Optional(Type.Union([Type.String({ format: 'date-time' }), Type.Null()])),
+    }),
+  }),
+  returns: BranchAndOperations,
+  errors: ['NOT_FOUND', 'BRANCH_ALREADY_EXISTS', 'NOT_ALLOWED'],
+}).handle(async ({ params, body }, context) => {
+  const { db } = context
+  const project = await lockedProject(context, params.project_id)
+  const before = await requireBranch(context, project.id, params.branch_id)
+  const { name, expires_at, protected: isProtected = before.protected } = body.branch
+  if (name !== undefined && name !== before.name) await requireFreeName(context, project.id, name)
+  if (expires_at && (isProtected || before.is_default || (await hasChildren(db, before.id))))
+    throw new AppError('NOT_ALLOWED', 'A default or protected branch, or one that has children, cannot expire.')
+  if (before.expires_at && expires_at === undefined && isProtected)
+    throw new AppError('NOT_ALLOWED', 'The branch expires: take that away first with expires_at: null.')
+  const branch = await updateBranch(db, before.id, {
+    name,
+    protected: isProtected,
+    expires_at: expires_at && requireFuture('expires_at', expires_at),
+  })
+  return { branch: presentBranch(branch), operations: [] }
+})
+
+/** Errors: BRANCH_ALREADY_EXISTS. */
+export async function requireFreeName({ db }: RequestContext, projectId: string, name: string): Promise<void> {
+  if (await findBranchNamed(db, projectId, name))
+    throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
+}
+
+export const setProjectDefaultBranch = route('POST /projects/:project_id/branches/:branch_id/set_as_default', {
+  summary: 'Make a branch the default one of its project',
+  tag: 'Branch',
+  params: BranchId,
+  returns: BranchAndOperations,
+  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+}).handle(async ({ params }, context) => {
+  const project = await lockedProject(context, params.project_id)
+  const { id, expires_at } = await requireBranch(context, project.id, params.branch_id)
+  if (expires_at) throw new AppError('NOT_ALLOWED', 'The branch expires: take that away first with expires_at: null.')
+  return { branch: presentBranch(await setDefaultBranch(context.db, project.id, id)), operations: [] }
 })
 
 export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch_id', {
   summary: 'Delete a branch, its endpoint and its data',
   tag: 'Branch',
   params: BranchId,
-  returns: Type.Object({ branch: Branch, operations: Type.Array(Operation) }),
+  returns: BranchAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params }, context) => {
   const { db } = context
@@ -199,15 +249,6 @@ export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch
     )
   if (branch.protected) throw new AppError('NOT_ALLOWED', 'cannot delete a protected branch')
   if (await hasChildren(db, branch.id)) throw new AppError('NOT_ALLOWED', 'cannot delete branch that has children')
-  const before = await unfinishedOperations(db, branch.id)
-  await cancelUnbegun(db, project.id, { branchId: branch.id }, 'the branch was deleted')
-  await markBranchDeleted(db, branch.id)
-  const endpoint = await findBranchEndpoint(db, branch.id)
-  if (endpoint) await removeEndpoint(db, endpoint)
-  const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
-  await requestOperation(db, deleteTimeline, subject, {})
-  const operations = (await unfinishedOperations(db, branch.id)).filter(
-    (operation) => !before.some(({ id }) => id === operation.id),
-  )
+  const operations = await removeBranch(db, branch)
   return { branch: presentBranch(branch), operations: operations.map(presentOperation) }
 })

@@ -1,7 +1,5 @@
 import { type Static, Type } from 'typebox'
 import {
-  deleteEndpoint,
-  deleteEndpointRow,
   type Endpoint as EndpointRow,
   findBranchEndpoint,
   findProjectEndpoint,
@@ -14,8 +12,8 @@ import type { Project } from '../../catalog/project.ts'
 import type { Config } from '../../config.ts'
 import { AppError, type ErrorCode } from '../../errors.ts'
 import { newEndpointId } from '../../ids.ts'
+import { removeEndpoint } from '../../operations/removal.ts'
 import { queueStart } from '../../operations/start_compute.ts'
-import { queueSuspend } from '../../operations/suspend_compute.ts'
 import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { proxyHost } from '../names.ts'
 import { requirePgSettings } from '../pg_settings.ts'
@@ -161,13 +159,6 @@ export async function addEndpoint(
 export function requirePoolerMode(mode: string | undefined): void {
   if (mode !== undefined && mode !== 'transaction')
     throw new AppError('NOT_ALLOWED', `pooler_mode is ${mode}; the only one there is is transaction.`)
-}
-
-/** Takes an endpoint out of service for ever; its compute is stopped by the operation that this queues. */
-export async function removeEndpoint(db: RequestContext['db'], endpoint: EndpointRow): Promise<void> {
-  await deleteEndpoint(db, endpoint.id)
-  if (endpoint.current_state === 'idle' && endpoint.pending_state === null) return deleteEndpointRow(db, endpoint.id)
-  await queueSuspend(db, endpoint, 'delete')
 }
 
 /** How what is asked of an endpoint can be refused. */

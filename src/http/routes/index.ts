@@ -2,7 +2,15 @@ import { createApiKey, listKeys, revokeKey } from './api_keys.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
 import { resetBranch, restoreBranch } from './branch_restore.ts'
 import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
-import { createBranch, deleteBranch, getBranch, listProjectBranches } from './branches.ts'
+import { createProjectBranch } from './branch_create.ts'
+import {
+  countProjectBranches,
+  deleteBranch,
+  getBranch,
+  listProjectBranches,
+  setProjectDefaultBranch,
+  updateProjectBranch,
+} from './branches.ts'
 import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
 import { createDatabase, deleteDatabase, getDatabase, listBranchDatabases, updateDatabase } from './databases.ts'
@@ -36,9 +44,12 @@ export const routes = [
   updateAccountProject,
   deleteProject,
   getProjectLimits,
-  createBranch,
+  createProjectBranch,
   listProjectBranches,
+  countProjectBranches,
   getBranch,
+  updateProjectBranch,
+  setProjectDefaultBranch,
   deleteBranch,
   restoreBranch,
   resetBranch,

@@ -1,11 +1,6 @@
 import { once } from 'node:events'
 import { Type } from 'typebox'
-import {
-  lastEventNumber,
-  listEvents,
-  OPERATION_EVENTS,
-  type OperationEvent,
-} from '../../catalog/operation_event.ts'
+import { lastEventNumber, listEvents, OPERATION_EVENTS, type OperationEvent } from '../../catalog/operation_event.ts'
 import { AppError } from '../../errors.ts'
 import { EventStream, type RequestContext, route } from '../route.ts'
 import { presentOperation, requireProjectEver } from './operations.ts'
