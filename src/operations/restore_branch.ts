@@ -17,8 +17,9 @@ import { suspendCompute } from './suspend_compute.ts'
  *   create_branch (a copy of the source) ─▶ suspend_compute ─▶ create_branch (the exchange) ─▶ start_compute ─▶ delete_timeline
  *
  * The compute is stopped and started only where one runs, and what was there before is removed only without a name for it. Until
- * the exchange the branch serves what it holds; where anything fails before, it goes on with that. A branch restored from itself
- * holds the right data already: it gives a copy of that its name and place, and nothing stops.
+ * the exchange a compute that runs serves what the branch holds, and one that sleeps is woken after it; where anything fails before,
+ * the branch goes on with what it held. A branch restored from itself holds the right data already: a copy of that takes the given
+ * name and its place in the tree, and nothing stops.
  * @param keptName the branch under which the old data stays; needed where the branch has children or is its own source
  */
 export async function queueRestore(

@@ -109,6 +109,60 @@ test('a sleeping branch restored from another one sleeps on, and wakes with its 
   assert.notEqual((await audit(neap, branch.uri)).frozen, (await audit(neap, other.uri)).frozen)
 })
 
+/** Makes a role with a database of its name, and answers how the role connects there. */
+async function addRole({ project_id, branch_id, uri }: Place, name: string): Promise<string> {
+  const params = { project_id, branch_id }
+  const role = { name }
+  const made = await neap.call('POST /projects/:project_id/branches/:branch_id/roles', { params, body: { role } })
+  const database = { name, owner_name: name }
+  const key = 'POST /projects/:project_id/branches/:branch_id/databases'
+  const { operations } = await neap.call(key, { params, body: { database } })
+  await neap.ended([...made.operations, ...operations])
+  return asRole(uri, name, made.role.password ?? '')
+}
+
+function asRole(uri: string, name: string, password: string): string {
+  return Object.assign(new URL(uri), { username: name, password, pathname: `/${name}` }).href
+}
+
+test('roles and databases go with the data, and so do their passwords', async () => {
+  const [branch, other] = [await branchOff(neap, main), await branchOff(neap, main)]
+  const mine = await addRole(branch, 'mine')
+  const theirs = await addRole(other, 'theirs')
+  await suspend(neap, branch)
+  // Postgres is not told of this one before it starts again.
+  const asleep = await addRole(branch, 'asleep')
+  const { operations } = await restoreOf(branch, { source_branch_id: other.branch_id, preserve_under_name: 'mine' })
+  await neap.ended(operations)
+  const kept = { ...branch, branch_id: (await branchNamed(branch, 'mine')).id }
+  // Both sleep: this is what the catalog says.
+  const namesOf = async ({ project_id, branch_id }: Place) => {
+    const params = { project_id, branch_id }
+    const { roles } = await neap.call('GET /projects/:project_id/branches/:branch_id/roles', { params })
+    const { databases } = await neap.call('GET /projects/:project_id/branches/:branch_id/databases', { params })
+    return [roles, databases].map((list) =>
+      list.map(({ name }) => name).filter((name) => /^(mine|theirs|asleep)$/.test(name)),
+    )
+  }
+  assert.deepEqual(await namesOf(branch), [['theirs'], ['theirs']])
+  assert.deepEqual(await namesOf(kept), [
+    ['mine', 'asleep'],
+    ['mine', 'asleep'],
+  ])
+  const passwordOf = async ({ project_id, branch_id }: Place, role_name: string) => {
+    const key = 'GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password'
+    return (await neap.call(key, { params: { project_id, branch_id, role_name } })).password
+  }
+  const [uri, keptUri] = [asRole(branch.uri, 'theirs', new URL(theirs).password), (await reach(kept.branch_id)).uri]
+  assert.equal(await passwordOf(branch, 'theirs'), new URL(theirs).password)
+  assert.equal(await passwordOf(kept, 'mine'), new URL(mine).password)
+  assert.deepEqual(await query(neap, uri, 'select current_user'), [{ current_user: 'theirs' }])
+  for (const [name, given] of Object.entries({ mine, asleep })) {
+    const as = asRole(keptUri, name, new URL(given).password)
+    assert.deepEqual(await query(neap, as, 'select current_user'), [{ current_user: name }])
+  }
+})
+
 test('restored from itself, a branch runs on; its copy takes its children and its place', async () => {
   const branch = await branchOff(neap, main)
   const child = await branchOff(neap, branch)
@@ -228,10 +282,8 @@ test('what is asked for right after a restore is done to the restored branch', a
   await neap.ended([...restored.operations, ...made.operations])
   assert.equal((await branchOf(child)).parent_id, branch_id)
   for (const place of [branch, child]) {
-    const url = new URL(place.uri)
-    url.username = 'late'
-    url.password = made.role.password ?? ''
-    assert.deepEqual(await query(neap, url.href, 'select current_user'), [{ current_user: 'late' }])
+    const uri = Object.assign(new URL(place.uri), { username: 'late', password: made.role.password }).href
+    assert.deepEqual(await query(neap, uri, 'select current_user'), [{ current_user: 'late' }])
   }
 })
 
