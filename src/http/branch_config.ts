@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { type Branch, raiseConfigVersion } from '../catalog/branch.ts'
-import { lockConfig } from '../catalog/branch_config.ts'
+import { lockConfig, type SeenConfig } from '../catalog/branch_config.ts'
 import { assignChanges, countChanges } from '../catalog/config_change.ts'
 import type { Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
@@ -20,18 +20,18 @@ interface BranchParams {
 const MOST_CHANGES = 1_000
 
 /**
- * The caller's branch, with its roles and databases in the catalog as Postgres has them now, where its compute runs and answers soon;
- * `fresh` says so. One that sleeps is not woken. Errors: NOT_FOUND.
+ * The caller's branch, with its roles and databases in the catalog as Postgres has them now, where its compute runs and answers soon,
+ * and what that said. One that sleeps is not woken. Errors: NOT_FOUND.
  */
 export async function readBranch(
   context: RequestContext,
   params: BranchParams,
-): Promise<{ branch: Branch; fresh: boolean }> {
+): Promise<{ branch: Branch; seen: SeenConfig | undefined }> {
   await requireProject(context, params.project_id)
   const branch = await requireBranch(context, params.project_id, params.branch_id)
   const look = await lookAtConfig(context, context.db, branch)
-  const fresh = look !== undefined && (await context.catalog.transaction((tx) => noteLook(tx, branch, look)))
-  return { branch, fresh }
+  if (look) await context.catalog.transaction((tx) => noteLook(tx, branch, look))
+  return { branch, seen: look?.seen }
 }
 
 /** The same for a request that changes them: both are locked until its transaction ends. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED. */

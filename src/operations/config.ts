@@ -30,11 +30,13 @@ export interface Look {
 
 const LOOK_MS = 1_500
 
-/** Asks the running compute of a branch what it has. Nothing where none runs, where it does not answer soon, or where changes wait. */
+/** Asks the running compute of a branch what it has. Nothing where none runs, or where it does not answer soon. */
 export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Branch): Promise<Look | undefined> {
   const endpoint = await findBranchEndpoint(db, branch.id)
-  if (branch.applied_version < branch.config_version || !isSettled(endpoint)) return undefined
-  const address = { host: endpoint.compute_host as string, port: endpoint.compute_port as number }
+  if (endpoint?.current_state !== 'active') return undefined
+  const { compute_host: host, compute_port: port } = endpoint
+  if (host === null || port === null) return undefined
+  const address = { host, port }
   const options = { purpose: 'look', timeoutMs: LOOK_MS }
   try {
     const seen = await withAdminSession(address, secrets.adminPassword(), options, readConfig)
@@ -45,18 +47,17 @@ export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Br
   }
 }
 
-function isSettled(endpoint: Endpoint | undefined): endpoint is Endpoint {
-  return endpoint?.current_state === 'active' && endpoint.pending_state === null && endpoint.compute_host !== null
-}
-
-/** Writes down what was seen at a compute, unless it may be out of date by now. Answers whether it is what the catalog says. */
-export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<boolean> {
+/**
+ * Writes down what was seen at a compute, unless Postgres had yet to be told something, or it may be out of date by now. An endpoint
+ * that is on its way elsewhere may have left the compute of another branch behind.
+ */
+export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<void> {
   const locked = await lockConfig(tx, branch.id)
   const now = await findBranchEndpoint(tx, branch.id)
-  if (locked?.config_version !== version || locked.applied_version < version) return false
-  if (!isSettled(now) || now.id !== endpoint.id || now.compute_pid !== endpoint.compute_pid) return false
+  if (locked?.config_version !== version || locked.applied_version < version) return
+  if (now?.current_state !== 'active' || now.pending_state !== null) return
+  if (now.id !== endpoint.id || now.compute_pid !== endpoint.compute_pid) return
   await noteConfig(tx, branch, seen)
-  return true
 }
 
 /**

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { superuser } from '../admin.ts'
 import { branchHttp, databasePath, rolePath, uriWith } from '../branch_http.ts'
 import { connect, query } from '../clients.ts'
-import { refused } from '../http.ts'
+import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { kill } from '../processes.ts'
@@ -67,7 +67,15 @@ test('a password that SQL has changed is never given out, wherever the change wa
   await query(neap, theirs, `alter role moody password 'my own'`)
   refused(await reveal('moody'), 422, 'NOT_ALLOWED', /set by SQL/)
 
+  const uri = () =>
+    send(neap, 'GET', `/projects/${place.project_id}/connection_uri?role_name=moody&database_name=neondb`)
+  refused(await uri(), 422, 'NOT_ALLOWED', /set by SQL/)
+
   const again = await api.change('POST', rolePath('moody', '/reset_password'))
+  // What waits to be told to Postgres hides nothing of what others have told it.
+  await api.begin('POST', '/roles', { role: { name: 'other' } })
+  assert.equal((await reveal('moody')).body['password'], again.role.password)
+  assert.match((await uri()).body['uri'] as string, new RegExp(again.role.password))
   await query(neap, uriWith(theirs, { password: again.role.password }), `alter role moody password 'my own'`)
   await suspend(neap, place)
   refused(await reveal('moody'), 422, 'NOT_ALLOWED', /set by SQL/)

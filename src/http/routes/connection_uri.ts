@@ -4,6 +4,7 @@ import { findBranchEndpoint, findProjectEndpoint } from '../../catalog/endpoint.
 import { findDatabase } from '../../catalog/database.ts'
 import { findRole } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
+import { readBranch } from '../branch_config.ts'
 import { connectionUri, namesResolve } from '../names.ts'
 import { requireBranch, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
@@ -27,6 +28,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   const { db, config } = context
   const project = await requireProject(context, params.project_id)
   const endpoint = await endpointFor(context, project.id, query)
+  await readBranch(context, { project_id: project.id, branch_id: endpoint.branch_id })
   const role = await findRole(db, endpoint.branch_id, query.role_name)
   if (!role) throw new AppError('NOT_FOUND', `role ${query.role_name} not found`)
   const database = await findDatabase(db, endpoint.branch_id, query.database_name)

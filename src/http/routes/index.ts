@@ -31,7 +31,8 @@ import {
   listSharedProjects,
   updateAccountProject,
 } from './projects.ts'
-import { createRole, deleteRole, getRole, listBranchRoles, resetRolePassword, revealRolePassword } from './roles.ts'
+import { resetRolePassword, revealRolePassword } from './role_passwords.ts'
+import { createRole, deleteRole, getRole, listBranchRoles } from './roles.ts'
 import { listRegions } from './regions.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 

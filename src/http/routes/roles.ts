@@ -1,16 +1,12 @@
 import { type Static, Type } from 'typebox'
-import { isNoted } from '../../catalog/branch_config.ts'
 import type { Branch } from '../../catalog/branch.ts'
-import { listChanges } from '../../catalog/config_change.ts'
 import { listDatabases } from '../../catalog/database.ts'
-import { findBranchEndpoint } from '../../catalog/endpoint.ts'
 import {
   deleteRole as deleteRoleRow,
   findRole,
   insertRole,
   listRoles,
   type Role as RoleRow,
-  setRolePassword,
 } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
 import { newPassword, scramVerifier } from '../../secrets.ts'
@@ -78,7 +74,8 @@ async function requireFreeName({ db, config }: RequestContext, branchId: string,
     throw new AppError('ROLES_LIMIT_EXCEEDED', `A branch has ${config.rolesLimit} roles at most. Delete one first.`)
 }
 
-async function passwordFor({ secrets }: RequestContext, name: string) {
+/** A new password for a role: itself, sealed for the catalog, and what Postgres compares with. */
+export async function passwordFor({ secrets }: RequestContext, name: string) {
   const password = newPassword()
   return {
     password,
@@ -94,10 +91,13 @@ export function passwordOf({ secrets }: RequestContext, role: RoleRow): string {
   throw new AppError(
     'NOT_ALLOWED',
     role.verifier
-      ? `The password of the role "${role.name}" was set by SQL, so it is not known here. Use it, or set a new one with reset_password.`
+      ? setBySql(role.name)
       : `The role "${role.name}" was made by SQL without a password. Set one with reset_password.`,
   )
 }
+
+export const setBySql = (name: string) =>
+  `The password of the role "${name}" was set by SQL, so it is not known here. Use it, or set a new one with reset_password.`
 
 /** What binds the encrypted password to its role, also in the branches that inherit it. */
 const passwordContext = (name: string) => `role ${name}`
@@ -111,15 +111,16 @@ export function requireName(kind: 'role' | 'database', name: string): void {
   if (reserved.test(name)) throw new AppError('NOT_ALLOWED', `The ${kind} name "${name}" is reserved; choose another.`)
 }
 
-async function requireRole({ db }: RequestContext, branch: Branch, name: string): Promise<RoleRow> {
+/** Errors: NOT_FOUND. */
+export async function requireRole({ db }: RequestContext, branch: Branch, name: string): Promise<RoleRow> {
   const role = await findRole(db, branch.id, name)
   if (!role) throw new AppError('NOT_FOUND', `role not found; role_name:"${name}"`)
   return role
 }
 
 const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
-const RoleName = Type.Object({ project_id: Type.String(), branch_id: Type.String(), role_name: Type.String() })
-const RoleChanged = Type.Object({ role: Role, operations: Type.Array(Operation) })
+export const RoleName = Type.Object({ project_id: Type.String(), branch_id: Type.String(), role_name: Type.String() })
+export const RoleChanged = Type.Object({ role: Role, operations: Type.Array(Operation) })
 
 export const createRole = route('POST /projects/:project_id/branches/:branch_id/roles', {
   summary: 'Create a role',
@@ -185,60 +186,3 @@ export const deleteRole = route('DELETE /projects/:project_id/branches/:branch_i
   await deleteRoleRow(context.db, role)
   return { role: presentRole(role), operations: await queueChanges(context, project, branch) }
 })
-
-export const resetRolePassword = route(
-  'POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password',
-  {
-    summary: 'Give a role a new password',
-    tag: 'Role',
-    params: RoleName,
-    returns: RoleChanged,
-    errors: ['NOT_FOUND', 'NOT_ALLOWED', 'LOCKED'],
-  },
-).handle(async ({ params }, context) => {
-  const { project, branch } = await changeableBranch(context, params)
-  const role = await requireRole(context, branch, params.role_name)
-  if (!role.login)
-    throw new AppError(
-      'NOT_ALLOWED',
-      `The role "${role.name}" cannot log in. Let it, by SQL: ALTER ROLE … LOGIN; then reset its password.`,
-    )
-  const { password, sealed, verifier } = await passwordFor(context, role.name)
-  const changed = await setRolePassword(context.db, role, { password: sealed, verifier })
-  return { role: presentRole(changed, password), operations: await queueChanges(context, project, branch) }
-})
-
-export const revealRolePassword = route(
-  'GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password',
-  {
-    summary: 'The password of a role, where Neap gave it',
-    tag: 'Role',
-    scope: 'write',
-    params: RoleName,
-    returns: Type.Object({ password: Type.String() }),
-    errors: ['NOT_FOUND', 'NOT_ALLOWED'],
-  },
-).handle(async ({ params }, context) => {
-  const { branch, fresh } = await readBranch(context, params)
-  const role = await requireRole(context, branch, params.role_name)
-  const password = passwordOf(context, role)
-  if (!fresh) await requireKnown(context, branch, role)
-  return { password }
-})
-
-/** Sees that a password was not set by SQL without the catalog's knowing. Errors: UNAVAILABLE, NOT_ALLOWED. */
-async function requireKnown({ db }: RequestContext, branch: Branch, { name }: RoleRow): Promise<void> {
-  // One that Postgres has yet to be told is what it will be.
-  if ((await listChanges(db, branch.id)).some(({ change }) => 'verifier' in change && change.name === name)) return
-  const endpoint = await findBranchEndpoint(db, branch.id)
-  if (endpoint?.current_state === 'active')
-    throw new AppError(
-      'UNAVAILABLE',
-      `The compute does not say whether the password of "${name}" is still the one that was given out. Try again shortly.`,
-    )
-  if (!(await isNoted(db, branch.id)))
-    throw new AppError(
-      'NOT_ALLOWED',
-      `The compute ended without saying whether the password of "${name}" is still the one that was given out. Start the endpoint and ask again, or use reset_password.`,
-    )
-}
