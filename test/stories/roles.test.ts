@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import pg from 'pg'
 import { catalogQuery } from '../admin.ts'
+import { branchHttp, rolePath, uriWith } from '../branch_http.ts'
 import { query } from '../clients.ts'
 import { type Request, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
@@ -89,6 +91,55 @@ test('roles and databases become real, on a branch that runs and on one that sle
   assert.deepEqual(await query(neap, uriAs(WEIRD, weird, child.uri), 'select current_user::text as name'), [
     { name: WEIRD },
   ])
+})
+
+test('a role is reset, revealed and deleted under any name, on a branch that runs and on one that sleeps', async () => {
+  const api = branchHttp(neap, place)
+  const password = async (name: string) => (await api.ask('GET', rolePath(name, '/reveal_password'))).body['password']
+  const isRefused = (name: string, secret: string) =>
+    assert.rejects(query(neap, uriWith(place.uri, { role: name, password: secret }), 'select 1'), { code: '28P01' })
+  for (const name of ['a"b\\c; drop', 'ünïcode/with slash %2F', ' ']) {
+    const made = await api.change('POST', '/roles', { role: { name } })
+    assert.equal(await password(name), made.role.password)
+    const got = await api.ask('GET', rolePath(name))
+    assert.deepEqual(
+      [(got.body['role'] as { name: string }).name, 'password' in (got.body['role'] as object)],
+      [name, false],
+    )
+    const reset = await api.change('POST', rolePath(name, '/reset_password'))
+    assert.notEqual(reset.role.password, made.role.password)
+    assert.equal(await password(name), reset.role.password)
+    const as = uriWith(place.uri, { role: name, password: reset.role.password })
+    assert.deepEqual(await query(neap, as, 'select current_user::text as role'), [{ role: name }])
+    await isRefused(name, made.role.password)
+
+    await suspend(neap, place)
+    const slept = await api.change('POST', rolePath(name, '/reset_password'))
+    assert.equal(await password(name), slept.role.password)
+    const then = uriWith(place.uri, { role: name, password: slept.role.password })
+    assert.deepEqual(await query(neap, then, 'select current_user::text as role'), [{ role: name }])
+    await isRefused(name, reset.role.password)
+
+    await suspend(neap, place)
+    assert.equal((await api.change('DELETE', rolePath(name))).role.name, name)
+    for (const [method, verb] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['GET', '/reveal_password'],
+      ['POST', '/reset_password'],
+    ] as const)
+      refused(await api.ask(method, rolePath(name, verb)), 404, 'NOT_FOUND', /role not found/)
+    const left = `select from pg_roles where rolname = ${pg.escapeLiteral(name)}`
+    assert.deepEqual(await query(neap, place.uri, left), [])
+  }
+  const idle = await api.change('POST', '/roles', { role: { name: 'a group', no_login: true } })
+  assert.ok(!('password' in idle.role))
+  refused(await api.ask('GET', rolePath('a group', '/reveal_password')), 422, 'NOT_ALLOWED', /cannot log in/)
+  refused(await api.ask('POST', rolePath('a group', '/reset_password')), 422, 'NOT_ALLOWED', /LOGIN/)
+  const reader = (await http('POST', '/api_keys', { body: { key_name: 'reader', scope: 'read' } })).body.key as string
+  const path = `${branch}${rolePath('neondb_owner')}`
+  assert.equal((await http('GET', path, { key: reader })).status, 200)
+  refused(await http('GET', `${path}/reveal_password`, { key: reader }), 403, 'FORBIDDEN', /./)
 })
 
 test('every request that changes something has one audit row, and no secret is written anywhere', async () => {
