@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { UsageError } from '../errors.ts'
@@ -12,9 +11,8 @@ export function asks(command: Command): Command {
 export async function confirm(question: string, { yes }: { readonly yes?: boolean }): Promise<void> {
   if (yes || !process.stdin.isTTY) return
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
-  // Ctrl-D and Ctrl-C close it without an answer.
-  const closed = once(terminal, 'close').then(() => '')
-  const answer = await Promise.race([terminal.question(`${question} [y/N] `), closed])
+  // Ctrl-C and Ctrl-D are a no.
+  const answer = await terminal.question(`${question} [y/N] `).catch(() => '')
   terminal.close()
-  if (!/^y(es)?$/i.test(answer.trim())) throw new UsageError('Nothing was deleted.')
+  if (!/^y(es)?$/i.test(answer.trim())) throw new UsageError('Nothing was changed.')
 }

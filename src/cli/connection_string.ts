@@ -1,7 +1,5 @@
 import { Command, type Option } from 'commander'
-import type { Client } from '../client.ts'
-import { UsageError } from '../errors.ts'
-import { printable } from './table.ts'
+import { findDatabase } from './resolve.ts'
 import { PROJECT, reaches, type Session, verb } from './verb.ts'
 
 interface Flags {
@@ -21,7 +19,7 @@ export function connectionStringCommand(access: readonly Option[]): Command {
   return reaches(command, [...access, PROJECT]).action(
     verb(async ({ call, flags, branch }: Session<Flags>, asked?: string) => {
       const params = await branch(asked)
-      const { name, owner_name } = await databaseFor(call, params, flags.database)
+      const { name, owner_name } = await findDatabase(call, params, flags.database)
       const query = {
         branch_id: params.branch_id,
         database_name: name,
@@ -33,18 +31,5 @@ export function connectionStringCommand(access: readonly Option[]): Command {
         text: ({ uri }) => uri,
       }
     }),
-  )
-}
-
-async function databaseFor(call: Client, params: { project_id: string; branch_id: string }, asked: string | undefined) {
-  const { databases } = await call('GET /projects/:project_id/branches/:branch_id/databases', { params })
-  const fitting = asked === undefined ? databases : databases.filter(({ name }) => name === asked)
-  const [only, ...more] = fitting
-  if (only && more.length === 0) return only
-  const there = databases.map(({ name }) => printable(name)).join(', ') || 'none'
-  throw new UsageError(
-    asked === undefined
-      ? `Say which database with --database <name>. There are: ${there}`
-      : `There is no database ${printable(asked)} in the branch. There are: ${there}`,
   )
 }

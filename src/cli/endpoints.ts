@@ -3,6 +3,7 @@ import { createVerb } from './endpoints/create.ts'
 import { deleteVerb } from './endpoints/delete.ts'
 import { getVerb } from './endpoints/get.ts'
 import { listVerb } from './endpoints/list.ts'
+import { restartVerb } from './endpoints/restart.ts'
 import { startVerb } from './endpoints/start.ts'
 import { suspendVerb } from './endpoints/suspend.ts'
 import { updateVerb } from './endpoints/update.ts'
@@ -11,6 +12,15 @@ import { noun, PROJECT } from './verb.ts'
 /** `neap endpoints …` */
 export function endpointsCommand(access: readonly Option[]): Command {
   const about = 'Compute endpoints: where clients connect to a branch.'
-  const verbs = [listVerb(), getVerb(), createVerb(), updateVerb(), startVerb(), suspendVerb(), deleteVerb()]
+  const verbs = [
+    listVerb(),
+    getVerb(),
+    createVerb(),
+    updateVerb(),
+    startVerb(),
+    suspendVerb(),
+    restartVerb(),
+    deleteVerb(),
+  ]
   return noun('endpoints', about, [...access, PROJECT], verbs)
 }

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Answer } from '../client.ts'
-import { type Columns, list, moment } from './table.ts'
+import { type Columns, list, moment, printable } from './table.ts'
 import { expiry } from './values.ts'
 import { noun, type Session, verb } from './verb.ts'
 
@@ -53,7 +53,7 @@ export function keysCommand(access: readonly Option[]): Command {
       .action(
         verb(async ({ call }: Session<object>, key_id: number) => ({
           answer: await call('DELETE /api_keys/:key_id', { params: { key_id } }),
-          text: ({ name, id }) => `Revoked the key ${name} (${id}).`,
+          text: ({ name, id }) => `Revoked the key ${printable(name)} (${id}).`,
         })),
       ),
   ]).alias('key')

@@ -1,4 +1,4 @@
-import { Argument, Command, Option } from 'commander'
+import { Argument, Command, InvalidArgumentError, Option } from 'commander'
 import type { Answer, Client } from '../client.ts'
 import { branchId, endpointId } from './resolve.ts'
 import { card, type Columns, duration, list, moment } from './table.ts'
@@ -42,7 +42,13 @@ interface Filters {
   readonly all?: boolean
 }
 
-const ID = new Argument('<operation>', 'its id')
+const ID = new Argument('<operation>', 'its id').argParser(operationId)
+
+function operationId(text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text))
+    throw new InvalidArgumentError('It takes the id of an operation; neap operations list shows them.')
+  return text
+}
 
 /** `neap operations …` */
 export function operationsCommand(access: readonly Option[]): Command {

@@ -1,9 +1,10 @@
-import { Command, Option } from 'commander'
+import { Argument, Command, Option } from 'commander'
 import type { Answer } from '../client.ts'
+import { UsageError } from '../errors.ts'
 import { size, suspends, underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { branchNow, listProjects, type Project } from './resolve.ts'
-import { card, type Columns, list, moment } from './table.ts'
+import { card, type Columns, list, moment, printable } from './table.ts'
 import { computeSize, type Size, suspendTimeout as readSuspendTimeout, wholeNumber } from './values.ts'
 import { noun, type Session, verb, waits } from './verb.ts'
 
@@ -33,6 +34,7 @@ const MADE: Columns<Answer<'POST /projects'>> = {
   OPERATIONS: ({ operations }) => underWay(operations),
 }
 
+const OPTIONAL = new Argument('[project]', 'its id or name; may be left out where there is only one')
 const HOW = 'Say which project by its id or name'
 
 interface Defaults {
@@ -58,71 +60,99 @@ function takesDefaults(command: Command): Command {
 
 /** `neap projects …` */
 export function projectsCommand(access: readonly Option[]): Command {
-  return noun('projects', 'Projects: each holds branches of one Postgres.', access, [
-    new Command('list')
-      .description('List the projects.')
-      .option('--search <text>', 'only those with this in their id or name')
-      .action(
-        verb(async ({ call, flags }: Session<{ search?: string }>) => ({
-          answer: await listProjects(call, flags.search),
-          text: ({ projects }) => list(projects, COLUMNS, 'No projects.'),
-        })),
-      ),
-    new Command('get')
-      .description('Show a project.')
-      .argument('[project]', 'its id or name; may be left out where there is only one')
-      .action(
-        verb(async ({ call, project: find }: Session<object>, named?: string) => ({
-          answer: await call('GET /projects/:project_id', { params: await find({ named, how: HOW }) }),
-          text: ({ project }) => card(project, DETAILS),
-        })),
-      ),
-    waits(
-      takesDefaults(
-        new Command('create')
-          .description('Create a project with its default branch, a role, a database and an endpoint.')
-          .argument('[name]', 'its name; its id unless given')
-          .addOption(new Option('--pg-version <version>', '15 to 18').argParser(wholeNumber(15, 18)))
-          .option('--branch <name>', 'name of its default branch')
-          .option('--database <name>', 'name of its database')
-          .option('--role <name>', 'name of the role that owns the database'),
-      ),
-    ).action(
-      verb(async ({ call, flags }: Session<Defaults & NewProject>, name?: string) => {
-        const { pgVersion: pg_version, branch, database, role } = flags
-        const answer = await call('POST /projects', {
-          body: {
-            project: {
-              name,
-              pg_version,
-              branch: { name: branch, database_name: database, role_name: role },
-              default_endpoint_settings: defaults(flags),
-            },
-          },
-        })
-        return { answer, text: (made) => card(made, MADE), refresh: () => branchNow(call, answer.branch) }
-      }),
-    ),
-    asks(
-      new Command('delete')
-        .description('Delete a project with all its branches and their data, for good.')
-        .argument('<project>', 'its id or name'),
-    ).action(
-      verb(async ({ call, flags, project: find }: Session<object>, named: string) => {
-        const params = await find({ named, how: HOW })
-        await confirm(`Delete the project ${named} with all its branches and their data?`, flags)
-        return {
-          answer: await call('DELETE /projects/:project_id', { params }),
-          text: ({ project }) => `Deleted the project ${project.name} (${project.id}).`,
-        }
-      }),
-    ),
-  ])
+  const verbs = [listVerb(), getVerb(), createVerb(), updateVerb(), deleteVerb()]
+  return noun('projects', 'Projects: each holds branches of one Postgres.', access, verbs)
 }
 
-interface NewProject {
+const listVerb = () =>
+  new Command('list')
+    .description('List the projects.')
+    .option('--search <text>', 'only those with this in their id or name')
+    .action(
+      verb(async ({ call, flags }: Session<{ search?: string }>) => ({
+        answer: await listProjects(call, flags.search),
+        text: ({ projects }) => list(projects, COLUMNS, 'No projects.'),
+      })),
+    )
+
+const getVerb = () =>
+  new Command('get')
+    .description('Show a project.')
+    .addArgument(OPTIONAL)
+    .action(
+      verb(async ({ call, project: find }: Session<object>, named?: string) => ({
+        answer: await call('GET /projects/:project_id', { params: await find({ named, how: HOW }) }),
+        text: ({ project }) => card(project, DETAILS),
+      })),
+    )
+
+interface NewProject extends Defaults {
   readonly pgVersion?: number
   readonly branch?: string
   readonly database?: string
   readonly role?: string
 }
+
+const createVerb = () =>
+  waits(
+    takesDefaults(
+      new Command('create')
+        .description('Create a project with its default branch, a role, a database and an endpoint.')
+        .argument('[name]', 'its name; its id unless given')
+        .addOption(new Option('--pg-version <version>', '15 to 18').argParser(wholeNumber(15, 18)))
+        .option('--branch <name>', 'name of its default branch')
+        .option('--database <name>', 'name of its database')
+        .option('--role <name>', 'name of the role that owns the database'),
+    ),
+  ).action(
+    verb(async ({ call, flags }: Session<NewProject>, name?: string) => {
+      const { pgVersion: pg_version, branch, database, role } = flags
+      const project = {
+        name,
+        pg_version,
+        branch: { name: branch, database_name: database, role_name: role },
+        default_endpoint_settings: defaults(flags),
+      }
+      const answer = await call('POST /projects', { body: { project } })
+      return { answer, text: (made) => card(made, MADE), refresh: () => branchNow(call, answer.branch) }
+    }),
+  )
+
+interface Changes extends Defaults {
+  readonly name?: string
+}
+
+const updateVerb = () =>
+  takesDefaults(
+    new Command('update')
+      .description('Change a project; sizes and time-outs hold for endpoints that are made from then on.')
+      .addArgument(OPTIONAL)
+      .option('--name <name>', 'its new name'),
+  ).action(
+    verb(async ({ call, flags, project: find }: Session<Changes>, named?: string) => {
+      const changes = { name: flags.name, default_endpoint_settings: defaults(flags) }
+      if (Object.values(changes).every((value) => value === undefined))
+        throw new UsageError('Say what to change; neap projects update --help lists what can be.')
+      const params = await find({ named, how: HOW })
+      return {
+        answer: await call('PATCH /projects/:project_id', { params, body: { project: changes } }),
+        text: ({ project }) => card(project, DETAILS),
+      }
+    }),
+  )
+
+const deleteVerb = () =>
+  asks(
+    new Command('delete')
+      .description('Delete a project with all its branches and their data, for good.')
+      .argument('<project>', 'its id or name'),
+  ).action(
+    verb(async ({ call, flags, project: find }: Session<object>, named: string) => {
+      const params = await find({ named, how: HOW })
+      await confirm(`Delete the project ${printable(named)} with all its branches and their data?`, flags)
+      return {
+        answer: await call('DELETE /projects/:project_id', { params }),
+        text: ({ project }) => `Deleted the project ${printable(project.name)} (${project.id}).`,
+      }
+    }),
+  )

@@ -2,7 +2,7 @@ import type { Answer, Client } from '../client.ts'
 import { UsageError } from '../errors.ts'
 import { printable } from './table.ts'
 
-export type Project = Answer<'GET /projects'>['projects'][number]
+export type Project = Omit<Answer<'GET /projects'>['projects'][number], 'active_time'>
 export type Branch = Answer<'GET /projects/:project_id/branches'>['branches'][number]
 export type Endpoint = Answer<'GET /projects/:project_id/endpoints/:endpoint_id'>['endpoint']
 
@@ -52,9 +52,23 @@ export async function branchId(call: Client, project_id: string, asked: string |
   )
 }
 
-/** All branches of a project. */
-export async function listBranches(call: Client, project_id: string) {
-  return call('GET /projects/:project_id/branches', { params: { project_id } })
+type Branches = Answer<'GET /projects/:project_id/branches'>
+
+/** All branches of a project, in the order in which they were made. */
+export async function listBranches(call: Client, project_id: string): Promise<Branches> {
+  const params = { project_id }
+  const order = { limit: 10_000, sort_by: 'created_at', sort_order: 'asc' } as const
+  const { branches, annotations, pagination } = await call('GET /projects/:project_id/branches', {
+    params,
+    query: order,
+  })
+  for (let cursor = pagination?.next; cursor !== undefined;) {
+    const page: Branches = await call('GET /projects/:project_id/branches', { params, query: { ...order, cursor } })
+    branches.push(...page.branches)
+    Object.assign(annotations, page.annotations)
+    cursor = page.pagination?.next
+  }
+  return { branches, annotations }
 }
 
 /** A branch and its endpoints as they are now. */
@@ -80,8 +94,27 @@ export async function endpointId(call: Client, project_id: string, asked: string
   throw new UsageError(`The branch ${asked ?? branch_id} has no endpoint. Make one: neap endpoints create ${branch_id}`)
 }
 
+/** The database that is asked for by name, or the only one of the branch. Errors: UsageError that names what there is. */
+export async function findDatabase(
+  call: Client,
+  params: { project_id: string; branch_id: string },
+  asked: string | undefined,
+) {
+  const { databases } = await call('GET /projects/:project_id/branches/:branch_id/databases', { params })
+  const fitting = asked === undefined ? databases : databases.filter(({ name }) => name === asked)
+  const [only, ...more] = fitting
+  if (only && more.length === 0) return only
+  const there = databases.map(({ name }) => printable(name)).join(', ') || 'none'
+  throw new UsageError(
+    asked === undefined
+      ? `Say which database with --database <name>. There are: ${there}`
+      : `There is no database ${printable(asked)} in the branch. There are: ${there}`,
+  )
+}
+
 function named(things: readonly { readonly id: string; readonly name: string }[]): string {
-  const names = things.slice(0, MOST_NAMED).map(({ id, name }) => (name === id ? id : `${printable(name)} (${id})`))
+  const sorted = [...things].sort((a, b) => a.name.localeCompare(b.name))
+  const names = sorted.slice(0, MOST_NAMED).map(({ id, name }) => (name === id ? id : `${printable(name)} (${id})`))
   const more = things.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
 }

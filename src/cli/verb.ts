@@ -23,7 +23,10 @@ export interface Session<Flags> {
   readonly call: Client
   readonly flags: Flags & SharedFlags
   /** The project of `--project`, or the one that was named otherwise, or the only one. */
-  readonly project: (asked?: { readonly named: string | undefined; readonly how: string }) => Promise<{ project_id: string }>
+  readonly project: (asked?: {
+    readonly named: string | undefined
+    readonly how: string
+  }) => Promise<{ project_id: string }>
   /** The branch of this name or id, that of `--branch`, or the default branch of the project. */
   readonly branch: (asked?: string) => Promise<{ project_id: string; branch_id: string }>
   /** The endpoint of this name, id or branch, or that of the default branch of the project. */

@@ -36,7 +36,7 @@ async function endOf(call: Client, operation: Operation, deadline: number): Prom
     const wait = Math.ceil(Math.min(REQUEST_SECONDS, left / 1000))
     const answer = await call('GET /projects/:project_id/operations/:operation_id', { params }, { wait }).catch(ifAway)
     current = answer?.operation ?? current
-    if (!isEnded(current)) await sleep(Math.min(left, asked + LEAST_BETWEEN_MS - performance.now()))
+    if (!isEnded(current)) await sleep(Math.max(0, asked + LEAST_BETWEEN_MS - performance.now()))
   }
   return current
 }

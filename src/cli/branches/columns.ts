@@ -15,6 +15,7 @@ export function columns(branches: readonly Branch[]): Columns<Branch> {
     STATE: ({ current_state, pending_state }) => state(current_state, pending_state),
     DEFAULT: (branch) => yes(branch.default),
     PROTECTED: (branch) => yes(branch.protected),
+    EXPIRES: ({ expires_at }) => moment(expires_at),
     CREATED: ({ created_at }) => moment(created_at),
   }
 }
@@ -32,6 +33,7 @@ export const DETAILS: Columns<Changed> = {
   STATE: ({ branch }) => state(branch.current_state, branch.pending_state),
   DEFAULT: ({ branch }) => yes(branch.default),
   PROTECTED: ({ branch }) => yes(branch.protected),
+  EXPIRES: ({ branch }) => moment(branch.expires_at),
   CREATED: ({ branch }) => moment(branch.created_at),
   OPERATIONS: ({ operations = [] }) => underWay(operations),
 }

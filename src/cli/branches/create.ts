@@ -1,13 +1,14 @@
 import { Command, Option } from 'commander'
 import { branchId, branchNow } from '../resolve.ts'
 import { card } from '../table.ts'
-import { computeSize, type Size, suspendTimeout } from '../values.ts'
+import { computeSize, expiry, type Size, suspendTimeout } from '../values.ts'
 import { type Session, verb, waits } from '../verb.ts'
 import { MADE } from './columns.ts'
 
 interface Flags {
   readonly parent?: string
   readonly endpoint: boolean
+  readonly expires?: string
   readonly cu?: Size
   readonly suspendTimeout?: number
 }
@@ -18,6 +19,7 @@ export const createVerb = () =>
       .description('Create a branch: a copy of its parent as that is now, with an endpoint of its own.')
       .argument('[name]', 'its name; its id unless given')
       .option('--parent <branch>', 'id or name of the branch to copy; the default branch unless given')
+      .addOption(new Option('--expires <when>', 'when to delete it: 12h or 7d from now, or a moment').argParser(expiry))
       .option('--no-endpoint', 'without an endpoint; neap endpoints create gives it one')
       .addOption(new Option('--cu <size>', 'size of its compute: 0.5, or 1-4 to scale between').argParser(computeSize))
       .addOption(
@@ -32,7 +34,7 @@ export const createVerb = () =>
       const endpoint = { type: 'read_write', ...flags.cu, suspend_timeout_seconds: flags.suspendTimeout }
       const answer = await call('POST /projects/:project_id/branches', {
         params,
-        body: { branch: { name, parent_id }, endpoints: flags.endpoint ? [endpoint] : [] },
+        body: { branch: { name, parent_id, expires_at: flags.expires }, endpoints: flags.endpoint ? [endpoint] : [] },
       })
       return {
         answer,

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { asks, confirm } from '../confirm.ts'
+import { printable } from '../table.ts'
 import { type Session, verb, waits } from '../verb.ts'
 import { REQUIRED } from './columns.ts'
 
@@ -13,10 +14,10 @@ export const deleteVerb = () =>
   ).action(
     verb(async ({ call, flags, branch }: Session<object>, asked: string) => {
       const params = await branch(asked)
-      await confirm(`Delete the branch ${asked} with its endpoint and its data?`, flags)
+      await confirm(`Delete the branch ${printable(asked)} with its endpoint and its data?`, flags)
       return {
         answer: await call('DELETE /projects/:project_id/branches/:branch_id', { params }),
-        text: ({ branch: gone }) => `Deleted the branch ${gone.name} (${gone.id}).`,
+        text: ({ branch: gone }) => `Deleted the branch ${printable(gone.name)} (${gone.id}).`,
       }
     }),
   )

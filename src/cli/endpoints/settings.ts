@@ -21,9 +21,10 @@ export function sets(command: Command): Command {
       ),
     )
     .addOption(
-      new Option('--pg-setting <name=value>', 'a setting of its Postgres; may be given several times').argParser(
-        assignment,
-      ),
+      new Option(
+        '--pg-setting <name=value>',
+        'a setting of its Postgres, several if repeated; name= takes one back',
+      ).argParser(assignment),
     )
     .option('--disable', 'suspend it and let nobody connect')
 }

@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander'
+import type { Client } from '../../client.ts'
 import { UsageError } from '../../errors.ts'
 import { branchId } from '../resolve.ts'
 import { type Session, verb, waits } from '../verb.ts'
@@ -21,6 +22,7 @@ export const updateVerb = () =>
       const params = await endpoint(asked)
       const body = {
         ...settings(flags),
+        settings: flags.pgSetting && { pg_settings: await merged(call, params, flags.pgSetting) },
         disabled: flags.disable ? true : flags.enable ? false : undefined,
         branch_id: flags.moveTo && (await branchId(call, params.project_id, flags.moveTo)),
       }
@@ -32,3 +34,14 @@ export const updateVerb = () =>
       )
     }),
   )
+
+/** The API takes all settings of an endpoint at once: those that it has stay, but for the ones that were given no value. */
+async function merged(
+  call: Client,
+  params: { project_id: string; endpoint_id: string },
+  asked: Record<string, string>,
+): Promise<Record<string, string>> {
+  const { endpoint } = await call('GET /projects/:project_id/endpoints/:endpoint_id', { params })
+  const all = Object.entries({ ...endpoint.settings.pg_settings, ...asked })
+  return Object.fromEntries(all.filter(([, value]) => value !== ''))
+}

@@ -1,0 +1,25 @@
+import type { Client } from '../../client.ts'
+import type { Branch } from '../resolve.ts'
+import { card } from '../table.ts'
+import type { Outcome } from '../verb.ts'
+import type { Operation } from '../wait.ts'
+import { DETAILS } from './columns.ts'
+
+interface Changed {
+  readonly branch: Branch
+  readonly operations: readonly Operation[]
+}
+
+/** Shows a branch that was changed, and how it is once its operations have ended. */
+export function changed<A extends Changed>(call: Client, answer: A): Outcome<A> {
+  const { project_id, id } = answer.branch
+  return {
+    answer,
+    text: (shown) => card(shown, DETAILS),
+    refresh: async () => {
+      const params = { project_id, branch_id: id }
+      const { branch } = await call('GET /projects/:project_id/branches/:branch_id', { params })
+      return { branch: { ...answer.branch, ...branch } } as Partial<A>
+    },
+  }
+}

@@ -1,0 +1,36 @@
+import { Command, Option } from 'commander'
+import { UsageError } from '../../errors.ts'
+import { expiry } from '../values.ts'
+import { type Session, verb } from '../verb.ts'
+import { changed } from './changed.ts'
+import { REQUIRED } from './columns.ts'
+
+interface Flags {
+  readonly protect?: boolean
+  readonly unprotect?: boolean
+  readonly expires?: string
+}
+
+const NEVER = 'never'
+
+export const updateVerb = () =>
+  new Command('update')
+    .description('Protect a branch from deletion, or say when it is to be deleted.')
+    .addArgument(REQUIRED)
+    .option('--protect', 'let nobody delete it')
+    .addOption(new Option('--unprotect', 'let it be deleted again').conflicts('protect'))
+    .addOption(
+      new Option('--expires <when>', 'when to delete it: 12h or 7d from now, a moment, or never').argParser((text) =>
+        text === NEVER ? NEVER : expiry(text),
+      ),
+    )
+    .action(
+      verb(async ({ call, flags, branch }: Session<Flags>, asked: string) => {
+        const isProtected = flags.protect ? true : flags.unprotect ? false : undefined
+        const body = { branch: { protected: isProtected, expires_at: flags.expires === NEVER ? null : flags.expires } }
+        if (isProtected === undefined && flags.expires === undefined)
+          throw new UsageError('Say what to change: --protect, --unprotect or --expires.')
+        const params = await branch(asked)
+        return changed(call, await call('PATCH /projects/:project_id/branches/:branch_id', { params, body }))
+      }),
+    )

@@ -1,0 +1,16 @@
+import { Command } from 'commander'
+import { type Session, verb, waits } from '../verb.ts'
+import { changed } from './changed.ts'
+import { OPTIONAL } from './columns.ts'
+
+export const restartVerb = () =>
+  waits(
+    new Command('restart')
+      .description('Restart the compute of an endpoint; open connections end. One that sleeps is started.')
+      .addArgument(OPTIONAL),
+  ).action(
+    verb(async ({ call, endpoint }: Session<object>, asked?: string) => {
+      const params = await endpoint(asked)
+      return changed(call, await call('POST /projects/:project_id/endpoints/:endpoint_id/restart', { params }))
+    }),
+  )

@@ -1,0 +1,48 @@
+import { test } from 'node:test'
+import { transcript } from './golden.ts'
+
+test('the help of the program, of each noun, and of verbs with much to say', async () => {
+  const { neap, compare } = transcript('help')
+  await neap('--help')
+  for (const words of [
+    'projects',
+    'projects create',
+    'branches',
+    'branches create',
+    'endpoints',
+    'endpoints update',
+    'databases',
+    'roles',
+    'operations',
+    'operations list',
+    'keys',
+    'keys create',
+    'connection-string',
+  ])
+    await neap(`${words} --help`)
+  compare()
+})
+
+test('wrong usage is told the right form', async () => {
+  const { neap, compare } = transcript('usage')
+  for (const words of [
+    'branchs',
+    'branches lits',
+    'branches get one two',
+    'branches delete',
+    'branches create --cu much',
+    'branches create --suspend-timeout soon',
+    'branches create --timeout 0',
+    'endpoints update --pg-setting work_mem',
+    'endpoints update --enable --disable',
+    'operations list --limit 0',
+    'operations list --limit 5 --all',
+    'operations list --status done',
+    'keys create --scope all',
+    'keys create --expires later',
+    'keys revoke first',
+    'projects list --data-dir',
+  ])
+    await neap(words)
+  compare()
+})
