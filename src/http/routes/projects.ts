@@ -286,7 +286,9 @@ export const getProject = route('GET /projects/:project_id', {
 }).handle(async ({ params }, context) => {
   const { name, email, plan } = context.caller.account
   const project = presentProject(await requireProject(context, params.project_id), context)
-  const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type: plan }
+  // Clients know a closed list of subscriptions, in which only the free one is like ours.
+  const subscription_type = plan === 'free' ? 'free_v3' : 'UNKNOWN'
+  const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type }
   return { project: { ...project, owner } }
 })
 
