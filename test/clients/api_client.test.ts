@@ -89,11 +89,11 @@ test('projects are listed, read and searched', async () => {
   assert.deepEqual((await api.listProjectVpcEndpoints(project)).data, { endpoints: [] })
 })
 
-test('projects that others share: none', { todo: 'GET projects/shared' }, async () => {
+test('projects that others share: none', async () => {
   assert.deepEqual((await api.listSharedProjects({})).data.projects, [])
 })
 
-test('a project is changed', { todo: 'PATCH projects' }, async () => {
+test('a project is changed', async () => {
   const settings = { allowed_ips: { ips: ['10.0.0.0/8'], protected_branches_only: true } }
   const default_endpoint_settings = { autoscaling_limit_min_cu: 1, autoscaling_limit_max_cu: 2 }
   const change = { name: 'renamed', settings, default_endpoint_settings }
@@ -103,7 +103,7 @@ test('a project is changed', { todo: 'PATCH projects' }, async () => {
   await api.updateProject(project, { project: { settings: { allowed_ips: { ips: [] } } } })
 })
 
-test('branches are made, listed, counted, changed and deleted', { todo: 'search, PATCH branches, count' }, async () => {
+test('branches are made, listed, counted, changed and deleted', async () => {
   const made = await api.createProjectBranch(project, {
     branch: { name: 'child', parent_id: branch },
     endpoints: [{ type: EndpointType.ReadWrite }],
@@ -130,7 +130,7 @@ test('branches are made, listed, counted, changed and deleted', { todo: 'search,
   assert.equal((await refusal(api.getProjectBranch(project, id))).status, 404)
 })
 
-test('a branch is restored to its parent, and becomes the default', { todo: 'set_as_default' }, async () => {
+test('a branch is restored to its parent, and becomes the default', async () => {
   const made = await api.createProjectBranch(project, { branch: { name: 'next' } })
   const { id } = made.data.branch
   await done(made)
@@ -271,7 +271,7 @@ test('a project is made, its schema read, and deleted; its operations stay reada
   assert.equal((await refusal(api.getProject(id))).status, 404)
 })
 
-test('every route that the client can ask for was asked for, with success', { todo: 'tests above' }, () => {
+test('every route that the client can ask for was asked for, with success', () => {
   const ours = routes.map(({ key }) => plainKey(...(key.split(' ') as [string, string])))
   const known = ours.filter((key) => shippedRoutes.has(key))
   const succeeded = (key: string) =>
@@ -282,22 +282,18 @@ test('every route that the client can ask for was asked for, with success', { to
   )
 })
 
-test(
-  'every answer is as the shipped document says, but for the deviations of the table',
-  { todo: 'fields of projects' },
-  () => {
-    const allowed = ({ route, what }: { route: string; what: string }) =>
-      DEVIATIONS.find((each) => each.route === route && each.what.test(what.replace(/^\d+ /, '')))
-    const unexpected = seen.wrong.filter((each) => !allowed(each)).map(({ route, what }) => `${route}: ${what}`)
-    assert.deepEqual([...new Set(unexpected)], [])
-    const occurred = new Set(seen.wrong.map(allowed))
-    assert.deepEqual(
-      DEVIATIONS.filter((each) => !occurred.has(each)),
-      [],
-      'these deviations no longer occur: take them off the table',
-    )
-  },
-)
+test('every answer is as the shipped document says, but for the deviations of the table', () => {
+  const allowed = ({ route, what }: { route: string; what: string }) =>
+    DEVIATIONS.find((each) => each.route === route && each.what.test(what.replace(/^\d+ /, '')))
+  const unexpected = seen.wrong.filter((each) => !allowed(each)).map(({ route, what }) => `${route}: ${what}`)
+  assert.deepEqual([...new Set(unexpected)], [])
+  const occurred = new Set(seen.wrong.map(allowed))
+  assert.deepEqual(
+    DEVIATIONS.filter((each) => !occurred.has(each)),
+    [],
+    'these deviations no longer occur: take them off the table',
+  )
+})
 
 test('the check of answers sees what is missing, of a wrong type, or not declared', () => {
   const auth = { account_id: 'x', auth_method: 'oauth' }

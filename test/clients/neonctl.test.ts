@@ -93,31 +93,27 @@ test('what leads to other products is answered', async () => {
   assert.deepEqual(await cli.json('vpc', 'endpoint', 'list', '--region-id', 'local'), [])
 })
 
-test(
-  'projects are made, listed, read, renamed and deleted',
-  { todo: 'PATCH projects, GET projects/shared' },
-  async () => {
-    interface Made {
-      readonly project: Project
-      readonly connection_uris: ConnectionDetails[]
-    }
-    const made = await cli.json<Made>('projects', 'create', '--name', 'second', '--database', 'shop', '--role', 'clerk')
-    const { id } = made.project
-    assert.equal(made.connection_uris[0]?.connection_parameters.role, 'clerk')
-    const listed = await cli.json<{ projects: Project[]; shared_with_you: Project[] }>('projects', 'list')
-    assert.deepEqual(listed.projects.map((project) => project.name).sort(), ['first', 'second'])
-    assert.deepEqual(listed.shared_with_you, [])
-    assert.match(await cli.text('projects', 'list'), /^Projects\n[^]*No projects have been shared with you\n$/)
-    assert.equal((await cli.json<Project>('projects', 'get', id)).name, 'second')
-    const resized = await cli.json<Project>('projects', 'update', id, '--name', 'renamed', '--cu', '1-2')
-    assert.deepEqual([resized.name, resized.default_endpoint_settings?.autoscaling_limit_max_cu], ['renamed', 2])
-    await fails(['branches', 'list'], /Multiple projects found/)
-    await quiet(id)
-    assert.equal((await cli.json<Project>('projects', 'delete', id)).id, id)
-    await quiet(id)
-    await fails(['projects', 'get', id], new RegExp(`^ERROR: project ${id} not found\n$`))
-  },
-)
+test('projects are made, listed, read, renamed and deleted', async () => {
+  interface Made {
+    readonly project: Project
+    readonly connection_uris: ConnectionDetails[]
+  }
+  const made = await cli.json<Made>('projects', 'create', '--name', 'second', '--database', 'shop', '--role', 'clerk')
+  const { id } = made.project
+  assert.equal(made.connection_uris[0]?.connection_parameters.role, 'clerk')
+  const listed = await cli.json<{ projects: Project[]; shared_with_you: Project[] }>('projects', 'list')
+  assert.deepEqual(listed.projects.map((project) => project.name).sort(), ['first', 'second'])
+  assert.deepEqual(listed.shared_with_you, [])
+  assert.match(await cli.text('projects', 'list'), /^Projects\n[^]*No projects have been shared with you\n$/)
+  assert.equal((await cli.json<Project>('projects', 'get', id)).name, 'second')
+  const resized = await cli.json<Project>('projects', 'update', id, '--name', 'renamed', '--cu', '1-2')
+  assert.deepEqual([resized.name, resized.default_endpoint_settings?.autoscaling_limit_max_cu], ['renamed', 2])
+  await fails(['branches', 'list'], /Multiple projects found/)
+  await quiet(id)
+  assert.equal((await cli.json<Project>('projects', 'delete', id)).id, id)
+  await quiet(id)
+  await fails(['projects', 'get', id], new RegExp(`^ERROR: project ${id} not found\n$`))
+})
 
 test('connection-string prints what psql connects with', { skip: noPsql }, async () => {
   const uri = (await cli.text('connection-string', ...of())).trim()
@@ -158,62 +154,54 @@ test('databases and roles are made, listed and deleted, and psql finds them', { 
   await quiet()
 })
 
-test(
-  'branches are made, found by name, renamed, made the default and deleted',
-  { skip: noPsql, todo: 'PATCH branches, set_as_default' },
-  async () => {
-    interface Made {
-      readonly branch: Branch
-      readonly endpoints: Endpoint[]
-      readonly connection_uris: ConnectionDetails[]
-    }
-    const create = ['branches', 'create', '--name', 'dev', '--suspend-timeout', '600', '--cu', '0.5', ...of()]
-    const made = await cli.json<Made>(...create)
-    assert.equal(made.branch.parent_id, place.branch_id)
-    assert.deepEqual(
-      made.endpoints.map((endpoint) => [endpoint.suspend_timeout_seconds, endpoint.autoscaling_limit_max_cu]),
-      [[600, 0.5]],
-    )
-    await quiet()
-    const uri = (await cli.text('cs', 'dev', ...of())).trim()
-    assert.equal(await psql(uri, 'select count(*) from item'), '2')
-    await psql(uri, `insert into item values (3, 'three')`)
-    assert.equal((await cli.json<Branch>('branches', 'get', 'dev', ...of())).id, made.branch.id)
-    assert.equal((await cli.json<Branch>('branches', 'rename', 'dev', 'work', ...of())).name, 'work')
-    assert.equal(await psql((await cli.text('cs', 'work', ...of())).trim(), 'select count(*) from item'), '3')
-    assert.equal((await cli.json<Branch>('branches', 'set-default', 'work', ...of())).default, true)
-    assert.equal((await cli.text('cs', ...of())).trim(), uri)
-    await fails(['branches', 'delete', 'work', ...of()], /cannot delete the default branch/)
-    await cli.text('branches', 'set-default', 'main', ...of())
-    const expires = new Date(Date.now() + 86_400_000).toISOString()
-    const set = await cli.json<Branch>('branches', 'set-expiration', 'work', '--expires-at', expires, ...of())
-    assert.equal(Date.parse(set.expires_at ?? ''), Date.parse(expires))
-    assert.equal((await cli.json<Branch>('branches', 'set-expiration', 'work', ...of())).expires_at, undefined)
-    await quiet()
-  },
-)
+test('branches are made, found by name, renamed, made the default and deleted', { skip: noPsql }, async () => {
+  interface Made {
+    readonly branch: Branch
+    readonly endpoints: Endpoint[]
+    readonly connection_uris: ConnectionDetails[]
+  }
+  const create = ['branches', 'create', '--name', 'dev', '--suspend-timeout', '600', '--cu', '0.5', ...of()]
+  const made = await cli.json<Made>(...create)
+  assert.equal(made.branch.parent_id, place.branch_id)
+  assert.deepEqual(
+    made.endpoints.map((endpoint) => [endpoint.suspend_timeout_seconds, endpoint.autoscaling_limit_max_cu]),
+    [[600, 0.5]],
+  )
+  await quiet()
+  const uri = (await cli.text('cs', 'dev', ...of())).trim()
+  assert.equal(await psql(uri, 'select count(*) from item'), '2')
+  await psql(uri, `insert into item values (3, 'three')`)
+  assert.equal((await cli.json<Branch>('branches', 'get', 'dev', ...of())).id, made.branch.id)
+  assert.equal((await cli.json<Branch>('branches', 'rename', 'dev', 'work', ...of())).name, 'work')
+  assert.equal(await psql((await cli.text('cs', 'work', ...of())).trim(), 'select count(*) from item'), '3')
+  assert.equal((await cli.json<Branch>('branches', 'set-default', 'work', ...of())).default, true)
+  assert.equal((await cli.text('cs', ...of())).trim(), uri)
+  await fails(['branches', 'delete', 'work', ...of()], /cannot delete the default branch/)
+  await cli.text('branches', 'set-default', 'main', ...of())
+  const expires = new Date(Date.now() + 86_400_000).toISOString()
+  const set = await cli.json<Branch>('branches', 'set-expiration', 'work', '--expires-at', expires, ...of())
+  assert.equal(Date.parse(set.expires_at ?? ''), Date.parse(expires))
+  assert.equal((await cli.json<Branch>('branches', 'set-expiration', 'work', ...of())).expires_at, undefined)
+  await quiet()
+})
 
-test(
-  'a branch is reset to its parent, and restored from another',
-  { skip: noPsql, todo: 'the branch of the test above' },
-  async () => {
-    const uri = (await cli.text('cs', 'work', ...of())).trim()
-    assert.equal(await psql(uri, 'select count(*) from item'), '3')
-    await cli.text('branches', 'reset', 'work', '--parent', ...of())
-    await quiet()
-    assert.equal(await psql(uri, 'select count(*) from item'), '2')
-    await psql(uri, 'delete from item')
-    const kept = ['--preserve-under-name', 'before']
-    const restored = await cli.text('branches', 'restore', 'work', 'main', ...kept, ...of())
-    assert.match(restored, /Restored branch[^]*work[^]*Backup branch/)
-    await quiet()
-    assert.equal(await psql(uri, 'select count(*) from item'), '2')
-    await fails(['branches', 'reset', 'main', '--parent', ...of()], /Branch has no parent/)
-    for (const branch of ['work', 'before']) await cli.text('branches', 'delete', branch, ...of())
-    await quiet()
-    assert.equal((await cli.json<Branch[]>('branches', 'list', ...of())).length, 1)
-  },
-)
+test('a branch is reset to its parent, and restored from another', { skip: noPsql }, async () => {
+  const uri = (await cli.text('cs', 'work', ...of())).trim()
+  assert.equal(await psql(uri, 'select count(*) from item'), '3')
+  await cli.text('branches', 'reset', 'work', '--parent', ...of())
+  await quiet()
+  assert.equal(await psql(uri, 'select count(*) from item'), '2')
+  await psql(uri, 'delete from item')
+  const kept = ['--preserve-under-name', 'before']
+  const restored = await cli.text('branches', 'restore', 'work', 'main', ...kept, ...of())
+  assert.match(restored, /Restored branch[^]*work[^]*Backup branch/)
+  await quiet()
+  assert.equal(await psql(uri, 'select count(*) from item'), '2')
+  await fails(['branches', 'reset', 'main', '--parent', ...of()], /Branch has no parent/)
+  for (const branch of ['work', 'before']) await cli.text('branches', 'delete', branch, ...of())
+  await quiet()
+  assert.equal((await cli.json<Branch[]>('branches', 'list', ...of())).length, 1)
+})
 
 test('a compute is added to a branch that was made without one', async () => {
   await cli.text('branches', 'create', '--name', 'bare', '--no-compute', ...of())
@@ -237,7 +225,7 @@ test('operations are listed, newest first', async () => {
   assert.equal(newest?.[0], operations[0]?.id)
 })
 
-test('the list of allowed addresses is kept', { todo: 'PATCH projects' }, async () => {
+test('the list of allowed addresses is kept', async () => {
   interface Allowed {
     readonly IP_addresses: string[]
     readonly protected_branches_only: boolean
@@ -274,7 +262,7 @@ test('a key for one project says whose it is and works there', async () => {
   await fails(['projects', 'get', 'none-none-00000000'], /not found/, key)
 })
 
-test('what is wrong is said, and the exit code is 1', { todo: 'a branch of a test above is left' }, async () => {
+test('what is wrong is said, and the exit code is 1', async () => {
   await fails(['branches', 'list', ...of('none-none-00000000')], /^ERROR: project none-none-00000000 not found\n$/)
   await fails(['branches', 'get', 'nope', ...of()], /^ERROR: Branch nope not found\.\nAvailable branches: main\n$/)
   await fails(['branches', 'get', 'br-no-such-branch', ...of()], /^ERROR: branch br-no-such-branch not found\n$/)
