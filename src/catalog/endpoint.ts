@@ -79,10 +79,10 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<Endpoint |
   return db.row(sql`select * from endpoint where branch_id = ${branchId} and deleted_at is null`)
 }
 
-export function listEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
-  return db.rows(
-    sql`select * from endpoint where project_id = ${projectId} and deleted_at is null order by created_at, id`,
-  )
+export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<Endpoint[]> {
+  return db.rows(sql`
+    select * from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
+     order by created_at, id`)
 }
 
 /** What users may change of an endpoint. */

@@ -58,6 +58,8 @@ export function mount(
         body,
         replayed,
       } = reads ? await perform(request, reply, context.catalog) : await change(request, reply)
+      // Before the answer: with it a revoked key works no more.
+      if (!reads && route.tag === 'API key') authenticate.forget()
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
       if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)

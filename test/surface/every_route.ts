@@ -37,6 +37,12 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects': write((scene) => ({ body: { project: { name: scene.name() } } })),
   'GET /projects': read(),
   'GET /projects/:project_id': read(),
+  'PATCH /projects/:project_id': write(async (scene) => ({
+    params: { ...(await scene.project()) },
+    body: { project: { name: scene.name() } },
+  })),
+  'GET /projects/:project_id/limits': read(),
+  'GET /projects/shared': read(),
   'DELETE /projects/:project_id': write(async (scene) => ({ params: { ...(await scene.project()) } })),
   'GET /projects/:project_id/connection_uri': write(ofConnection),
   'GET /projects/:project_id/snapshots': read(),
@@ -46,7 +52,16 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
     body: { branch: { name: scene.name(), parent_id: scene.branch_id }, endpoints: [{ type: 'read_write' }] },
   })),
   'GET /projects/:project_id/branches': read(),
+  'GET /projects/:project_id/branches/count': read(),
   'GET /projects/:project_id/branches/:branch_id': read(),
+  'POST /projects/:project_id/branches/:branch_id/set_as_default': write(async (scene) => {
+    const { project_id } = await scene.project()
+    return { params: { project_id, branch_id: await scene.branch(project_id) } }
+  }),
+  'PATCH /projects/:project_id/branches/:branch_id': write(async (scene) => ({
+    params: { branch_id: await scene.branch() },
+    body: { branch: { name: scene.name() } },
+  })),
   'GET /projects/:project_id/branches/:branch_id/endpoints': read(),
   'DELETE /projects/:project_id/branches/:branch_id': write(async (scene) => ({
     params: { branch_id: await scene.branch() },
@@ -75,6 +90,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'PATCH /projects/:project_id/endpoints/:endpoint_id': write(onEndpoint('idle', { endpoint: { name: 'other' } })),
   'DELETE /projects/:project_id/endpoints/:endpoint_id': write(onEndpoint()),
   'POST /projects/:project_id/endpoints/:endpoint_id/start': write(onEndpoint('idle')),
+  'POST /projects/:project_id/endpoints/:endpoint_id/restart': write(onEndpoint()),
   'POST /projects/:project_id/endpoints/:endpoint_id/suspend': write(onEndpoint()),
 
   'GET /projects/:project_id/operations': read(),

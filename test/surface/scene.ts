@@ -21,8 +21,8 @@ export interface Scene extends Things {
   name(): string
   /** A project of its own, with its branch and endpoint. */
   project(): Promise<Pick<Things, 'project_id' | 'branch_id' | 'endpoint_id'>>
-  /** A branch of its own, ready, without an endpoint. */
-  branch(): Promise<string>
+  /** A branch of its own, ready, without an endpoint; of another project where one is named. */
+  branch(projectId?: string): Promise<string>
   /** An endpoint on a branch of its own, in the state in which it stays. */
   endpoint(state?: 'active' | 'idle'): Promise<string>
   makeRole(): Promise<string>
@@ -64,8 +64,8 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
   const place = await project()
   const base = `/projects/${place.project_id}`
   const inBranch = `${base}/branches/${place.branch_id}`
-  async function branch(endpoints: object[] = []): Promise<Made> {
-    const made = (await post(`${base}/branches`, { branch: { name: name() }, endpoints })) as unknown as Made
+  async function branch(endpoints: object[] = [], of = base): Promise<Made> {
+    const made = (await post(`${of}/branches`, { branch: { name: name() }, endpoints })) as unknown as Made
     await ended(made.operations)
     return made
   }
@@ -82,7 +82,7 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
     key_id: 0,
     name,
     project,
-    branch: async () => (await branch()).branch.id,
+    branch: async (of) => (await branch([], of && `/projects/${of}`)).branch.id,
     async endpoint(state = 'active') {
       const [endpoint] = (await branch([{ type: 'read_write' }])).endpoints
       if (state === 'idle') {
