@@ -19,6 +19,27 @@ export async function lockConfig(
   return tx.row(sql`select config_version, applied_version from branch where id = ${branchId} for no key update`)
 }
 
+/** Whether the rows of a branch say just what was seen. */
+export async function agreesWith(db: Db, branchId: string, { roles, databases }: SeenConfig): Promise<boolean> {
+  const row = await db.row<{ roles: string[]; databases: string[] }>(sql`
+    select array(select jsonb_build_array(name, login, verifier)::text from role where branch_id = ${branchId}) as roles,
+           array(select jsonb_build_array(name, owner_name)::text from database where branch_id = ${branchId}) as databases`)
+  const same = (texts: string[] = [], seen: unknown[][]) => {
+    const known = new Set(texts.map((text) => JSON.stringify(JSON.parse(text))))
+    return known.size === seen.length && seen.every((values) => known.has(JSON.stringify(values)))
+  }
+  return (
+    same(
+      row?.roles,
+      roles.map(({ name, login, verifier }) => [name, login, verifier]),
+    ) &&
+    same(
+      row?.databases,
+      databases.map(({ name, owner_name }) => [name, owner_name]),
+    )
+  )
+}
+
 /**
  * Makes the rows of a branch what Postgres has, whoever made it so. A role whose password is another than Neap gave it loses the
  * password that is kept. Only for what was seen while nothing was left to be told to Postgres.

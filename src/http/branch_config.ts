@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { type Branch, raiseConfigVersion } from '../catalog/branch.ts'
-import { lockConfig, type SeenConfig } from '../catalog/branch_config.ts'
+import { agreesWith, lockConfig, type SeenConfig } from '../catalog/branch_config.ts'
 import { assignChanges, countChanges } from '../catalog/config_change.ts'
 import type { Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
@@ -30,7 +30,8 @@ export async function readBranch(
   await requireProject(context, params.project_id)
   const branch = await requireBranch(context, params.project_id, params.branch_id)
   const look = await lookAtConfig(context, context.db, branch)
-  if (look) await context.catalog.transaction((tx) => noteLook(tx, branch, look))
+  if (look && !(await agreesWith(context.db, branch.id, look.seen)))
+    await context.catalog.transaction((tx) => noteLook(tx, branch, look))
   return { branch, seen: look?.seen }
 }
 
