@@ -86,8 +86,12 @@ function operationsIn(answer: object): readonly Operation[] {
 }
 
 function print(line: string): void {
-  // Whoever reads may have seen enough: `neap operations list --all | head`.
-  process.stdout.once('error', () => process.exit(0))
+  process.stdout.once('error', ({ code, message }: NodeJS.ErrnoException) => {
+    // Whoever reads may have seen enough: `neap operations list --all | head`.
+    if (code === 'EPIPE') process.exit(0)
+    process.stderr.write(`neap: ${message}\n`)
+    process.exit(1)
+  })
   process.stdout.write(`${line}\n`)
 }
 

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { after, before, test } from 'node:test'
+import { makeClient } from '../../src/client.ts'
 import { envOf, type Neap, neapRun, type Ran, run, startNeap } from '../neap.ts'
 import { without } from '../clients.ts'
 import { firstPlace, operationsOf, type Place } from '../project.ts'
@@ -241,6 +245,38 @@ conversation('access', async (neap) => {
   await neap('projects list --data-dir /nowhere')
   // A key alone, as the environment has it for other programs, asks for no other API.
   await neap('projects list', { NEAP_API_KEY: 'neap_none' })
+})
+
+test('the client waits where it is asked to, repeats nothing under the same key, and knows whose answer it has', async () => {
+  const { project_id, branch_id, endpoint_id } = place
+  const params = { project_id, endpoint_id }
+  const start = await started.call(
+    'POST /projects/:project_id/endpoints/:endpoint_id/restart',
+    { params },
+    { wait: 60 },
+  )
+  assert.deepEqual(new Set(start.operations.map(({ status }) => status)), new Set(['finished']))
+
+  const make = () =>
+    started.call(
+      'POST /projects/:project_id/branches/:branch_id/roles',
+      { params: { project_id, branch_id }, body: { role: { name: 'once' } } },
+      { idempotencyKey: 'make the role once' },
+    )
+  assert.deepEqual(await make(), await make())
+
+  const other = createServer((_, response) => response.writeHead(502).end('<h1>Bad gateway</h1>')).listen(
+    0,
+    '127.0.0.1',
+  )
+  await once(other, 'listening')
+  const { port } = other.address() as AddressInfo
+  const call = makeClient({ url: `http://127.0.0.1:${port}`, key: 'neap_none' })
+  await assert.rejects(
+    call('GET /projects', { query: { limit: 1 } }),
+    /answered 502 with something that is not from this API/,
+  )
+  other.close()
 })
 
 /** What makes a terminal forget the rest of a line. */
