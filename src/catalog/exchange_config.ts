@@ -13,8 +13,8 @@ export async function exchangeConfig(tx: Db, branch: Branch, copy: Branch): Prom
   await exchangeDatabases(tx, branch.id, copy)
   await exchangeChanges(tx, branch.id, copy)
   await tx.rows(sql`
-    update branch set config_version = config_version + 1, applied_version = 0
-     where id = any (${[branch.id, copy.id]}::text[])`)
+    update branch b set config_version = b.config_version + 1, applied_version = 0, noted = other.noted from branch other
+     where b.id = any (${[branch.id, copy.id]}::text[]) and other.id = any (${[branch.id, copy.id]}::text[]) and b.id <> other.id`)
 }
 
 // Rows change sides by way of keys that nothing else has: names of over 63 bytes, numbers below zero.
