@@ -22,7 +22,7 @@ export async function projectId(call: Client, asked: string | undefined, how: st
   if (asked === undefined) throw new UsageError(`${how}. There are: ${named(projects)}`)
   throw new UsageError(
     only
-      ? `Several projects are called ${printable(asked)}; say which by its id: ${fitting.map(({ id }) => id).join(', ')}`
+      ? `Several projects are called ${printable(asked)}; say which by its id: ${oldestFirst(fitting).join(', ')}`
       : `There is no project ${printable(asked)}. There are: ${named(projects)}`,
   )
 }
@@ -110,6 +110,10 @@ export async function findDatabase(
       ? `Say which database with --database <name>. There are: ${there}`
       : `There is no database ${printable(asked)} in the branch. There are: ${there}`,
   )
+}
+
+function oldestFirst(projects: readonly Project[]): string[] {
+  return [...projects].sort((a, b) => a.created_at.localeCompare(b.created_at)).map(({ id }) => id)
 }
 
 function named(things: readonly { readonly id: string; readonly name: string }[]): string {
