@@ -24,7 +24,8 @@ export async function applyConfig(session: AdminSession, tx: Db, branch: Branch,
 /** What was seen at a compute, and at which: it counts only while that one is still the branch's and nothing was changed since. */
 export interface Look {
   readonly endpoint: Endpoint
-  readonly version: number
+  /** Of what Postgres had been told all; nothing where it had yet to be told something when it was asked. */
+  readonly version: number | undefined
   readonly seen: SeenConfig
 }
 
@@ -40,7 +41,8 @@ export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Br
   const options = { purpose: 'look', timeoutMs: LOOK_MS }
   try {
     const seen = await withAdminSession(address, secrets.adminPassword(), options, readConfig)
-    return { endpoint, version: branch.config_version, seen }
+    const told = branch.applied_version >= branch.config_version
+    return { endpoint, version: told ? branch.config_version : undefined, seen }
   } catch (error) {
     log.debug({ err: error, branch: branch.id }, 'a compute did not say what roles and databases it has')
     return undefined
@@ -54,7 +56,7 @@ export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Br
 export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<void> {
   const locked = await lockConfig(tx, branch.id)
   const now = await findBranchEndpoint(tx, branch.id)
-  if (locked?.config_version !== version || locked.applied_version < version) return
+  if (version === undefined || locked?.config_version !== version || locked.applied_version < version) return
   if (now?.current_state !== 'active' || now.pending_state !== null) return
   if (now.id !== endpoint.id || now.compute_pid !== endpoint.compute_pid) return
   await noteConfig(tx, branch, seen)
