@@ -5,8 +5,8 @@
  *   copy (restores → branch) ──exchanged──▶ holds the branch's old data, kept under its name or about to be removed
  *                            └──abandoned─▶ deleted, and the branch is what it was
  */
-import type { Branch } from './branch.ts'
-import type { Db } from './catalog.ts'
+import { type Branch, setDefaultBranch } from './branch.ts'
+import type { Catalog, Db } from './catalog.ts'
 import { exchangeConfig } from './exchange_config.ts'
 import { sql } from './sql.ts'
 
@@ -51,19 +51,21 @@ export async function moveInTree(tx: Db, branch: Branch, copy: Branch, sourceId:
 
 /** Gives a copy up that will not become its branch's data any more; what is stored of it is swept up. */
 export async function abandonCopy(tx: Db, id: string): Promise<void> {
+  const copy = await tx.row<Branch>(sql`select * from branch where id = ${id} and restores is not null`)
+  if (!copy) return
+  if (copy.is_default) await setDefaultBranch(tx, copy.project_id, copy.restores as string)
   await tx.rows(sql`
-    with abandoned as (
-      update branch set deleted_at = coalesce(deleted_at, clock_timestamp()), restores = null, pending_state = null,
-             updated_at = clock_timestamp() where id = ${id} and restores is not null returning id)
-    update endpoint set deleted_at = clock_timestamp() where branch_id in (select id from abandoned) and deleted_at is null`)
+    update branch set deleted_at = coalesce(deleted_at, clock_timestamp()), restores = null, pending_state = null,
+           updated_at = clock_timestamp() where id = ${id}`)
+  await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where branch_id = ${id} and deleted_at is null`)
 }
 
 /** Gives up the copies whose restores were cancelled before they began. */
-export async function abandonLostCopies(db: Db): Promise<void> {
-  const lost = await db.rows<{ id: string }>(sql`
+export async function abandonLostCopies(catalog: Catalog): Promise<void> {
+  const lost = await catalog.rows<{ id: string }>(sql`
     select id from branch b where restores is not null and deleted_at is null
        and not exists (select 1 from operation o
                         where o.project_id = b.project_id and o.branch_id = b.restores and o.finished_at is null
                           and o.action = 'create_branch' and o.input ->> 'copy_id' = b.id)`)
-  for (const { id } of lost) await abandonCopy(db, id)
+  for (const { id } of lost) await catalog.transaction((tx) => abandonCopy(tx, id))
 }

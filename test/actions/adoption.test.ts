@@ -1,7 +1,7 @@
 /** What a worker that begins finds: computes that run or are gone, and what failed operations left behind. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { type Branch, hasChildren, markBranchDeleted } from '../../src/catalog/branch.ts'
+import { type Branch, hasChildren, markBranchDeleted, setDefaultBranch } from '../../src/catalog/branch.ts'
 import { deleteEndpoint, findEndpointEver } from '../../src/catalog/endpoint.ts'
 import { cancelUnbegun } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
@@ -100,12 +100,15 @@ test('a restore that is cancelled before its exchange leaves no copy, under a na
         keptName,
       })
       await cancelUnbegun(tx, branch.project_id, { branchId: branch.id }, 'for a test')
+      if (keptName) await setDefaultBranch(tx, branch.project_id, queued.copy.id)
       return queued
     })
     await Promise.all(operations.map((operation) => world.ended(operation)))
     await anotherWorker()
     await until('the copy is removed', async () => !(await world.read(copy)).stored)
-    assert.equal((await world.read(branch)).store_id, branch.id)
+    const { store_id, is_default } = await world.read(branch)
+    // The project goes on having a default branch.
+    assert.deepEqual([store_id, is_default], [branch.id, true])
     assert.equal(await hasChildren(site.catalog, source.id), false)
     await site.agree()
   }

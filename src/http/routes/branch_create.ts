@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { countBranches, findDefaultBranch, insertBranch } from '../../catalog/branch.ts'
+import { findDefaultBranch, insertBranch } from '../../catalog/branch.ts'
 import { copyRolesAndDatabases } from '../../catalog/branch_config.ts'
 import { listDatabases } from '../../catalog/database.ts'
 import { listRoles } from '../../catalog/role.ts'
@@ -12,7 +12,7 @@ import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
 import { lockedProject, requireBranch, requireFuture } from '../require.ts'
 import { route } from '../route.ts'
 import { requireNow } from './branch_restore.ts'
-import { Branch, presentBranch, requireFreeName } from './branches.ts'
+import { Branch, presentBranch, requireFreeName, requireRoomForBranch } from './branches.ts'
 import { Database, presentDatabase } from './databases.ts'
 import { addEndpoint, Endpoint, NewEndpoint, presentEndpoint, REFUSALS } from './endpoints.ts'
 import { Operation, presentOperation } from './operations.ts'
@@ -60,11 +60,7 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
   if (asked.expires_at !== undefined && asked.protected)
     throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
   const project = await lockedProject(context, params.project_id)
-  if ((await countBranches(db, project.id)) >= config.branchesLimit)
-    throw new AppError(
-      'BRANCHES_LIMIT_EXCEEDED',
-      `The project has ${config.branchesLimit} branches, as many as it may. Delete one, or raise NEAP_BRANCHES_LIMIT.`,
-    )
+  await requireRoomForBranch(context, project.id)
   const parent = asked.parent_id
     ? await requireBranch(context, project.id, asked.parent_id)
     : await findDefaultBranch(db, project.id)

@@ -1,11 +1,11 @@
 import { type Static, Type } from 'typebox'
-import { type Branch as BranchRow, findBranchNamed, hasChildren } from '../../catalog/branch.ts'
+import { type Branch as BranchRow, hasChildren } from '../../catalog/branch.ts'
 import { AppError } from '../../errors.ts'
 import { queueRestore } from '../../operations/restore_branch.ts'
 import { changeableBranch } from '../branch_config.ts'
 import { requireBranch, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
-import { Branch, presentBranch } from './branches.ts'
+import { Branch, presentBranch, requireFreeName, requireRoomForBranch } from './branches.ts'
 import { Operation, presentOperation } from './operations.ts'
 
 const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
@@ -28,7 +28,7 @@ export const restoreBranch = route('POST /projects/:project_id/branches/:branch_
     preserve_under_name: Type.Optional(Type.String({ maxLength: 256 })),
   }),
   returns: Restored,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'BRANCH_ALREADY_EXISTS'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'BRANCH_ALREADY_EXISTS', 'BRANCHES_LIMIT_EXCEEDED'],
 }).handle(async ({ params, body }, context) => {
   requireNow({ source_lsn: body.source_lsn, source_timestamp: body.source_timestamp })
   const source = await lockedSource(context, params.project_id, body.source_branch_id)
@@ -70,11 +70,12 @@ export function requireNow(moments: Record<string, string | undefined>): void {
 }
 
 async function restore(
-  { db }: RequestContext,
+  context: RequestContext,
   branch: BranchRow,
   source: BranchRow,
   keptName: string | undefined,
 ): Promise<Static<typeof Restored>> {
+  const { db } = context
   requireData(branch)
   requireData(source)
   const itself = branch.id === source.id
@@ -84,8 +85,9 @@ async function restore(
       throw new AppError('NOT_ALLOWED', 'Branch has children, preserve_under_name is required')
     if (branch.protected)
       throw new AppError('NOT_ALLOWED', 'The branch is protected: give preserve_under_name to keep its data.')
-  } else if (await findBranchNamed(db, branch.project_id, keptName)) {
-    throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${keptName}"`)
+  } else {
+    await requireFreeName(context, branch.project_id, keptName)
+    await requireRoomForBranch(context, branch.project_id)
   }
   const { copy, operations } = await queueRestore(db, { branch, source, keptName })
   const now = copy.created_at

@@ -219,6 +219,15 @@ export async function requireFreeName({ db }: RequestContext, projectId: string,
     throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
 }
 
+/** Errors: BRANCHES_LIMIT_EXCEEDED. */
+export async function requireRoomForBranch({ db, config }: RequestContext, projectId: string): Promise<void> {
+  if ((await countBranches(db, projectId)) >= config.branchesLimit)
+    throw new AppError(
+      'BRANCHES_LIMIT_EXCEEDED',
+      `The project has ${config.branchesLimit} branches, as many as it may. Delete one, or raise NEAP_BRANCHES_LIMIT.`,
+    )
+}
+
 export const setProjectDefaultBranch = route('POST /projects/:project_id/branches/:branch_id/set_as_default', {
   summary: 'Make a branch the default one of its project',
   tag: 'Branch',
