@@ -27,6 +27,11 @@ export class FencedError extends Error {
   override readonly name = 'FencedError'
 }
 
+/** Postgres refuses the settings that it was given: the same start will fail again. */
+export class ConfigurationError extends Error {
+  override readonly name = 'ConfigurationError'
+}
+
 /** What a compute is to be configured for. */
 export interface ComputeSpec {
   readonly cpuCount: number

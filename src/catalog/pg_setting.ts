@@ -4,22 +4,30 @@ import { sql } from './sql.ts'
 interface Kind {
   readonly name: string
   readonly vartype: 'bool' | 'enum' | 'integer' | 'real' | 'string'
+  readonly unit: string | null
+  readonly min_val: string | null
+  readonly max_val: string | null
   readonly enumvals: string[] | null
 }
 
-const NUMBER = /^\s*[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?\s*$/
+const NUMBER = /^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?)\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?\s*$/
+/** In bytes and in microseconds (Postgres manual, "Parameter Names and Values"). */
+const UNITS: Record<string, number> = {
+  ...{ B: 1, kB: 2 ** 10, MB: 2 ** 20, GB: 2 ** 30, TB: 2 ** 40 },
+  ...{ us: 1, ms: 1e3, s: 1e6, min: 60e6, h: 3600e6, d: 86400e6 },
+}
 const BOOLEAN = /^\s*(on|off|true|false|yes|no|1|0)\s*$/i
 // eslint-disable-next-line no-control-regex -- a line break would begin a setting of its own
 const PRINTABLE = /^[^\x00-\x1f]{0,1000}$/
 
 /**
  * Those of the settings whose value is of the wrong kind, as `name = value`, by what the catalog's own Postgres says of them ("pg_settings"
- * in the Postgres manual). Ranges, and settings that it does not know, are left to the Postgres that gets them.
+ * in the Postgres manual). Settings that it does not know are left to the Postgres that gets them.
  */
 export async function wrongPgSettings(db: Db, settings: Readonly<Record<string, string>>): Promise<string[]> {
   const names = Object.keys(settings).map((name) => name.toLowerCase())
   const rows = await db.rows<Kind>(
-    sql`select lower(name) as name, vartype, enumvals from pg_settings where lower(name) = any (${names})`,
+    sql`select lower(name) as name, vartype, unit, min_val, max_val, enumvals from pg_settings where lower(name) = any (${names})`,
   )
   const kinds = new Map(rows.map((row) => [row.name, row]))
   return Object.entries(settings)
@@ -33,10 +41,20 @@ function isOfKind(kind: Kind | undefined, value: string): boolean {
       return BOOLEAN.test(value)
     case 'integer':
     case 'real':
-      return NUMBER.test(value)
+      return isInRange(kind, value)
     case 'enum':
       return BOOLEAN.test(value) || (kind.enumvals ?? []).includes(value.trim().toLowerCase())
     default:
       return true
   }
+}
+
+function isInRange({ unit, min_val, max_val }: Kind, value: string): boolean {
+  const [, number, given] = NUMBER.exec(value) ?? []
+  if (number === undefined) return false
+  // The unit may be a multiple, as in "8kB".
+  const [, times = '', base = ''] = /^(\d*)(\w+)$/.exec(unit ?? '') ?? []
+  const scale = given === undefined ? 1 : (UNITS[given] ?? NaN) / ((UNITS[base] ?? NaN) * Number(times || 1))
+  const amount = Number(number) * scale
+  return amount >= Number(min_val ?? -Infinity) && amount <= Number(max_val ?? Infinity)
 }

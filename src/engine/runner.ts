@@ -36,6 +36,8 @@ export interface RunnerOptions<Context> {
   readonly sweepMs?: number
   /** Errors that say another worker has taken over: what the step did is dropped. */
   readonly isTakenOver: (error: unknown) => boolean
+  /** Whether an error of the backend is one that trying again will not mend. */
+  readonly isFinal?: (error: unknown) => boolean
   /** Told around each step: for the log, and for tests that kill at just that moment. */
   readonly onStep?: (operation: Due, moment: Moment) => Promise<void> | void
   readonly onError: (error: unknown, operation?: Due) => void
@@ -166,7 +168,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       if (operation.attempts >= FAILURE_TRIES) return end(tx, operation.id, 'failed', operation.error)
       return retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message)
     }
-    if (error instanceof OperationFailed) {
+    if (error instanceof OperationFailed || options.isFinal?.(error)) {
       await giveUp(tx, operation.id, message)
       return { ...operation, step: FAILURE, attempts: 1, error: message }
     }

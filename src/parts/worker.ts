@@ -1,4 +1,4 @@
-import { FencedError } from '../backends/backend.ts'
+import { ConfigurationError, FencedError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import { OperationFailed } from '../engine/definition.ts'
@@ -35,6 +35,7 @@ export async function startWorker(
     context: worker,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
+    isFinal: (error) => error instanceof ConfigurationError,
     onStep: (operation, moment) =>
       log.debug({ operation: operation.id, action: operation.action, step: operation.step, moment }, 'step'),
     onError: (error, operation) => {

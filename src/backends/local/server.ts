@@ -6,7 +6,7 @@
  */
 import { closeSync, existsSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
-import type { Fence, Progress } from '../backend.ts'
+import { ConfigurationError, type Fence, type Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, spawnEffect } from './effect.ts'
 import { complaintIn, dropLog, openLog } from './logs.ts'
 import { type PostmasterFile, readPostmasterFile, worksIn } from './postmaster_file.ts'
@@ -77,6 +77,8 @@ async function startOnce(
     if (!isEffectCode(first.code)) {
       const complaint =
         complaintIn(plan.logFile, log.size) || `it ended with code ${first.code}; its log is ${plan.logFile}`
+      const [refused = '', rest] = complaint.split(/; FATAL: +configuration file .* contains errors/)
+      if (rest !== undefined) throw new ConfigurationError(`Postgres refuses its settings: ${refused}`)
       throw new ServerStartError(`Postgres did not start: ${complaint}`)
     }
     const outcome = outcomeOf(first.code, complaintIn(plan.logFile, log.size))
