@@ -11,6 +11,9 @@ export interface Request {
   readonly key?: string | null
   readonly body?: unknown
   readonly type?: string
+  readonly headers?: Record<string, string>
+  /** Of another api process than the first. */
+  readonly url?: string
 }
 
 /** Sends a request as any HTTP client does, with the first key unless another is given (null: none). A body that is no text goes as JSON. */
@@ -18,12 +21,13 @@ export async function send(
   neap: Neap,
   method: string,
   path: string,
-  { key, body, type }: Request = {},
+  { key, body, type, headers, url = neap.ready.api_url }: Request = {},
 ): Promise<Answer> {
   const token = key === undefined ? neap.ready.api_key : key
-  const response = await fetch(`${neap.ready.api_url}${path}`, {
+  const response = await fetch(`${url}${path}`, {
     method,
     headers: {
+      ...headers,
       ...(token !== null && { authorization: `Bearer ${token}` }),
       ...(body !== undefined && { 'content-type': type ?? 'application/json' }),
     },

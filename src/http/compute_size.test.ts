@@ -19,7 +19,8 @@ const paid = (min?: number, max?: number) => requireSize(account('paid'), limits
 
 test('fixed sizes are the multiples of 0.25 from 0.25 to 7', () => {
   for (let size = 0.25; size <= 7; size += 0.25) deepEqual(paid(size, size), { min: size, max: size })
-  for (const size of [0, 0.1, 0.3, 1.1, 7.25, 8, -1]) throws(() => paid(size, size), { code: 'COMPUTE_SIZE_NOT_SUPPORTED' })
+  for (const size of [0, 0.1, 0.3, 1.1, 7.25, 8, -1])
+    throws(() => paid(size, size), { code: 'COMPUTE_SIZE_NOT_SUPPORTED' })
 })
 
 test('autoscaling lies within 1 and 7', () => {

@@ -100,7 +100,7 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
   return {
     branch: presentBranch(branch),
     endpoints: made ? [presentEndpoint(made.endpoint, config)] : [],
-    operations: operations.map(presentOperation),
+    operations: operations.map((each) => presentOperation(each)),
     roles: roles.map((each) => presentRole(each)),
     databases: databases.map(presentDatabase),
     ...(only && {

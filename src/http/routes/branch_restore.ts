@@ -98,7 +98,7 @@ async function restore(
       parent_timestamp: now,
       last_reset_at: now,
     },
-    operations: operations.map(presentOperation),
+    operations: operations.map((each) => presentOperation(each)),
   }
 }
 

@@ -259,5 +259,5 @@ export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch
   if (branch.protected) throw new AppError('NOT_ALLOWED', 'cannot delete a protected branch')
   if (await hasChildren(db, branch.id)) throw new AppError('NOT_ALLOWED', 'cannot delete branch that has children')
   const operations = await removeBranch(db, branch)
-  return { branch: presentBranch(branch), operations: operations.map(presentOperation) }
+  return { branch: presentBranch(branch), operations: operations.map((each) => presentOperation(each)) }
 })

@@ -59,7 +59,7 @@ export const restartEndpoint = route('POST /projects/:project_id/endpoints/:endp
   operations.push(await queueStart(context.db, endpoint, 'request'))
   return {
     endpoint: presentEndpoint({ ...endpoint, pending_state: 'active' }, context.config),
-    operations: operations.map(presentOperation),
+    operations: operations.map((each) => presentOperation(each)),
   }
 })
 

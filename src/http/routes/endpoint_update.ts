@@ -53,7 +53,7 @@ export const updateProjectEndpoint = route('PATCH /projects/:project_id/endpoint
   const suspends = operations.some(({ action }) => action === 'suspend_compute')
   return {
     endpoint: presentEndpoint(suspends ? { ...endpoint, pending_state: 'idle' } : endpoint, config, { settled: true }),
-    operations: operations.map(presentOperation),
+    operations: operations.map((each) => presentOperation(each)),
   }
 })
 

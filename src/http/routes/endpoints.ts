@@ -190,7 +190,10 @@ export const createEndpoint = route('POST /projects/:project_id/endpoints', {
   const project = await lockedProject(context, params.project_id)
   const branch = await requireBranch(context, project.id, body.endpoint.branch_id)
   const { endpoint, operations } = await addEndpoint(context, project, branch, body.endpoint)
-  return { endpoint: presentEndpoint(endpoint, context.config), operations: operations.map(presentOperation) }
+  return {
+    endpoint: presentEndpoint(endpoint, context.config),
+    operations: operations.map((each) => presentOperation(each)),
+  }
 })
 
 export const listProjectEndpoints = route('GET /projects/:project_id/endpoints', {

@@ -62,5 +62,5 @@ async function* follow(
 }
 
 function message(event: OperationEvent): string {
-  return `id: ${event.number}\nevent: operation\ndata: ${JSON.stringify({ operation: presentOperation(event) })}\n\n`
+  return `id: ${event.number}\nevent: operation\ndata: ${JSON.stringify({ operation: presentOperation(event, event.updated_at) })}\n\n`
 }

@@ -31,9 +31,9 @@ export const Operation = Type.Object(
   { $id: 'Operation' },
 )
 
-/** An operation as clients see it. */
-export function presentOperation(row: OperationRow) {
-  const ended = row.finished_at ?? new Date().toISOString()
+/** An operation as clients see it, now or at the moment `at`. */
+export function presentOperation(row: OperationRow, at = new Date().toISOString()) {
+  const ended = row.finished_at ?? at
   return {
     id: row.id,
     project_id: row.project_id,
@@ -78,7 +78,10 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
   await requireProjectEver(context, params.project_id)
   const operations = await listOperations(context.db, params.project_id, limit ?? 100, parseCursor(cursor), filter)
   const last = operations.at(-1)
-  return { operations: operations.map(presentOperation), ...(last && { pagination: { cursor: last.created_at } }) }
+  return {
+    operations: operations.map((each) => presentOperation(each)),
+    ...(last && { pagination: { cursor: last.created_at } }),
+  }
 })
 
 export const getOperation = route('GET /projects/:project_id/operations/:operation_id', {

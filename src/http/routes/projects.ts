@@ -228,7 +228,7 @@ export const createProject = route('POST /projects', {
     connection_uris: [await connectionDetails(context, endpoint, role.name, password, database.name)],
     roles: [presentRole(role, password)],
     databases: [presentDatabase(database)],
-    operations: [made, ...operations].map(presentOperation),
+    operations: [made, ...operations].map((each) => presentOperation(each)),
     branch: presentBranch(branch),
     endpoints: [presentEndpoint(endpoint, config)],
   }

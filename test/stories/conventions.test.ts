@@ -1,0 +1,337 @@
+import assert from 'node:assert/strict'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
+import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { catalogQuery } from '../admin.ts'
+import { type Answer, refused, type Request, send } from '../http.ts'
+import { envOf, leaveNothing, type Neap, newDataDir, spawnNeap, startNeap } from '../neap.ts'
+import { kill, until } from '../processes.ts'
+import { firstPlace, type Place } from '../project.ts'
+
+/* What holds for every route: forms, repeated requests, waiting, following, keys. */
+
+let neap: Neap
+let place: Place
+let project: string
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  project = `/projects/${place.project_id}`
+})
+
+after(() => neap?.stop())
+
+const http = (method: string, path: string, request?: Request) => send(neap, method, path, request)
+const FORM = 'application/x-www-form-urlencoded'
+
+interface Made {
+  readonly branch: { id: string; name: string; current_state: string; protected: boolean }
+  readonly endpoints: { id: string; current_state: string; pending_state?: string; suspend_timeout_seconds: number }[]
+  readonly operations: { id: string; project_id: string; status: string }[]
+}
+const made = (answer: Answer) => answer.body as unknown as Made
+
+async function branchNames(): Promise<string[]> {
+  const { branches } = (await http('GET', `${project}/branches`)).body as unknown as { branches: { name: string }[] }
+  return branches.map(({ name }) => name)
+}
+
+test('a form says what JSON says, typed by the same schema', async () => {
+  const body =
+    'branch[name]=of+a+form&branch[protected]=true&endpoints[0][type]=read_write&endpoints[0][suspend_timeout_seconds]=120'
+  const answer = await http('POST', `${project}/branches`, { body, type: FORM })
+  assert.equal(answer.status, 201, answer.body.message)
+  const { branch, endpoints, operations } = made(answer)
+  assert.deepEqual([branch.name, branch.protected], ['of a form', true])
+  assert.equal(endpoints[0]?.suspend_timeout_seconds, 120)
+  await neap.ended(operations)
+  const wrong = { body: 'branch[name]=x&branch[protected]=perhaps', type: FORM }
+  refused(await http('POST', `${project}/branches`, wrong), 400, 'INVALID_REQUEST', /branch\.protected/)
+  const deep = { body: `branch${'[a]'.repeat(20)}=x`, type: FORM }
+  refused(await http('POST', `${project}/branches`, deep), 400, 'INVALID_REQUEST', /nested/)
+})
+
+test('empty text means that nothing is given', async () => {
+  const body = { branch: { name: '', parent_id: '', parent_lsn: '' }, endpoints: [] }
+  const answer = await http('POST', `${project}/branches`, { body })
+  assert.equal(answer.status, 201, answer.body.message)
+  const { branch, operations } = made(answer)
+  assert.equal(branch.name, branch.id)
+  await neap.ended(operations)
+})
+
+test('a repeated request has one effect and one reply', async () => {
+  const repeated = { body: { branch: { name: 'once' } }, headers: { 'idempotency-key': 'k1' } }
+  const answers = await Promise.all(Array.from({ length: 20 }, () => http('POST', `${project}/branches`, repeated)))
+  assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([201]))
+  assert.equal(new Set(answers.map(({ body }) => JSON.stringify(body))).size, 1)
+  assert.equal(answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true').length, 19)
+  assert.equal((await branchNames()).filter((name) => name === 'once').length, 1)
+
+  await kill(neap.part('api'))
+  const later = await until('the api is back', () =>
+    http('POST', `${project}/branches`, repeated).catch(() => undefined),
+  )
+  assert.deepEqual(later.body, answers[0]?.body)
+
+  const other = { ...repeated, body: { branch: { name: 'twice' } } }
+  refused(await http('POST', `${project}/branches`, other), 422, 'IDEMPOTENCY_KEY_REUSED', /Idempotency-Key/)
+  assert.ok(!(await branchNames()).includes('twice'))
+  // A key is of one route: elsewhere it says nothing.
+  const elsewhere = await http('POST', '/api_keys', { body: { key_name: 'k' }, headers: { 'idempotency-key': 'k1' } })
+  assert.equal(elsewhere.status, 200)
+  await neap.ended(made(later).operations)
+})
+
+test('a refusal is repeated too, and what may pass is not kept', async () => {
+  const taken = { body: { branch: { name: 'once' } }, headers: { 'idempotency-key': 'k2' } }
+  const first = await http('POST', `${project}/branches`, taken)
+  refused(first, 409, 'BRANCH_ALREADY_EXISTS', /once/)
+  const again = await http('POST', `${project}/branches`, taken)
+  assert.deepEqual([again.status, again.body], [409, first.body])
+  const invalid = { body: { branch: { name: 7 } }, headers: { 'idempotency-key': 'k3' } }
+  const bad = await http('POST', `${project}/branches`, invalid)
+  refused(bad, 400, 'INVALID_REQUEST', /branch\.name/)
+  assert.deepEqual((await http('POST', `${project}/branches`, invalid)).body, bad.body)
+})
+
+test('the reply that is kept can be read by nobody', async () => {
+  const body = { role: { name: 'kept' } }
+  const path = `${project}/branches/${place.branch_id}/roles`
+  const answer = await http('POST', path, { body, headers: { 'idempotency-key': 'k4' } })
+  const { role } = answer.body as unknown as { role: { password: string } }
+  const again = await http('POST', path, { body, headers: { 'idempotency-key': 'k4' } })
+  assert.deepEqual(again.body, answer.body)
+  const [row] = await catalogQuery<{ reply: Buffer }>(neap, `select reply from idempotency_key where key = 'k4'`)
+  assert.ok(row && !row.reply.toString('latin1').includes(role.password))
+})
+
+test('who prefers to wait is answered when it is done', async () => {
+  const body = { branch: { name: 'awaited' }, endpoints: [{ type: 'read_write' }] }
+  const answer = await http('POST', `${project}/branches`, { body, headers: { prefer: 'wait=60' } })
+  assert.equal(answer.headers.get('preference-applied'), 'wait=60')
+  const { branch, endpoints, operations } = made(answer)
+  assert.deepEqual(
+    operations.map(({ status }) => status),
+    ['finished', 'finished'],
+  )
+  assert.equal(branch.current_state, 'ready')
+  assert.deepEqual([endpoints[0]?.current_state, endpoints[0]?.pending_state], ['active', undefined])
+
+  const restarted = await http('POST', `${project}/endpoints/${endpoints[0]?.id}/restart`)
+  const last = made(restarted).operations.at(-1)
+  const waited = await http('GET', `${project}/operations/${last?.id}`, {
+    headers: { prefer: 'respond-async, wait=900' },
+  })
+  assert.equal(waited.headers.get('preference-applied'), 'wait=300')
+  assert.equal((waited.body['operation'] as { status: string }).status, 'finished')
+})
+
+interface Event {
+  readonly id: number
+  readonly operation: { id: string; status: string; action: string }
+}
+
+/** Reads events until enough have come, or the stream ends. */
+async function events(enough: (events: Event[]) => boolean, request: Request = {}): Promise<Event[]> {
+  const stop = new AbortController()
+  const response = await fetch(`${neap.ready.api_url}${project}/operations/stream`, {
+    headers: { authorization: `Bearer ${request.key ?? neap.ready.api_key}`, ...request.headers },
+    signal: stop.signal,
+  })
+  assert.equal(response.headers.get('content-type'), 'text/event-stream')
+  const found: Event[] = []
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const part of response.body ?? []) {
+    text += decoder.decode(part as Uint8Array, { stream: true })
+    const messages = text.split('\n\n')
+    text = messages.pop() ?? ''
+    for (const message of messages) {
+      const id = /^id: (\d+)$/m.exec(message)?.[1]
+      const data = /^data: (.*)$/m.exec(message)?.[1]
+      if (id !== undefined && data !== undefined)
+        found.push({ id: Number(id), ...(JSON.parse(data) as Omit<Event, 'id'>) })
+    }
+    if (enough(found)) break
+  }
+  stop.abort()
+  return found
+}
+
+test('operations can be followed, each change of each, and followed on from where one was', async () => {
+  const before = await events((found) => found.length >= 2, { headers: { 'last-event-id': '0' } })
+  const ends = (id: string) => (found: Event[]) =>
+    found.some(({ operation }) => operation.id === id && operation.status === 'finished')
+  let restarting: Made['operations'] = []
+  const following = events((found) => restarting.length > 0 && ends(restarting.at(-1)?.id ?? '')(found), {
+    headers: { 'last-event-id': '0' },
+  })
+  restarting = made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations
+  const all = await following
+  assert.deepEqual(
+    all.map(({ id }) => id),
+    all.map((_, index) => index + 1),
+    'numbered without gaps',
+  )
+  assert.deepEqual(all.slice(0, 2), before.slice(0, 2))
+  for (const { id } of restarting)
+    assert.deepEqual(
+      all.filter(({ operation }) => operation.id === id).map(({ operation }) => operation.status),
+      ['scheduling', 'running', 'finished'],
+    )
+  const middle = all[Math.floor(all.length / 2)] as Event
+  const rest = await events((found) => found.length >= all.length - middle.id, {
+    headers: { 'last-event-id': String(middle.id) },
+  })
+  assert.deepEqual(rest, all.slice(middle.id))
+  refused(
+    await http('GET', `${project}/operations/stream`, { headers: { 'last-event-id': 'x' } }),
+    400,
+    'INVALID_REQUEST',
+    /Last-Event-ID/,
+  )
+})
+
+/** The port of a part that was started by hand: its log says it. */
+async function portOf(part: ChildProcess): Promise<number> {
+  for await (const line of createInterface({ input: part.stderr as NonNullable<typeof part.stderr> })) {
+    const port = /^\{.*"port":(\d+).*"msg":"ready"/.exec(line)?.[1]
+    if (port !== undefined) return Number(port)
+  }
+  throw new Error('the part ended before it was ready')
+}
+
+test('a revoked key stops working at once, on every api process, and ends what it follows', async () => {
+  const dataDir = newDataDir()
+  const secretFile = join(neap.ready.data_dir, 'secret.key')
+  const secrets = await loadOrCreateSecrets(secretFile)
+  const second = spawnNeap(['api', '--api-port', '0'], {
+    ...envOf(dataDir),
+    NEAP_SECRET_FILE: secretFile,
+    NEAP_CATALOG_URL: embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword()),
+  })
+  try {
+    const url = `http://127.0.0.1:${await portOf(second)}/api/v2`
+    const { id, key } = (await http('POST', '/api_keys', { body: { key_name: 'short' } })).body as unknown as {
+      id: number
+      key: string
+    }
+    for (const where of [url, neap.ready.api_url])
+      assert.equal((await http('GET', project, { key, url: where })).status, 200)
+    const following = events(() => false, { key })
+    assert.equal((await http('DELETE', `/api_keys/${id}`)).status, 200)
+    refused(await http('GET', project, { key }), 401, 'UNAUTHENTICATED', /revoked/)
+    refused(await http('GET', project, { key, url }), 401, 'UNAUTHENTICATED', /revoked/)
+    // Whatever happens next is not told to it any more.
+    await neap.ended(made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations)
+    assert.deepEqual(await following, [])
+  } finally {
+    second.kill('SIGTERM')
+    await once(second, 'exit')
+    await leaveNothing(dataDir)
+  }
+})
+
+test('a key can be for one project, and for a time', async () => {
+  const other = (await http('POST', '/projects', { body: { project: { name: 'other' } } })).body as unknown as {
+    project: { id: string }
+    operations: Made['operations']
+  }
+  const body = { key_name: 'narrow', project_id: place.project_id, scope: 'write' }
+  const { key } = (await http('POST', '/api_keys', { body })).body as unknown as { key: string }
+  assert.equal((await http('GET', project, { key })).status, 200)
+  refused(await http('GET', `/projects/${other.project.id}`, { key }), 404, 'NOT_FOUND', /not found/)
+  const { projects } = (await http('GET', '/projects', { key })).body as unknown as { projects: { id: string }[] }
+  assert.deepEqual(
+    projects.map(({ id }) => id),
+    [place.project_id],
+  )
+  refused(await http('POST', '/projects', { key, body: { project: {} } }), 403, 'FORBIDDEN', /one project|only/)
+  refused(
+    await http('POST', '/api_keys', { body: { key_name: 'late', expires_at: '2020-01-01T00:00:00Z' } }),
+    422,
+    'NOT_ALLOWED',
+    /over already/,
+  )
+  const expires_at = new Date(Date.now() + 1500).toISOString()
+  const brief = (await http('POST', '/api_keys', { body: { key_name: 'brief', expires_at } })).body
+  assert.equal((await http('GET', project, { key: brief.key ?? '' })).status, 200)
+  await until('the key expires', async () => (await http('GET', project, { key: brief.key ?? '' })).status === 401)
+  assert.ok(Date.now() >= Date.parse(expires_at))
+  await neap.ended(other.operations)
+})
+
+test('what waits can be cancelled; what runs or has ended cannot', async () => {
+  const restarted = made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations
+  const last = restarted.at(-1)
+  const cancelled = await http('POST', `${project}/operations/${last?.id}/cancel`)
+  if (cancelled.status === 200) {
+    const { status, error } = cancelled.body['operation'] as { status: string; error: string }
+    assert.equal(status, 'failed')
+    assert.match(error, /^cancelled: /)
+  } else refused(cancelled, 409, 'CONFLICT', /running|finished/)
+  await neap.ended(restarted.slice(0, -1))
+  refused(
+    await http('POST', `${project}/operations/${restarted[0]?.id}/cancel`),
+    409,
+    'CONFLICT',
+    /finished.*has not begun/,
+  )
+  await until('the endpoint is on its way nowhere', async () => {
+    const { endpoint } = (await http('GET', `${project}/endpoints/${place.endpoint_id}`)).body as unknown as {
+      endpoint: { pending_state?: string }
+    }
+    return endpoint.pending_state === undefined
+  })
+})
+
+test('operations can be filtered, page by page', async () => {
+  const all = (await http('GET', `${project}/operations?limit=1000`)).body as unknown as {
+    operations: { id: string; action: string; status: string; branch_id?: string; endpoint_id?: string }[]
+  }
+  const filters: [string, (operation: (typeof all.operations)[number]) => boolean][] = [
+    [`endpoint_id=${place.endpoint_id}`, (each) => each.endpoint_id === place.endpoint_id],
+    [`branch_id=${place.branch_id}`, (each) => each.branch_id === place.branch_id],
+    ['action=create_branch', (each) => each.action === 'create_branch'],
+    ['status=finished', (each) => each.status === 'finished'],
+    ['status=failed', (each) => each.status === 'failed'],
+    ['status=running', (each) => each.status === 'running'],
+    [
+      `branch_id=${place.branch_id}&action=start_compute`,
+      (each) => each.branch_id === place.branch_id && each.action === 'start_compute',
+    ],
+  ]
+  for (const [filter, matches] of filters) {
+    const found: string[] = []
+    for (let cursor: string | undefined = ''; cursor !== undefined;) {
+      const path = `${project}/operations?limit=2&${filter}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`
+      const { operations, pagination } = (await http('GET', path)).body as unknown as {
+        operations: { id: string }[]
+        pagination?: { cursor: string }
+      }
+      found.push(...operations.map(({ id }) => id))
+      cursor = pagination?.cursor
+    }
+    assert.deepEqual(
+      found,
+      all.operations.filter(matches).map(({ id }) => id),
+      filter,
+    )
+  }
+  refused(await http('GET', `${project}/operations?status=lost`), 400, 'INVALID_REQUEST', /status/)
+})
+
+test('the document and the page to read it are served', async () => {
+  const document = (await http('GET', '/openapi.json')).body as unknown as { openapi: string; paths: object }
+  assert.equal(document.openapi, '3.1.0')
+  assert.ok(Object.keys(document.paths).length > 30)
+  const page = await fetch(neap.ready.api_url.replace('/api/v2', '/docs'))
+  assert.equal(page.status, 200)
+  assert.match(await page.text(), /swagger-ui/)
+})

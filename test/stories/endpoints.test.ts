@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { connect, query } from '../clients.ts'
+import { type Answer, refused, type Request, send } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { branchOff, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+
+/* Endpoints as the API changes them, and as Postgres then is. */
+
+let neap: Neap
+let place: Place
+let project: string
+let endpoint: string
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  project = `/projects/${place.project_id}`
+  endpoint = `${project}/endpoints/${place.endpoint_id}`
+})
+
+after(() => neap?.stop())
+
+const http = (method: string, path: string, request?: Request) => send(neap, method, path, request)
+
+interface Changed {
+  readonly endpoint: {
+    branch_id: string
+    host: string
+    current_state: string
+    pending_state?: string
+    disabled: boolean
+  }
+  readonly operations: { id: string; project_id: string; action: string; branch_id: string }[]
+}
+
+/** Changes the endpoint and sees which operations come of it; answers what the reply said, when they have ended. */
+async function change(attributes: object, actions: string[]): Promise<Changed['endpoint']> {
+  const answer = await http('PATCH', endpoint, { body: { endpoint: attributes } })
+  assert.equal(answer.status, 200, answer.body.message)
+  const changed = answer.body as unknown as Changed
+  assert.deepEqual(
+    changed.operations.map(({ action }) => action),
+    actions,
+  )
+  await neap.ended(changed.operations)
+  return changed.endpoint
+}
+
+const patch = (attributes: object): Promise<Answer> => http('PATCH', endpoint, { body: { endpoint: attributes } })
+const show = async (name: string) => (await query(neap, place.uri, `show ${name}`))[0]?.[name] as string
+const startedAt = async () => (await query(neap, place.uri, 'select pg_postmaster_start_time()::text as at'))[0]?.['at']
+
+test('a change of size is applied to the running compute, and its sessions stay', async () => {
+  const client = await connect(neap, place.uri)
+  const before = await show('effective_cache_size')
+  const changed = await change({ autoscaling_limit_min_cu: 2, autoscaling_limit_max_cu: 2 }, ['apply_config'])
+  assert.deepEqual([changed.current_state, changed.pending_state], ['active', 'active'])
+  assert.notEqual(await show('effective_cache_size'), before)
+  assert.deepEqual((await client.query('select 1 as one')).rows, [{ one: 1 }])
+  await client.end()
+  refused(await patch({ autoscaling_limit_max_cu: 3 }), 422, 'ENDPOINT_MODE_CHANGE_NOT_SUPPORTED', /fixed size/)
+  refused(
+    await patch({ autoscaling_limit_min_cu: 2.1, autoscaling_limit_max_cu: 2.1 }),
+    422,
+    'COMPUTE_SIZE_NOT_SUPPORTED',
+    /0\.25 to 7/,
+  )
+})
+
+test('settings are reloaded where Postgres allows it, and cost a restart only where it does not', async () => {
+  await query(neap, place.uri, 'select 1')
+  const first = await startedAt()
+  await change({ settings: { pg_settings: { work_mem: '9MB', statement_timeout: '1h' } } }, ['apply_config'])
+  assert.deepEqual([await show('work_mem'), await show('statement_timeout')], ['9MB', '1h'])
+  assert.equal(await startedAt(), first)
+
+  await change({ settings: { pg_settings: { track_activity_query_size: '4kB' } } }, ['apply_config'])
+  assert.equal(await show('track_activity_query_size'), '4kB')
+  assert.notEqual(await show('work_mem'), '9MB')
+  assert.notEqual(await startedAt(), first)
+
+  for (const [settings, problem] of [
+    [{ archive_command: 'id', work_mem: '1MB' }, /archive_command\.$/],
+    [{ fsync: 'off', shared_preload_libraries: 'x', ssl: 'off' }, /fsync, shared_preload_libraries, ssl/],
+    [{ work_mem: 'much' }, /work_mem = "much"/],
+    [{ work_mem: '1kB' }, /work_mem/],
+    [{ jit: 'maybe' }, /jit/],
+    [{ work_mem: "1MB'\nfsync = 'off" }, /work_mem/],
+  ] as const)
+    refused(await patch({ settings: { pg_settings: settings } }), 422, 'PG_SETTINGS_NOT_ALLOWED', problem)
+  refused(await patch({ settings: { pg_settings: { work_mem: 4 } } }), 400, 'INVALID_REQUEST', /work_mem/)
+  await change({ settings: { pg_settings: {} } }, ['apply_config'])
+})
+
+test('what is asked of one that sleeps, it has when it wakes', async () => {
+  await suspend(neap, place)
+  const changed = await change({ settings: { pg_settings: { work_mem: '11MB' } } }, ['apply_config'])
+  assert.deepEqual([changed.current_state, changed.pending_state], ['idle', 'idle'])
+  assert.equal((await endpointOf(neap, place)).current_state, 'idle')
+  assert.equal(await show('work_mem'), '11MB')
+})
+
+test('what is asked for already, or left empty, changes nothing', async () => {
+  const { branch_id } = await endpointOf(neap, place)
+  await change({ branch_id, provisioner: '', pooler_mode: '', suspend_timeout_seconds: 0 }, [])
+  refused(await patch({ pooler_mode: 'session' }), 422, 'NOT_ALLOWED', /transaction/)
+  refused(await patch({ suspend_timeout_seconds: 5 }), 422, 'SUSPEND_TIMEOUT_NOT_SUPPORTED', /60 to 604800/)
+  const changed = await change({ suspend_timeout_seconds: 3600, name: 'renamed', pooler_enabled: true }, [
+    'apply_config',
+  ])
+  const now = (await http('GET', endpoint)).body['endpoint'] as Record<string, unknown>
+  assert.deepEqual(
+    [now['suspend_timeout_seconds'], now['name'], now['pooler_enabled'], now['passwordless_access']],
+    [3600, 'renamed', true, false],
+  )
+  assert.equal(changed.host, now['host'])
+})
+
+test('a restart is a suspend and a start', async () => {
+  await query(neap, place.uri, 'select 1')
+  const before = await startedAt()
+  const restarted = (await http('POST', `${endpoint}/restart`)).body as unknown as Changed
+  assert.deepEqual(
+    restarted.operations.map(({ action }) => action),
+    ['suspend_compute', 'start_compute'],
+  )
+  assert.equal(restarted.endpoint.pending_state, 'active')
+  await neap.ended(restarted.operations)
+  assert.notEqual(await startedAt(), before)
+})
+
+test('a disabled endpoint stops and refuses, until it is enabled', async () => {
+  await query(neap, place.uri, 'select 1')
+  const stopped = await change({ disabled: true }, ['apply_config', 'suspend_compute'])
+  assert.deepEqual([stopped.disabled, stopped.pending_state], [true, 'idle'])
+  await assert.rejects(query(neap, place.uri, 'select 1'), /The endpoint has been disabled/)
+  for (const path of ['start', 'restart'])
+    refused(await http('POST', `${endpoint}/${path}`), 422, 'NOT_ALLOWED', /disabled.*Enable it/)
+  const enabled = await change({ disabled: false }, ['apply_config'])
+  assert.deepEqual([enabled.current_state, enabled.pending_state], ['idle', 'idle'])
+  assert.deepEqual(await query(neap, place.uri, 'select 1 as one'), [{ one: 1 }])
+})
+
+test('an endpoint that moves to another branch keeps its host and reaches the other data, and nobody else does', async () => {
+  await query(neap, place.uri, `create table where_am_i as select 'main' as branch`)
+  const { branch, operations } = (await http('POST', `${project}/branches`, { body: { branch: { name: 'other' } } }))
+    .body as unknown as { branch: { id: string }; operations: Changed['operations'] }
+  await neap.ended(operations)
+  const { host } = await endpointOf(neap, place)
+
+  // Clients that go on coming while it moves: each reaches one branch or the other, and after the answer only the other.
+  let moved = false
+  let stop = false
+  const coming = Promise.all(
+    Array.from({ length: 8 }, async () => {
+      while (!stop) {
+        const after = moved
+        const rows = await query(neap, place.uri, 'select branch from where_am_i').catch((error: { code?: string }) => {
+          // A session of the old branch is ended, while it logs in perhaps.
+          if (error.code !== '57P01' && !/terminated unexpectedly/.test(String(error))) throw error
+          return undefined
+        })
+        if (after && rows) assert.deepEqual(rows, [{ branch: 'other' }])
+      }
+    }),
+  )
+  // The other branch's data is told apart by an endpoint of its own, which then makes room.
+  const params = { project_id: place.project_id }
+  const own = await neap.call('POST /projects/:project_id/endpoints', {
+    params,
+    body: { endpoint: { branch_id: branch.id, type: 'read_write' } },
+  })
+  await neap.ended(own.operations)
+  const uri = place.uri.replace(place.endpoint_id, own.endpoint.id)
+  await query(neap, uri, `update where_am_i set branch = 'other'`)
+  refused(await patch({ branch_id: branch.id }), 409, 'ENDPOINTS_LIMIT_EXCEEDED', /already exists/)
+  await http('DELETE', `${project}/endpoints/${own.endpoint.id}`)
+
+  const change = await patch({ branch_id: branch.id })
+  const answer = change.body as unknown as Changed
+  assert.deepEqual(
+    answer.operations.map((each) => [each.action, each.branch_id]),
+    [
+      ['apply_config', branch.id],
+      ['suspend_compute', place.branch_id],
+    ],
+  )
+  assert.deepEqual(
+    [answer.endpoint.branch_id, answer.endpoint.host, answer.endpoint.pending_state],
+    [branch.id, host, 'idle'],
+  )
+  await neap.ended(answer.operations)
+  moved = true
+  assert.deepEqual(await query(neap, place.uri, 'select branch from where_am_i'), [{ branch: 'other' }])
+  stop = true
+  await coming
+  refused(await patch({ branch_id: 'br-none' }), 404, 'NOT_FOUND', /br-none/)
+  // The old branch has room for another endpoint now.
+  const back = await http('POST', `${project}/endpoints`, {
+    body: { endpoint: { branch_id: place.branch_id, type: 'read_write' } },
+  })
+  assert.equal(back.status, 201)
+  await neap.ended((back.body as unknown as Changed).operations)
+})
+
+test('only one read-write endpoint for a branch, and no other type', async () => {
+  const create = (asked: object) => http('POST', `${project}/endpoints`, { body: { endpoint: asked } })
+  refused(
+    await create({ branch_id: place.branch_id, type: 'read_write' }),
+    409,
+    'ENDPOINTS_LIMIT_EXCEEDED',
+    /read_write endpoint already exists/,
+  )
+  refused(
+    await create({ branch_id: place.branch_id, type: 'read_only' }),
+    422,
+    'ENDPOINT_TYPE_NOT_SUPPORTED',
+    /read_write/,
+  )
+  refused(await create({ branch_id: place.branch_id }), 400, 'INVALID_REQUEST', /type/)
+  const child = await branchOff(neap, place)
+  const list = (await http('GET', `${project}/endpoints`)).body['endpoints'] as Record<string, unknown>[]
+  for (const each of list)
+    assert.deepEqual(['pending_state' in each, 'last_active' in each], [false, true], String(each['id']))
+  const gone = (await http('DELETE', `${project}/endpoints/${child.endpoint_id}`)).body as unknown as Changed
+  assert.deepEqual([gone.operations, 'pending_state' in gone.endpoint], [[], false])
+  refused(await http('DELETE', `${project}/endpoints/${child.endpoint_id}`), 404, 'NOT_FOUND', /not found/)
+})

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { type Request, refused, send } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+
+/* A Neap that is set up narrowly: the free plan, few of everything, strict locking, slow requests. */
+
+let neap: Neap
+
+before(async () => {
+  neap = await startNeap({
+    args: ['--no-project'],
+    env: {
+      NEAP_PLAN: 'free',
+      NEAP_PROJECTS_LIMIT: '1',
+      NEAP_BRANCHES_LIMIT: '2',
+      NEAP_ROLES_LIMIT: '2',
+      NEAP_DATABASES_LIMIT: '2',
+      NEAP_STRICT_LOCKING: 'true',
+      NEAP_RATE_LIMIT_PER_SECOND: '50',
+    },
+  })
+})
+
+after(() => neap?.stop())
+
+const http = (method: string, path: string, request?: Request) => send(neap, method, path, request)
+const done = { headers: { prefer: 'wait=60' } }
+
+test('the free plan has the smallest size only, and quotas say which they are', async () => {
+  const large = { autoscaling_limit_min_cu: 1, autoscaling_limit_max_cu: 1 }
+  refused(
+    await http('POST', '/projects', { body: { project: { default_endpoint_settings: large } } }),
+    403,
+    'PLAN_DOES_NOT_ALLOW',
+    /free plan.*0\.25 CU/,
+  )
+  const { project, branch, endpoints } = (await http('POST', '/projects', { ...done, body: { project: {} } }))
+    .body as unknown as { project: { id: string }; branch: { id: string }; endpoints: { id: string }[] }
+  const path = `/projects/${project.id}`
+  refused(
+    await http('PATCH', `${path}/endpoints/${endpoints[0]?.id}`, { body: { endpoint: large } }),
+    403,
+    'PLAN_DOES_NOT_ALLOW',
+    /paid plan/,
+  )
+  refused(await http('POST', '/projects', { body: { project: {} } }), 422, 'PROJECTS_LIMIT_EXCEEDED', /1 projects/)
+  assert.equal((await http('POST', `${path}/branches`, done)).status, 201)
+  refused(await http('POST', `${path}/branches`, done), 422, 'BRANCHES_LIMIT_EXCEEDED', /2 branches/)
+  const of = `${path}/branches/${branch.id}`
+  assert.equal((await http('POST', `${of}/roles`, { ...done, body: { role: { name: 'a' } } })).status, 201)
+  refused(await http('POST', `${of}/roles`, { body: { role: { name: 'b' } } }), 422, 'ROLES_LIMIT_EXCEEDED', /2/)
+  const database = (name: string) => ({ body: { database: { name, owner_name: 'a' } } })
+  assert.equal((await http('POST', `${of}/databases`, { ...done, ...database('a') })).status, 201)
+  refused(await http('POST', `${of}/databases`, database('b')), 422, 'DATABASES_LIMIT_EXCEEDED', /2/)
+  const { limits } = (await http('GET', `${path}/limits`)).body as unknown as { limits: Record<string, number> }
+  assert.deepEqual([limits['max_branches'], limits['max_fixed_size_cu']], [2, 0.25])
+})
+
+test('strict locking answers 423 while operations are under way', async () => {
+  const { projects } = (await http('GET', '/projects')).body as unknown as { projects: { id: string }[] }
+  const path = `/projects/${projects[0]?.id}`
+  const { endpoints } = (await http('GET', `${path}/endpoints`)).body as unknown as { endpoints: { id: string }[] }
+  const restart = `${path}/endpoints/${endpoints[0]?.id}/restart`
+  const key = { headers: { 'idempotency-key': 'locked' } }
+  const first = await http('POST', restart)
+  assert.equal(first.status, 200)
+  const text = /^project already has running conflicting operations, scheduling of new ones is prohibited$/
+  refused(await http('POST', restart, key), 423, 'LOCKED', text)
+  await neap.ended((first.body as unknown as { operations: { id: string; project_id: string }[] }).operations)
+  // What was locked is not kept for its key.
+  assert.equal((await http('POST', restart, { headers: { ...key.headers, ...done.headers } })).status, 200)
+})
+
+test('who asks too often is told when to try again', async () => {
+  const answers = await Promise.all(Array.from({ length: 200 }, () => http('GET', '/projects')))
+  const limited = answers.filter(({ status }) => status === 429)
+  assert.ok(limited.length > 0 && limited.length < answers.length)
+  for (const answer of limited) {
+    refused(answer, 429, 'RATE_LIMITED', /50 requests in a second/)
+    assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+  }
+  // Another family of routes is counted apart.
+  assert.equal((await http('GET', '/api_keys')).status, 200)
+})
