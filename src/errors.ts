@@ -12,7 +12,10 @@ export const ERRORS = {
   ENDPOINTS_LIMIT_EXCEEDED: { status: 409, text: 'read_write endpoint already exists' },
   API_VERSION_GONE: { status: 410, text: 'Version 1 of the API is gone: use /api/v2.' },
   BODY_TOO_LARGE: { status: 413, text: 'The request body is too large.' },
-  UNSUPPORTED_MEDIA_TYPE: { status: 415, text: 'Send the body as application/json or as application/x-www-form-urlencoded.' },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    text: 'Send the body as application/json or as application/x-www-form-urlencoded.',
+  },
   IDEMPOTENCY_KEY_REUSED: { status: 422, text: 'This Idempotency-Key was used for another request.' },
   COMPUTE_SIZE_INCOMPLETE: { status: 422, text: 'Give both limits of the compute size, or neither.' },
   COMPUTE_SIZE_INVERTED: { status: 422, text: 'The lower limit of the compute size is over the upper one.' },

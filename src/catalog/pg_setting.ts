@@ -12,10 +12,23 @@ interface Kind {
 
 const NUMBER = /^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?)\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?\s*$/
 /** In bytes and in microseconds (Postgres manual, "Parameter Names and Values"). */
-const UNITS: Record<string, number> = {
-  ...{ B: 1, kB: 2 ** 10, MB: 2 ** 20, GB: 2 ** 30, TB: 2 ** 40 },
-  ...{ us: 1, ms: 1e3, s: 1e6, min: 60e6, h: 3600e6, d: 86400e6 },
-}
+const UNITS = new Map([
+  ...([
+    ['B', 1],
+    ['kB', 2 ** 10],
+    ['MB', 2 ** 20],
+    ['GB', 2 ** 30],
+    ['TB', 2 ** 40],
+  ] as const),
+  ...([
+    ['us', 1],
+    ['ms', 1e3],
+    ['s', 1e6],
+    ['min', 60e6],
+    ['h', 3600e6],
+    ['d', 86400e6],
+  ] as const),
+] as [string, number][])
 const BOOLEAN = /^\s*(on|off|true|false|yes|no|1|0)\s*$/i
 // eslint-disable-next-line no-control-regex -- a line break would begin a setting of its own
 const PRINTABLE = /^[^\x00-\x1f]{0,1000}$/
@@ -54,7 +67,7 @@ function isInRange({ unit, min_val, max_val }: Kind, value: string): boolean {
   if (number === undefined) return false
   // The unit may be a multiple, as in "8kB".
   const [, times = '', base = ''] = /^(\d*)(\w+)$/.exec(unit ?? '') ?? []
-  const scale = given === undefined ? 1 : (UNITS[given] ?? NaN) / ((UNITS[base] ?? NaN) * Number(times || 1))
+  const scale = given === undefined ? 1 : (UNITS.get(given) ?? NaN) / ((UNITS.get(base) ?? NaN) * Number(times || 1))
   const amount = Number(number) * scale
   return amount >= Number(min_val ?? -Infinity) && amount <= Number(max_val ?? Infinity)
 }

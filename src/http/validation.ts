@@ -21,7 +21,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
       : given instanceof FormBody
         ? Value.Convert(schema, fromText(schema, given.fields))
         : mapFields(schema, given ?? {}, (field, each, required) =>
-            each === '' && field.type === 'string' && !required ? undefined : each,
+            each === '' && takesText(field) && !required ? undefined : each,
           )
     if (hasNul(value)) return { error: new Error('invalid request: text must not contain the character NUL') }
     if (validator.Check(value)) return { value }
@@ -45,12 +45,15 @@ interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
 }
+
+const takesText = ({ type, anyOf = [] }: Schema): boolean => type === 'string' || anyOf.some(takesText)
 
 /** What text says: nothing where it is empty, and the ways in which clients write yes and no. */
 function fromText(schema: Schema, given: unknown): unknown {
   return mapFields(schema, given, (field, each, required) => {
-    if (each === '' && !(required && field.type === 'string')) return undefined
+    if (each === '' && !(required && takesText(field))) return undefined
     if (field.type !== 'boolean' || typeof each !== 'string') return each
     return /^(1|t|true)$/i.test(each) ? true : /^(0|f|false)$/i.test(each) ? false : each
   })

@@ -165,7 +165,7 @@ async function events(enough: (events: Event[]) => boolean, request: Request = {
 }
 
 test('operations can be followed, each change of each, and followed on from where one was', async () => {
-  const before = await events((found) => found.length >= 2, { headers: { 'last-event-id': '0' } })
+  const first = await events((found) => found.length >= 2, { headers: { 'last-event-id': '0' } })
   const ends = (id: string) => (found: Event[]) =>
     found.some(({ operation }) => operation.id === id && operation.status === 'finished')
   let restarting: Made['operations'] = []
@@ -179,7 +179,7 @@ test('operations can be followed, each change of each, and followed on from wher
     all.map((_, index) => index + 1),
     'numbered without gaps',
   )
-  assert.deepEqual(all.slice(0, 2), before.slice(0, 2))
+  assert.deepEqual(all.slice(0, 2), first.slice(0, 2))
   for (const { id } of restarting)
     assert.deepEqual(
       all.filter(({ operation }) => operation.id === id).map(({ operation }) => operation.status),

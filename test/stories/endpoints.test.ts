@@ -49,14 +49,15 @@ async function change(attributes: object, actions: string[]): Promise<Changed['e
 
 const patch = (attributes: object): Promise<Answer> => http('PATCH', endpoint, { body: { endpoint: attributes } })
 const show = async (name: string) => (await query(neap, place.uri, `show ${name}`))[0]?.[name] as string
-const startedAt = async () => (await query(neap, place.uri, 'select pg_postmaster_start_time()::text as at'))[0]?.['at']
+const startedAt = async () =>
+  (await query(neap, place.uri, 'select pg_postmaster_start_time()::text as at'))[0]?.['at'] as string | undefined
 
 test('a change of size is applied to the running compute, and its sessions stay', async () => {
   const client = await connect(neap, place.uri)
-  const before = await show('effective_cache_size')
+  const small = await show('effective_cache_size')
   const changed = await change({ autoscaling_limit_min_cu: 2, autoscaling_limit_max_cu: 2 }, ['apply_config'])
   assert.deepEqual([changed.current_state, changed.pending_state], ['active', 'active'])
-  assert.notEqual(await show('effective_cache_size'), before)
+  assert.notEqual(await show('effective_cache_size'), small)
   assert.deepEqual((await client.query('select 1 as one')).rows, [{ one: 1 }])
   await client.end()
   refused(await patch({ autoscaling_limit_max_cu: 3 }), 422, 'ENDPOINT_MODE_CHANGE_NOT_SUPPORTED', /fixed size/)
@@ -119,7 +120,7 @@ test('what is asked for already, or left empty, changes nothing', async () => {
 
 test('a restart is a suspend and a start', async () => {
   await query(neap, place.uri, 'select 1')
-  const before = await startedAt()
+  const first = await startedAt()
   const restarted = (await http('POST', `${endpoint}/restart`)).body as unknown as Changed
   assert.deepEqual(
     restarted.operations.map(({ action }) => action),
@@ -127,7 +128,7 @@ test('a restart is a suspend and a start', async () => {
   )
   assert.equal(restarted.endpoint.pending_state, 'active')
   await neap.ended(restarted.operations)
-  assert.notEqual(await startedAt(), before)
+  assert.notEqual(await startedAt(), first)
 })
 
 test('a disabled endpoint stops and refuses, until it is enabled', async () => {
@@ -155,13 +156,14 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
   const coming = Promise.all(
     Array.from({ length: 8 }, async () => {
       while (!stop) {
-        const after = moved
-        const rows = await query(neap, place.uri, 'select branch from where_am_i').catch((error: { code?: string }) => {
+        const over = moved
+        const rows = await query(neap, place.uri, 'select branch from where_am_i').catch((error: unknown) => {
           // A session of the old branch is ended, while it logs in perhaps.
-          if (error.code !== '57P01' && !/terminated unexpectedly/.test(String(error))) throw error
+          const { code, message } = error as { code?: string; message: string }
+          if (code !== '57P01' && !/terminated unexpectedly/.test(message)) throw error
           return undefined
         })
-        if (after && rows) assert.deepEqual(rows, [{ branch: 'other' }])
+        if (over && rows) assert.deepEqual(rows, [{ branch: 'other' }])
       }
     }),
   )
@@ -177,8 +179,7 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
   refused(await patch({ branch_id: branch.id }), 409, 'ENDPOINTS_LIMIT_EXCEEDED', /already exists/)
   await http('DELETE', `${project}/endpoints/${own.endpoint.id}`)
 
-  const change = await patch({ branch_id: branch.id })
-  const answer = change.body as unknown as Changed
+  const answer = (await patch({ branch_id: branch.id })).body as unknown as Changed
   assert.deepEqual(
     answer.operations.map((each) => [each.action, each.branch_id]),
     [
