@@ -22,11 +22,13 @@ export interface Due extends Claimed {
  * generation, which shuts out whoever had it before. What depends on a failed one, is overdue or was tried too often
  * comes back at its failure step. A row changed later than now shows that the clock stepped back: what it waits for means nothing.
  * @param driven the ids of those that the caller is at already, between two steps perhaps
+ * @param leaseSeconds how long nobody else takes it, so that its first step can begin; from then on the step's lock does that. Not at all unless given
  */
 export async function claim(
   tx: Db,
   actions: readonly string[],
   driven: readonly string[] = [],
+  leaseSeconds?: number,
 ): Promise<Due | undefined> {
   return tx.row<Due>(sql`
     with candidate as (
@@ -46,6 +48,7 @@ export async function claim(
     due as (select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed from candidate)
     update operation o
        set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
+           run_at = coalesce(clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8), o.run_at),
            started_at = coalesce(o.started_at, clock_timestamp()),
            deadline_at = case when due.doomed and o.step <> ${FAILURE} then clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS})
                               else coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)) end,
@@ -99,12 +102,12 @@ export async function retryLater(tx: Db, id: string, seconds: number, error: str
   return undefined
 }
 
-/** Records a failure that will not pass; the failure step follows. */
-export async function giveUp(tx: Db, id: string, error: string): Promise<void> {
+/** Records a failure that will not pass; the failure step follows, before `leaseSeconds` are over. */
+export async function giveUp(tx: Db, id: string, error: string, leaseSeconds: number): Promise<void> {
   await tx.rows(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1, retry_at = null,
            deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
-           updated_at = clock_timestamp(), run_at = clock_timestamp() where id = ${id}`)
+           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}) where id = ${id}`)
 }
 
 /** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. */

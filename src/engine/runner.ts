@@ -51,6 +51,12 @@ export interface Runner {
 const SWEEP_MS = 1000
 const FAILURE_TRIES = 5
 
+/**
+ * Between a claim and its step, and between two steps, the row is unlocked for a moment. Another worker that took it then would
+ * only undo the claim, and with many workers an operation could use up its attempts so.
+ */
+const LEASE_SECONDS = 1
+
 export async function startRunner<Context>(options: RunnerOptions<Context>): Promise<Runner> {
   const { catalog, concurrency, onError, sweepMs = SWEEP_MS } = options
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
@@ -94,7 +100,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   async function takeOne(): Promise<string | undefined> {
     const { now, due } = await catalog.transaction(async (tx) => ({
       now: await commitLater(tx),
-      due: await claim(tx, actions, [...running.keys()]),
+      due: await claim(tx, actions, [...running.keys()], LEASE_SECONDS),
     }))
     if (!due) return now
     const run = drive(due)
@@ -150,14 +156,14 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   ): Promise<Due | undefined> {
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
-      await moveTo(tx, operation.id, operation.step, outcome.wait, now ? 1 : 0)
+      await moveTo(tx, operation.id, operation.step, now ? LEASE_SECONDS : outcome.wait, now ? 1 : 0)
       return now ? operation : undefined
     }
     if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     const names = Object.keys(definition.steps)
     const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
     if (next === undefined || (outcome && 'done' in outcome)) return end(tx, operation.id, 'finished', null)
-    await moveTo(tx, operation.id, next, 0, 1)
+    await moveTo(tx, operation.id, next, LEASE_SECONDS, 1)
     return { ...operation, step: next, attempts: 1 }
   }
 
@@ -169,7 +175,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       return retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message)
     }
     if (error instanceof OperationFailed || options.isFinal?.(error)) {
-      await giveUp(tx, operation.id, message)
+      await giveUp(tx, operation.id, message, LEASE_SECONDS)
       return { ...operation, step: FAILURE, attempts: 1, error: message }
     }
     return retryLater(tx, operation.id, backOff(operation.failures_count + 1), message)

@@ -1,0 +1,103 @@
+/* How many operations that do nothing outside the catalog the engine brings to their end in a second. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
+import { type Catalog, openCatalog } from '../src/catalog/catalog.ts'
+import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
+import { sql } from '../src/catalog/sql.ts'
+import { SETTINGS } from '../src/config.ts'
+import { loadOrCreateSecrets } from '../src/secrets.ts'
+import { newProject, queue } from '../test/engine/operations.ts'
+import { startNeap } from '../test/neap.ts'
+import { openState, withoutWorker } from '../test/surface/state.ts'
+import { percentile, report } from './samples.ts'
+
+const WORKERS = 8
+const CONCURRENCY = SETTINGS.workerConcurrency.fallback('')
+const [rounds = 5, operations = 4000] = process.argv.slice(2).map(Number)
+const PROGRAM = fileURLToPath(new URL('load/ops_worker.ts', import.meta.url))
+
+const perSecond: Record<string, number[]> = {}
+const neap = await startNeap()
+const { data_dir } = neap.ready
+const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
+const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.adminPassword())
+const state = await openState(neap)
+const catalog = openCatalog(url, 8, console.error)
+try {
+  // Neap's own worker would look at each operation that it hears of.
+  await withoutWorker(neap, state, async () => {
+    for (const [name, projects] of [
+      ['200 projects', 200],
+      ['one project', 1],
+    ] as const) {
+      const rates: number[] = (perSecond[name] = [])
+      for (let round = 0; round <= rounds; round++) {
+        await fill(catalog, projects)
+        const rate = await drain()
+        // The first round warms the code and the disk.
+        if (round > 0) rates.push(rate)
+      }
+    }
+  })
+} finally {
+  await catalog.close()
+  await state.close()
+  await neap.stop()
+}
+
+async function fill(db: Catalog, projects: number): Promise<void> {
+  const made = await Promise.all(Array.from({ length: projects }, () => newProject(db)))
+  const each = operations / projects
+  await Promise.all(
+    made.map((project) =>
+      db.transaction(async (tx) => {
+        for (let number = 0; number < each; number++) await queue(tx, project)
+      }),
+    ),
+  )
+}
+
+/** Lets the workers go at once and waits until nothing is left; operations per second. */
+async function drain(): Promise<number> {
+  const workers = Array.from({ length: WORKERS }, () => fork(PROGRAM, [url, String(CONCURRENCY)]))
+  await Promise.all(workers.map((worker) => once(worker, 'message')))
+  const begun = performance.now()
+  for (const worker of workers) worker.send('go')
+  for (;;) {
+    const row = await catalog.row<{ left: number }>(
+      sql`select count(*) as left from operation where finished_at is null`,
+    )
+    if (row?.left === 0) break
+    await new Promise((resolve) => {
+      setTimeout(resolve, 50)
+    })
+  }
+  const seconds = (performance.now() - begun) / 1000
+  await Promise.all(
+    workers.map((worker) => {
+      const ended = once(worker, 'exit')
+      worker.disconnect()
+      return ended
+    }),
+  )
+  return operations / seconds
+}
+
+report(
+  'ops',
+  [
+    `${WORKERS} worker processes with the runner of the control plane, up to ${CONCURRENCY} operations at once in each, as shipped; ${operations} operations of one step that does nothing`,
+    'from when the workers are let go until no operation is left (looked for every 50 ms); the embedded catalog as it is shipped: each waits for the disk at its end',
+    '200 projects: as many operations in each; one project: all in one, none excluding another',
+  ],
+  perSecond,
+  Object.entries(perSecond).map(([name, rates]) => ({
+    what: `${name}, median`,
+    value: percentile(rates, 0.5),
+    least: 1000,
+    unit: '/s',
+  })),
+  'operations per second',
+)
