@@ -89,7 +89,8 @@ export interface OperationFilter {
 
 /**
  * One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. Each filter has an
- * index of its own that is read from there on; the others are looked at row by row.
+ * index of its own that is read from there on; the others are looked at row by row, in a form that the planner does not take for rare:
+ * else it sorts all that there is.
  */
 export function listOperations(
   db: Db,
@@ -101,32 +102,32 @@ export function listOperations(
   if (endpoint_id)
     return db.rows(sql`
       select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and endpoint_id = ${endpoint_id} and branch_id = coalesce(${branch_id}, branch_id)
-         and action = coalesce(${action}, action) and status = coalesce(${status}, status)
+         and endpoint_id = ${endpoint_id} and (${branch_id}::text is null or branch_id = ${branch_id})
+         and (${action}::text is null or action = ${action}) and (${status}::text is null or status = ${status})
        order by created_at desc limit ${limit}`)
   if (branch_id)
     return db.rows(sql`
       select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and branch_id = ${branch_id} and action = coalesce(${action}, action) and status = coalesce(${status}, status)
+         and branch_id = ${branch_id} and (${action}::text is null or action = ${action}) and (${status}::text is null or status = ${status})
        order by created_at desc limit ${limit}`)
   if (status === 'failed')
     return db.rows(sql`
       select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and finished_at is not null and error is not null and status = 'failed' and action = coalesce(${action}, action)
+         and finished_at is not null and error is not null and status = 'failed' and (${action}::text is null or action = ${action})
        order by created_at desc limit ${limit}`)
   if (status === 'scheduling' || status === 'running')
     return db.rows(sql`
       select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and finished_at is null and status = ${status} and action = coalesce(${action}, action)
+         and finished_at is null and status = ${status} and (${action}::text is null or action = ${action})
        order by created_at desc limit ${limit}`)
   if (action)
     return db.rows(sql`
       select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and action = ${action} and status = coalesce(${status}, status)
+         and action = ${action} and (${status}::text is null or status = ${status})
        order by created_at desc limit ${limit}`)
   return db.rows(sql`
     select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-       and status = coalesce(${status}, status)
+       and (${status}::text is null or status = ${status})
      order by created_at desc limit ${limit}`)
 }
 

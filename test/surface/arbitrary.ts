@@ -40,7 +40,7 @@ export const NASTY = [
   '\ufeff',
   '\r\nset-cookie: a=b',
   '<script>alert(1)</script>',
-  '${7*7}{{7*7}}',
+  '{{7*7}}',
   '__proto__',
   'constructor',
   'null',
@@ -113,7 +113,7 @@ function records(patterns: Readonly<Record<string, Schema>>, known: Readonly<Rec
 
 function strings(schema: Schema, known: string | undefined): Arbitrary<string> {
   const { minLength = 0, maxLength = 2000 } = schema
-  const fits = (value: string) => [...value].length >= minLength && value.length <= maxLength
+  const fits = (value: string) => value.length >= minLength && value.length <= maxLength
   if (schema.pattern) return fc.stringMatching(new RegExp(schema.pattern))
   if (schema.format === 'uuid') return fc.uuid()
   if (schema.format === 'date-time') return fc.date({ noInvalidDate: true }).map((date) => date.toISOString())

@@ -30,7 +30,7 @@ let state: State
 let actor: Actor
 let scene: Scene
 let digest: string
-let thaw: () => void
+let thaw: () => Promise<void>
 let apiPid: number | undefined
 const agent = new Agent({ keepAlive: true, maxSockets: 4 })
 
@@ -131,7 +131,7 @@ for (const route of routes) {
     const known = { ...placeholders(scene), ...names(scene) } as Record<string, string>
     // A right DELETE would take away what the rest is about, and no compute answers while the worker stands still.
     const maySucceed = (body ?? query ?? method === 'GET') && method !== 'DELETE' && !EVERY_ROUTE[route.key].asksCompute
-    const path = paths(template, known, Boolean(maySucceed))
+    const path = paths(template, known, maySucceed)
     const wires = fc
       .tuple(
         path,
