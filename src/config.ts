@@ -138,6 +138,13 @@ export const SETTINGS = {
     about: 'Databases of one branch.',
     fallback: () => 500,
   }),
+  recoverHours: setting<number>({
+    env: 'NEAP_RECOVER_HOURS',
+    parse: whole(0, 720),
+    expects: 'hours from 0 to 720',
+    about: 'So long a deleted project keeps its data and can be recovered (0: deletion is final).',
+    fallback: () => 0,
+  }),
   strictLocking: setting<boolean>({
     env: 'NEAP_STRICT_LOCKING',
     parse: (value) => ({ true: true, false: false })[value],

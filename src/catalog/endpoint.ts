@@ -61,9 +61,11 @@ export async function insertEndpoint(
   return row as Endpoint
 }
 
-/** By its id alone, as the proxy and the worker know it; a deleted one is not found. */
+/** By its id alone, as the proxy and the worker know it; a deleted one, or one of a deleted project, is not found. */
 export function findEndpoint(db: Db, id: string): Promise<Endpoint | undefined> {
-  return db.row(sql`select * from endpoint where id = ${id} and deleted_at is null`)
+  return db.row(sql`
+    select e.* from endpoint e join project p on p.id = e.project_id
+     where e.id = ${id} and e.deleted_at is null and p.deleted_at is null`)
 }
 
 /** For the worker: also one that was deleted while its compute runs. */

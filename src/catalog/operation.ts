@@ -57,6 +57,13 @@ export async function insertOperation(tx: Db, operation: NewOperation): Promise<
   return row
 }
 
+/** Has an operation begin only in so many hours. */
+export async function postponeOperation(tx: Db, id: string, hours: number): Promise<void> {
+  await tx.rows(
+    sql`update operation set run_at = clock_timestamp() + make_interval(hours => ${hours}) where id = ${id}`,
+  )
+}
+
 /** The operations of a project that have not ended and concern a branch, oldest first. */
 export function unfinishedOperations(db: Db, branchId: string): Promise<Operation[]> {
   return db.rows(sql`

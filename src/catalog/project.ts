@@ -13,6 +13,7 @@ export interface Project {
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
+  readonly recoverable_until: string | null
 }
 
 export interface ProjectSettings {
@@ -98,6 +99,18 @@ export async function updateProject(
   return row as Project
 }
 
+/** The same of deleted projects that can still be recovered. */
+export function listRecoverable(
+  db: Db,
+  accountId: string,
+  limit: number,
+  cursor: string | undefined,
+): Promise<Project[]> {
+  return db.rows(sql`
+    select * from project where account_id = ${accountId} and recoverable_until > clock_timestamp() and id > coalesce(${cursor}, '')
+     order by id limit ${limit}`)
+}
+
 /** A page of an account's projects in the order of their ids, after the id `cursor`; only the one that is given, if one is. */
 export function listProjects(
   db: Db,
@@ -114,8 +127,25 @@ export function listProjects(
      order by id limit ${limit}`)
 }
 
+/** Deletes a project whose data stays for so many hours. Its branches and endpoints are as they were, though nobody reaches them. */
+export async function deleteProjectFor(tx: Db, id: string, hours: number): Promise<void> {
+  await tx.rows(sql`
+    update project set deleted_at = clock_timestamp(), updated_at = clock_timestamp(),
+           recoverable_until = clock_timestamp() + make_interval(hours => ${hours}) where id = ${id}`)
+}
+
+/** Takes a deletion back while there is time; answers nothing where there is not. */
+export function recoverProject(tx: Db, accountId: string, id: string): Promise<Project | undefined> {
+  return tx.row(sql`
+    update project set deleted_at = null, recoverable_until = null, updated_at = clock_timestamp()
+     where id = ${id} and account_id = ${accountId} and recoverable_until > clock_timestamp() returning *`)
+}
+
+/** Deletes a project for good, with its branches and endpoints. */
 export async function deleteProject(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`update project set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+  await tx.rows(sql`
+    update project set deleted_at = coalesce(deleted_at, clock_timestamp()), recoverable_until = null, updated_at = clock_timestamp()
+     where id = ${id}`)
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
   await tx.rows(sql`update branch set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
 }

@@ -1,4 +1,5 @@
 import { forgetBranch, listStoredBranches } from '../catalog/branch.ts'
+import { deleteProject } from '../catalog/project.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
 
@@ -11,6 +12,8 @@ export const deleteTenant: Action<Record<string, never>> = {
   steps: {
     async stores_removed(operation, { backend }, tx) {
       const deadline = Date.now() + 3_000
+      // One that could have been recovered until now had kept its branches and endpoints.
+      await deleteProject(tx, operation.project_id)
       for (const branch of await listStoredBranches(tx, operation.project_id)) {
         const progress = await backend.removeBranch(refOf(branch), fenceOf(operation))
         if (progress === 'pending') return wait(0, 'files are being removed')

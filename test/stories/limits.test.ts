@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { query } from '../clients.ts'
 import { type Request, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { postmastersOf, until } from '../processes.ts'
 
 /* A Neap that is set up narrowly: the free plan, few of everything, strict locking, slow requests. */
 
@@ -16,6 +18,7 @@ before(async () => {
       NEAP_BRANCHES_LIMIT: '2',
       NEAP_ROLES_LIMIT: '2',
       NEAP_DATABASES_LIMIT: '2',
+      NEAP_RECOVER_HOURS: '1',
       NEAP_STRICT_LOCKING: 'true',
       NEAP_RATE_LIMIT_PER_SECOND: '50',
     },
@@ -70,6 +73,36 @@ test('strict locking answers 423 while operations are under way', async () => {
   await neap.ended((first.body as unknown as { operations: { id: string; project_id: string }[] }).operations)
   // What was locked is not kept for its key.
   assert.equal((await http('POST', restart, { headers: { ...key.headers, ...done.headers } })).status, 200)
+})
+
+test('a deleted project can be recovered, data and all', async () => {
+  interface Listed {
+    readonly projects: { id: string; deleted_at?: string; recoverable_until?: string }[]
+  }
+  const listed = async (query = '') => ((await http('GET', `/projects${query}`)).body as unknown as Listed).projects
+  const [project] = await listed()
+  const path = `/projects/${project?.id}`
+  const { branches } = (await http('GET', `${path}/branches`)).body as unknown as {
+    branches: { id: string; default: boolean }[]
+  }
+  const { uri } = (await http('GET', `${path}/connection_uri?role_name=neondb_owner&database_name=neondb`))
+    .body as unknown as { uri: string }
+  await query(neap, uri, 'create table kept as select 1 as one')
+  refused(await http('POST', `${path}/recover`), 404, 'NOT_FOUND', /not found among/)
+
+  assert.equal((await http('DELETE', path)).status, 200)
+  refused(await http('GET', path), 404, 'NOT_FOUND', /not found/)
+  assert.deepEqual(await listed(), [])
+  const [deleted] = await listed('?recoverable=true')
+  assert.equal(deleted?.id, project?.id)
+  assert.ok(Date.parse(deleted?.recoverable_until ?? '') - Date.parse(deleted?.deleted_at ?? '') >= 3_600_000 - 1000)
+  await until('its compute has stopped', () => postmastersOf(neap.ready.data_dir).length === 1)
+  await assert.rejects(query(neap, uri, 'select 1'), /could not be found/)
+
+  const recovered = (await http('POST', `${path}/recover`)).body as unknown as { branches: { id: string }[] }
+  assert.deepEqual(new Set(recovered.branches.map(({ id }) => id)), new Set(branches.map(({ id }) => id)))
+  assert.deepEqual(await listed('?recoverable=true'), [])
+  assert.deepEqual(await query(neap, uri, 'select one from kept'), [{ one: 1 }])
 })
 
 test('who asks too often is told when to try again', async () => {

@@ -44,6 +44,9 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /projects/:project_id/limits': read(),
   'GET /projects/shared': read(),
   'DELETE /projects/:project_id': write(async (scene) => ({ params: { ...(await scene.project()) } })),
+  'POST /projects/:project_id/recover': write(async (scene) => ({
+    params: { project_id: await scene.deletedProject() },
+  })),
   'GET /projects/:project_id/connection_uri': write(ofConnection),
   'GET /projects/:project_id/snapshots': read(),
   'GET /projects/:project_id/vpc_endpoints': read(),

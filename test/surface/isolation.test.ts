@@ -18,7 +18,9 @@ let hers: Scene
 let his: Scene
 
 before(async () => {
-  neap = await startNeap({ env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0' } })
+  neap = await startNeap({
+    env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_RECOVER_HOURS: '1' },
+  })
   state = await openState(neap)
   alice = await owner(neap)
   bob = await stranger(neap, 'bob')

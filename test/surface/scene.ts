@@ -21,6 +21,8 @@ export interface Scene extends Things {
   name(): string
   /** A project of its own, with its branch and endpoint. */
   project(): Promise<Pick<Things, 'project_id' | 'branch_id' | 'endpoint_id'>>
+  /** One that was deleted and can be recovered. */
+  deletedProject(): Promise<string>
   /** A branch of its own, ready, without an endpoint; of another project where one is named. */
   branch(projectId?: string): Promise<string>
   /** An endpoint on a branch of its own, in the state in which it stays. */
@@ -82,6 +84,11 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
     key_id: 0,
     name,
     project,
+    async deletedProject() {
+      const { project_id } = await project()
+      await done(neap, actor.key, 'DELETE', `/projects/${project_id}`)
+      return project_id
+    },
     branch: async (of) => (await branch([], of && `/projects/${of}`)).branch.id,
     async endpoint(state = 'active') {
       const [endpoint] = (await branch([{ type: 'read_write' }])).endpoints
@@ -123,6 +130,7 @@ export function fixedScene(things: Things): Scene {
     ...things,
     name: () => 'newcomer',
     project: async () => things,
+    deletedProject: async () => things.project_id,
     branch: async () => things.branch_id,
     endpoint: async () => things.endpoint_id,
     makeRole: async () => things.role,

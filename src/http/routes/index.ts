@@ -24,7 +24,6 @@ import { listAuditEntries } from './audit.ts'
 import { getOrganization, listOrganizationMembers, listOrganizationVpcEndpoints } from './organizations.ts'
 import {
   createProject,
-  deleteProject,
   getProject,
   getProjectLimits,
   listAccountProjects,
@@ -32,6 +31,7 @@ import {
   updateAccountProject,
 } from './projects.ts'
 import { resetRolePassword, revealRolePassword } from './role_passwords.ts'
+import { deleteProject, recoverDeletedProject } from './project_removal.ts'
 import { createRole, deleteRole, getRole, listBranchRoles } from './roles.ts'
 import { listRegions } from './regions.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
@@ -44,6 +44,7 @@ export const routes = [
   getProject,
   updateAccountProject,
   deleteProject,
+  recoverDeletedProject,
   getProjectLimits,
   createProjectBranch,
   listProjectBranches,

@@ -1,10 +1,9 @@
 import { type Static, Type } from 'typebox'
 import { insertBranch } from '../../catalog/branch.ts'
-import { cancelUnbegun } from '../../catalog/operation.ts'
 import {
   countProjects,
-  deleteProject as markProjectDeleted,
   insertProject,
+  listRecoverable,
   listProjects,
   type Project as ProjectRow,
   updateProject,
@@ -12,7 +11,6 @@ import {
 import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
-import { deleteTenant } from '../../operations/delete_tenant.ts'
 import { requestOperation } from '../../operations/request.ts'
 import { LARGEST_CU, requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
@@ -56,7 +54,15 @@ const ListItem = {
   updated_at: Type.String({ format: 'date-time' }),
 }
 
-const ProjectListItem = Type.Object({ ...ListItem, active_time: Type.Integer() }, { $id: 'ProjectListItem' })
+const ProjectListItem = Type.Object(
+  {
+    ...ListItem,
+    active_time: Type.Integer(),
+    deleted_at: Type.Optional(Type.String({ format: 'date-time' })),
+    recoverable_until: Type.Optional(Type.String({ format: 'date-time' })),
+  },
+  { $id: 'ProjectListItem' },
+)
 
 export const Project = Type.Object(
   {
@@ -102,12 +108,14 @@ function presentListItem(row: ProjectRow, { config, caller }: RequestContext): S
     org_id: caller.account.organization_id,
     created_at: row.created_at,
     updated_at: row.updated_at,
+    ...(row.deleted_at && { deleted_at: row.deleted_at }),
+    ...(row.recoverable_until && { recoverable_until: row.recoverable_until }),
   }
 }
 
 /** A project as clients see it. Consumption is not measured yet and stands at zero, as the clients' types require the fields. */
-function presentProject(row: ProjectRow, context: RequestContext): Static<typeof Project> {
-  const { active_time, ...common } = presentListItem(row, context)
+export function presentProject(row: ProjectRow, context: RequestContext): Static<typeof Project> {
+  const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = presentListItem(row, context)
   const now = new Date()
   const monthBegin = (months: number) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)).toISOString()
@@ -243,7 +251,7 @@ export const listAccountProjects = route('GET /projects', {
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
     search: Type.Optional(Type.String({ description: 'Only those with this in their name or id' })),
     org_id: Type.Optional(Type.String()),
-    recoverable: Type.Optional(Type.Boolean({ description: 'Deleted ones that could still be recovered: none' })),
+    recoverable: Type.Optional(Type.Boolean({ description: 'Deleted ones that can still be recovered' })),
   }),
   returns: Type.Object({
     projects: Type.Array(ProjectListItem),
@@ -256,7 +264,7 @@ export const listAccountProjects = route('GET /projects', {
   requireOrganization(context, query.org_id)
   const { account, projectId } = context.caller
   const projects = query.recoverable
-    ? []
+    ? await listRecoverable(context.db, account.id, query.limit ?? 10, query.cursor)
     : await listProjects(context.db, account.id, query.limit ?? 10, query.cursor, query.search, projectId)
   const last = projects.at(-1)
   return {
@@ -275,7 +283,7 @@ export const listSharedProjects = route('GET /projects/shared', {
   errors: [],
 }).handle(async () => ({ projects: [] }))
 
-const ProjectId = Type.Object({ project_id: Type.String() })
+export const ProjectId = Type.Object({ project_id: Type.String() })
 
 export const getProject = route('GET /projects/:project_id', {
   summary: 'Get a project',
@@ -345,19 +353,4 @@ export const getProjectLimits = route('GET /projects/:project_id/limits', {
       max_fixed_size_cu: largest,
     },
   }
-})
-
-export const deleteProject = route('DELETE /projects/:project_id', {
-  summary: 'Delete a project with all its branches and data',
-  tag: 'Project',
-  params: ProjectId,
-  returns: Type.Object({ project: Project }),
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  const { db } = context
-  const project = await lockedProject(context, params.project_id)
-  await cancelUnbegun(db, project.id, {}, 'the project was deleted')
-  await markProjectDeleted(db, project.id)
-  await requestOperation(db, deleteTenant, { account_id: project.account_id, project_id: project.id }, {})
-  return { project: presentProject(project, context) }
 })
