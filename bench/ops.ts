@@ -89,7 +89,7 @@ report(
   'ops',
   [
     `${WORKERS} worker processes with the runner of the control plane, up to ${CONCURRENCY} operations at once in each, as shipped; ${operations} operations of one step that does nothing`,
-    'from when the workers are let go until no operation is left (looked for every 50 ms); the embedded catalog as it is shipped: each waits for the disk at its end',
+    'from when the workers, connected already, are let go until no operation is left (looked for every 50 ms); the embedded catalog as it is shipped: each waits for the disk at its end',
     '200 projects: as many operations in each; one project: all in one, none excluding another',
   ],
   perSecond,

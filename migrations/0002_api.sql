@@ -21,16 +21,12 @@ create table idempotency_key (
 );
 create index idempotency_key_age on idempotency_key (created_at);
 
--- One row for each change of an operation, numbered without gaps in the order of commits: who follows a project reads on from
--- the last number it has. The counter is locked when the transaction commits, and last of all. No foreign keys: each would lock a row.
-create table operation_event_counter (
-  project_id  text primary key,
-  last        bigint not null
-);
-
+-- One row for each change of an operation. Who follows a project says which snapshot of the catalog it has seen, and reads the events
+-- of transactions that were not in it: nothing is lost or repeated, whatever commits when, and no writer waits for another.
 create table operation_event (
   project_id      text not null,
-  number          bigint not null,
+  xid             xid8 not null default pg_current_xact_id(),
+  number          bigint generated always as identity,
   operation_id    uuid not null,
   status          text not null,
   failures_count  int not null,
@@ -39,25 +35,19 @@ create table operation_event (
   started_at      timestamptz,
   updated_at      timestamptz not null,
   finished_at     timestamptz,
-  primary key (project_id, number)
+  primary key (project_id, xid, number)
 );
 create index operation_event_age on operation_event (updated_at);
 
 create function operation_event() returns trigger language plpgsql as $$
 begin
-  with counter as (
-    insert into operation_event_counter as c (project_id, last) values (new.project_id, 1)
-    on conflict (project_id) do update set last = c.last + 1 returning last)
-  insert into operation_event (project_id, number, operation_id, status, failures_count, error, retry_at, started_at, updated_at, finished_at)
-  select new.project_id, last, new.id, new.status, new.failures_count, new.error, new.retry_at, new.started_at, new.updated_at, new.finished_at
-    from counter;
+  insert into operation_event (project_id, operation_id, status, failures_count, error, retry_at, started_at, updated_at, finished_at)
+  values (new.project_id, new.id, new.status, new.failures_count, new.error, new.retry_at, new.started_at, new.updated_at, new.finished_at);
   perform pg_notify('operation_event', new.project_id);
   return null;
 end $$;
-create constraint trigger operation_event_inserted after insert on operation
-  deferrable initially deferred for each row execute function operation_event();
-create constraint trigger operation_event_changed after update of status, failures_count on operation
-  deferrable initially deferred for each row
+create trigger operation_event_inserted after insert on operation for each row execute function operation_event();
+create trigger operation_event_changed after update of status, failures_count on operation for each row
   when (old.status is distinct from new.status or old.failures_count is distinct from new.failures_count)
   execute function operation_event();
 

@@ -5,28 +5,45 @@ import { sql } from './sql.ts'
 /** The channel that tells of new events; the payload is the id of their project. */
 export const OPERATION_EVENTS = 'operation_event'
 
-/** An operation as it was after one change. `number` counts the changes of its project, without gaps and in the order of commits. */
+/** An operation as it was after one change. */
 export type OperationEvent = Operation & { readonly number: number }
 
-/** The number of the last event of a project; 0 before the first. */
-export async function lastEventNumber(db: Db, projectId: string): Promise<number> {
-  const row = await db.row<{ last: number }>(
-    sql`select last from operation_event_counter where project_id = ${projectId}`,
-  )
-  return row?.last ?? 0
+/** What has been seen of the catalog, as Postgres writes a snapshot (Postgres manual, "Transaction ID and Snapshot Information Functions"). */
+export type Snapshot = string
+
+/** The snapshot in which nothing had happened yet. */
+export const BEFORE_ALL: Snapshot = '1:1:'
+
+/** The next events of a project that were not in what has been seen, in the order in which they happened, and what has been seen after them. */
+export async function eventsSince(
+  db: Db,
+  projectId: string,
+  seen: Snapshot,
+): Promise<{ events: OperationEvent[]; seen: Snapshot }> {
+  const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`
+    select pg_current_snapshot()::text as seen, o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq, o.action, o.created_at,
+           e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at, e.updated_at, e.finished_at
+      from (select) always
+      left join operation_event e on e.project_id = ${projectId} and e.xid >= pg_snapshot_xmin(${seen}::pg_snapshot)
+       and not pg_visible_in_snapshot(e.xid, ${seen}::pg_snapshot)
+      left join operation o on o.id = e.operation_id
+     order by e.number`)
+  return { events: rows.filter(({ id }) => id !== null), seen: rows[0]?.seen ?? seen }
 }
 
-/** The next events after a number, oldest first, at most a hundred. */
-export function listEvents(db: Db, projectId: string, after: number): Promise<OperationEvent[]> {
-  return db.rows(sql`
-    select o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq, o.action, o.created_at,
-           e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at, e.updated_at, e.finished_at
-      from operation_event e join operation o on o.id = e.operation_id
-     where e.project_id = ${projectId} and e.number > ${after} order by e.number limit 100`)
+/** What can be seen of the catalog now. */
+export async function snapshotNow(db: Db): Promise<Snapshot> {
+  return (await db.row<{ seen: Snapshot }>(sql`select pg_current_snapshot()::text as seen`))?.seen ?? BEFORE_ALL
+}
+
+/** Whether a snapshot is one of this catalog's past; one of a catalog that was replaced may be ahead. Errors: Postgres' own (22P02) for what is none. */
+export async function isPast(db: Db, seen: Snapshot): Promise<boolean> {
+  const row = await db.row<{ past: boolean }>(
+    sql`select pg_snapshot_xmax(${seen}::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot()) as past`,
+  )
+  return row?.past ?? false
 }
 
 export async function forgetEvents(db: Db, days: number): Promise<void> {
   await db.rows(sql`delete from operation_event where updated_at < clock_timestamp() - make_interval(days => ${days})`)
-  await db.rows(sql`
-    delete from operation_event_counter c where not exists (select 1 from project p where p.id = c.project_id)`)
 }

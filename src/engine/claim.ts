@@ -17,20 +17,29 @@ export interface Due extends Claimed {
   readonly deadline_seconds: number
 }
 
+export interface Claims {
+  readonly due: readonly Due[]
+  /** The catalog's time before the look: what has become due since then may not have been seen. */
+  readonly now: string
+}
+
 /**
- * Takes one due operation of these actions: no unfinished one with a lower seq conflicts with it. Counts the attempt and raises the
- * generation, which shuts out whoever had it before. What depends on a failed one, is overdue or was tried too often
+ * Takes due operations of these actions: no unfinished one with a lower seq takes what they need. Counts the attempt and raises the
+ * generation, which shuts out whoever had one before. What depends on a failed one, is overdue or was tried too often
  * comes back at its failure step. A row changed later than now shows that the clock stepped back: what it waits for means nothing.
+ * Commits without waiting for the disk: a claim that a crash of the catalog loses is made again.
  * @param driven the ids of those that the caller is at already, between two steps perhaps
- * @param leaseSeconds how long nobody else takes it, so that its first step can begin; from then on the step's lock does that. Not at all unless given
+ * @param most how many at most
+ * @param leaseSeconds how long nobody else takes them, so that their first step can begin; from then on the step's lock does that. Not at all unless given
  */
 export async function claim(
-  tx: Db,
+  db: Db,
   actions: readonly string[],
   driven: readonly string[] = [],
+  most = 1,
   leaseSeconds?: number,
-): Promise<Due | undefined> {
-  return tx.row<Due>(sql`
+): Promise<Claims> {
+  const rows = await db.rows<Due & { readonly now: string; readonly id: string | null }>(sql`
     with candidate as (
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
@@ -39,48 +48,47 @@ export async function claim(
        where o.finished_at is null and o.action = any (${actions}) and o.id <> all (${driven}::uuid[])
          and (o.run_at <= clock_timestamp() or o.updated_at > clock_timestamp())
          and not exists (
-           select 1 from operation e
-            where e.project_id = o.project_id and e.finished_at is null and e.seq < o.seq
-              and (e.excludes && o.excludes or e.excludes && o.shares
-                   or e.shares && o.excludes and not o.passes_shared))
+           select 1 from operation_hold h
+            where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares) and h.exclusive and h.seq < o.seq)
+         and (o.passes_shared or not exists (
+           select 1 from operation_hold h
+            where h.project_id = o.project_id and h.resource = any (o.excludes) and not h.exclusive and h.seq < o.seq))
        order by o.run_at
-       limit 1 for no key update of o skip locked),
-    due as (select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed from candidate)
-    update operation o
-       set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
-           run_at = coalesce(clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8), o.run_at),
-           started_at = coalesce(o.started_at, clock_timestamp()),
-           deadline_at = case when due.doomed and o.step <> ${FAILURE} then clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS})
-                              else coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)) end,
-           step = case when due.doomed then ${FAILURE} else o.step end,
-           attempts = case when due.doomed and o.step <> ${FAILURE} then 1 else o.attempts + 1 end,
-           error = case when o.step = ${FAILURE} then o.error
-                        when due.failed_dependency is not null then 'needs what failed: ' || due.failed_dependency
-                        when due.overdue then 'not done within ' || o.deadline_seconds || ' s' || coalesce('; last: ' || o.error, '')
-                        when due.worn_out then 'given up after ' || o.attempts || ' attempts at ' || o.step || coalesce('; last: ' || o.error, '')
-                        else o.error end
-      from due where o.id = due.id
-    returning o.*`)
+       limit ${most} for no key update of o skip locked),
+    due as (
+      select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed,
+             set_config('synchronous_commit', 'off', true)
+        from candidate),
+    claimed as (
+      update operation o
+         set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
+             run_at = coalesce(clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8), o.run_at),
+             started_at = coalesce(o.started_at, clock_timestamp()),
+             deadline_at = case when due.doomed and o.step <> ${FAILURE} then clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS})
+                                else coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)) end,
+             step = case when due.doomed then ${FAILURE} else o.step end,
+             attempts = case when due.doomed and o.step <> ${FAILURE} then 1 else o.attempts + 1 end,
+             error = case when o.step = ${FAILURE} then o.error
+                          when due.failed_dependency is not null then 'needs what failed: ' || due.failed_dependency
+                          when due.overdue then 'not done within ' || o.deadline_seconds || ' s' || coalesce('; last: ' || o.error, '')
+                          when due.worn_out then 'given up after ' || o.attempts || ' attempts at ' || o.step || coalesce('; last: ' || o.error, '')
+                          else o.error end
+        from due where o.id = due.id
+      returning o.*)
+    select statement_timestamp() as now, claimed.* from (select) always left join claimed on true order by claimed.seq`)
+  return { due: rows.filter((row) => row.id !== null), now: rows[0]?.now ?? '' }
 }
 
 /**
- * Lets this transaction commit without waiting for the disk: a move that a crash of the catalog loses is made again.
- * @returns the catalog's time
+ * Locks the operation for one step, unless another worker has taken it over since or has it now. The step's transaction commits without
+ * waiting for the disk: a move that a crash of the catalog loses is made again.
  */
-export async function commitLater(tx: Db): Promise<string> {
-  const row = await tx.row<{ now: string }>(
-    sql`select set_config('synchronous_commit', 'off', true), clock_timestamp() as now`,
-  )
-  return row?.now ?? ''
-}
-
-/** Locks the operation for one step, unless another worker has taken it over since or has it now. */
 export async function lockForStep(
   tx: Db,
   operation: Pick<Due, 'id' | 'generation'>,
 ): Promise<'locked' | 'overdue' | 'taken'> {
   const row = await tx.row<{ overdue: boolean }>(sql`
-    select deadline_at < clock_timestamp() as overdue from operation
+    select deadline_at < clock_timestamp() as overdue, set_config('synchronous_commit', 'off', true) from operation
      where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
        for no key update skip locked`)
   return row ? (row.overdue ? 'overdue' : 'locked') : 'taken'
@@ -112,10 +120,9 @@ export async function giveUp(tx: Db, id: string, error: string, leaseSeconds: nu
 
 /** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. */
 export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<undefined> {
-  await tx.rows(sql`set local synchronous_commit = on`)
   await tx.rows(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
-           finished_at = clock_timestamp() where id = ${id}`)
+           finished_at = clock_timestamp() where id = ${id} returning set_config('synchronous_commit', 'on', true)`)
   return undefined
 }
 

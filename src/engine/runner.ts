@@ -10,18 +10,7 @@
  * goes with the connection, so what a dead worker had is taken over at once, and a frozen one's after the session time-out.
  */
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import {
-  claim,
-  commitLater,
-  type Due,
-  end,
-  FAILURE,
-  giveUp,
-  lockForStep,
-  moveTo,
-  nextDue,
-  retryLater,
-} from './claim.ts'
+import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater } from './claim.ts'
 import { type Definition, OperationFailed, type Outcome } from './definition.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
@@ -83,10 +72,17 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     let sleepMs = sweepMs
     try {
       while (running.size < concurrency && !stopping) {
-        const nothingDueAt = await takeOne()
-        if (nothingDueAt === undefined) continue
+        const { due, now } = await claim(
+          catalog,
+          actions,
+          [...running.keys()],
+          concurrency - running.size,
+          LEASE_SECONDS,
+        )
+        due.forEach(begin)
+        if (due.length > 0) continue
         // What has become due since that time counts as well: the next look is at once then.
-        sleepMs = (await nextDue(catalog, nothingDueAt)) ?? sweepMs
+        sleepMs = (await nextDue(catalog, now)) ?? sweepMs
         break
       }
     } catch (error) {
@@ -96,13 +92,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     if (!stopping) timer = setTimeout(look, Math.max(0, Math.min(sleepMs, sweepMs)))
   }
 
-  /** Takes one operation; where none is due, answers when that was so, by the catalog's clock. */
-  async function takeOne(): Promise<string | undefined> {
-    const { now, due } = await catalog.transaction(async (tx) => ({
-      now: await commitLater(tx),
-      due: await claim(tx, actions, [...running.keys()], LEASE_SECONDS),
-    }))
-    if (!due) return now
+  function begin(due: Due): void {
     const run = drive(due)
       .catch((error: unknown) => onError(error, due))
       .finally(() => {
@@ -110,7 +100,6 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         look()
       })
     running.set(due.id, run)
-    return undefined
   }
 
   /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
@@ -123,7 +112,6 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     const definition = definitions.get(operation.action) as Definition<Context>
     try {
       const next = await catalog.transaction(async (tx) => {
-        await commitLater(tx)
         const lock = await lockForStep(tx, operation)
         if (lock === 'taken') return 'taken'
         if (lock === 'overdue') return overdue(tx, operation)
@@ -181,7 +169,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     return retryLater(tx, operation.id, backOff(operation.failures_count + 1), message)
   }
 
-  const unlisten = await catalog.listen('operation', look)
+  const unlisten = await catalog.listen('operation_due', look)
   look()
 
   return {

@@ -123,7 +123,7 @@ test('while one is being claimed, the one behind it is not handed out in its pla
     const first = await start(catalog, branch)
     const second = await start(catalog, branch)
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['start_compute']))?.id, first.id)
+      assert.equal((await claim(tx, ['start_compute'])).due[0]?.id, first.id)
       assert.equal(await take(catalog), undefined)
     })
     await finish(catalog, first)
@@ -141,7 +141,7 @@ test('cancelling ends what has not begun, and only that', () =>
     // Claimed, but not yet committed: the cancel waits and then finds that it has begun.
     let cancelled: Promise<void> | undefined
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['start_compute']))?.id, begun.id)
+      assert.equal((await claim(tx, ['start_compute'])).due[0]?.id, begun.id)
       cancelled = catalog.transaction((its) =>
         cancelUnbegun(its, project.id, { branchId: branch.id }, 'it was deleted'),
       )

@@ -74,7 +74,7 @@ const EVERY_ACTION = [
 
 /** What a worker would take now: the id of one operation, which is `running` from then on; nothing if none is due. */
 export async function take(catalog: Catalog): Promise<Due | undefined> {
-  return catalog.transaction((tx) => claim(tx, EVERY_ACTION))
+  return (await claim(catalog, EVERY_ACTION)).due[0]
 }
 
 /** All that workers would take now, in the order in which they would. Each is held by nobody, so a second call takes the same. */
@@ -82,9 +82,9 @@ export async function takeAll(catalog: Catalog): Promise<Due[]> {
   const taken: Due[] = []
   for (;;) {
     const driven = taken.map(({ id }) => id)
-    const due = await catalog.transaction((tx) => claim(tx, EVERY_ACTION, driven))
-    if (!due) return taken
-    taken.push(due)
+    const { due } = await claim(catalog, EVERY_ACTION, driven)
+    if (!due[0]) return taken
+    taken.push(due[0])
   }
 }
 

@@ -40,7 +40,7 @@ test('number, time and commit order agree with many inserters at once', () =>
     const project = await newProject(catalog)
     // Postgres delivers notifications in the order of commits.
     const committed: string[] = []
-    const unlisten = await catalog.listen('operation', (payload) => committed.push(payload?.split(' ')[0] ?? ''))
+    const unlisten = await catalog.listen('operation_due', (payload) => committed.push(payload ?? ''))
     await insertConcurrently(catalog, project, 8, 25)
     const operations = await all(catalog, project)
     await until('every insert was told', () => committed.length >= operations.length)

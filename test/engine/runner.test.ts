@@ -79,7 +79,7 @@ test('a notification is not lost that comes while the runner looks', () =>
       async row<R>(statement: Parameters<Catalog['row']>[0]) {
         const answer = await watched.row<R>(statement)
         if (statement.text.includes('min(run_at)') && looks++ === 0) {
-          const toldOf = new Promise((resolve) => void watched.listen('operation', resolve))
+          const toldOf = new Promise((resolve) => void watched.listen('operation_due', resolve))
           await watched.rows(sql`select 1`)
           events.emit('inserted', await queue(catalog, project))
           await toldOf

@@ -133,8 +133,9 @@ test('who prefers to wait is answered when it is done', async () => {
 })
 
 interface Event {
-  readonly id: number
-  readonly operation: { id: string; status: string; action: string }
+  /** Where to go on from after it; those that came together have it once. */
+  readonly id: string | undefined
+  readonly operation: { id: string; status: string; action: string; updated_at: string }
 }
 
 /** Reads events until enough have come, or the stream ends. */
@@ -153,10 +154,9 @@ async function events(enough: (events: Event[]) => boolean, request: Request = {
     const messages = text.split('\n\n')
     text = messages.pop() ?? ''
     for (const message of messages) {
-      const id = /^id: (\d+)$/m.exec(message)?.[1]
       const data = /^data: (.*)$/m.exec(message)?.[1]
-      if (id !== undefined && data !== undefined)
-        found.push({ id: Number(id), ...(JSON.parse(data) as Omit<Event, 'id'>) })
+      if (data !== undefined)
+        found.push({ id: /^id: (.*)$/m.exec(message)?.[1], ...(JSON.parse(data) as Pick<Event, 'operation'>) })
     }
     if (enough(found)) break
   }
@@ -164,38 +164,46 @@ async function events(enough: (events: Event[]) => boolean, request: Request = {
   return found
 }
 
+const changes = (found: Event[]) => found.map(({ operation }) => [operation.id, operation.status, operation.updated_at])
+
 test('operations can be followed, each change of each, and followed on from where one was', async () => {
-  const first = await events((found) => found.length >= 2, { headers: { 'last-event-id': '0' } })
+  const begin = { headers: { 'last-event-id': '0' } }
   const ends = (id: string) => (found: Event[]) =>
-    found.some(({ operation }) => operation.id === id && operation.status === 'finished')
+    found.some(({ id: place, operation }) => place && operation.id === id && operation.status === 'finished')
   let restarting: Made['operations'] = []
-  const following = events((found) => restarting.length > 0 && ends(restarting.at(-1)?.id ?? '')(found), {
-    headers: { 'last-event-id': '0' },
-  })
+  const following = events((found) => restarting.length > 0 && ends(restarting.at(-1)?.id ?? '')(found), begin)
   restarting = made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations
-  const all = await following
-  assert.deepEqual(
-    all.map(({ id }) => id),
-    all.map((_, index) => index + 1),
-    'numbered without gaps',
-  )
-  assert.deepEqual(all.slice(0, 2), first.slice(0, 2))
+  const last = restarting.at(-1)?.id ?? ''
+  const live = await following
   for (const { id } of restarting)
     assert.deepEqual(
-      all.filter(({ operation }) => operation.id === id).map(({ operation }) => operation.status),
+      live.filter(({ operation }) => operation.id === id).map(({ operation }) => operation.status),
       ['scheduling', 'running', 'finished'],
     )
-  const middle = all[Math.floor(all.length / 2)] as Event
-  const rest = await events((found) => found.length >= all.length - middle.id, {
-    headers: { 'last-event-id': String(middle.id) },
-  })
-  assert.deepEqual(rest, all.slice(middle.id))
-  refused(
-    await http('GET', `${project}/operations/stream`, { headers: { 'last-event-id': 'x' } }),
-    400,
-    'INVALID_REQUEST',
-    /Last-Event-ID/,
-  )
+  // From the beginning it is the same again; from any place in between, exactly what came after that.
+  const all = await events(ends(last), begin)
+  assert.deepEqual(changes(all), changes(live))
+  for (const [index, { id }] of live.entries()) {
+    if (id === undefined || index === live.length - 1) continue
+    const rest = await events(ends(last), { headers: { 'last-event-id': id } })
+    assert.deepEqual(changes(rest), changes(live.slice(index + 1)))
+  }
+  // Who was away for too long, or comes from another catalog, is told so.
+  for (const lost of ['1500000000-9:9:', `${Math.floor(Date.now() / 1000)}-9:9999999999999999999:`]) {
+    const response = await fetch(`${neap.ready.api_url}${project}/operations/stream`, {
+      headers: { authorization: `Bearer ${neap.ready.api_key}`, 'last-event-id': lost },
+    })
+    const reader = response.body?.getReader()
+    assert.match(new TextDecoder().decode((await reader?.read())?.value), /^event: reset$/m)
+    await reader?.cancel()
+  }
+  for (const wrong of ['x', '1', '1-2', '1-2:3', `${'9'.repeat(30)}-1:1:`, '1-5:3:'])
+    refused(
+      await http('GET', `${project}/operations/stream`, { headers: { 'last-event-id': wrong } }),
+      400,
+      'INVALID_REQUEST',
+      /Last-Event-ID|out of range/,
+    )
 })
 
 /** The port of a part that was started by hand: its log says it. */

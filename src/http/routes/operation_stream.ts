@@ -1,12 +1,23 @@
 import { once } from 'node:events'
 import { Type } from 'typebox'
-import { lastEventNumber, listEvents, OPERATION_EVENTS, type OperationEvent } from '../../catalog/operation_event.ts'
+import {
+  BEFORE_ALL,
+  eventsSince,
+  isPast,
+  OPERATION_EVENTS,
+  type OperationEvent,
+  type Snapshot,
+  snapshotNow,
+} from '../../catalog/operation_event.ts'
 import { AppError } from '../../errors.ts'
 import { EventStream, type RequestContext, route } from '../route.ts'
 import { presentOperation, requireProjectEver } from './operations.ts'
 
 /** Also a silent connection must be known to be alive, by the client and by what lies between. */
 const BEAT_MS = 15_000
+
+/** Events are kept for so long: who was away for longer has missed some. */
+const KEPT_SECONDS = 7 * 86_400
 
 export const streamOperations = route('GET /projects/:project_id/operations/stream', {
   summary: 'Follow the operations of a project: one server-sent event for each change',
@@ -17,39 +28,54 @@ export const streamOperations = route('GET /projects/:project_id/operations/stre
 }).handle(async ({ params, headers }, context) => {
   await requireProjectEver(context, params.project_id)
   const last = headers['last-event-id']
-  if (last !== undefined && !/^\d{1,15}$/.test(String(last)))
-    throw new AppError('INVALID_REQUEST', 'Last-Event-ID is not one of ours: send the id of the last event as it came.')
-  const after = last === undefined ? await lastEventNumber(context.db, params.project_id) : Number(last)
-  return follow(context, params.project_id, after)
+  const place =
+    last === undefined ? { seen: await snapshotNow(context.db), missed: false } : await readPlace(context, String(last))
+  return follow(context, params.project_id, place)
 })
 
+interface Place {
+  readonly seen: Snapshot
+  /** Whether events may have been forgotten since. */
+  readonly missed: boolean
+}
+
+/** The id of an event: when it was sent, and what had been seen of the catalog then. 0 stands for all that is kept. Errors: INVALID_REQUEST. */
+async function readPlace({ db }: RequestContext, text: string): Promise<Place> {
+  if (text === '0') return { seen: BEFORE_ALL, missed: false }
+  const [, seconds, seen] = /^(\d{1,11})-(\d{1,19}:\d{1,19}:(?:\d{1,19}(?:,\d{1,19})*)?)$/.exec(text) ?? []
+  if (seconds === undefined || seen === undefined)
+    throw new AppError('INVALID_REQUEST', 'Last-Event-ID is not one of ours: send the id of the last event as it came.')
+  if (!(await isPast(db, seen))) return { seen: await snapshotNow(db), missed: true }
+  return { seen, missed: Number(seconds) < now() - KEPT_SECONDS }
+}
+
+const now = (): number => Math.floor(Date.now() / 1000)
+
 /**
- * Each change of an operation after the event `after`, as it is committed. Where events that old are kept no more, a `reset` comes
+ * Each change of an operation since `place`, as soon as it is committed. Where some may be kept no more, a `reset` comes
  * first: then the operations must be listed once.
  */
 async function* follow(
   { catalog, gone, stillIn }: RequestContext,
   projectId: string,
-  after: number,
+  place: Place,
 ): AsyncGenerator<string> {
-  let last = after
+  let { seen } = place
   let wake = (): void => {}
   const unlisten = await catalog.listen(OPERATION_EVENTS, (payload) => {
     if (payload === undefined || payload === projectId) wake()
   })
   const end = once(gone, 'abort')
   try {
-    yield ': operations\n\n'
+    yield place.missed ? 'event: reset\ndata: {}\n\n' : ': operations\n\n'
     while (!gone.aborted && (await stillIn())) {
       const changed = new Promise<void>((resolve) => {
         wake = resolve
       })
-      const events = await listEvents(catalog, projectId, last)
-      const [first] = events
-      if (first && first.number > last + 1) yield 'event: reset\ndata: {}\n\n'
-      yield* events.map(message)
-      last = events.at(-1)?.number ?? last
-      if (first) continue
+      const found = await eventsSince(catalog, projectId, seen)
+      seen = found.seen
+      // The last of those that go out together carries the place to go on from.
+      if (found.events.length > 0) yield `${found.events.map(message).join('\n\n')}\nid: ${now()}-${seen}\n\n`
       const beat = Promise.withResolvers<boolean>()
       const timer = setTimeout(() => beat.resolve(true), BEAT_MS)
       const silent = await Promise.race([changed.then(() => false), end.then(() => false), beat.promise])
@@ -62,5 +88,6 @@ async function* follow(
 }
 
 function message(event: OperationEvent): string {
-  return `id: ${event.number}\nevent: operation\ndata: ${JSON.stringify({ operation: presentOperation(event, event.updated_at) })}\n\n`
+  const operation = presentOperation(event, event.updated_at)
+  return `event: operation\ndata: ${JSON.stringify({ operation })}`
 }

@@ -1,0 +1,44 @@
+-- What unfinished operations take: alone (`exclusive`) or with others. Whether an operation is due is a look at those that take the same
+-- before it, however many there are in its project. Kept by triggers, so that no writer can forget to.
+create table operation_hold (
+  project_id  text not null,
+  resource    text not null,
+  exclusive   boolean not null,
+  seq         bigint not null,
+  primary key (project_id, resource, exclusive, seq)
+);
+
+insert into operation_hold
+select project_id, unnest(excludes), true, seq from operation where finished_at is null
+union select project_id, unnest(shares), false, seq from operation where finished_at is null;
+
+-- Who waits for an operation hears of its end on `operation`. Workers hear on `operation_due`, and only where something may have
+-- become due: of what was inserted, and of an end that others stood behind.
+drop trigger operation_inserted on operation;
+drop trigger operation_changed on operation;
+drop function operation_changed;
+
+create function operation_inserted() returns trigger language plpgsql as $$
+begin
+  insert into operation_hold
+  select new.project_id, unnest(new.excludes), true, new.seq union select new.project_id, unnest(new.shares), false, new.seq;
+  perform pg_notify('operation_due', new.id::text);
+  return null;
+end $$;
+create trigger operation_inserted after insert on operation for each row execute function operation_inserted();
+
+create function operation_ended() returns trigger language plpgsql as $$
+begin
+  delete from operation_hold
+   where project_id = new.project_id and resource = any (new.excludes || new.shares) and exclusive = any ('{t,f}') and seq = new.seq;
+  perform pg_notify('operation', new.id || ' ' || new.status);
+  if exists (select from operation_hold
+              where project_id = new.project_id and resource = any (new.excludes || new.shares) and exclusive and seq > new.seq)
+     or exists (select from operation_hold
+                 where project_id = new.project_id and resource = any (new.excludes) and not exclusive and seq > new.seq) then
+    perform pg_notify('operation_due', '');
+  end if;
+  return null;
+end $$;
+create trigger operation_ended after update of finished_at on operation for each row
+  when (old.finished_at is null and new.finished_at is not null) execute function operation_ended();
