@@ -61,8 +61,8 @@ async function change(method: string, path: string, body?: unknown): Promise<Mad
 const create = async (branch: object) => (await change('POST', branches, { branch })).branch
 const patch = (id: string, branch: object) => http('PATCH', `${branches}/${id}`, { body: { branch } })
 
-async function page(query: Record<string, string>): Promise<Page> {
-  const { status, body } = await http('GET', `${branches}?${new URLSearchParams(query).toString()}`)
+async function page(asked: Record<string, string>): Promise<Page> {
+  const { status, body } = await http('GET', `${branches}?${new URLSearchParams(asked).toString()}`)
   assert.equal(status, 200, body.message)
   return body as unknown as Page
 }

@@ -1,0 +1,317 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { query } from '../clients.ts'
+import { type Answer, refused, type Request, send } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { firstPlace, type Place } from '../project.ts'
+
+/* Projects from their making to the end of their data, and the list of who changed what. */
+
+let neap: Neap
+let place: Place
+/** What the second test makes, beside the first project. */
+const others: string[] = []
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+})
+
+after(() => neap?.stop())
+
+const http = (method: string, path: string, request?: Request) => send(neap, method, path, request)
+
+interface Endpoint {
+  readonly id: string
+  readonly branch_id: string
+  readonly type: string
+  readonly current_state: string
+  readonly pending_state?: string
+  readonly last_active?: string
+  readonly autoscaling_limit_min_cu: number
+  readonly autoscaling_limit_max_cu: number
+  readonly suspend_timeout_seconds: number
+  readonly settings: { pg_settings?: Record<string, string> }
+}
+
+interface Operation {
+  readonly id: string
+  readonly project_id: string
+  readonly action: string
+  readonly status: string
+}
+
+interface Entry {
+  readonly id: number
+  readonly action: string
+  readonly status: number
+  readonly request_id: string
+  readonly project_id?: string
+  readonly api_key_id?: number
+}
+
+/** What answers hold, each some of it. */
+interface Body {
+  readonly project: Record<string, unknown> & { id: string; name: string }
+  readonly projects: { id: string; name: string; org_id: string }[]
+  readonly pagination?: { cursor: string }
+  readonly branch: { id: string; name: string; default: boolean; current_state: string; pending_state?: string }
+  readonly branches: { id: string }[]
+  readonly endpoints: Endpoint[]
+  readonly endpoint: Endpoint
+  readonly roles: { name: string; password?: string }[]
+  readonly databases: { name: string; owner_name: string }[]
+  readonly connection_uris: { connection_uri: string }[]
+  readonly operations: Operation[]
+  readonly operation: Operation
+  readonly uri: string
+  readonly limits: Record<string, number>
+  readonly audit: Entry[]
+  /** Of a key or of an account. */
+  readonly id: unknown
+  readonly key: string
+  readonly name: string
+  readonly email: string
+}
+
+/** The body of an answer that must be a success. */
+function body({ status, body: found }: Answer, expected = 200): Body {
+  assert.equal(status, expected, found.message)
+  return found as unknown as Body
+}
+
+const create = async (project: object) => body(await http('POST', '/projects', { body: { project } }), 201)
+const patch = (project: object) => http('PATCH', `/projects/${place.project_id}`, { body: { project } })
+
+test('a new project has its branch main, a role, a database and a read-write endpoint that starts', async () => {
+  const made = await create({ name: 'whole' })
+  const [endpoint] = made.endpoints
+  assert.deepEqual([made.branch.name, made.branch.default], ['main', true])
+  assert.deepEqual([made.branch.current_state, made.branch.pending_state], ['init', 'ready'])
+  assert.deepEqual(
+    made.endpoints.map(({ branch_id, type }) => [branch_id, type]),
+    [[made.branch.id, 'read_write']],
+  )
+  assert.deepEqual(
+    [endpoint?.current_state, endpoint?.pending_state, endpoint?.last_active],
+    ['init', 'active', undefined],
+  )
+  assert.deepEqual([endpoint?.autoscaling_limit_min_cu, endpoint?.autoscaling_limit_max_cu], [0.25, 0.25])
+  assert.deepEqual(
+    made.databases.map(({ name, owner_name }) => [name, owner_name]),
+    [['neondb', 'neondb_owner']],
+  )
+  assert.deepEqual(
+    made.operations.map(({ action, status }) => [action, ['scheduling', 'running'].includes(status)]),
+    [
+      ['create_timeline', true],
+      ['start_compute', true],
+    ],
+  )
+  // Nobody waits for it: who connects at once is let in when it is there.
+  const [uri] = made.connection_uris
+  assert.deepEqual(await query(neap, uri?.connection_uri ?? '', 'select current_user as role'), [
+    { role: made.roles[0]?.name },
+  ])
+  await neap.ended(made.operations)
+  const { endpoints } = body(await http('GET', `/projects/${made.project.id}/endpoints`))
+  assert.deepEqual(
+    endpoints.map((each) => [each.current_state, 'pending_state' in each, 'last_active' in each]),
+    [['active', false, true]],
+  )
+  assert.equal(made.project['pg_version'], 18)
+  others.push(made.project.id)
+})
+const page = async (asked: Record<string, string>) =>
+  body(await http('GET', `/projects?${new URLSearchParams(asked).toString()}`))
+
+test('projects are listed in pages, each exactly once, searched, and asked for by organization', async () => {
+  for (const name of ['Searched 100%', 'another']) others.push((await create({ name })).project.id)
+  const all = [place.project_id, ...others]
+  for (const limit of ['1', '3', '4', '400']) {
+    const seen: string[] = []
+    let cursor: string | undefined
+    do {
+      const found = await page({ limit, ...(cursor && { cursor }) })
+      assert.ok(found.projects.length <= Number(limit))
+      seen.push(...found.projects.map(({ id }) => id))
+      cursor = found.pagination?.cursor
+    } while (cursor !== undefined)
+    assert.deepEqual(seen, all.toSorted(), `by ${limit}`)
+  }
+  const named = async (search: string) => (await page({ search })).projects.map(({ name }) => name)
+  assert.deepEqual(await named('searched'), ['Searched 100%'])
+  assert.deepEqual(await named('0%'), ['Searched 100%'])
+  assert.deepEqual(await named('%searched'), [])
+  assert.deepEqual(await named(others[2] ?? ''), ['another'])
+  const { projects } = body(await http('GET', '/projects'))
+  const [org_id] = new Set(projects.map((each) => each.org_id))
+  assert.equal((await page({ org_id: org_id ?? '' })).projects.length, all.length)
+  refused(await http('GET', '/projects?org_id=org-none-none-00000000'), 404, 'NOT_FOUND', /organization/)
+  for (const limit of [0, 401, 'x'])
+    refused(await http('GET', `/projects?limit=${limit}`), 400, 'INVALID_REQUEST', /query parameter limit/)
+})
+
+test('a change of a project leaves what it does not name, and its defaults hold for endpoints to come', async () => {
+  const allowed_ips = { ips: ['127.0.0.1', '::1/128', '10.0.0.1-10.0.0.9'] }
+  const changed = body(await patch({ name: 'renamed', settings: { allowed_ips }, history_retention_seconds: 3600 }))
+  assert.deepEqual([changed.project.name, changed.operations], ['renamed', []])
+  const defaults = { autoscaling_limit_min_cu: 1, autoscaling_limit_max_cu: 3 }
+  body(await patch({ default_endpoint_settings: { ...defaults, pg_settings: { work_mem: '7MB' } } }))
+  body(await patch({ default_endpoint_settings: { suspend_timeout_seconds: 120 } }))
+  const { project } = body(await http('GET', `/projects/${place.project_id}`))
+  assert.deepEqual(
+    [project.name, project['settings'], project['history_retention_seconds'], project['default_endpoint_settings']],
+    ['renamed', { allowed_ips }, 3600, { ...defaults, pg_settings: { work_mem: '7MB' }, suspend_timeout_seconds: 120 }],
+  )
+
+  const answer = await http('POST', `/projects/${place.project_id}/branches`, {
+    body: { endpoints: [{ type: 'read_write' }] },
+    headers: { prefer: 'wait=60' },
+  })
+  const made = body(answer, 201)
+  const [endpoint] = made.endpoints
+  assert.deepEqual(
+    [endpoint?.autoscaling_limit_min_cu, endpoint?.autoscaling_limit_max_cu, endpoint?.suspend_timeout_seconds],
+    [1, 3, 120],
+  )
+  const uri = place.uri.replace(place.endpoint_id, endpoint?.id ?? '')
+  assert.deepEqual(await query(neap, uri, 'show work_mem'), [{ work_mem: '7MB' }])
+  const first = body(await http('GET', `/projects/${place.project_id}/endpoints/${place.endpoint_id}`)).endpoint
+  assert.deepEqual([first.autoscaling_limit_max_cu, first.settings], [0.25, {}])
+
+  for (const [wrong, status, code, problem] of [
+    [{ settings: { allowed_ips: { ips: ['here'] } } }, 422, 'NOT_ALLOWED', /allowed_ips has "here"/],
+    [{ settings: { hipaa: true } }, 422, 'NOT_ALLOWED', /hipaa/],
+    [{ history_retention_seconds: -1 }, 400, 'INVALID_REQUEST', /history_retention_seconds/],
+    [{ name: 7 }, 400, 'INVALID_REQUEST', /project\.name/],
+    [
+      { default_endpoint_settings: { autoscaling_limit_min_cu: 0.5 } },
+      422,
+      'AUTOSCALING_RANGE_NOT_SUPPORTED',
+      /from 1 to 7/,
+    ],
+    [
+      { default_endpoint_settings: { pg_settings: { archive_command: 'id' } } },
+      422,
+      'PG_SETTINGS_NOT_ALLOWED',
+      /archive_command/,
+    ],
+    [{ default_endpoint_settings: { suspend_timeout_seconds: 5 } }, 422, 'SUSPEND_TIMEOUT_NOT_SUPPORTED', /60 to/],
+  ] as const)
+    refused(await patch(wrong), status, code, problem)
+  assert.deepEqual(body(await http('GET', `/projects/${place.project_id}`)).project, project)
+})
+
+test('a project says whose it is and what it may have, and is shared with nobody', async () => {
+  const { project } = body(await http('GET', `/projects/${place.project_id}`))
+  const me = body(await http('GET', '/users/me'))
+  const owner = project['owner'] as Record<string, unknown>
+  assert.deepEqual([owner['email'], owner['name'], project['owner_id']], [me['email'], me['name'], me['id']])
+  const { limits } = body(await http('GET', `/projects/${place.project_id}/limits`))
+  assert.deepEqual(
+    [limits['max_branches'], limits['max_autoscaling_cu'], limits['max_fixed_size_cu']],
+    [owner['branches_limit'], 7, 7],
+  )
+  assert.deepEqual(body(await http('GET', '/projects/shared')), { projects: [] })
+})
+
+test('what cannot be made is refused, and nothing is made', async () => {
+  for (const [wrong, status, code, problem] of [
+    [{ pg_version: 14 }, 400, 'INVALID_REQUEST', /project\.pg_version/],
+    [{ pg_version: 19 }, 400, 'INVALID_REQUEST', /project\.pg_version/],
+    [{ region_id: 'elsewhere' }, 422, 'NOT_ALLOWED', /no region elsewhere/],
+    [{ org_id: 'org-none-none-00000000' }, 404, 'NOT_FOUND', /organization/],
+    [{ store_passwords: false }, 422, 'NOT_ALLOWED', /store_passwords/],
+    [{ autoscaling_limit_min_cu: 8, autoscaling_limit_max_cu: 8 }, 422, 'COMPUTE_SIZE_NOT_SUPPORTED', /0\.25 to 7/],
+    [{ branch: { role_name: 'pg_x' } }, 422, 'NOT_ALLOWED', /name/],
+    [{ branch: { database_name: 'template0' } }, 422, 'NOT_ALLOWED', /name|template0/],
+  ] as const)
+    refused(await http('POST', '/projects', { body: { project: wrong } }), status, code, problem)
+  assert.equal((await page({ limit: '400' })).projects.length, others.length + 1)
+})
+
+test('a deleted project is gone at once and for good; its operations tell when its data is', async () => {
+  const [id = ''] = others
+  const path = `/projects/${id}`
+  const uri = body(await http('GET', `${path}/connection_uri?database_name=neondb&role_name=neondb_owner`)).uri
+  const { branches } = body(await http('GET', `${path}/branches`))
+  const deleted = body(await http('DELETE', path))
+  assert.deepEqual([deleted.project.id, Object.keys(deleted)], [id, ['project']])
+  const gone = new RegExp(`^project ${id} not found$`)
+  for (const [method, where] of [
+    ['GET', path],
+    ['DELETE', path],
+    ['GET', `${path}/branches`],
+    ['GET', `${path}/branches/${branches[0]?.id}`],
+    ['GET', `${path}/endpoints`],
+    ['POST', `${path}/branches`],
+  ] as const)
+    refused(await http(method, where), 404, 'NOT_FOUND', gone)
+  refused(await http('POST', `${path}/recover`), 404, 'NOT_FOUND', /not found among those that can be recovered/)
+  assert.ok(!(await page({ limit: '400' })).projects.some((each) => each.id === id))
+  await assert.rejects(query(neap, uri, 'select 1'), /could not be found/)
+
+  const list = async () => body(await http('GET', `${path}/operations`)).operations
+  const [removal] = await list()
+  assert.equal(removal?.action, 'delete_tenant')
+  await neap.ended([removal])
+  const operations = await list()
+  assert.deepEqual(
+    operations
+      .filter(({ action }) => ['delete_tenant', 'create_timeline'].includes(action))
+      .map(({ status }) => status),
+    ['finished', 'finished'],
+  )
+  const one = await http('GET', `${path}/operations/${removal.id}`)
+  assert.deepEqual(body(one).operation, operations[0])
+})
+
+test('who changed what is listed page by page, newest first, to an admin key only', async () => {
+  const audit = async (asked: Record<string, string>) =>
+    body(await http('GET', `/audit?${new URLSearchParams(asked).toString()}`))
+  const key = body(await http('POST', '/api_keys', { body: { key_name: 'auditor' } }))
+  const missing = await http('DELETE', `/projects/${place.project_id}/branches/br-none`, { key: key.key })
+  const { audit: all } = await audit({ limit: '1000' })
+  const [last] = all
+  assert.deepEqual(
+    [last?.action, last?.status, last?.project_id, last?.api_key_id, last?.request_id],
+    [
+      'DELETE /projects/:project_id/branches/:branch_id',
+      404,
+      place.project_id,
+      key.id,
+      missing.headers.get('x-request-id'),
+    ],
+  )
+  const ids = all.map(({ id }) => id)
+  assert.deepEqual(
+    ids,
+    ids.toSorted((one, other) => other - one),
+  )
+  for (const [asked, expected] of [
+    [{ limit: '7' }, all],
+    [{ limit: '2', project_id: place.project_id }, all.filter(({ project_id }) => project_id === place.project_id)],
+  ] as const) {
+    const seen: Entry[] = []
+    let cursor: string | undefined
+    do {
+      const found = await audit({ ...asked, ...(cursor && { cursor }) })
+      seen.push(...found.audit)
+      cursor = found.pagination?.cursor
+      // More is written down between two pages.
+      await http('DELETE', `/projects/${place.project_id}/branches/br-none`)
+    } while (cursor !== undefined)
+    const known = new Set(ids)
+    assert.deepEqual(
+      seen.filter(({ id }) => known.has(id)),
+      expected,
+    )
+  }
+  for (const scope of ['read', 'write']) {
+    const lesser = body(await http('POST', '/api_keys', { body: { key_name: scope, scope } }))
+    refused(await http('GET', '/audit', { key: lesser.key }), 403, 'FORBIDDEN', /needs admin/)
+  }
+  refused(await http('GET', '/audit?limit=1001'), 400, 'INVALID_REQUEST', /limit/)
+  refused(await http('GET', '/audit?cursor=x'), 400, 'INVALID_REQUEST', /cursor/)
+})
