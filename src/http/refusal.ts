@@ -24,7 +24,7 @@ export async function refuse(
   return reply.status(status).send(errorBody(request, error))
 }
 
-export const errorBody = (request: FastifyRequest, { code, message }: AppError) => ({
+export const errorBody = (request: Pick<FastifyRequest, 'id'>, { code, message }: AppError) => ({
   request_id: request.id,
   code,
   message,

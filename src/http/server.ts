@@ -16,7 +16,10 @@ import { BASE, mount } from './mount.ts'
 import { createLimit } from './rate_limit.ts'
 import { refuse } from './refusal.ts'
 import { routes } from './routes/index.ts'
+import { refuseUnread } from './unread.ts'
 import { compileValidator } from './validation.ts'
+
+const VERSION_1 = /^\/(?:api\/)?v1(?=[/?]|$)/
 
 /** The API over HTTP. Knows nothing of where it listens. */
 export async function buildServer(context: Context): Promise<FastifyInstance> {
@@ -33,12 +36,21 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
       void named(request, reply)
       void refuse(context, error, request, reply)
     },
+    clientErrorHandler: refuseUnread,
   })
   app.setValidatorCompiler(compileValidator)
   app.decorateRequest('caller', undefined)
   app.decorateRequest('route', undefined)
   acceptBodies(app)
-  app.addHook('onRequest', async (request, reply) => void named(request, reply))
+  app.addHook('onRequest', async (request, reply) => {
+    void named(request, reply)
+    // Whatever else is wrong with it, and before its body is read.
+    if (VERSION_1.test(request.url))
+      throw new AppError(
+        'API_VERSION_GONE',
+        `Version 1 of the API is gone: use ${BASE}${request.url.replace(VERSION_1, '')}`,
+      )
+  })
   app.addHook('onResponse', async (request, reply) => {
     request.log.info(
       {
@@ -53,12 +65,6 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   })
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))
   app.setNotFoundHandler((request) => {
-    if (/^\/(api\/)?v1(\/|$)/.test(request.url)) {
-      throw new AppError(
-        'API_VERSION_GONE',
-        `Version 1 of the API is gone: use ${BASE}${request.url.replace(/^\/(api\/)?v1/, '')}`,
-      )
-    }
     throw new AppError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}.`)
   })
   await serveDocuments(app, BASE)

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as dial } from 'node:net'
 import { after, before, test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
 import { connect, query } from '../clients.ts'
@@ -307,6 +309,51 @@ test('replies are kept for a day, and operations of a deleted project for a week
     'NOT_FOUND',
     /not found/,
   )
+})
+
+/** Sends bytes that need not be HTTP, and answers what comes back until the connection ends. */
+async function sendBytes(bytes: string): Promise<Answer> {
+  const { hostname, port } = new URL(neap.ready.api_url)
+  const socket = dial(Number(port), hostname)
+  let text = ''
+  socket.setEncoding('utf8').on('data', (part: string) => (text += part))
+  // What the server does not read any more it answers with a reset, after its answer.
+  socket.on('error', () => {})
+  socket.write(bytes)
+  await once(socket, 'close')
+  const [head = '', answer = ''] = text.split('\r\n\r\n')
+  const [first = '', ...lines] = head.split('\r\n')
+  const headers = new Headers(lines.map((line) => line.split(': ', 2) as [string, string]))
+  return { status: Number(first.split(' ')[1]), headers, body: JSON.parse(answer) as Answer['body'] }
+}
+
+test('what is no request, or is for version 1, is refused in the same form as all else', async () => {
+  const close = 'Host: x\r\nConnection: close\r\n'
+  const long = 'x'.repeat(20_000)
+  for (const [bytes, status, code, problem] of [
+    ['NONSENSE\r\n\r\n', 400, 'INVALID_REQUEST', /no HTTP request/],
+    [`GET /api/v2/projects/%zz HTTP/1.1\r\n${close}\r\n`, 400, 'INVALID_REQUEST', /%zz/],
+    [`GET /api/v2/projects HTTP/1.1\r\n${close}x: ${long}\r\n\r\n`, 431, 'HEADERS_TOO_LARGE', /16 KiB/],
+    [`GET /api/v2/projects/${long} HTTP/1.1\r\n${close}\r\n`, 431, 'HEADERS_TOO_LARGE', /16 KiB/],
+    [
+      `POST /api/v1/projects?x=1 HTTP/1.1\r\n${close}Content-Type: application/json\r\nContent-Length: 1\r\n\r\n{`,
+      410,
+      'API_VERSION_GONE',
+      /use \/api\/v2\/projects\?x=1$/,
+    ],
+  ] as const) {
+    const answer = await sendBytes(bytes)
+    refused(answer, status, code, problem)
+    assert.equal(answer.headers.get('x-neon-ret-request-id'), answer.headers.get('x-request-id'))
+  }
+  for (const [method, path] of [
+    ['GET', '/../v1'],
+    ['POST', '/../v1/projects'],
+    ['DELETE', '/../v1/projects/none'],
+  ] as const)
+    refused(await http(method, path, { key: null }), 410, 'API_VERSION_GONE', /use \/api\/v2/)
+  refused(await http('POST', '/../v1/x', { body: 'x', type: 'text/plain' }), 410, 'API_VERSION_GONE', /\/api\/v2\/x/)
+  refused(await http('GET', '/../v10/projects'), 404, 'NOT_FOUND', /There is no GET/)
 })
 
 test('while the catalog is away the answer is to try again, and then it works', async () => {
