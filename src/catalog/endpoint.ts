@@ -216,7 +216,6 @@ export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): 
 
 /**
  * Takes the active endpoints at which it is time to look, so that no other worker looks at them for the next seconds.
- * One that is on its way somewhere is left alone.
  */
 export function takeIdleChecks(
   db: Db,
@@ -230,15 +229,21 @@ export function takeIdleChecks(
               extract(epoch from clock_timestamp() - greatest(idle_since, last_active))::float8 as idle_seconds`)
 }
 
-/** Notes what a look found: the counters, since how many seconds nothing happened, and in how many to look again. */
+/**
+ * Notes what a look found: the counters, since how many seconds nothing happened, and in how many to look again. False, and nothing
+ * changes, when that is out of date: since the endpoint was taken its time-out was changed, or its compute stopped or started.
+ */
 export async function setIdleCheck(
   db: Db,
-  id: string,
+  taken: Pick<Endpoint, 'id' | 'idle_check_at'>,
   check: { counters: string | null; idleSeconds: number; nextSeconds: number },
-): Promise<void> {
-  await db.rows(sql`
+): Promise<boolean> {
+  // Whatever calls for another look sets its time anew.
+  const row = await db.row(sql`
     update endpoint set idle_counters = ${check.counters}, idle_since = clock_timestamp() - make_interval(secs => ${check.idleSeconds}),
-           idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds}) where id = ${id} and current_state = 'active'`)
+           idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds})
+     where id = ${taken.id} and idle_check_at = ${taken.idle_check_at}::timestamptz and current_state = 'active' returning 1`)
+  return row !== undefined
 }
 
 /** Milliseconds until the next look, or nothing while no endpoint is active. */

@@ -2,7 +2,7 @@
  * Finds active endpoints that nobody uses and asks for their suspend. The clock is the last byte that the proxies saw;
  * Postgres itself is asked, at most four times per time-out, only about endpoints of which the proxies saw nothing.
  */
-import { type Endpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
+import { type Endpoint, findEndpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
 import { type Activity, readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
@@ -64,23 +64,29 @@ type Taken = Awaited<ReturnType<typeof takeIdleChecks>>[number]
 async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
   const { catalog, config } = context
   const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
-  if (timeout === NEVER)
-    return setIdleCheck(catalog, endpoint.id, { counters: endpoint.idle_counters, idleSeconds: 0, nextSeconds: 3600 })
+  const asBefore = { counters: endpoint.idle_counters, idleSeconds: endpoint.idle_seconds }
+  if (timeout === NEVER) {
+    await setIdleCheck(catalog, endpoint, { ...asBefore, idleSeconds: 0, nextSeconds: 3600 })
+    return
+  }
   const between = Math.max(timeout / 4, 0.25)
+  // A suspend that is under way compares what it finds with what the look before it found.
+  if (endpoint.pending_state !== null) {
+    await setIdleCheck(catalog, endpoint, { ...asBefore, nextSeconds: Math.min(between, 1) })
+    return
+  }
   const noBaseline = endpoint.idle_counters === null
   if (endpoint.quiet_seconds < between && !noBaseline) {
-    return setIdleCheck(catalog, endpoint.id, {
-      counters: endpoint.idle_counters,
-      idleSeconds: endpoint.idle_seconds,
-      nextSeconds: between - endpoint.quiet_seconds,
-    })
+    await setIdleCheck(catalog, endpoint, { ...asBefore, nextSeconds: between - endpoint.quiet_seconds })
+    return
   }
   const activity = await read(context, endpoint)
   const used = activity.busy || activity.counters !== endpoint.idle_counters
   const idleSeconds = used && !noBaseline ? 0 : Math.min(endpoint.idle_seconds, activity.idleSeconds ?? Infinity)
   const nextSeconds = Math.min(between, Math.max(timeout - idleSeconds, 0.25))
-  await setIdleCheck(catalog, endpoint.id, { counters: activity.counters, idleSeconds, nextSeconds })
-  if (!activity.busy && idleSeconds >= timeout && endpoint.pending_state === null) await suspend(context, endpoint)
+  const found = { counters: activity.counters, idleSeconds, nextSeconds }
+  if ((await setIdleCheck(catalog, endpoint, found)) && !activity.busy && idleSeconds >= timeout)
+    await suspend(context, endpoint)
 }
 
 function read({ secrets }: WorkerContext, endpoint: Endpoint): Promise<Activity> {
@@ -88,8 +94,12 @@ function read({ secrets }: WorkerContext, endpoint: Endpoint): Promise<Activity>
   return withAdminSession(address, secrets.adminPassword(), { purpose: 'activity' }, readActivity)
 }
 
+/** Asks for the suspend, unless the time-out was changed or somebody has asked for something else since the look. */
 async function suspend({ catalog }: WorkerContext, endpoint: Endpoint): Promise<void> {
   await catalog.transaction(async (tx) => {
-    if (await lockProject(tx, endpoint.account_id, endpoint.project_id)) await queueSuspend(tx, endpoint, 'idle')
+    if (!(await lockProject(tx, endpoint.account_id, endpoint.project_id))) return
+    const now = await findEndpoint(tx, endpoint.id)
+    if (now?.pending_state !== null || now.suspend_timeout_seconds !== endpoint.suspend_timeout_seconds) return
+    await queueSuspend(tx, now, 'idle')
   })
 }

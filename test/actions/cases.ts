@@ -170,7 +170,8 @@ const idleSuspend: Case = {
       return Date.parse(idle_check_at ?? '') > Date.now() + 600_000
     })
     const { counters } = await world.atCompute(branch, readActivity)
-    await setIdleCheck(world.catalog, endpoint.id, { counters, idleSeconds: 0, nextSeconds: 3600 })
+    const looked = await world.endpointOf(world.catalog, branch)
+    await setIdleCheck(world.catalog, looked, { counters, idleSeconds: 0, nextSeconds: 3600 })
     return {
       request: (tx) => queueSuspend(tx, endpoint, 'idle'),
       finished: async () => assert.equal((await world.endpointOf(world.catalog, branch)).current_state, 'idle'),

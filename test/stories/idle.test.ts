@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type pg from 'pg'
+import { catalogQuery } from '../admin.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { branchOff, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
+import { branchOff, computeOf, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
 
 /* An endpoint goes to sleep when nobody uses it, and not before. A second one with the same time-out, that nobody uses, is the clock. */
 
@@ -56,13 +57,14 @@ test('an endpoint that nobody uses goes to sleep by itself, and wakes for the ne
   assert.ok((await suspendsOf(place)) >= 2)
 })
 
-test('an open transaction keeps it awake, and so does a query that runs', async () => {
+test('an open transaction keeps it awake, and so does a query that runs', async (t) => {
   const client = await connect(neap, place.uri)
+  t.after(() => client.end())
   await client.query('begin')
   await client.query('select 1')
   await staysAwake()
   await client.query('commit')
-  const long = client.query('select pg_sleep(30)').catch((error: unknown) => error)
+  const long = client.query('select pg_sleep(3600)').catch((error: unknown) => error)
   await staysAwake()
   await query(
     neap,
@@ -94,6 +96,26 @@ test('a replication stream keeps it awake', async () => {
   await staysAwake()
   await client.end()
   await stream
+  await asleep(place)
+})
+
+test('a changed time-out counts at once, even when it changes while the compute is being looked at', async () => {
+  await setTimeoutOf(place, 600)
+  await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
+  const postmaster = (await computeOf(neap, place))?.pid
+  assert.ok(postmaster)
+  process.kill(postmaster, 'SIGSTOP')
+  try {
+    // Without counters to compare with, a look asks the compute, which lets nobody in now.
+    await catalogQuery(neap, 'update endpoint set idle_counters = null where id = $1', [place.endpoint_id])
+    await setTimeoutOf(place, 601)
+    const taken = 'select 1 from endpoint where id = $1 and idle_check_at > clock_timestamp()'
+    await until('it is looked at', async () => (await catalogQuery(neap, taken, [place.endpoint_id])).length > 0)
+    await setTimeoutOf(place, 1)
+  } finally {
+    process.kill(postmaster, 'SIGCONT')
+  }
   await asleep(place)
 })
 
