@@ -82,9 +82,11 @@ export function findOperation(
   projectId: string,
   id: string,
 ): Promise<Operation | undefined> {
-  return db.row(
-    sql`select * from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`,
-  )
+  // Only what a reader sees: this is what clients poll.
+  return db.row(sql`
+    select id, account_id, project_id, branch_id, endpoint_id, seq, action, status, failures_count, retry_at, error, created_at, updated_at,
+           started_at, finished_at
+      from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`)
 }
 
 export interface OperationFilter {

@@ -52,7 +52,10 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
       )
   })
   app.addHook('onResponse', async (request, reply) => {
-    request.log.info(
+    // What only read something is asked for again and again by clients that poll: that is no news.
+    const level = request.method === 'GET' && reply.statusCode < 400 ? 'debug' : 'info'
+    if (!context.log.isLevelEnabled(level)) return
+    request.log[level](
       {
         method: request.method,
         url: request.url,
