@@ -12,18 +12,21 @@ import { unfitFor } from './unfit.ts'
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const validator = Compile(schema)
   const isText = httpPart === 'querystring' || httpPart === 'params'
+  // The ids in a path are text and stay that: nothing is to be converted, and no time spent on it.
+  const staysText = httpPart === 'params' && Object.values((schema as Schema).properties ?? {}).every(takesText)
   return (given: unknown) => {
     // Bodies were looked at when they were parsed.
     const unfit = isText && unfitFor(given)
     if (unfit) return { error: new Error(`invalid request: the ${httpPart === 'params' ? 'path' : 'query'} ${unfit}`) }
-    const value = isText
-      ? Value.Default(schema, Value.Convert(schema, fromText(schema, given)))
-      : given instanceof FormBody
-        ? Value.Convert(schema, fromText(schema, given.fields))
-        : mapFields(schema, given ?? {}, (field, each, required) =>
-            each === '' && takesText(field) && !required ? undefined : each,
-          )
-    if (hasNul(value)) return { error: new Error('invalid request: text must not contain the character NUL') }
+    const value = staysText
+      ? given
+      : isText
+        ? Value.Default(schema, Value.Convert(schema, fromText(schema, given)))
+        : given instanceof FormBody
+          ? Value.Convert(schema, fromText(schema, given.fields))
+          : mapFields(schema, given ?? {}, (field, each, required) =>
+              each === '' && takesText(field) && !required ? undefined : each,
+            )
     if (validator.Check(value)) return { value }
     const [first] = validator.Errors(value)
     const field = (first?.instancePath ?? '').split('/').filter(Boolean).join('.')
@@ -31,13 +34,6 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
     return { error: new Error(`invalid request: ${where} ${first?.message ?? 'is not valid'}`) }
   }
-}
-
-/** Postgres keeps no NUL in a text. */
-function hasNul(value: unknown): boolean {
-  if (typeof value === 'string') return value.includes('\0')
-  if (typeof value !== 'object' || value === null) return false
-  return Object.entries(value).some(([name, each]) => name.includes('\0') || hasNul(each))
 }
 
 interface Schema {
