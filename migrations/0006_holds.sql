@@ -27,18 +27,38 @@ begin
 end $$;
 create trigger operation_inserted after insert on operation for each row execute function operation_inserted();
 
+-- Postgres commits one after the other what notifies, waiting for the disk each time. So a worker tells of an end after it has committed,
+-- of many at once, and says with `neap.tells_later` that it will; of everybody else's ends the trigger tells.
+create function tell_ended(ended operation) returns void language plpgsql as $$
+begin
+  perform pg_notify('operation', ended.id || ' ' || ended.status);
+  perform pg_notify('operation_event', ended.project_id);
+  if exists (select from operation_hold
+              where project_id = ended.project_id and resource = any (ended.excludes || ended.shares) and exclusive and seq > ended.seq)
+     or exists (select from operation_hold
+                 where project_id = ended.project_id and resource = any (ended.excludes) and not exclusive and seq > ended.seq) then
+    perform pg_notify('operation_due', '');
+  end if;
+end $$;
+
 create function operation_ended() returns trigger language plpgsql as $$
 begin
   delete from operation_hold
    where project_id = new.project_id and resource = any (new.excludes || new.shares) and exclusive = any ('{t,f}') and seq = new.seq;
-  perform pg_notify('operation', new.id || ' ' || new.status);
-  if exists (select from operation_hold
-              where project_id = new.project_id and resource = any (new.excludes || new.shares) and exclusive and seq > new.seq)
-     or exists (select from operation_hold
-                 where project_id = new.project_id and resource = any (new.excludes) and not exclusive and seq > new.seq) then
-    perform pg_notify('operation_due', '');
+  if current_setting('neap.tells_later', true) is distinct from 'on' then
+    perform tell_ended(new);
   end if;
   return null;
 end $$;
 create trigger operation_ended after update of finished_at on operation for each row
   when (old.finished_at is null and new.finished_at is not null) execute function operation_ended();
+
+create or replace function operation_event() returns trigger language plpgsql as $$
+begin
+  insert into operation_event (project_id, operation_id, status, failures_count, error, retry_at, started_at, updated_at, finished_at)
+  values (new.project_id, new.id, new.status, new.failures_count, new.error, new.retry_at, new.started_at, new.updated_at, new.finished_at);
+  if new.finished_at is null then
+    perform pg_notify('operation_event', new.project_id);
+  end if;
+  return null;
+end $$;

@@ -147,6 +147,8 @@ export function cancelOperation(tx: Db, id: string, because: string): Promise<Op
      where id = ${id} and status = 'scheduling' returning *`)
 }
 
+const UNTOLD_MS = 2_000
+
 /** Waits until all these operations have ended, for so many milliseconds at most or until `gone`; returns them as they are then. */
 export async function awaitOperations(
   catalog: Catalog,
@@ -169,7 +171,10 @@ export async function awaitOperations(
         sql`select * from operation where id = any (${ids}::uuid[]) order by seq`,
       )
       if (timeout.aborted || operations.every((operation) => operation.finished_at)) return operations
+      // A worker that died between its commit and the telling leaves it to this.
+      const untold = setTimeout(look, UNTOLD_MS)
       await changed
+      clearTimeout(untold)
     }
   } finally {
     unlisten()

@@ -118,12 +118,19 @@ export async function giveUp(tx: Db, id: string, error: string, leaseSeconds: nu
            updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}) where id = ${id}`)
 }
 
-/** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. */
-export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<undefined> {
+/** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. Who calls this tells of it afterwards, with `tellEnded`. */
+export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<'ended'> {
   await tx.rows(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
-           finished_at = clock_timestamp() where id = ${id} returning set_config('synchronous_commit', 'on', true)`)
-  return undefined
+           finished_at = clock_timestamp()
+     where id = ${id} returning set_config('synchronous_commit', 'on', true), set_config('neap.tells_later', 'on', true)`)
+  return 'ended'
+}
+
+/** Tells of operations that have ended, after their transactions have. */
+export async function tellEnded(db: Db, ids: readonly string[]): Promise<void> {
+  await db.rows(sql`
+    select tell_ended(o), set_config('synchronous_commit', 'off', true) from operation o where id = any (${ids}::uuid[])`)
 }
 
 /** Milliseconds until the next operation that was not due yet at a time of the catalog's, or nothing. */

@@ -10,7 +10,7 @@
  * goes with the connection, so what a dead worker had is taken over at once, and a frozen one's after the session time-out.
  */
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater } from './claim.ts'
+import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
 import { type Definition, OperationFailed, type Outcome } from './definition.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
@@ -51,6 +51,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
   const actions = [...definitions.keys()]
   const running = new Map<string, Promise<void>>()
+  const untold: string[] = []
+  let telling: Promise<void> | undefined
   let looking: Promise<void> | undefined
   let lookAgain = false
   let stopping = false
@@ -104,11 +106,27 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
   async function drive(due: Due): Promise<void> {
-    let current: Due | undefined = due
-    while (current && !stopping) current = await runStep(current)
+    let current: Due | 'ended' | undefined = due
+    while (typeof current === 'object' && !stopping) current = await runStep(current)
+    if (current === 'ended') await tell(due.id)
   }
 
-  async function runStep(operation: Due): Promise<Due | undefined> {
+  /** Tells of an end; of those that end while others are told of, together. */
+  async function tell(id: string): Promise<void> {
+    untold.push(id)
+    telling ??= tellAll().finally(() => (telling = undefined))
+    await telling
+  }
+
+  async function tellAll(): Promise<void> {
+    while (untold.length > 0) {
+      const ids = untold.splice(0)
+      // Who waits looks for itself when it is not told.
+      await tellEnded(catalog, ids).catch((error: unknown) => onError(error))
+    }
+  }
+
+  async function runStep(operation: Due): Promise<Due | 'ended' | undefined> {
     const definition = definitions.get(operation.action) as Definition<Context>
     try {
       const next = await catalog.transaction(async (tx) => {
@@ -130,7 +148,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
   }
 
-  async function overdue(tx: Db, operation: Due): Promise<undefined> {
+  async function overdue(tx: Db, operation: Due): Promise<'ended'> {
     if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     const last = operation.error ? `; last: ${operation.error}` : ''
     throw new OperationFailed(`not done within ${operation.deadline_seconds} s; stopped at ${operation.step}${last}`)
@@ -141,7 +159,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     operation: Due,
     definition: Definition<Context>,
     outcome: Outcome | void,
-  ): Promise<Due | undefined> {
+  ): Promise<Due | 'ended' | undefined> {
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
       await moveTo(tx, operation.id, operation.step, now ? LEASE_SECONDS : outcome.wait, now ? 1 : 0)
@@ -155,7 +173,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     return { ...operation, step: next, attempts: 1 }
   }
 
-  async function failed(tx: Db, operation: Due, error: unknown): Promise<Due | undefined> {
+  async function failed(tx: Db, operation: Due, error: unknown): Promise<Due | 'ended' | undefined> {
     if ((await lockForStep(tx, operation)) === 'taken') return undefined
     const message = error instanceof Error ? error.message : String(error)
     if (operation.step === FAILURE) {

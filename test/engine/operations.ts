@@ -5,7 +5,7 @@ import type { Catalog, Db } from '../../src/catalog/catalog.ts'
 import { insertOperation, type NewOperation, type Operation } from '../../src/catalog/operation.ts'
 import { insertProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { claim, type Due, end } from '../../src/engine/claim.ts'
+import { claim, type Due, end, tellEnded } from '../../src/engine/claim.ts'
 import { newBranchId, newProjectId } from '../../src/ids.ts'
 
 /** A row of `operation` with what only the engine reads. */
@@ -88,12 +88,15 @@ export async function takeAll(catalog: Catalog): Promise<Due[]> {
   }
 }
 
-export const finish = (
+export async function finish(
   catalog: Catalog,
   { id }: { id: string },
   status: 'finished' | 'failed' = 'finished',
   error = '',
-) => catalog.transaction((tx) => end(tx, id, status, error || null))
+): Promise<void> {
+  await catalog.transaction((tx) => end(tx, id, status, error || null))
+  await tellEnded(catalog, [id])
+}
 
 /** Waits for an event of that name; for the first one from now on. */
 export async function told<T = unknown>(events: EventEmitter, name: string): Promise<T> {

@@ -7,7 +7,7 @@ import { findEndpoint, setActive, setHolding, setIdle } from '../../src/catalog/
 import { migrate } from '../../src/catalog/migrate.ts'
 import { insertOperation, type Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { end } from '../../src/engine/claim.ts'
+import { end, tellEnded } from '../../src/engine/claim.ts'
 import { newEndpointId } from '../../src/ids.ts'
 import { type Proxy, type ProxyOptions, startProxy } from '../../src/proxy/proxy.ts'
 import { ensureCertificates } from '../../src/tls/certificates.ts'
@@ -80,6 +80,7 @@ export async function makeFixture(): Promise<Fixture> {
         await setActive(tx, endpointId, endpointId, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
         await end(tx, id, 'finished', null)
       })
+      await tellEnded(catalog, [id])
     })()
     return id
   }
