@@ -359,6 +359,7 @@ test('what is no request, or is for version 1, is refused in the same form as al
 test('while the catalog is away the answer is to try again, and then it works', async () => {
   const { data_dir } = neap.ready
   const catalog = postmastersOf(data_dir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid
+  const keyed = { headers: { 'idempotency-key': 'away' } }
   await state.close()
   // What would start it again stands still.
   neap.process.kill('SIGSTOP')
@@ -369,7 +370,7 @@ test('while the catalog is away the answer is to try again, and then it works', 
       ['GET', project],
       ['POST', `${project}/endpoints/${place.endpoint_id}/start`],
     ] as const) {
-      const answer = await http(method, path)
+      const answer = await http(method, path, keyed)
       refused(answer, 503, 'UNAVAILABLE', /Try again/)
       assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
     }
@@ -377,4 +378,7 @@ test('while the catalog is away the answer is to try again, and then it works', 
     neap.process.kill('SIGCONT')
   }
   await until('the catalog is back', async () => (await http('GET', project)).status === 200)
+  // That there was no answer is not kept for the key.
+  const start = `${project}/endpoints/${place.endpoint_id}/start`
+  await neap.ended(body(await http('POST', start, keyed)).operations)
 })
