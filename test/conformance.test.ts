@@ -91,7 +91,11 @@ test('this check sees what is wrong', () => {
     [right.replace('open: ', ''), /neither a test nor open/],
   ]
   for (const [text, problem] of wrong) assert.match(problemsOf(text).join('\n'), problem)
-  const source =
-    "test('a \\'quoted\\' one', () => {})\n  test(`${key} has ${x}`, f)\ntest(`${key} ${is ? 'is' : 'is not'}`, f)\ntest('later', { todo: true }, f)\n"
+  const source = [
+    `test('a \\'quoted\\' one', () => {})`,
+    `  test(\`\${key} has \${x}\`, f)`,
+    `test(\`\${key} \${is ? 'is' : 'is not'}\`, f)`,
+    `test('later', { todo: true }, f)`,
+  ].join('\n')
   assert.deepEqual([...testsOf(source)], ["a 'quoted' one", '… has …', '… is', '… is not'])
 })
