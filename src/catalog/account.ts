@@ -29,3 +29,8 @@ export function findDefaultAccount(db: Db): Promise<Account | undefined> {
 export function findAccount(db: Db, id: string): Promise<Account | undefined> {
   return db.row(sql`select * from account where id = ${id}`)
 }
+
+/** Locks an account's row, as whoever counts what it has before making more does first. */
+export async function lockAccount(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`select 1 from account where id = ${id} for no key update`)
+}

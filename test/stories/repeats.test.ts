@@ -4,6 +4,7 @@ import { type Answer, refused, type Request, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { stranger } from '../surface/account.ts'
+import { openState } from '../surface/state.ts'
 
 /* What belongs to one key or account: requests that are repeated, and requests that are counted. */
 
@@ -12,7 +13,10 @@ const PER_SECOND = 30
 let neap: Neap
 
 before(async () => {
-  neap = await startNeap({ args: ['--no-project'], env: { NEAP_RATE_LIMIT_PER_SECOND: String(PER_SECOND) } })
+  neap = await startNeap({
+    args: ['--no-project'],
+    env: { NEAP_RATE_LIMIT_PER_SECOND: String(PER_SECOND), NEAP_PROJECTS_LIMIT: '3' },
+  })
 })
 
 after(() => neap?.stop())
@@ -86,6 +90,31 @@ test('two accounts may repeat their requests under the same key', async () => {
     const again = await http('POST', '/api_keys', { key: key ?? null, body: asked, ...under('same') })
     assert.deepEqual([again.body, replayed(again)], [first.body, true])
   }
+})
+
+test('an account has no more projects than it may, however many it asks for at once', async () => {
+  const ATONCE = 4
+  // Two are there already, three may be. None gets past the making of its branch before all have come as far as they can.
+  const state = await openState(neap)
+  let asking: Promise<Answer>[]
+  try {
+    await state.query('begin')
+    await state.query('lock table branch in exclusive mode')
+    asking = Array.from({ length: ATONCE }, () => http('POST', '/projects', { body: { project: {} } }))
+    await until('all of them wait', async () => {
+      const [row] = await state.query<{ count: number }>('select count(*)::int from pg_locks where not granted')
+      return (row?.count ?? 0) >= ATONCE
+    })
+    await state.query('rollback')
+  } finally {
+    await state.close()
+  }
+  const answers = await Promise.all(asking)
+  const made = answers.filter(({ status }) => status === 201)
+  for (const answer of made) await neap.ended(body(answer, 201).operations)
+  assert.equal(made.length, 1)
+  for (const answer of answers)
+    if (!made.includes(answer)) refused(answer, 422, 'PROJECTS_LIMIT_EXCEEDED', /3 projects/)
 })
 
 test('the requests of one key do not count for another, and one that came too often can be repeated', async () => {

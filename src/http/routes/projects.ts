@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { lockAccount } from '../../catalog/account.ts'
 import { insertBranch } from '../../catalog/branch.ts'
 import {
   countProjects,
@@ -196,6 +197,7 @@ export const createProject = route('POST /projects', {
   requireOrganization(context, asked.org_id)
   if (asked.store_passwords === false)
     throw new AppError('NOT_ALLOWED', 'store_passwords cannot be false: Neap keeps role passwords, encrypted.')
+  await lockAccount(db, caller.account.id)
   if ((await countProjects(db, caller.account.id, config.projectsLimit)) >= config.projectsLimit)
     throw new AppError(
       'PROJECTS_LIMIT_EXCEEDED',
