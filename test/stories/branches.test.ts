@@ -301,3 +301,30 @@ test('what depends on a new branch may be sent right behind it', async () => {
   }
   assert.deepEqual(databases.map(({ name }) => name).sort(), ['neondb', 'right behind'])
 })
+
+test('of many that ask for the same at once, one has it', async () => {
+  const ATONCE = 8
+  const atOnce = (ask: (number: number) => ReturnType<typeof http>) =>
+    Promise.all(Array.from({ length: ATONCE }, (_, number) => ask(number)))
+  /** Sees that one was taken and the others were told why not; answers the one. */
+  const onlyOne = async (answers: Awaited<ReturnType<typeof http>>[], code: string): Promise<Made> => {
+    const taken = answers.filter(({ status }) => status < 300)
+    assert.equal(taken.length, 1)
+    for (const answer of answers) if (answer.status >= 300) refused(answer, 409, code, /already exists/)
+    const made = taken[0]?.body as unknown as Made
+    await neap.ended(made.operations)
+    return made
+  }
+  const named = { body: { branch: { name: 'wanted' } } }
+  const { branch } = await onlyOne(await atOnce(() => http('POST', branches, named)), 'BRANCH_ALREADY_EXISTS')
+  const endpoints = `/projects/${place.project_id}/endpoints`
+  const on = { body: { endpoint: { branch_id: branch.id, type: 'read_write' } } }
+  await onlyOne(await atOnce(() => http('POST', endpoints, on)), 'ENDPOINTS_LIMIT_EXCEEDED')
+
+  const free = await create({ name: 'free' })
+  const { endpoints: all } = (await http('GET', endpoints)).body as unknown as Made
+  assert.ok(all.length > 1)
+  const move = { body: { endpoint: { branch_id: free.id } } }
+  const movers = await Promise.all(all.map(({ id }) => http('PATCH', `${endpoints}/${id}`, move)))
+  await onlyOne(movers, 'ENDPOINTS_LIMIT_EXCEEDED')
+})
