@@ -126,9 +126,10 @@ test('an endpoint has every field wherever it is shown: pending_state where it w
   )
   hasFields(shown, { ...ENDPOINT, last_active: TIME, started_at: TIME })
 
-  const renamed = body(await patch(id, { name: 'named' }))
+  const renamed = body(await patch(id, { name: 'named', passwordless_access: true }))
   assert.deepEqual([states(renamed), actions(renamed)], [['active', 'active'], ['apply_config']])
   hasFields(renamed.endpoint, { ...ENDPOINT, last_active: TIME, name: /^named$/ })
+  assert.equal((await listed(id))?.['passwordless_access'], true)
   await neap.ended(renamed.operations)
   const suspended = body(await http('POST', `${project}/endpoints/${id}/suspend`))
   await neap.ended(suspended.operations)
@@ -176,6 +177,19 @@ test('an operation has every field, is scheduling or running at first, and is po
   await neap.ended(body(await http('POST', databases, { body: { database } }), 201).operations)
   const { operation } = body(await http('GET', `${project}/operations/${made.operations[0]?.id}`))
   assert.ok(Number(operation['total_duration_ms']) > 0 && !('error' in operation))
+})
+
+test('an operation that was cancelled before it began has failed, and says so', async () => {
+  const { id } = await frozen(async () => {
+    const [operation] = body(await http('POST', `${project}/branches`), 201).operations
+    return body(await http('POST', `${project}/operations/${operation?.id}/cancel`)).operation
+  })
+  const { operation } = body(await http('GET', `${project}/operations/${id}`))
+  assert.equal(operation.status, 'failed')
+  hasFields(operation, { error: /^cancelled: ./, failures_count: 'number', updated_at: TIME })
+  const failed = body(await http('GET', `${project}/operations?status=failed`)).operations
+  assert.deepEqual(failed, [operation])
+  refused(await http('POST', `${project}/operations/${id}/cancel`), 409, 'CONFLICT', /failed/)
 })
 
 test('each rule of sizes has its refusal, on new endpoints and on those that are there', async () => {
