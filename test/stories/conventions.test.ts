@@ -169,7 +169,7 @@ const changes = (found: Event[]) => found.map(({ operation }) => [operation.id, 
 test('operations can be followed, each change of each, and followed on from where one was', async () => {
   const begin = { headers: { 'last-event-id': '0' } }
   const ends = (id: string) => (found: Event[]) =>
-    found.some(({ id: place, operation }) => place && operation.id === id && operation.status === 'finished')
+    found.some(({ id: placed, operation }) => placed && operation.id === id && operation.status === 'finished')
   let restarting: Made['operations'] = []
   const following = events((found) => restarting.length > 0 && ends(restarting.at(-1)?.id ?? '')(found), begin)
   restarting = made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations
@@ -194,7 +194,8 @@ test('operations can be followed, each change of each, and followed on from wher
       headers: { authorization: `Bearer ${neap.ready.api_key}`, 'last-event-id': lost },
     })
     const reader = response.body?.getReader()
-    assert.match(new TextDecoder().decode((await reader?.read())?.value), /^event: reset$/m)
+    const read = (await reader?.read()) as { value?: Uint8Array } | undefined
+    assert.match(new TextDecoder().decode(read?.value), /^event: reset$/m)
     await reader?.cancel()
   }
   for (const wrong of ['x', '1', '1-2', '1-2:3', `${'9'.repeat(30)}-1:1:`, '1-5:3:'])

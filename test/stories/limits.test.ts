@@ -79,7 +79,7 @@ test('a deleted project can be recovered, data and all', async () => {
   interface Listed {
     readonly projects: { id: string; deleted_at?: string; recoverable_until?: string }[]
   }
-  const listed = async (query = '') => ((await http('GET', `/projects${query}`)).body as unknown as Listed).projects
+  const listed = async (filter = '') => ((await http('GET', `/projects${filter}`)).body as unknown as Listed).projects
   const [project] = await listed()
   const path = `/projects/${project?.id}`
   const { branches } = (await http('GET', `${path}/branches`)).body as unknown as {
