@@ -1,6 +1,7 @@
 import { ConfigurationError, FencedError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
 import type { Context, WorkerContext } from '../context.ts'
+import { UsageError } from '../errors.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
@@ -35,7 +36,8 @@ export async function startWorker(
     context: worker,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
-    isFinal: (error) => error instanceof ConfigurationError,
+    // A program that is not installed will not be there the next time either.
+    isFinal: (error) => error instanceof ConfigurationError || error instanceof UsageError,
     onStep: (operation, moment) =>
       log.debug({ operation: operation.id, action: operation.action, step: operation.step, moment }, 'step'),
     onError: (error, operation) => {

@@ -148,7 +148,7 @@ test('a start that fails says why, and a wrong setting hurts nobody else', async
   const start = (pgSettings: Record<string, string>) => backend.startCompute(branch, { ...SMALL, pgSettings }, next())
   await rejects(
     start({ work_mem: 'plenty' }),
-    /Postgres did not start: .*invalid value for parameter "work_mem": "plenty"/,
+    /Postgres refuses its settings: .*invalid value for parameter "work_mem": "plenty"/,
   )
   await rejects(start({ 'no name': '1' }), /is not the name of a setting/)
   await rejects(start({ work_mem: "1MB'\nfsync = 'off" }), /control character/)

@@ -10,7 +10,7 @@ import { queueSuspend } from '../../operations/suspend_compute.ts'
 import { lockedProject } from '../require.ts'
 import { route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
-import { presentProject, Project, ProjectId } from './projects.ts'
+import { presentProject, Project, ProjectId, requireRoomForProject } from './projects.ts'
 
 const MOST_BRANCHES = 10_000
 
@@ -43,9 +43,10 @@ export const recoverDeletedProject = route('POST /projects/:project_id/recover',
   tag: 'Project',
   params: ProjectId,
   returns: Type.Object({ project: Project, branches: Type.Array(Branch) }),
-  errors: ['NOT_FOUND'],
+  errors: ['NOT_FOUND', 'PROJECTS_LIMIT_EXCEEDED'],
 }).handle(async ({ params }, context) => {
   const { db, caller } = context
+  await requireRoomForProject(context)
   const project = await recoverProject(db, caller.account.id, params.project_id)
   if (!project)
     throw new AppError('NOT_FOUND', `project ${params.project_id} not found among those that can be recovered`)

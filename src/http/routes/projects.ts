@@ -168,6 +168,16 @@ async function requireDefaults(
   await requirePgSettings(db, defaults.pg_settings)
 }
 
+/** Room for one project more; until this transaction ends nobody else takes it. Errors: PROJECTS_LIMIT_EXCEEDED. */
+export async function requireRoomForProject({ db, config, caller }: RequestContext): Promise<void> {
+  await lockAccount(db, caller.account.id)
+  if ((await countProjects(db, caller.account.id, config.projectsLimit)) < config.projectsLimit) return
+  throw new AppError(
+    'PROJECTS_LIMIT_EXCEEDED',
+    `The account has ${config.projectsLimit} projects, as many as it may. Delete one, or raise NEAP_PROJECTS_LIMIT.`,
+  )
+}
+
 export const createProject = route('POST /projects', {
   summary: 'Create a project with its default branch, a role, a database and an endpoint',
   tag: 'Project',
@@ -197,12 +207,7 @@ export const createProject = route('POST /projects', {
   requireOrganization(context, asked.org_id)
   if (asked.store_passwords === false)
     throw new AppError('NOT_ALLOWED', 'store_passwords cannot be false: Neap keeps role passwords, encrypted.')
-  await lockAccount(db, caller.account.id)
-  if ((await countProjects(db, caller.account.id, config.projectsLimit)) >= config.projectsLimit)
-    throw new AppError(
-      'PROJECTS_LIMIT_EXCEEDED',
-      `The account has ${config.projectsLimit} projects, as many as it may. Delete one, or raise NEAP_PROJECTS_LIMIT.`,
-    )
+  await requireRoomForProject(context)
   const id = newProjectId()
   const project = await insertProject(db, {
     id,
