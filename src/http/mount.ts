@@ -47,7 +47,11 @@ export function mount(
     attachValidation: true,
     onRequest: async (request, reply) => {
       request.route = route.key
-      const caller = await authenticate(request)
+      const caller = await authenticate(request).catch(async (error: unknown) => {
+        // Who tries keys is counted by address.
+        await limit(request, reply, request.ip, 'unauthenticated')
+        throw error
+      })
       request.caller = caller
       if (caller.apiKeyId !== undefined) await limit(request, reply, String(caller.apiKeyId), route.tag)
       authorize(caller, route, request.params as { project_id?: string })

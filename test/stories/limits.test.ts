@@ -113,6 +113,8 @@ test('who asks too often is told when to try again', async () => {
     refused(answer, 429, 'RATE_LIMITED', /50 requests in a second/)
     assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
   }
+  const guesses = await Promise.all(Array.from({ length: 200 }, () => http('GET', '/projects', { key: 'neap_guess' })))
+  assert.deepEqual(new Set(guesses.map(({ status }) => status)), new Set([401, 429]))
   // Another family of routes is counted apart.
   assert.equal((await http('GET', '/api_keys')).status, 200)
 })
