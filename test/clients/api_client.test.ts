@@ -271,6 +271,24 @@ test('a project is made, its schema read, and deleted; its operations stay reada
   assert.equal((await refusal(api.getProject(id))).status, 404)
 })
 
+test('a deleted project is recovered, where there is time for it', async () => {
+  const patient = await startNeap({ env: { NEAP_RECOVER_HOURS: '1' } })
+  try {
+    const client = checkedClient(patient.ready.api_url, patient.ready.api_key, seen)
+    const id = patient.ready.project_id as string
+    await client.deleteProject(id)
+    const { projects } = (await client.listProjects({ recoverable: true })).data
+    assert.deepEqual(
+      projects.map((each) => each.id),
+      [id],
+    )
+    const { data } = await client.recoverProject(id)
+    assert.deepEqual([data.project.id, data.branches?.map(({ name }) => name)], [id, ['main']])
+  } finally {
+    await patient.stop()
+  }
+})
+
 test('every route that the client can ask for was asked for, with success', () => {
   const ours = routes.map(({ key }) => plainKey(...(key.split(' ') as [string, string])))
   const known = ours.filter((key) => shippedRoutes.has(key))
