@@ -62,3 +62,24 @@ begin
   end if;
   return null;
 end $$;
+
+-- Locks the operations that are due, at most so many: those before which no unfinished one takes what they need. A row changed later than
+-- now shows that the clock stepped back. They are looked at in the order of `run_at` until enough are found; left to itself, the
+-- planner would look at all that are unfinished and sort them, since it never knows how many there are at the moment.
+create function due_operations(actions text[], driven uuid[], most int) returns setof operation
+  language plpgsql set enable_sort = off set enable_bitmapscan = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  return query
+    select o.* from operation o
+     where o.finished_at is null and o.action = any (actions) and o.id <> all (driven)
+       and (o.run_at <= clock_timestamp() or o.updated_at > clock_timestamp())
+       and not exists (
+         select from operation_hold h
+          where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares) and h.exclusive and h.seq < o.seq)
+       and (o.passes_shared or not exists (
+         select from operation_hold h
+          where h.project_id = o.project_id and h.resource = any (o.excludes) and not h.exclusive and h.seq < o.seq))
+     order by o.run_at
+     limit most for no key update of o skip locked;
+end $$;

@@ -44,17 +44,7 @@ export async function claim(
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
                 from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
-        from operation o
-       where o.finished_at is null and o.action = any (${actions}) and o.id <> all (${driven}::uuid[])
-         and (o.run_at <= clock_timestamp() or o.updated_at > clock_timestamp())
-         and not exists (
-           select 1 from operation_hold h
-            where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares) and h.exclusive and h.seq < o.seq)
-         and (o.passes_shared or not exists (
-           select 1 from operation_hold h
-            where h.project_id = o.project_id and h.resource = any (o.excludes) and not h.exclusive and h.seq < o.seq))
-       order by o.run_at
-       limit ${most} for no key update of o skip locked),
+        from due_operations(${actions}, ${driven}::uuid[], ${most}) o),
     due as (
       select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed,
              set_config('synchronous_commit', 'off', true)

@@ -45,7 +45,7 @@ test('an unknown command, flag or argument', async () => {
   await refused(['up', '--api-port'], /--api-port <port>' argument missing/)
   await refused(['key', 'fly'], /unknown command 'fly'.*--help/)
   await refused(['key', 'create', '--scope', 'all'], /'all' is invalid.*read, write, admin/)
-  await refused(['key', 'revoke', 'first'], /'first' is not the number of a key; neap key list shows them/)
+  await refused(['key', 'revoke', 'first'], /'first' is invalid.*the number of a key; neap keys list shows them/)
 })
 
 test('a bad setting, by flag and by environment', async () => {
