@@ -83,3 +83,7 @@ begin
      order by o.run_at
      limit most for no key update of o skip locked;
 end $$;
+
+-- Rows that change so often leave much behind: it goes by itself in small portions.
+alter table operation set (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+alter table operation_hold set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);

@@ -39,6 +39,7 @@ export interface Runner {
 
 const SWEEP_MS = 1000
 const FAILURE_TRIES = 5
+const SOON_MS = 5
 
 /**
  * Between a claim and its step, and between two steps, the row is unlocked for a moment. Another worker that took it then would
@@ -57,6 +58,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   let lookAgain = false
   let stopping = false
   let timer: NodeJS.Timeout | undefined
+  let soon: NodeJS.Timeout | undefined
 
   function look(): void {
     if (stopping) return
@@ -66,6 +68,15 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       // Whatever was told of meanwhile may have come too late for that look.
       if (lookAgain) look()
     })
+  }
+
+  /** A place is free: one look for all that become free together. What stood behind an end is told of, and looked for at once. */
+  function lookSoon(): void {
+    if (running.size === 0) return look()
+    soon ??= setTimeout(() => {
+      soon = undefined
+      look()
+    }, SOON_MS)
   }
 
   /** Takes what is due and sets the timer for what waits; also after an error, or nobody would look again. */
@@ -99,7 +110,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       .catch((error: unknown) => onError(error, due))
       .finally(() => {
         running.delete(due.id)
-        look()
+        lookSoon()
       })
     running.set(due.id, run)
   }
@@ -196,6 +207,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       unlisten()
       await looking
       clearTimeout(timer)
+      clearTimeout(soon)
       await Promise.all(running.values())
     },
   }
