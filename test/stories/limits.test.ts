@@ -99,9 +99,20 @@ test('a deleted project can be recovered, data and all', async () => {
   await until('its compute has stopped', () => postmastersOf(neap.ready.data_dir).length === 1)
   await assert.rejects(query(neap, uri, 'select 1'), /could not be found/)
 
+  // Another that took its room meanwhile keeps it.
+  const { project: other } = (await http('POST', '/projects', { ...done, body: { project: {} } })).body as unknown as {
+    project: { id: string }
+  }
+  refused(await http('POST', `${path}/recover`), 422, 'PROJECTS_LIMIT_EXCEEDED', /1 projects/)
+  assert.equal((await listed('?recoverable=true')).length, 1)
+  assert.equal((await http('DELETE', `/projects/${other.id}`)).status, 200)
+
   const recovered = (await http('POST', `${path}/recover`)).body as unknown as { branches: { id: string }[] }
   assert.deepEqual(new Set(recovered.branches.map(({ id }) => id)), new Set(branches.map(({ id }) => id)))
-  assert.deepEqual(await listed('?recoverable=true'), [])
+  assert.deepEqual(
+    (await listed('?recoverable=true')).map(({ id }) => id),
+    [other.id],
+  )
   assert.deepEqual(await query(neap, uri, 'select one from kept'), [{ one: 1 }])
 })
 

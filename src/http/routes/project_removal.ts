@@ -46,10 +46,10 @@ export const recoverDeletedProject = route('POST /projects/:project_id/recover',
   errors: ['NOT_FOUND', 'PROJECTS_LIMIT_EXCEEDED'],
 }).handle(async ({ params }, context) => {
   const { db, caller } = context
-  await requireRoomForProject(context)
   const project = await recoverProject(db, caller.account.id, params.project_id)
   if (!project)
     throw new AppError('NOT_FOUND', `project ${params.project_id} not found among those that can be recovered`)
+  await requireRoomForProject(context, 1)
   const [removal] = await listOperations(db, project.id, 1, undefined, {
     action: 'delete_tenant',
     status: 'scheduling',

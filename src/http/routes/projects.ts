@@ -168,10 +168,11 @@ async function requireDefaults(
   await requirePgSettings(db, defaults.pg_settings)
 }
 
-/** Room for one project more; until this transaction ends nobody else takes it. Errors: PROJECTS_LIMIT_EXCEEDED. */
-export async function requireRoomForProject({ db, config, caller }: RequestContext): Promise<void> {
+/** Room for one project more, or for those `made` already; until this transaction ends nobody else takes it. Errors: PROJECTS_LIMIT_EXCEEDED. */
+export async function requireRoomForProject({ db, config, caller }: RequestContext, made = 0): Promise<void> {
   await lockAccount(db, caller.account.id)
-  if ((await countProjects(db, caller.account.id, config.projectsLimit)) < config.projectsLimit) return
+  const most = config.projectsLimit + made
+  if ((await countProjects(db, caller.account.id, most)) < most) return
   throw new AppError(
     'PROJECTS_LIMIT_EXCEEDED',
     `The account has ${config.projectsLimit} projects, as many as it may. Delete one, or raise NEAP_PROJECTS_LIMIT.`,
