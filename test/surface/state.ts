@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
 import { loadOrCreateSecrets } from '../../src/secrets.ts'
@@ -74,17 +75,22 @@ export async function openState(neap: Neap): Promise<State> {
   }
 }
 
+async function isQuiet(state: State): Promise<boolean> {
+  const [row] = await state.query<{ open: string }>(
+    `select count(*) as open from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle'`,
+  )
+  return Number(row?.open) === 0
+}
+
 /** Stops the worker in its tracks while `work` runs, outside any transaction, so that only requests change anything. */
 export async function withoutWorker<T>(neap: Neap, state: State, work: () => Promise<T>): Promise<T> {
   const pid = neap.part('worker')
   if (pid === undefined) throw new Error('no worker runs')
   await until('the worker stands still', async () => {
     process.kill(pid, 'SIGSTOP')
-    const [row] = await state.query<{ open: string }>(
-      `select count(*) as open from pg_stat_activity
-        where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle'`,
-    )
-    if (Number(row?.open) === 0) return true
+    // What it sent just before may be on its way still: it is seen, or done, a moment later.
+    if ((await isQuiet(state)) && (await setTimeout(20, true)) && (await isQuiet(state))) return true
     process.kill(pid, 'SIGCONT')
     return false
   })
