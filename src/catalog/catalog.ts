@@ -97,7 +97,7 @@ export function openCatalog(
       await client.connect().catch(unavailable)
       return { ...on(client), end: () => client.end(), onLost: (tell) => client.once('end', tell) }
     },
-    listen: (channel, told) => listener.listen(channel, told),
+    listen: (channel, told) => listener.listen(channel, told).catch(unavailable),
     async close() {
       await listener.close()
       await pool.end()

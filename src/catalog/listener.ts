@@ -56,9 +56,16 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
     async listen(channel, told) {
       const subscribers = channels.get(channel) ?? new Set()
       channels.set(channel, subscribers.add(told))
-      const client = await connect()
-      await client.query(`listen ${channel}`)
-      return () => void subscribers.delete(told)
+      const unlisten = () => void subscribers.delete(told)
+      try {
+        // An attempt that began before may fail for a reason that is past by now.
+        const client = (await connected?.catch(() => undefined)) ?? (await connect())
+        await client.query(`listen ${channel}`)
+        return unlisten
+      } catch (error) {
+        unlisten()
+        throw error
+      }
     },
     async close() {
       closed = true
