@@ -42,12 +42,14 @@ export async function awaited(context: Context, answer: unknown, seconds: number
     return row ? presentEndpoint(row, context.config) : was
   }
   const branchNow = branch && (await findBranch(context.catalog, branch.project_id, branch.id))
+  // Beside what every branch has, the answer of a restore says of it when it was.
+  const { pending_state: _, ...wasBranch } = branch ?? {}
   return {
     ...(answer as object),
     ...(operation && { operation: ended.get(operation.id) ?? operation }),
     ...(operations && { operations: operations.map((each) => ended.get(each.id) ?? each) }),
     ...(endpoint && { endpoint: await nowOf(endpoint) }),
     ...(endpoints && { endpoints: await Promise.all(endpoints.map(nowOf)) }),
-    ...(branchNow && { branch: presentBranch(branchNow) }),
+    ...(branchNow && { branch: { ...wasBranch, ...presentBranch(branchNow) } }),
   }
 }

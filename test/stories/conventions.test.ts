@@ -276,30 +276,6 @@ test('a key can be for one project, and for a time', async () => {
   await neap.ended(other.operations)
 })
 
-test('what waits can be cancelled; what runs or has ended cannot', async () => {
-  const restarted = made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations
-  const last = restarted.at(-1)
-  const cancelled = await http('POST', `${project}/operations/${last?.id}/cancel`)
-  if (cancelled.status === 200) {
-    const { status, error } = cancelled.body['operation'] as { status: string; error: string }
-    assert.equal(status, 'failed')
-    assert.match(error, /^cancelled: /)
-  } else refused(cancelled, 409, 'CONFLICT', /running|finished/)
-  await neap.ended(restarted.slice(0, -1))
-  refused(
-    await http('POST', `${project}/operations/${restarted[0]?.id}/cancel`),
-    409,
-    'CONFLICT',
-    /finished.*has not begun/,
-  )
-  await until('the endpoint is on its way nowhere', async () => {
-    const { endpoint } = (await http('GET', `${project}/endpoints/${place.endpoint_id}`)).body as unknown as {
-      endpoint: { pending_state?: string }
-    }
-    return endpoint.pending_state === undefined
-  })
-})
-
 test('operations can be filtered, page by page', async () => {
   const all = (await http('GET', `${project}/operations?limit=1000`)).body as unknown as {
     operations: { id: string; action: string; status: string; branch_id?: string; endpoint_id?: string }[]

@@ -5,6 +5,7 @@ import { branchHttp, databasePath, rolePath, uriWith } from '../branch_http.ts'
 import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { branchOff, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
 /* Databases that the API renames, gives away and drops, in Postgres: in use, asleep, inherited, and where their owners try to hinder it. */
@@ -181,12 +182,13 @@ test('what is stuck or refused is said by its own operation and holds up no othe
   await admin.query('begin')
   await admin.query(`comment on database stuck is 'locked'`)
   const stuck = await api.begin('PATCH', databasePath('stuck'), { database: { name: 'free' } })
-  await admin.query('select pg_sleep(1.5)')
+  await until('a try that failed', async () => {
+    const operation = (await operationsOf(neap, place)).find(({ id }) => id === stuck.operations[0]?.id)
+    return operation !== undefined && operation.failures_count > 0
+  })
   await admin.query('commit')
   await neap.ended(stuck.operations)
   assert.deepEqual(await inPostgres(), { neondb: OWNER, free: OWNER })
-  const operation = (await operationsOf(neap, place)).find(({ id }) => id === stuck.operations[0]?.id)
-  assert.ok((operation?.failures_count ?? 0) > 0)
 
   // Made by SQL between the question and the change: an owner that goes.
   await api.change('POST', '/roles', { role: { name: 'fleeting' } })

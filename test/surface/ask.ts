@@ -29,11 +29,20 @@ export function requestOf(key: string, things: Things, { params, query, body }: 
 }
 
 /** Sends it. Of a stream of events nothing is read but its beginning, since it has no end. */
-export async function ask(neap: Neap, key: string, { method, path, body }: Ready): Promise<Answer & { text: string }> {
+export async function ask(
+  neap: Neap,
+  key: string,
+  { method, path, body }: Ready,
+  given: Record<string, string> = {},
+): Promise<Answer & { text: string }> {
   const enough = new AbortController()
   const response = await fetch(`${neap.ready.api_url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    headers: {
+      ...given,
+      authorization: `Bearer ${key}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     signal: enough.signal,
   })

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { routes } from '../../src/http/routes/index.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { type Actor, owner } from './account.ts'
+import { ask, requestOf } from './ask.ts'
+import { EVERY_ROUTE } from './every_route.ts'
+import { realScene, type Scene } from './scene.ts'
+
+/* Every write, by a client that would wait for what comes of it: an answer is put together anew then, and must still be one of its route. */
+
+let neap: Neap
+let actor: Actor
+let scene: Scene
+
+before(async () => {
+  neap = await startNeap({
+    env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_RECOVER_HOURS: '1' },
+  })
+  actor = await owner(neap)
+  scene = await realScene(neap, actor)
+})
+
+after(() => neap?.stop())
+
+for (const { key, status = 200 } of routes) {
+  if (key.startsWith('GET ')) continue
+  test(`${key}: who prefers to wait is answered`, async () => {
+    const request = requestOf(key, scene, await EVERY_ROUTE[key].input(scene))
+    const answer = await ask(neap, actor.key, request, { prefer: 'wait=60' })
+    assert.equal(answer.status, status, answer.text)
+    assert.equal(answer.headers.get('preference-applied'), 'wait=60')
+    const { operations = [] } = answer.body as { operations?: { action: string; status: string; error?: string }[] }
+    assert.deepEqual(
+      operations.filter((operation) => operation.status !== 'finished'),
+      [],
+    )
+  })
+}
