@@ -7,7 +7,7 @@
  *                            └──▶ failure step ◀┘ will not pass, overdue, worn out, or needs what failed ──▶ failed
  *
  * The claim commits before its step begins. While a step runs its row is locked by the worker's transaction: the lock
- * goes with the connection, so what a dead worker had is taken over at once, and a frozen one's after the session time-out.
+ * goes with the connection, so what a dead worker had is taken over within a second, and a frozen one's after the session time-out.
  */
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'

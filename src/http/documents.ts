@@ -24,7 +24,11 @@ export async function serveDocuments(app: FastifyInstance, base: string): Promis
     routePrefix: '/docs',
     staticCSP: true,
     uiConfig: { docExpansion: 'list', deepLinking: true, tryItOutEnabled: false },
-    theme: { title: 'Neap management API' },
+    // The bar above shows the library's own logo and asks for the address of another document.
+    theme: {
+      title: 'Neap management API',
+      css: [{ filename: 'neap.css', content: '.swagger-ui .topbar { display: none }' }],
+    },
   })
   app.get(`${base}/openapi.json`, { schema: { hide: true } }, async () => app.swagger())
 }

@@ -63,7 +63,7 @@ export function mount(
         replayed,
       } = reads ? await perform(request, reply, context.catalog) : await change(request, reply)
       // Before the answer: with it a revoked key works no more.
-      if (!reads && route.tag === 'API key') authenticate.forget()
+      if (route.changesKeys) authenticate.forget()
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
       if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)

@@ -30,6 +30,8 @@ export interface Contract<P, Q, B, R> {
   readonly scope?: Scope
   /** Lets in keys that are for one project only, although the path names none. */
   readonly anyProject?: boolean
+  /** It may put keys out of force: this process then looks each up again. */
+  readonly changesKeys?: boolean
   /** A GET whose answer is put off with `Prefer: wait` until its operation has ended. */
   readonly waits?: boolean
   readonly returns: R

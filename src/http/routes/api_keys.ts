@@ -97,6 +97,7 @@ export const listKeys = route('GET /api_keys', {
 
 export const revokeKey = route('DELETE /api_keys/:key_id', {
   summary: 'Revoke an API key; it stops working at once',
+  changesKeys: true,
   tag: 'API key',
   scope: 'admin',
   params: Type.Object({ key_id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) }),
