@@ -205,3 +205,32 @@ test('an action that a worker does not know is left to those that do', () =>
     assert.equal(await take(catalog), undefined)
     assert.equal((await read(catalog, id)).status, 'scheduling')
   }))
+
+test('a claim touches what it takes, however many operations have ended', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const { id } = await queue(catalog, project)
+    await finish(catalog, { id })
+    await catalog.rows(sql`
+      insert into operation (id, seq, account_id, project_id, action, status, input, step, excludes, shares, passes_shared, depends_on,
+                             deadline_seconds, created_at, updated_at, finished_at)
+      select gen_random_uuid(), -n, account_id, project_id, action, status, input, step, excludes, shares, passes_shared, depends_on,
+             deadline_seconds, created_at - n * interval '1 s', updated_at, finished_at
+        from operation, generate_series(1, 20000) n`)
+    await catalog.rows(sql`vacuum analyze operation`)
+    const wholeReads = async () => {
+      await catalog.rows(sql`select pg_stat_force_next_flush()`)
+      const row = await catalog.row<{ seq_scan: number }>(
+        sql`select seq_scan from pg_stat_user_tables where relname = 'operation'`,
+      )
+      return row?.seq_scan
+    }
+    const before = await wholeReads()
+    // More often than after which Postgres settles on one plan for a prepared statement.
+    for (let time = 1; time <= 10; time++) {
+      const { id: queued } = await queue(catalog, project)
+      assert.equal((await take(catalog))?.id, queued)
+      await finish(catalog, { id: queued })
+    }
+    assert.equal(await wholeReads(), before)
+  }))
