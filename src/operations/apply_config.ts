@@ -75,16 +75,16 @@ export const applyConfigOperation: Action<Input> = {
     if (!branch || operation.input.moved) return
     const running = await runningOf(branch, context, tx)
     if (!running) return
-    const { endpoint, compute } = running
-    // The restart was done, and what says so was not kept.
-    if (compute.pid !== endpoint.compute_pid)
-      await setActive(tx, endpoint.id, branch.id, { ...compute.address, ...compute })
-    else if (endpoint.holding_operation_id === operation.id) await setHolding(tx, endpoint.id, null)
+    const { endpoint } = running
+    if (endpoint.holding_operation_id === operation.id) await setHolding(tx, endpoint.id, null)
     await applyTo(branch, operation, context, tx)
   },
 }
 
-/** The active endpoint of a branch and its compute. One that was killed is noted: to go on asking it would put off its next start, which makes all this true. */
+/**
+ * The active endpoint of a branch and its compute. One that was killed is noted: to go on asking it would put off its next start, which
+ * makes all this true. So is one that was restarted by a step whose writes a crash of the catalog has lost.
+ */
 async function runningOf(
   branch: StoredBranch,
   { backend }: WorkerContext,
@@ -93,9 +93,13 @@ async function runningOf(
   const endpoint = await findBranchEndpoint(tx, branch.id)
   if (endpoint?.current_state !== 'active') return undefined
   const compute = await backend.findCompute(refOf(branch))
-  if (compute) return { endpoint, compute }
-  await setIdle(tx, endpoint.id)
-  return undefined
+  if (!compute) {
+    await setIdle(tx, endpoint.id)
+    return undefined
+  }
+  if (compute.pid !== endpoint.compute_pid)
+    await setActive(tx, endpoint.id, branch.id, { ...compute.address, ...compute })
+  return { endpoint, compute }
 }
 
 async function applyTo(

@@ -12,6 +12,7 @@ import type { Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
 import { copyRolesAndDatabases } from '../../src/catalog/branch_config.ts'
 import { readActivity } from '../../src/compute/activity.ts'
+import { sql } from '../../src/catalog/sql.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { createTimeline } from '../../src/operations/create_timeline.ts'
@@ -242,6 +243,32 @@ const configuration: Case = {
   },
 }
 
+const configurationOfRestarted: Case = {
+  action: 'apply_config',
+  about: 'apply_config at a compute whose restart the catalog has lost',
+  steps: ['config_applied'],
+  faultsAt: [],
+  async prepare(world) {
+    const branch = await world.home()
+    const before = await world.running(branch)
+    await kill(before.compute_pid ?? 0)
+    await world.have((tx) => queueStart(tx, before, 'request'))
+    const { compute_pid, compute_port, started_at } = before
+    return {
+      async request(tx) {
+        await tx.rows(sql`
+          update endpoint set compute_pid = ${compute_pid}, compute_port = ${compute_port}, started_at = ${started_at}
+           where id = ${before.id}`)
+        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+      },
+      async finished() {
+        assert.notEqual((await world.running(branch)).compute_pid, compute_pid)
+      },
+      failed: nothing,
+    }
+  },
+}
+
 const configurationOfKilled: Case = {
   action: 'apply_config',
   about: 'apply_config at a compute that was killed',
@@ -345,6 +372,7 @@ export const CASES: readonly Case[] = [
   endpointDeletion,
   configuration,
   configurationOfKilled,
+  configurationOfRestarted,
   restart,
   branchDeletion,
   projectDeletion,
