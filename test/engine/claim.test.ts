@@ -225,12 +225,12 @@ test('a claim touches what it takes, however many operations have ended', () =>
       )
       return row?.seq_scan
     }
-    const before = await wholeReads()
+    const earlier = await wholeReads()
     // More often than after which Postgres settles on one plan for a prepared statement.
     for (let time = 1; time <= 10; time++) {
       const { id: queued } = await queue(catalog, project)
       assert.equal((await take(catalog))?.id, queued)
       await finish(catalog, { id: queued })
     }
-    assert.equal(await wholeReads(), before)
+    assert.equal(await wholeReads(), earlier)
   }))
