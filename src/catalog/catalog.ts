@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { AppError } from '../errors.ts'
-import { createListener, type Listener } from './listener.ts'
+import { isAway, letsIn, unavailable } from './away.ts'
+import { createListener, type Listener, type Told } from './listener.ts'
+import { createPulse } from './pulse.ts'
 import type { Statement } from './sql.ts'
 
 /** What a query can be sent to: the pool, or one transaction. */
@@ -10,11 +12,16 @@ export interface Db {
 }
 
 /** The catalog: the only state that Neap's processes share. */
-export interface Catalog extends Db, Pick<Listener, 'listen'> {
-  /** Runs `work` in one transaction; what it throws rolls back. */
-  transaction<T>(work: (tx: Db) => Promise<T>): Promise<T>
+export interface Catalog extends Db, Pick<Listener, 'listen' | 'hears'> {
+  /**
+   * Runs `work` in one transaction; what it throws rolls back.
+   * @param requestId the request that asks for it: operations that `work` inserts carry it from then on, for the log
+   */
+  transaction<T>(work: (tx: Db) => Promise<T>, requestId?: string): Promise<T>
   /** A session of its own, for locks that outlive a transaction. Ends with `end()`. */
   session(): Promise<Db & { end(): Promise<void>; onLost(tell: () => void): void }>
+  /** Connections of the pool, those of them that are idle, and how many wait for one. */
+  connections(): { readonly total: number; readonly idle: number; readonly waiting: number }
   close(): Promise<void>
 }
 
@@ -59,51 +66,132 @@ export function openCatalog(
   frozenSeconds = FROZEN_SECONDS,
 ): Catalog {
   const settings = { ...SESSION_SETTINGS, idle_in_transaction_session_timeout: `${frozenSeconds}s` }
-  const config: pg.PoolConfig = {
+  const config: pg.ClientConfig = {
     ...withOptions(url, Object.entries(settings)),
     application_name: 'neap',
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    connectionTimeoutMillis: 10_000,
     types,
   }
-  const pool = new pg.Pool({ ...config, max: size, connectionTimeoutMillis: 10_000 })
+  const pool = new pg.Pool({ ...config, max: size })
   pool.on('error', onError)
   const listener = createListener(() => new pg.Client(config), onError)
+  const pulse = createPulse(() => letsIn(config))
+
+  async function checkOut(): Promise<pg.PoolClient> {
+    let asked: Promise<pg.PoolClient> | undefined
+    try {
+      return await pulse.during(() => (asked = pool.connect()))
+    } catch (error) {
+      // Nobody waits for it any more.
+      asked?.then(
+        (late) => late.release(),
+        () => {},
+      )
+      return unavailable(error as Error)
+    }
+  }
+
+  /** What can be asked on one connection. `broke` is told when nothing more can be. */
+  function on(client: pg.ClientBase, broke: (error: Error) => void = () => {}): Db {
+    async function rows<R>(statement: Statement): Promise<R[]> {
+      try {
+        return (await pulse.during(() => client.query(statement))).rows as R[]
+      } catch (error) {
+        if (isAway(error as Error)) broke(error as Error)
+        return unavailable(error as Error)
+      }
+    }
+    return { rows, row: async (statement) => (await rows<never>(statement))[0] }
+  }
+
+  /** Lends `work` a connection. One that breaks meanwhile is not used again. */
+  async function lend<T>(work: (db: Db, loan: Loan) => Promise<T>): Promise<T> {
+    const client = await checkOut()
+    let broken: Error | undefined
+    const breaks = (error: Error): void => void (broken = error)
+    // A session may end while nothing is asked of it. The next statement fails then; unheard, the event would end the process.
+    client.on('error', breaks)
+    try {
+      return await work(on(client, breaks), { isBroken: () => broken !== undefined, breaks })
+    } finally {
+      client.off('error', breaks)
+      client.release(broken)
+    }
+  }
+
+  const rows = <R>(statement: Statement): Promise<R[]> => lend((db) => db.rows<R>(statement))
 
   return {
-    rows: (statement) => run(pool, statement),
-    row: async (statement) => (await run<never>(pool, statement))[0],
-    async transaction(work) {
-      const client = await pool.connect().catch(unavailable)
-      let broken: Error | undefined
-      const lost = (error: Error) => (broken = error)
-      // A session may end while nothing is asked of it. The next statement fails then; unheard, the event would end the process.
-      client.on('error', lost)
-      try {
-        await client.query('begin').catch(unavailable)
-        const result = await work(on(client))
-        await client.query('commit').catch(unavailable)
-        return result
-      } catch (error) {
-        await client.query('rollback').catch((failure: unknown) => (broken = failure as Error))
-        throw error
-      } finally {
-        client.off('error', lost)
-        client.release(broken)
-      }
-    },
+    rows,
+    row: async (statement) => (await rows<never>(statement))[0],
+    transaction: (work, requestId) =>
+      lend(async (tx, { isBroken, breaks }) => {
+        try {
+          await tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
+          const result = await work(tx)
+          await tx.rows(COMMIT)
+          return result
+        } catch (error) {
+          if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
+          throw error
+        }
+      }),
     async session() {
       const client = new pg.Client(config)
       client.on('error', onError)
-      await client.connect().catch(unavailable)
-      return { ...on(client), end: () => client.end(), onLost: (tell) => client.once('end', tell) }
+      await pulse.during(() => client.connect()).catch(unavailable)
+      return {
+        ...on(client),
+        end: () => Promise.race([client.end(), patience()]),
+        onLost: (tell) => client.once('end', tell),
+      }
     },
-    listen: (channel, told) => listener.listen(channel, told).catch(unavailable),
+    listen: (channel, told) => listenDuring(channel, told).catch(unavailable),
+    hears: () => listener.hears(),
+    connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async close() {
-      await listener.close()
-      await pool.end()
+      pulse.close()
+      await Promise.race([Promise.all([listener.close(), pool.end()]), patience()])
     },
   }
+
+  async function listenDuring(channel: string, told: Told): Promise<() => void> {
+    let asked: Promise<() => void> | undefined
+    try {
+      return await pulse.during(() => (asked = listener.listen(channel, told)))
+    } catch (error) {
+      asked?.then(
+        (unlisten) => unlisten(),
+        () => {},
+      )
+      throw error
+    }
+  }
 }
+
+interface Loan {
+  readonly isBroken: () => boolean
+  readonly breaks: (error: Error) => void
+}
+
+const BEGIN = plain('begin')
+const COMMIT = plain('commit')
+const ROLLBACK = plain('rollback')
+
+/** Begins, and says for whom, in one message: that is to cost no round trip. */
+const beginFor = (requestId: string): Statement =>
+  plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}`)
+
+/** A statement that is not worth preparing. */
+function plain(text: string): Statement {
+  return { name: '', text, values: [] }
+}
+
+/** A server that is frozen does not say goodbye. */
+const PATIENCE_MS = 2_000
+const patience = (): Promise<void> => sleep(PATIENCE_MS, undefined, { ref: false })
 
 /** The URL with these settings after its own `options`, so that ours win; the driver alone would drop ours. */
 function withOptions(url: string, settings: [string, string][]): pg.ClientConfig {
@@ -113,27 +201,4 @@ function withOptions(url: string, settings: [string, string][]): pg.ClientConfig
   parameters.delete('options')
   const ours = settings.map(([name, value]) => `-c ${name}=${value}`).join(' ')
   return { connectionString: `${target}?${parameters.toString()}`, options: `${given} ${ours}`.trim() }
-}
-
-function on(client: pg.ClientBase): Db {
-  return {
-    rows: (statement) => run(client, statement),
-    row: async (statement) => (await run<never>(client, statement))[0],
-  }
-}
-
-async function run<R>(target: pg.ClientBase | pg.Pool, statement: Statement): Promise<R[]> {
-  const { rows } = await target.query(statement).catch(unavailable)
-  return rows as R[]
-}
-
-/** SQLSTATE classes and socket errors that mean "the catalog is away", as apart from "the statement is wrong". */
-const AWAY = /^(08...|57P0[123]|53300|ECONN.*|ENOENT|EPIPE|ETIMEDOUT|EHOSTUNREACH)$/
-/** What the driver says without a code when a connection is gone or cannot be had. */
-const LOST = /^Connection terminated|is not queryable$|timeout exceeded when trying to connect/
-
-function unavailable(error: Error & { code?: string }): never {
-  if (LOST.test(error.message) || AWAY.test(error.code ?? ''))
-    throw new AppError('UNAVAILABLE', undefined, { cause: error })
-  throw error
 }

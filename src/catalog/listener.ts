@@ -6,6 +6,8 @@ export type Told = (payload: string | undefined) => void
 export interface Listener {
   /** Subscribes to a channel; resolves when nothing sent from now on is missed. The answer unsubscribes. */
   listen(channel: string, told: Told): Promise<() => void>
+  /** Whether it hears now; before anybody has subscribed there is nothing to hear. */
+  hears(): boolean
   close(): Promise<void>
 }
 
@@ -16,6 +18,7 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
   const channels = new Map<string, Set<Told>>()
   let connected: Promise<pg.Client> | undefined
   let retry: NodeJS.Timeout | undefined
+  let hears = false
   let closed = false
 
   function connect(): Promise<pg.Client> {
@@ -36,9 +39,11 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
     await client.connect()
     for (const channel of channels.keys()) await client.query(`listen ${channel}`)
     client.once('end', () => {
+      hears = false
       connected = undefined
       again()
     })
+    hears = true
     return client
   }
 
@@ -67,6 +72,7 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
         throw error
       }
     },
+    hears: () => hears || channels.size === 0,
     async close() {
       closed = true
       clearTimeout(retry)
