@@ -4,6 +4,9 @@ import { sql } from './sql.ts'
 /** First key of the session advisory lock that a living proxy holds; the second is its number. */
 const LOCK_CLASS = 7301
 
+/** A proxy that has said nothing for so long is taken for dead: its session ends, and with it its lock. */
+const FROZEN_SECONDS = 15
+
 export interface ProxyHold {
   readonly proxy_number: number
   readonly woken: boolean
@@ -21,6 +24,7 @@ export interface Holding {
  * registration takes the row for a dead one's; the session's end is the proxy's death.
  */
 export async function registerProxy(session: Db): Promise<number> {
+  await session.rows(sql`select set_config('idle_session_timeout', ${`${FROZEN_SECONDS}s`}, false)`)
   const row = await session.row<{ number: number }>(sql`
     with registered as (insert into proxy default values returning number)
     select number, pg_advisory_lock(${LOCK_CLASS}::int, number) from registered`)
@@ -37,13 +41,29 @@ export async function unregisterProxy(session: Db, number: number): Promise<void
   await session.rows(sql`delete from proxy where number = ${number}`)
 }
 
-/** The numbers of the proxies that live now, by the locks their sessions hold (Postgres manual, "pg_locks"). */
-export async function livingProxies(db: Db): Promise<number[]> {
-  const rows = await db.rows<{ number: number }>(sql`
-    select objid::int8::int as number from pg_locks
-     where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
-       and database = (select oid from pg_database where datname = current_database())`)
-  return rows.map((row) => row.number)
+/** Says on its session that a proxy lives: one that is frozen does not, and is not waited for after `FROZEN_SECONDS`. */
+export async function confirmProxy(session: Db): Promise<void> {
+  await session.rows(sql`select 1`)
+}
+
+export interface RegisteredProxy {
+  readonly number: number
+  /** Its session holds its lock (Postgres manual, "pg_locks"). One that lost its session may be about to register again. */
+  readonly lives: boolean
+}
+
+export function registeredProxies(db: Db): Promise<RegisteredProxy[]> {
+  return db.rows(sql`
+    select number, number in (
+             select objid::int8::int from pg_locks
+              where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
+                and database = (select oid from pg_database where datname = current_database())) as lives
+      from proxy`)
+}
+
+/** Forgets proxies that are dead. */
+export async function forgetProxies(db: Db, numbers: readonly number[]): Promise<void> {
+  await db.rows(sql`delete from proxy where number = any (${numbers}::int[])`)
 }
 
 /** Which proxies hold back what they would forward for this operation, and where something wants through. */

@@ -20,7 +20,7 @@ import {
   setPending,
 } from '../catalog/endpoint.ts'
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
-import { holdsOf, livingProxies } from '../catalog/proxy.ts'
+import { forgetProxies, holdsOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
 import { done, goto, wait } from '../engine/definition.ts'
@@ -28,7 +28,7 @@ import { withNotedConfig } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
 
-export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete' | 'move'
+export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete' | 'move' | 'crash'
 
 /** How long the proxies get to say that they hold. One that cannot is stuck: then an idle suspend is put off. */
 const HOLD_MS = 2_000
@@ -121,7 +121,10 @@ async function noteStopped(tx: Db, endpointId: string): Promise<void> {
   else if (endpoint) await setIdle(tx, endpoint.id)
 }
 
-/** True once every proxy that lives holds what it would forward; false if they do not within the time. */
+/**
+ * True once every proxy holds what it would forward; false if one that lives does not within the time. One that has lost its session
+ * gets that time as well: it may have clients, and be about to register again.
+ */
 async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promise<boolean> {
   let look = (): void => {}
   const timeout = AbortSignal.timeout(HOLD_MS)
@@ -134,11 +137,16 @@ async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promis
       const changed = new Promise<void>((resolve) => {
         look = resolve
       })
-      const living = await livingProxies(tx)
+      const proxies = await registeredProxies(tx)
       const holds = await holdsOf(tx, operationId)
       const held = new Set(holds.map((hold) => hold.proxy_number))
-      if (living.every((proxy) => held.has(proxy))) return true
-      if (timeout.aborted) return false
+      const missing = proxies.filter(({ number }) => !held.has(number))
+      if (missing.length === 0) return true
+      if (timeout.aborted) {
+        const dead = missing.filter(({ lives }) => !lives).map(({ number }) => number)
+        await forgetProxies(tx, dead)
+        return dead.length === missing.length
+      }
       await changed
     }
   } finally {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { holdsOf, livingProxies, type ProxyHold } from '../catalog/proxy.ts'
+import { holdsOf, type ProxyHold, registeredProxies } from '../catalog/proxy.ts'
 import { sql } from '../catalog/sql.ts'
 import {
   byOptions,
@@ -26,11 +26,14 @@ before(async () => {
 })
 after(() => fixture.close())
 
+const living = async () =>
+  (await registeredProxies(fixture.catalog)).filter(({ lives }) => lives).map(({ number }) => number)
+
 /** Has an endpoint held, and waits until every living proxy says that it does. */
 async function hold(endpointId: string): Promise<string> {
   const { id } = await fixture.operation(endpointId, 'suspend_compute')
   await fixture.hold(endpointId, id)
-  await heldBy(id, (await livingProxies(fixture.catalog)).length)
+  await heldBy(id, (await living()).length)
   return id
 }
 
@@ -116,12 +119,12 @@ test(
 test('a proxy whose session in the catalog is lost registers again and says again what it holds', async () => {
   const endpoint = await fixture.endpoint(pid)
   const operation = await hold(endpoint)
-  const old = await livingProxies(fixture.catalog)
+  const old = await living()
   await fixture.catalog.rows(sql`
     select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objsubid = 2 and objid = ${old[0]}::int8::oid`)
   const renewed = await until(async () => {
-    const living = await livingProxies(fixture.catalog)
-    return living.length === 2 && !living.includes(old[0] ?? 0) && living
+    const now = await living()
+    return now.length === 2 && !now.includes(old[0] ?? 0) && now
   })
   await until(
     async () =>
@@ -136,7 +139,7 @@ test('a proxy that starts while an endpoint is held says so too, and one that st
   const third = await fixture.proxy()
   await heldBy(operation, 3)
   await third.stop()
-  assert.equal((await livingProxies(fixture.catalog)).length, 2)
+  assert.equal((await living()).length, 2)
   assert.equal((await fixture.catalog.rows(sql`select 1 from proxy`)).length, 2)
   await fixture.hold(endpoint, null)
 })

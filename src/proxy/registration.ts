@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Catalog } from '../catalog/catalog.ts'
-import { registerProxy, unregisterProxy } from '../catalog/proxy.ts'
+import { confirmProxy, registerProxy, unregisterProxy } from '../catalog/proxy.ts'
 
 const RETRY_MS = 250
+const CONFIRM_MS = 4_000
 
 export interface Registration {
   /**
@@ -21,6 +22,7 @@ export function createRegistration(catalog: Catalog, log: Logger): Registration 
   let tellRenewed = (): void => {}
   let number: number | undefined
   let session: Awaited<ReturnType<Catalog['session']>> | undefined
+  let timer: NodeJS.Timeout | undefined
   let stopped = false
 
   async function open(): Promise<void> {
@@ -44,6 +46,16 @@ export function createRegistration(catalog: Catalog, log: Logger): Registration 
     }
   }
 
+  /** A session that does not answer any more is given up, and another opened. */
+  function confirm(): void {
+    const current = session
+    if (!current) return
+    confirmProxy(current).catch((error: unknown) => {
+      log.debug({ err: error }, 'the session in the catalog does not answer')
+      return current.end().catch(() => {})
+    })
+  }
+
   async function reopen(): Promise<void> {
     log.warn('the session in the catalog was lost: registering again')
     while (!stopped) {
@@ -61,10 +73,12 @@ export function createRegistration(catalog: Catalog, log: Logger): Registration 
     async start(onRenewed) {
       tellRenewed = onRenewed
       await open()
+      timer = setInterval(confirm, CONFIRM_MS)
     },
     number: () => number,
     async stop() {
       stopped = true
+      clearInterval(timer)
       const last = session
       if (!last || number === undefined) return
       await unregisterProxy(last, number).catch((error: unknown) => log.debug({ err: error }, 'could not unregister'))
