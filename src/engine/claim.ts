@@ -15,6 +15,11 @@ export interface Due extends Claimed {
   readonly attempts: number
   readonly failures_count: number
   readonly deadline_seconds: number
+  readonly started_at: string
+  /** The request that asked for it, if one did. */
+  readonly request_id: string | null
+  /** At its failure step: what was thrown, where that was here. */
+  readonly cause?: unknown
 }
 
 export interface Claims {
@@ -26,7 +31,8 @@ export interface Claims {
 /**
  * Takes due operations of these actions: no unfinished one with a lower seq takes what they need. Counts the attempt and raises the
  * generation, which shuts out whoever had one before. What depends on a failed one, is overdue or was tried too often
- * comes back at its failure step. A row changed later than now shows that the clock stepped back: what it waits for means nothing.
+ * comes back at its failure step. A row changed later than now shows that the clock stepped back: what it waits for means nothing,
+ * unless it was put off for longer than steps ever wait.
  * Commits without waiting for the disk: a claim that a crash of the catalog loses is made again.
  * @param driven the ids of those that the caller is at already, between two steps perhaps
  * @param most how many at most
@@ -44,7 +50,8 @@ export async function claim(
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
                 from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
-        from due_operations(${actions}, ${driven}::uuid[], ${most}) o),
+        from due_operations(${actions}, ${driven}::uuid[], ${most}) o
+       where o.run_at <= clock_timestamp() or o.run_at < o.updated_at + interval '1 minute'),
     due as (
       select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed,
              set_config('synchronous_commit', 'off', true)

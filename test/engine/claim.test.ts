@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Branch } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { cancelUnbegun } from '../../src/catalog/operation.ts'
+import { cancelUnbegun, postponeOperation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { claim } from '../../src/engine/claim.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
@@ -195,7 +195,20 @@ test('what waits for its time is not due, unless the clock stepped back since', 
     const { id } = await queue(catalog, await newProject(catalog))
     await catalog.rows(sql`update operation set run_at = now() + interval '1 hour' where id = ${id}`)
     assert.equal(await take(catalog), undefined)
-    await catalog.rows(sql`update operation set updated_at = now() + interval '50 minutes' where id = ${id}`)
+    await catalog.rows(sql`update operation set updated_at = run_at - interval '10 seconds' where id = ${id}`)
+    assert.equal((await take(catalog))?.id, id)
+  }))
+
+test('what somebody put off by hours is not begun earlier when the clock steps back', () =>
+  catalogs.with(async ({ catalog }) => {
+    const { id } = await queue(catalog, await newProject(catalog))
+    await catalog.transaction((tx) => postponeOperation(tx, id, 24))
+    // As if that had been done an hour ahead of the clock as it is now.
+    await catalog.rows(
+      sql`update operation set run_at = run_at + interval '1 hour', updated_at = updated_at + interval '1 hour' where id = ${id}`,
+    )
+    assert.equal(await take(catalog), undefined)
+    await catalog.rows(sql`update operation set run_at = now() where id = ${id}`)
     assert.equal((await take(catalog))?.id, id)
   }))
 
