@@ -4,6 +4,7 @@ import { findBranch } from '../catalog/branch.ts'
 import { findProjectEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Context } from '../context.ts'
+import { AppError } from '../errors.ts'
 import { type Branch, presentBranch } from './routes/branches.ts'
 import { type Endpoint, presentEndpoint } from './routes/endpoints.ts'
 import { type Operation, presentOperation } from './routes/operations.ts'
@@ -28,13 +29,21 @@ interface Waitable {
 
 /**
  * The answer as it is once its operations have ended, or the time is over, or the client has gone: the operations, and the
- * branch and endpoints that they are about. What is gone by then stays as it was.
+ * branch and endpoints that they are about. What is gone by then stays as it was; so does all when the catalog goes away, since
+ * the change is made by now and a client that heard otherwise might make it again.
  */
 export async function awaited(context: Context, answer: unknown, seconds: number, gone: AbortSignal): Promise<unknown> {
+  return ended(context, answer, seconds, gone).catch((error: unknown) => {
+    if (error instanceof AppError && error.code === 'UNAVAILABLE') return answer
+    throw error
+  })
+}
+
+async function ended(context: Context, answer: unknown, seconds: number, gone: AbortSignal): Promise<unknown> {
   const { operation, operations, endpoint, endpoints, branch } = answer as Waitable
   const ids = (operations ?? (operation ? [operation] : [])).map(({ id }) => id)
   if (ids.length === 0) return answer
-  const ended = new Map(
+  const now = new Map(
     (await awaitOperations(context.catalog, ids, seconds * 1000, gone)).map((row) => [row.id, presentOperation(row)]),
   )
   const nowOf = async (was: Static<typeof Endpoint>) => {
@@ -46,8 +55,8 @@ export async function awaited(context: Context, answer: unknown, seconds: number
   const { pending_state: _, ...wasBranch } = branch ?? {}
   return {
     ...(answer as object),
-    ...(operation && { operation: ended.get(operation.id) ?? operation }),
-    ...(operations && { operations: operations.map((each) => ended.get(each.id) ?? each) }),
+    ...(operation && { operation: now.get(operation.id) ?? operation }),
+    ...(operations && { operations: operations.map((each) => now.get(each.id) ?? each) }),
     ...(endpoint && { endpoint: await nowOf(endpoint) }),
     ...(endpoints && { endpoints: await Promise.all(endpoints.map(nowOf)) }),
     ...(branchNow && { branch: { ...wasBranch, ...presentBranch(branchNow) } }),
