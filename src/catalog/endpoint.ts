@@ -207,11 +207,21 @@ export async function clearPending(tx: Db, id: string): Promise<void> {
     update endpoint set pending_state = null, holding_operation_id = null, updated_at = clock_timestamp() where id = ${id}`)
 }
 
-/** The proxies saw bytes of these endpoints at these times (milliseconds since 1970). */
-export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): Promise<void> {
-  await db.rows(sql`
-    update endpoint e set last_active = greatest(e.last_active, to_timestamp(s.ms / 1000))
-      from unnest(${[...seen.keys()]}::text[], ${[...seen.values()]}::float8[]) s (id, ms) where e.id = s.id and e.deleted_at is null`)
+/**
+ * The proxies saw bytes of these endpoints at these times (milliseconds since 1970). Does not wait for whoever has the row of one of
+ * them: answers the ids for which this is to be said again.
+ */
+export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): Promise<string[]> {
+  const rows = await db.rows<{ id: string }>(sql`
+    with seen as (select * from unnest(${[...seen.keys()]}::text[], ${[...seen.values()]}::float8[]) s (id, ms)),
+    locked as (
+      select e.id from endpoint e where e.id in (select id from seen) and e.deleted_at is null order by e.id
+         for no key update skip locked),
+    written as (
+      update endpoint e set last_active = greatest(e.last_active, to_timestamp(s.ms / 1000))
+        from seen s where e.id = s.id and e.id in (select id from locked))
+    select e.id from endpoint e join seen using (id) where e.deleted_at is null and e.id not in (select id from locked)`)
+  return rows.map(({ id }) => id)
 }
 
 /**
@@ -244,6 +254,14 @@ export async function setIdleCheck(
            idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds})
      where id = ${taken.id} and idle_check_at = ${taken.idle_check_at}::timestamptz and current_state = 'active' returning 1`)
   return row !== undefined
+}
+
+/** The catalog's time, and for how many seconds nobody has used an active endpoint by what proxies and idle loop have seen. */
+export async function readIdleSeconds(db: Db, id: string): Promise<{ now: string; seconds: number } | undefined> {
+  return db.row(sql`
+    select clock_timestamp() as now,
+           greatest(extract(epoch from clock_timestamp() - greatest(idle_since, last_active)), 0)::float8 as seconds
+      from endpoint where id = ${id} and current_state = 'active'`)
 }
 
 /** Milliseconds until the next look, or nothing while no endpoint is active. */

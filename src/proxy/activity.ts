@@ -19,7 +19,7 @@ export function startActivityWriter(catalog: Catalog, table: TrafficTable, log: 
     for (const [endpointId, ms] of table.takeSeen()) unwritten.set(endpointId, ms)
     if (unwritten.size === 0) return
     const seen = new Map(unwritten)
-    await setLastActive(catalog, seen)
+    for (const endpointId of await setLastActive(catalog, seen)) seen.delete(endpointId)
     for (const [endpointId, ms] of seen) if (unwritten.get(endpointId) === ms) unwritten.delete(endpointId)
   }
 
