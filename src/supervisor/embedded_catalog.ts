@@ -4,17 +4,19 @@ import type { Backend } from '../backends/backend.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { EMBEDDED_PORT, embeddedCatalogUrl, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
+import { messageOf } from '../errors.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Progress } from './progress.ts'
 
 const PG_VERSION = 18
-const AGAIN_MS = 500
+const SHORTEST_PAUSE_MS = 250
+const LONGEST_PAUSE_MS = 5_000
 
 /** The Postgres that holds the catalog. The embedded one outlives this process, and is found again. */
 export interface EmbeddedCatalog {
   readonly url: string
-  /** Keeps it running: when it ends by itself it is started again. */
-  watch(onRestart: () => void): Promise<void>
+  /** Keeps it running: when it ends by itself it is started again, and again if that fails, with growing pauses. Says so. */
+  watch(say: (line: string) => void): Promise<void>
   /** Watches it no more and lets it run. */
   leave(): Promise<void>
   stop(): Promise<void>
@@ -48,23 +50,33 @@ export async function openEmbeddedCatalog(
   let watching: Promise<void> = Promise.resolve()
 
   /** A session says at once when the server behind it is gone. */
-  async function keepRunning(session: Session, onRestart: () => void): Promise<void> {
-    const lost = new Promise<void>((resolve) => session.onLost(resolve))
-    await Promise.race([lost, released])
-    if (isReleased) return session.end()
-    onRestart()
+  async function keepRunning(first: Session, say: (line: string) => void): Promise<void> {
+    let session: Session | undefined = first
+    let pause = SHORTEST_PAUSE_MS
     while (!isReleased) {
-      const next = await startAgain()
-      if (next) return keepRunning(next, onRestart)
-      await Promise.race([sleep(AGAIN_MS), released])
+      if (session) {
+        const lost = new Promise<void>((resolve) => (session as Session).onLost(resolve))
+        await Promise.race([lost, released])
+        if (isReleased) return session.end()
+        say('the catalog ended; starting it again')
+        pause = SHORTEST_PAUSE_MS
+      }
+      session = await startAgain((error) => {
+        say(`the catalog could not be started (${messageOf(error)}); trying again in ${pause / 1000} s`)
+      })
+      if (session) continue
+      await Promise.race([sleep(pause), released])
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
     }
+    await session?.end()
   }
 
-  async function startAgain(): Promise<Session | undefined> {
+  async function startAgain(failed: (error: unknown) => void): Promise<Session | undefined> {
     try {
       await server.start()
       return await catalog.session()
-    } catch {
+    } catch (error) {
+      failed(error)
       return undefined
     }
   }
@@ -78,8 +90,8 @@ export async function openEmbeddedCatalog(
 
   return {
     url,
-    async watch(onRestart) {
-      watching = keepRunning(await catalog.session(), onRestart)
+    async watch(say) {
+      watching = keepRunning(await catalog.session(), say)
     },
     leave,
     async stop() {
