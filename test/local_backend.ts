@@ -6,18 +6,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
-import { localBackend } from '../src/backends/local/local.ts'
+import { type LocalOptions, localBackend } from '../src/backends/local/local.ts'
 
 export const ADMIN_PASSWORD = 'test-password-of-the-administrator'
 export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
 export const PG_VERSION = 18
 
-export function freshBackend() {
+export function freshBackend(more: Partial<LocalOptions> = {}) {
   const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
   // Computes run as other users.
   chmodSync(base, 0o711)
   const options = { dataDir: join(base, 'data'), runtimeDir: join(base, 'run'), adminPassword: ADMIN_PASSWORD }
-  const backend = localBackend({ ...options, log: () => undefined })
+  const backend = localBackend({ ...options, ...more, log: () => undefined })
   const branches: BranchRef[] = []
   let seq = 0
 
@@ -40,12 +40,13 @@ export function freshBackend() {
       }
     },
     /** Removes every branch and checks that no process and no directory is left of them. */
-    async dispose() {
+    async dispose(unmount: () => void = () => undefined) {
       for (const branch of branches)
         await settled(() => backend.removeBranch(branch, { seq: 1_000_000, generation: 1 }))
       deepEqual(await backend.listBranches(), [])
       deepEqual(readdirSync(options.runtimeDir), [])
       deepEqual(processesIn(base), [])
+      unmount()
       rmSync(base, { recursive: true })
     },
   }

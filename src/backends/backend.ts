@@ -53,6 +53,13 @@ export interface RunningCompute {
   readonly startedAt: Date
 }
 
+/** Watches the processes of computes. */
+export interface ComputeWatch {
+  /** Tells once of this process when it has ended, at once if it has already. */
+  follow(pid: number): void
+  stop(): void
+}
+
 export type Progress = 'done' | 'pending'
 
 export interface Backend {
@@ -70,10 +77,16 @@ export interface Backend {
   stopCompute(branch: BranchRef, fence: Fence): Promise<Progress>
   /** The running compute of a branch, if there is one. Asks the kernel, never a file alone. */
   findCompute(branch: BranchRef): Promise<RunningCompute | undefined>
+  /** Tells of the computes that are followed when they have ended, whatever ended them. */
+  watchComputes(ended: (pid: number) => void): ComputeWatch
+  /** What a compute said of its end, if it did: the last complaints of Postgres itself since a time, in one line. */
+  lastWords(branch: BranchRef, since: Date): Promise<string>
   /** Stops what runs on a branch and removes everything that is stored of it. */
   removeBranch(branch: BranchRef, fence: Fence): Promise<Progress>
   /** The ids of all branches of which anything is stored here. */
   listBranches(): Promise<string[]>
+  /** The ids of all branches on which a compute runs. Its cost grows with what runs on the machine. */
+  listRunning(): Promise<string[]>
   /** Ends helpers that this backend has running (copies); what they made is made anew. For a shutdown. */
   stopHelpers(): Promise<void>
 }

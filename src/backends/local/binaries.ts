@@ -43,6 +43,17 @@ async function copyPackage(native: string, target: string): Promise<void> {
   const making = `${target}.${process.pid}.making`
   await rm(making, { recursive: true, force: true })
   await mkdir(dirname(target), { recursive: true })
+  try {
+    await fill(native, making)
+    await rename(making, target)
+  } catch (error) {
+    await rm(making, { recursive: true, force: true })
+    // Another process was first.
+    if (!existsSync(target)) throw error
+  }
+}
+
+async function fill(native: string, making: string): Promise<void> {
   await cp(native, making, { recursive: true, verbatimSymlinks: true, filter: (path) => !path.endsWith('.a') })
   for (const program of await readdir(join(making, 'bin'))) await chmod(join(making, 'bin', program), 0o755)
   await openToAll(making)
@@ -56,11 +67,6 @@ async function copyPackage(native: string, target: string): Promise<void> {
     if (!existsSync(path)) await symlink(basename(link.source), path)
   }
   await syncFilesystem(making)
-  await rename(making, target).catch(async (error: unknown) => {
-    // Another process was first.
-    await rm(making, { recursive: true, force: true })
-    if (!existsSync(target)) throw error
-  })
 }
 
 /** Computes run as users of their own, whatever the umask was when npm unpacked. */

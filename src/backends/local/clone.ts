@@ -41,7 +41,7 @@ export async function fillDataDirectory(
   const code = await Promise.race([ended, late]).finally(() => clearTimeout(timer))
   if (code === 'late') return 'pending'
   if (isEffectCode(code)) {
-    const outcome = outcomeOf(code, `the copy could not begin: see ${logFile}`)
+    const outcome = outcomeOf(code, '')
     if (outcome === 'gone') {
       if (!existsSync(plan.home)) dropLog(logFile)
       throw new Error('The branch, or the one it is made of, was removed.')

@@ -38,16 +38,30 @@ async function main(): Promise<void> {
     await copy(plan, process.argv.at(-1) === 'running')
   } catch (error) {
     console.error(error)
-    // A parent that went to rest, or is only starting, is no failure: without a result the copy begins anew.
-    if (!isSessionLost(error)) writeFileSync(join(plan.home, 'copy.error'), messageOf(error))
+    rmSync(join(plan.home, MAKING), { recursive: true, force: true })
     process.exitCode = 1
+    // A parent that went to rest, or is only starting, is no failure: without a result the copy begins anew.
+    if (!isSessionLost(error)) tell(plan.home, error)
   }
   rmSync(join(plan.home, 'copier'), { force: true })
   rmSync(join(plan.from, 'copies', basename(plan.home)), { force: true })
 }
 
+const MAKING = 'pgdata.making'
+
+function tell(home: string, error: unknown): void {
+  const file = join(home, 'copy.error')
+  try {
+    writeFileSync(file, messageOf(error))
+  } catch (failure) {
+    rmSync(file, { force: true })
+    // Where not even that finds room the exit code says why, as effect.pl's does.
+    process.exitCode = 128 - ((failure as NodeJS.ErrnoException).errno ?? 0)
+  }
+}
+
 async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): Promise<void> {
-  const making = join(home, 'pgdata.making')
+  const making = join(home, MAKING)
   rmSync(making, { recursive: true, force: true })
   makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))

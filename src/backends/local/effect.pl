@@ -8,10 +8,13 @@
 use strict;
 
 my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
-my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83, failed => 84);
+my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83);
+my ($ENOENT, $ENOTDIR) = (2, 20);
 
 sub leave { exit $EXIT{$_[0]} }
-sub fail { print STDERR "$_[0]: $!\n"; exit $EXIT{failed} }
+# The code says what was wrong too: on a full disk the words may never reach their file.
+sub fail { my $errno = $! + 0; print STDERR "$_[0]: $!\n"; exit 128 + $errno % 128 }
+sub is_absent { return $! == $ENOENT || $! == $ENOTDIR }
 
 # Opens a lock file and takes its lock, waiting at most the given seconds. Undef: the file cannot be opened; 0: another holds it.
 sub lock_file {
@@ -34,7 +37,7 @@ sub enter {
   my ($home, $seq, $generation) = @_;
   leave('gone') unless -d $home;
   $effect_lock = lock_file("$home/effect.lock", $LOCK_EX, 4);
-  leave('gone') unless defined $effect_lock;
+  defined $effect_lock or is_absent() ? leave('gone') : fail("$home/effect.lock");
   leave('busy') unless $effect_lock;
   leave('gone') unless same_file([stat $effect_lock], [stat "$home/effect.lock"]);
   return if $seq eq '-';
@@ -102,6 +105,8 @@ sub write_file {
   close $file or fail($path);
 }
 
+sub make_directory { my ($path, $mode) = @_; mkdir $path, $mode or -d $path or fail($path) }
+
 # start HOME SEQ GENERATION UID GID PID SOCKETS CONFIG POSTGRES...: becomes Postgres, which inherits server.lock.
 # PID is the postmaster that the caller read of, or 0.
 sub start {
@@ -123,9 +128,8 @@ sub start {
   leave('busy') unless $server_lock;
   # Whatever a killed server left is stale now, whoever its pid belongs to today: the lock is ours.
   unlink "$home/pgdata/postmaster.pid", grep { m{/\.s\.PGSQL\.[^/]+$} } files_in($sockets);
-  mkdir $sockets, 0700;
+  make_directory($sockets, 0700);
   my $owner = (stat $sockets)[4];
-  fail($sockets) unless defined $owner;
   $uid eq '-' or $owner == $uid or chown $uid, $gid, $sockets or fail($sockets);
   write_file("$home/neap.conf", $config);
   become($uid, $gid);
@@ -147,7 +151,7 @@ sub configure {
 sub copy {
   my ($home, $seq, $generation, $gid, $removed, $parent, @copier) = @_;
   leave('gone') if length $removed && -e $removed;
-  mkdir $home, 0710;
+  make_directory($home, 0710);
   enter($home, $seq, $generation);
   $gid eq '-' or chown 0, $gid, $home or fail($home);
   if (length $removed && -e $removed) {
@@ -171,7 +175,7 @@ sub copy {
     $parent_lock = lock_file("$parent/server.lock", $LOCK_SH, 0);
     $state = 'running' unless $parent_lock;
     if ($parent_lock) {
-      mkdir "$parent/copies", 0700;
+      make_directory("$parent/copies", 0700);
       my ($id) = $home =~ m{([^/]+)$};
       write_file("$parent/copies/$id", $note);
     }
@@ -196,7 +200,9 @@ sub wait_free {
   my ($home, $seconds) = @_;
   leave('gone') unless -d $home;
   my $free = lock_file("$home/server.lock", $LOCK_SH, $seconds);
-  leave(defined $free ? $free ? 'done' : 'held' : 'gone');
+  leave($free ? 'done' : 'held') if defined $free;
+  # Not knowing is not the same as nothing running.
+  is_absent() ? leave('gone') : fail("$home/server.lock");
 }
 
 # The processes that have a file open.
@@ -215,7 +221,7 @@ sub holders {
 sub remove {
   my ($home, $seq, $generation, $removed, $trash, $pid, $signal) = @_;
   leave('done') if -e $removed && !-d $home;
-  mkdir $home, 0710;
+  make_directory($home, 0710);
   enter($home, $seq, $generation);
   end_copies("$home/copier", files_in("$home/copies"));
   my $free = lock_file("$home/server.lock", $LOCK_EX, 0);
@@ -224,7 +230,8 @@ sub remove {
     kill $signal, $signal eq 'KILL' ? holders("$home/server.lock") : works_in($pid, "$home/pgdata") ? $pid : ();
     leave('held');
   }
-  write_file($removed, "$seq $generation\n");
+  # The fence says the same, and a second name for it needs no room: what is removed to make room must not fail for want of it.
+  link "$home/fence", $removed or -e $removed or write_file($removed, "$seq $generation\n");
   rename $home, "$trash.$$" or fail($trash);
   leave('done');
 }
@@ -237,6 +244,31 @@ sub end {
   leave('done');
 }
 
+# The number that Linux gives pidfd_open on every kind of machine (its manual page: since 5.3).
+my $PIDFD_OPEN = 434;
+
+# watch: reads pids from its input, one a line, and writes each on a line as soon as that process has ended. Ends with its input.
+sub watch {
+  my (%ends, %followed, $text);
+  $| = 1;
+  my $ended = sub { my ($pid) = @_; delete $ends{$pid}; delete $followed{$pid}; print "$pid\n" };
+  for (;;) {
+    my $wanted = '';
+    vec($wanted, $_, 1) = 1 for fileno STDIN, map { fileno $_ } values %ends;
+    # Where no descriptor tells of an end, one looks.
+    select(my $found = $wanted, undef, undef, %followed ? 1 : undef);
+    kill 0, $_ or $ended->($_) for keys %followed;
+    vec($found, fileno $ends{$_}, 1) and $ended->($_) for keys %ends;
+    next unless vec($found, fileno STDIN, 1);
+    sysread(STDIN, $text, 4096, length($text //= '')) or leave('done');
+    while ($text =~ s/^(\d+)\n//) {
+      my $pid = $1 + 0;
+      my $descriptor = $^O eq 'linux' ? syscall($PIDFD_OPEN, $pid, 0) : -1;
+      $descriptor >= 0 ? open($ends{$pid}, '<&=', $descriptor) : kill(0, $pid) ? $followed{$pid} = 1 : $ended->($pid);
+    }
+  }
+}
+
 # take SECONDS: locks the file that the caller has open as descriptor 3, for the caller.
 sub take {
   my ($seconds) = @_;
@@ -246,7 +278,7 @@ sub take {
   leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
 }
 
-my %ACTION = (start => \&start, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take);
-my $action = $ACTION{shift @ARGV} or fail('unknown action');
+my %ACTION = (start => \&start, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my $action = $ACTION{shift @ARGV} or die "unknown action\n";
 umask 022;
 $action->(@ARGV);

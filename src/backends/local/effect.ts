@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { getSystemErrorMap } from 'node:util'
 import { type Fence, FencedError } from '../backend.ts'
 
 // Read once: an upgrade may replace the file under a control plane that runs.
@@ -11,7 +12,8 @@ export type Outcome = 'done' | 'held' | 'gone' | 'busy'
 
 const OUTCOMES: Record<number, Outcome> = { 0: 'done', 81: 'held', 82: 'gone', 83: 'busy' }
 const FENCED = 80
-const FAILED = 84
+/** From here on exit codes are this and the errno of what failed. */
+const ERRNO = 128
 
 /** The environment of everything started here: nothing of Neap's own, which holds secrets. */
 export const BARE_ENVIRONMENT = {
@@ -19,6 +21,9 @@ export const BARE_ENVIRONMENT = {
   LC_ALL: 'C',
   TZ: 'UTC',
 }
+
+/** How the effect is started that watches processes: it reads pids and writes those that have ended. */
+export const watchArgs = { args: ['-e', SCRIPT, '--', 'watch'], env: BARE_ENVIRONMENT }
 
 export function fenceArgs(fence: Fence | undefined): string[] {
   return fence ? [String(fence.seq), String(fence.generation)] : ['-', '-']
@@ -62,15 +67,16 @@ export async function runEffect(
   return outcomeOf(code, complaint)
 }
 
-/** @throws FencedError, or an error with what the effect complained of */
+/** @throws FencedError, or an error with what the effect complained of and, as its `code`, the name of the system's error */
 export function outcomeOf(code: number | null, complaint: string): Outcome {
   const outcome = OUTCOMES[code ?? -1]
   if (outcome) return outcome
   if (code === FENCED) throw new FencedError('A newer attempt has taken this branch over.')
-  throw new Error(complaint.trim() || `the effect ended with code ${code}`)
+  const [name, text] = getSystemErrorMap().get(ERRNO - (code ?? 0)) ?? ['', `the effect ended with code ${code}`]
+  throw Object.assign(new Error(complaint.trim() || text), { code: name })
 }
 
 /** Whether an exit code is effect.pl's own rather than that of the server it became. */
 export function isEffectCode(code: number | null): boolean {
-  return code !== null && (code === FENCED || code === FAILED || (code !== 0 && code in OUTCOMES))
+  return code !== null && (code === FENCED || code >= ERRNO || (code !== 0 && code in OUTCOMES))
 }

@@ -8,9 +8,10 @@ import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
-import { rotateLogs } from './logs.ts'
+import { lastWordsIn, rotateLogs } from './logs.ts'
 import { prepareVersion, publishFile } from './prepare.ts'
 import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
+import { inPlainWords } from './shortage.ts'
 import {
   configureServer,
   type ServerPlan,
@@ -21,8 +22,10 @@ import {
   stopServer,
 } from './server.ts'
 import { HBA, configFor } from './settings.ts'
+import { runningBranches } from './running.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
+import { watchProcesses } from './watch.ts'
 
 export interface LocalOptions {
   readonly dataDir: string
@@ -31,6 +34,8 @@ export interface LocalOptions {
   /** Of the superuser `neap_admin` in every branch: 256 random bits in text. */
   readonly adminPassword: string
   readonly log: Log
+  /** Picks a loopback port for a compute; for tests. */
+  readonly pickPort?: () => Promise<number>
 }
 
 export interface LocalBackend extends Backend {
@@ -74,7 +79,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
           home: homeOf(layout, branch.id),
           postgres: join(bin, 'postgres'),
           socketDir: socketDirOf(layout, branch),
-          port: await freePort(),
+          port: await (options.pickPort ?? freePort)(),
           listen: '127.0.0.1',
           hbaFile: layout.hbaFile,
           config: configFor(spec, branch.pgVersion),
@@ -94,7 +99,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     }
   }
 
-  return {
+  const calls: Omit<LocalBackend, 'watchComputes'> = {
     prepare: async (pgVersion) => {
       await publishFile(layout.hbaFile, HBA)
       await prepareVersion(layout, pgVersion, options.adminPassword)
@@ -114,11 +119,14 @@ export function localBackend(options: LocalOptions): LocalBackend {
       return server && computeOf(layout, branch, server)
     },
     removeBranch: (branch, fence) => removeStored(layout, branch, fence, options.log),
+    lastWords: async (branch, since) => lastWordsIn(logFile(branch.id, 'postgres.log'), since),
     listBranches: () => storedBranches(layout),
+    listRunning: () => runningBranches(layout),
     stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),
     rotateLogs: () => rotateLogs(layout.logs),
   }
+  return { ...inPlainWords(calls, layout.dataDir), watchComputes: watchProcesses }
 }
 
 function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {

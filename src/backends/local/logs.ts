@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, rmSync } from 'node:fs'
+import { closeSync, constants, existsSync, fstatSync, mkdirSync, openSync, readSync, rmSync } from 'node:fs'
 import { copyFile, readdir, rename, stat, truncate } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
@@ -7,10 +7,19 @@ const KEPT = 3
 
 /** Opens a log to append to. It belongs to Neap and lies where no compute may write, so no link of a compute's can redirect it. */
 export function openLog(path: string): { file: number; size: number } {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  // Not with its parents: asked for those too, Node takes a read-only filesystem for a missing directory.
+  if (!existsSync(dirname(path))) makeOnce(dirname(path))
   const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
   const file = openSync(path, flags, 0o600)
   return { file, size: fstatSync(file).size }
+}
+
+function makeOnce(directory: string): void {
+  try {
+    mkdirSync(directory, { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
 }
 
 /** Forgets the log of a home that turned out to be gone. */
@@ -20,18 +29,37 @@ export function dropLog(path: string): void {
 
 /** What a log says of a failure: the last lines since `from` that are not routine, without time and pid, in one line. */
 export function complaintIn(path: string, from: number): string {
+  return telling(endOf(path, from))
+}
+
+/** What a server says of its own end, as apart from what it tells clients: as `complaintIn`, of lines since a time. Nothing where there is no log. */
+export function lastWordsIn(path: string, since: Date): string {
+  return existsSync(path) ? telling(endOf(path, 0).filter((line) => isOwn(line) && timeOf(line) >= since)) : ''
+}
+
+function endOf(path: string, from: number): string[] {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
     const start = Math.max(from, fstatSync(file).size - 16_384)
     const buffer = Buffer.alloc(16_384)
-    const text = buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, start))
-    const lines = text.split('\n').map(withoutPrefix)
-    const telling = lines.filter((line) => line !== '' && !ROUTINE.test(line))
-    return telling.slice(-3).join('; ')
+    return buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, start)).split('\n')
   } finally {
     closeSync(file)
   }
 }
+
+function telling(lines: readonly string[]): string {
+  return lines
+    .map(withoutPrefix)
+    .filter((line) => line !== '' && !ROUTINE.test(line))
+    .slice(-3)
+    .join('; ')
+}
+
+/** A line that is no session's, or the last of one that took the server down with it. */
+const isOwn = (line: string): boolean => /\[\d+\] (LOG|FATAL): | PANIC: /.test(line)
+
+const timeOf = (line: string): Date => new Date(line.replace(/^(\S+) (\S+) UTC.*/, '$1T$2Z'))
 
 const ROUTINE =
   /^LOG: +(starting |listening |database system |received |aborting |shutting |redo |checkpoint |entering |consistent |invalid record|all server |archive|restored|end-of-recovery|last completed)/

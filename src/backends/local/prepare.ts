@@ -19,6 +19,8 @@ export async function prepareVersion(
   const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed } = layout
   for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed]) {
     await mkdir(directory, { recursive: true, mode: 0o711 }).catch((error: unknown) => {
+      // Room may come back; a place where Neap may make nothing stays one.
+      if (/^(ENOSPC|EDQUOT)/.test(messageOf(error))) throw error
       throw new UsageError(`Neap cannot make ${directory} (${messageOf(error)}): choose another place or allow it.`)
     })
   }

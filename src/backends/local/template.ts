@@ -25,23 +25,35 @@ export async function makeTemplate(
   await withLock(join(directory, 'lock'), async () => {
     if (existsSync(pgdata)) return
     await removeHalfMade(directory)
-    const builder = process.getuid?.() === 0 ? await namedUser() : undefined
-    // A name of its own: the initdb of a process that was killed may still be writing under another.
-    const making = await mkdtemp(join(directory, MAKING))
-    if (builder) await chown(making, builder.uid, builder.gid)
-    await run(builder, join(binDir, 'initdb'), initdbArgs(making, pgVersion))
-    await run(
-      builder,
-      join(binDir, 'postgres'),
-      ['--single', '-j', '-D', making, 'postgres'],
-      setupSql(pgVersion, adminPassword),
-    )
-    // It was that user's only while it was made.
-    if (builder) await giveToRoot(making)
-    await syncFilesystem(making)
-    await rename(making, pgdata)
-    await syncDirectory(directory)
+    await fillTemplate(directory, pgVersion, binDir, adminPassword).catch(async (error: unknown) => {
+      await removeHalfMade(directory)
+      throw error
+    })
   })
+}
+
+async function fillTemplate(
+  directory: string,
+  pgVersion: number,
+  binDir: string,
+  adminPassword: string,
+): Promise<void> {
+  const builder = process.getuid?.() === 0 ? await namedUser() : undefined
+  // A name of its own: the initdb of a process that was killed may still be writing under another.
+  const making = await mkdtemp(join(directory, MAKING))
+  if (builder) await chown(making, builder.uid, builder.gid)
+  await run(builder, join(binDir, 'initdb'), initdbArgs(making, pgVersion))
+  await run(
+    builder,
+    join(binDir, 'postgres'),
+    ['--single', '-j', '-D', making, 'postgres'],
+    setupSql(pgVersion, adminPassword),
+  )
+  // It was that user's only while it was made.
+  if (builder) await giveToRoot(making)
+  await syncFilesystem(making)
+  await rename(making, join(directory, 'pgdata'))
+  await syncDirectory(directory)
 }
 
 const MAKING = 'making-'

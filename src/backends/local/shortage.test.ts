@@ -1,0 +1,215 @@
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { after, before, test } from 'node:test'
+import { freshBackend, PG_VERSION, query, settled, SMALL } from '../../../test/local_backend.ts'
+import { mountSmallDisk, type SmallDisk, withoutMounts } from '../../../test/small_disk.ts'
+
+/* A machine that lacks something says what and what to do, leaves nothing half made, and goes on when it is there again. */
+
+const ports: number[] = []
+const local = freshBackend({ pickPort: async () => ports.shift() ?? freePort() })
+const { backend, next, home, options } = local
+const cannotMount = withoutMounts()
+let disk: SmallDisk | undefined
+
+before(async () => {
+  if (cannotMount === false) disk = mountSmallDisk(options.dataDir, 700)
+  else console.error(`NOT SEEN: a full disk, since ${cannotMount}`)
+  await backend.prepare(PG_VERSION)
+})
+
+after(async () => {
+  disk?.drain()
+  await local.dispose(() => disk?.unmount())
+})
+
+async function newBranch(name: string) {
+  const branch = local.branch(name)
+  await settled(() => backend.createBranch(branch, next()))
+  return branch
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
+
+/** Does `act` while the disk is full, and makes room again. */
+async function full(act: () => Promise<void>, use = () => disk?.fill()): Promise<void> {
+  use()
+  try {
+    await act()
+  } finally {
+    disk?.drain()
+  }
+}
+
+const FULL = /^The disk of .* is full: make room there\. \(/
+const halfMade = (branch: Parameters<typeof home>[0]) =>
+  existsSync(home(branch)) ? readdirSync(home(branch)).filter((name) => name.startsWith('pgdata')) : []
+
+test('a full disk: no branch is made, none is left half made, and room mends it', { skip: cannotMount }, async () => {
+  const resting = await newBranch('resting')
+  const running = await newBranch('running')
+  const { address } = await local.start(running, next())
+  await query(address, 'SELECT')
+  const made = local.branch('made')
+  const [ofResting, ofRunning] = [local.branch('of-resting'), local.branch('of-running')]
+  const all = [
+    () => backend.createBranch(made, next()),
+    () => backend.cloneBranch(ofResting, resting, next()),
+    () => backend.cloneBranch(ofRunning, running, next()),
+  ]
+  await full(async () => {
+    for (const make of all) await rejects(settled(make), { message: FULL })
+    for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), [])
+    deepEqual(await query(address, 'SELECT 1 AS one'), [{ one: 1 }])
+  })
+  await full(
+    async () => {
+      for (const make of all) await rejects(settled(make), /has no inodes left: remove files there/)
+    },
+    () => disk?.useInodes(),
+  )
+  for (const make of all) await settled(make)
+  for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), ['pgdata'])
+  for (const branch of [made, ofResting, ofRunning, running]) await settled(() => backend.removeBranch(branch, next()))
+})
+
+test('a disk that is full in the middle of a copy: what was copied goes', { skip: cannotMount }, async () => {
+  const parent = await newBranch('parent')
+  const child = local.branch('child')
+  const clone = () => settled(() => backend.cloneBranch(child, parent, next()))
+  await full(
+    async () => {
+      await rejects(clone(), { message: FULL })
+      deepEqual(halfMade(child), [])
+    },
+    () => disk?.fill(8),
+  )
+  await clone()
+  for (const branch of [child, parent]) await settled(() => backend.removeBranch(branch, next()))
+})
+
+test(
+  'a full disk: a start says so, a server that panics is told of, and a branch can be removed',
+  { skip: cannotMount },
+  async (t) => {
+    const branch = await newBranch('writes')
+    const reader = await newBranch('reads')
+    const ended = Promise.withResolvers<number>()
+    const watch = backend.watchComputes(ended.resolve)
+    t.after(() => watch.stop())
+    const { address, pid, startedAt } = await local.start(branch, next())
+    const other = await local.start(reader, next())
+    await query(other.address, 'SELECT')
+    await query(other.address, 'SELECT')
+    watch.follow(pid)
+    watch.follow(other.pid)
+    await query(address, 'CREATE TABLE kept AS SELECT 1 AS one')
+    await full(async () => {
+      const log = "SELECT pg_logical_emit_message(false, '', repeat('x', 1000000)) FROM generate_series(1, 200)"
+      await rejects(query(address, log), /No space left on device/)
+      equal(await ended.promise, pid)
+      await rejects(local.start(branch, next()), { message: FULL })
+      deepEqual(await query(other.address, 'SELECT 1 AS one'), [{ one: 1 }])
+      await settled(() => backend.removeBranch(reader, next()))
+      equal((await backend.listBranches()).includes(reader.id), false)
+    })
+    match(await backend.lastWords(branch, startedAt), /^(.*No space left on device.*)?$/)
+    const again = await local.start(branch, next())
+    deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
+    await settled(() => backend.stopCompute(branch, next()))
+  },
+)
+
+test('a filesystem that is mounted read-only', { skip: cannotMount }, async () => {
+  const branch = await newBranch('ro')
+  disk?.readOnly(true)
+  try {
+    await rejects(local.start(branch, next()), /mounted read-only: mount it writable/)
+    await rejects(backend.createBranch(local.branch('ro-made'), next()), /mounted read-only: mount it writable/)
+  } finally {
+    disk?.readOnly(false)
+  }
+  await local.start(branch, next())
+})
+
+test('a port that is taken between the choice and the start gives way to another', async (t) => {
+  const branch = await newBranch('ports')
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  t.after(() => taken.close())
+  const { port } = taken.address() as AddressInfo
+  ports.push(port)
+  const compute = await local.start(branch, next())
+  ok(compute.address.port !== port)
+  await settled(() => backend.stopCompute(branch, next()))
+  ports.push(port, port, port)
+  await rejects(local.start(branch, next()), /^Error: Other programs took the ports that were tried/)
+  await local.start(branch, next())
+})
+
+test('memory that is not there', async () => {
+  const branch = await newBranch('memory')
+  const greedy = { ...SMALL, pgSettings: { shared_buffers: '8000GB' } }
+  await rejects(backend.startCompute(branch, greedy, next()), /^Error: This machine has too little memory: free some/)
+  await local.start(branch, next())
+})
+
+test('a backend that the kernel kills: the server begins anew in the same process', async (t) => {
+  const branch = await newBranch('killed-backend')
+  const ended: number[] = []
+  const watch = backend.watchComputes((pid) => ended.push(pid))
+  t.after(() => watch.stop())
+  const { address, pid, startedAt } = await local.start(branch, next())
+  watch.follow(pid)
+  await query(address, 'CREATE TABLE kept AS SELECT 1 AS one')
+  const session = query(address, 'SELECT pg_sleep(3600)')
+  const lost = rejects(session)
+  const busy = "SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(3600)'"
+  let victim: { pid: number } | undefined
+  while (!victim) [victim] = await query<{ pid: number }>(address, busy)
+  process.kill(victim.pid, 'SIGKILL')
+  await lost
+  for (;;) {
+    const rows = await query<{ one: number }>(address, 'SELECT one FROM kept').catch(() => undefined)
+    if (rows) break
+  }
+  equal((await backend.findCompute(branch))?.pid, pid)
+  match(await backend.lastWords(branch, startedAt), /terminated by signal 9/)
+  equal(await backend.lastWords(branch, new Date(Date.now() + 60_000)), '')
+  deepEqual(ended, [])
+  process.kill(pid, 'SIGKILL')
+  while (ended.length === 0) await new Promise(setImmediate)
+  deepEqual(ended, [pid])
+})
+
+test('no file descriptor left: it says so, takes nothing that runs for gone, and recovers', async (t) => {
+  const branch = await newBranch('files')
+  const { pid } = await local.start(branch, next())
+  const limits = readFileSync('/proc/self/limits', 'utf8')
+  const [, soft, hard] = /^Max open files +(\d+) +(\d+)/m.exec(limits) ?? []
+  // Who is there already: without a descriptor nobody else could be called to raise the limit again.
+  const script = `while read limit; do prlimit --pid ${process.pid} --nofile=$limit:${hard}; echo set; done`
+  const setter = spawn('sh', ['-c', script], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(() => setter.kill())
+  const limit = async (value: string | undefined): Promise<void> => {
+    setter.stdin.write(`${value}\n`)
+    await once(setter.stdout, 'data')
+  }
+  await limit('3')
+  try {
+    await rejects(backend.findCompute(branch), /^Error: A process has as many files open as it may/)
+    await rejects(local.start(branch, next()), /^Error: A process has as many files open as it may/)
+  } finally {
+    await limit(soft)
+  }
+  equal((await backend.findCompute(branch))?.pid, pid)
+})

@@ -1,0 +1,110 @@
+import { statfsSync } from 'node:fs'
+import { messageOf, UsageError } from '../../errors.ts'
+import { ConfigurationError, FencedError } from '../backend.ts'
+import { ServerStartError } from './server.ts'
+
+interface Shortage {
+  /** Names of the system's errors. */
+  readonly codes: readonly string[]
+  /** How Postgres and libraries put them. */
+  readonly words: RegExp
+  readonly says: (directory: string) => string
+}
+
+/** What a machine can lack, in the order in which it is looked for, and what to do then. */
+const SHORTAGES: readonly Shortage[] = [
+  {
+    codes: [],
+    words: /^(ENOSPC|EMFILE): .*, watch '/,
+    says: () =>
+      'This machine lets no more files be watched: raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.',
+  },
+  { codes: ['EDQUOT'], words: /disk quota exceeded/i, says: (at) => `The disk quota for ${at} is used up: raise it.` },
+  { codes: ['ENOSPC'], words: /no space left on device/i, says: fullDisk },
+  { codes: ['EROFS'], words: /read-only file system/i, says: (at) => `${at} is mounted read-only: mount it writable.` },
+  {
+    codes: ['ENFILE'],
+    words: /too many open files in system/i,
+    says: () => 'This machine has as many files open as it may: raise fs.file-max.',
+  },
+  {
+    codes: ['EMFILE'],
+    words: /too many open files/i,
+    says: () => 'A process has as many files open as it may: start Neap with a higher limit (ulimit -n).',
+  },
+  {
+    codes: ['EAGAIN'],
+    words: /could not fork|resource temporarily unavailable/i,
+    says: () => 'This machine lets no more processes begin: raise its limit (ulimit -u, or that of the container).',
+  },
+  {
+    codes: ['ENOMEM'],
+    words: /cannot allocate memory|out of memory|could not map anonymous shared memory/i,
+    says: () => 'This machine has too little memory: free some, or choose a smaller size or less shared_buffers.',
+  },
+  {
+    codes: ['EADDRINUSE'],
+    words: /could not bind|address already in use/i,
+    says: () => 'Other programs took the ports that were tried: leave more free (net.ipv4.ip_local_port_range).',
+  },
+  {
+    codes: ['EACCES', 'EPERM'],
+    words: /permission denied|operation not permitted/i,
+    says: (at) => `Neap may not do that in ${at}: give its user access.`,
+  },
+  { codes: ['EIO'], words: /input\/output error/i, says: (at) => `The disk of ${at} fails: look at the kernel's log.` },
+]
+
+/** With less than this a server can neither write its log nor make a segment of its write-ahead log. */
+const LITTLE_BYTES = 2 ** 20
+
+/**
+ * Puts what the machine lacks into plain words that say what to do, before what was said originally. Any other error stays as it is.
+ * @param directory where the files lie that are made and read
+ */
+function plainly(error: unknown, directory: string): unknown {
+  if (error instanceof FencedError || error instanceof ConfigurationError || error instanceof UsageError) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const message = messageOf(error)
+  const shortage = SHORTAGES.find(({ codes, words }) => codes.includes(code) || words.test(message))
+  // A server may have had no room to say why it ended.
+  if (!shortage && !(error instanceof ServerStartError && isFull(directory))) return error
+  return new Error(`${shortage?.says(directory) ?? fullDisk(directory)} (${message})`, { cause: error })
+}
+
+function fullDisk(directory: string): string {
+  const room = roomIn(directory)
+  if (room?.files === 0 && room.bytes >= LITTLE_BYTES)
+    return `The disk of ${directory} has no inodes left: remove files there.`
+  return `The disk of ${directory} is full: make room there.`
+}
+
+function isFull(directory: string): boolean {
+  const room = roomIn(directory)
+  return room !== undefined && (room.bytes < LITTLE_BYTES || room.files === 0)
+}
+
+/** What is left of a filesystem. One that makes inodes as it needs them says that it has none at all. */
+function roomIn(directory: string): { bytes: number; files: number } | undefined {
+  try {
+    const { bsize, bavail, files, ffree } = statfsSync(directory)
+    return { bytes: bsize * bavail, files: files === 0 ? Infinity : ffree }
+  } catch {
+    return undefined
+  }
+}
+
+/** The same calls, whose errors say in plain words what the machine lacks. */
+export function inPlainWords<T extends object>(calls: T, directory: string): T {
+  const plain = Object.entries(calls).map(([name, call]) => [
+    name,
+    async (...args: unknown[]): Promise<unknown> => {
+      try {
+        return await (call as (...given: unknown[]) => unknown)(...args)
+      } catch (error) {
+        throw plainly(error, directory)
+      }
+    },
+  ])
+  return Object.fromEntries(plain) as T
+}
