@@ -68,6 +68,13 @@ export function findBranchOfStore(db: Db, storeId: string): Promise<Branch | und
   return db.row(sql`select * from branch where store_id = ${storeId}`)
 }
 
+/** Those of the stores that are no branch's. */
+export async function listUnknownStores(db: Db, storeIds: readonly string[]): Promise<string[]> {
+  const rows = await db.rows<{ id: string }>(sql`
+    select s.id from unnest(${storeIds}::text[]) s (id) where not exists (select 1 from branch b where b.store_id = s.id) order by s.id`)
+  return rows.map(({ id }) => id)
+}
+
 /** What of a project is still on disk, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
   return db.rows(

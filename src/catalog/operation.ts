@@ -147,6 +147,13 @@ export function cancelOperation(tx: Db, id: string, because: string): Promise<Op
      where id = ${id} and status = 'scheduling' returning *`)
 }
 
+/** Ends an operation that was never begun: it stands for something that has happened already. */
+export async function failUnbegun(tx: Db, id: string, error: string): Promise<void> {
+  await tx.rows(sql`
+    update operation set status = 'failed', error = ${error}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+     where id = ${id} and status = 'scheduling'`)
+}
+
 const UNTOLD_MS = 2_000
 
 /** Waits until all these operations have ended, for so many milliseconds at most or until `gone`; returns them as they are then. */

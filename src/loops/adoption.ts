@@ -1,26 +1,35 @@
-import { findBranchOfStore, findStoredBranch, listLeftovers } from '../catalog/branch.ts'
+import {
+  findBranchOfStore,
+  findStoredBranch,
+  listLeftovers,
+  listUnknownStores,
+  type StoredBranch,
+} from '../catalog/branch.ts'
+import type { Db } from '../catalog/catalog.ts'
 import {
   clearPending,
   deleteEndpointRow,
   type Endpoint,
+  findBranchEndpoint,
   findEndpointEver,
   listEndpointsWithCompute,
   listStrandedEndpoints,
   setActive,
   setIdle,
 } from '../catalog/endpoint.ts'
-import { unfinishedOperations } from '../catalog/operation.ts'
+import { failUnbegun, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
 import { abandonLostCopies } from '../catalog/restore.ts'
 import type { WorkerContext } from '../context.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import { refOf, requestOperation } from '../operations/request.ts'
-import { queueSuspend } from '../operations/suspend_compute.ts'
+import { subjectOf } from '../operations/start_compute.ts'
+import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 60_000
 
-type Found = 'adopted' | 'gone' | 'orphaned'
+type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
 
 /**
  * Makes the catalog and this machine agree again after a crash: computes that run are adopted, computes that are gone are
@@ -30,11 +39,35 @@ type Found = 'adopted' | 'gone' | 'orphaned'
 export async function adopt(context: WorkerContext): Promise<Record<Found, number>> {
   const { catalog, backend, log } = context
   const found = await reconcileAll(context, await listEndpointsWithCompute(catalog))
-  for (const id of await backend.listBranches()) {
-    if (!(await findBranchOfStore(catalog, id)))
-      log.warn({ store: id }, 'files of a branch that the catalog does not know; left alone')
-  }
+  found.orphaned += await stopOrphans(context)
+  for (const id of await listUnknownStores(catalog, await backend.listBranches()))
+    log.warn({ store: id }, 'files of a branch that the catalog does not know; left alone')
   return found
+}
+
+/** Suspends the computes that run although the catalog has their branch at rest. Answers how many there are. */
+async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<number> {
+  let stopped = 0
+  for (const store of await backend.listRunning()) {
+    const branch = await findBranchOfStore(catalog, store)
+    if (!branch) {
+      log.warn({ store }, 'a server runs on files of a branch that the catalog does not know; left alone')
+      continue
+    }
+    const operation = await catalog.transaction(async (tx) => {
+      if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
+      const endpoint = await findBranchEndpoint(tx, branch.id)
+      const isWanted = branch.deleted_at !== null || endpoint?.current_state === 'active'
+      if (isWanted || (await unfinishedOperations(tx, branch.id)).length > 0) return undefined
+      if (endpoint) return queueSuspend(tx, endpoint, 'request')
+      const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
+      return requestOperation(tx, suspendCompute, subject, { reason: 'request' })
+    })
+    if (!operation) continue
+    log.warn({ branch: branch.id, operation: operation.id }, 'a compute ran that nobody wants; it is stopped')
+    stopped++
+  }
+  return stopped
 }
 
 /** Looks, at once and then every minute, after what failed operations left: endpoints that are going nowhere, files of deleted branches. */
@@ -42,6 +75,7 @@ export function startSweepLoop(context: WorkerContext): Loop {
   const { catalog, log } = context
   const sweep = async (): Promise<void> => {
     await reconcileAll(context, await listStrandedEndpoints(catalog))
+    await stopOrphans(context)
     await abandonLostCopies(catalog)
     for (const branch of await listLeftovers(catalog)) {
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
@@ -56,31 +90,34 @@ export function startSweepLoop(context: WorkerContext): Loop {
 
 /** One that cannot be looked at is nothing that the others should wait for. */
 async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint[]): Promise<Record<Found, number>> {
-  const found = { adopted: 0, gone: 0, orphaned: 0 }
-  for (const { id, account_id, project_id, branch_id } of endpoints) {
+  const found = { adopted: 0, gone: 0, orphaned: 0, busy: 0 }
+  for (const endpoint of endpoints) {
     try {
-      found[await reconcile(context, { id, account_id, project_id, branch_id })]++
+      found[await reconcile(context, endpoint)]++
     } catch (error) {
-      context.log.error({ err: error, endpoint: id }, 'could not find out about a compute')
+      context.log.error({ err: error, endpoint: endpoint.id }, 'could not find out about a compute')
     }
   }
   return found
 }
 
-async function reconcile(
-  { catalog, backend }: WorkerContext,
+/** Makes one endpoint agree with what runs of it, unless an operation is about to. One that ended by itself is put on record. */
+export async function reconcile(
+  { catalog, backend, log }: WorkerContext,
   { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
 ): Promise<Found> {
   return catalog.transaction(async (tx) => {
     // Nobody can ask for anything meanwhile, so what is found stays true until it is written.
     await lockProject(tx, account_id, project_id)
-    if ((await unfinishedOperations(tx, branch_id)).length > 0) return 'adopted'
+    if ((await unfinishedOperations(tx, branch_id)).length > 0) return 'busy'
     const endpoint = await findEndpointEver(tx, id)
     const branch = await findStoredBranch(tx, branch_id)
     if (!endpoint || !branch) return 'gone'
     const compute = await backend.findCompute(refOf(branch))
     if (!compute) {
-      await (endpoint.deleted_at ? deleteEndpointRow(tx, id) : setIdle(tx, id))
+      if (endpoint.deleted_at) await deleteEndpointRow(tx, id)
+      else if (endpoint.current_state === 'active') await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
+      else await setIdle(tx, id)
       return 'gone'
     }
     if (endpoint.deleted_at || endpoint.disabled || endpoint.current_state !== 'active') {
@@ -92,4 +129,18 @@ async function reconcile(
     else if (endpoint.pending_state ?? endpoint.holding_operation_id) await clearPending(tx, id)
     return 'adopted'
   })
+
+  /** Which end it was, as far as anybody knows. */
+  async function lastWords({ compute_pid, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
+    const words = await backend.lastWords(refOf(branch), new Date(started_at ?? 0)).catch(() => '')
+    log.warn({ endpoint: id, pid: compute_pid, words }, 'a compute has ended by itself')
+    return `Postgres (process ${compute_pid}) ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
+  }
+}
+
+/** An end that nobody asked for is an operation that failed: that is where people look for what happened to an endpoint. */
+async function recordEnd(tx: Db, endpoint: Endpoint, words: string): Promise<void> {
+  const { id } = await requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason: 'crash' })
+  await failUnbegun(tx, id, words)
+  await setIdle(tx, endpoint.id)
 }

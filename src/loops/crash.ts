@@ -1,0 +1,90 @@
+/*
+ * Notices computes that end without anybody having asked for it: a crash, a kernel without memory, a kill by hand.
+ *
+ *   followed ──its process ends──▶ ended ──no operation is about it──▶ noted: endpoint idle, the end on record
+ *                                    └─ an operation is: it may be what ended it, and says what became of it
+ */
+import { type Endpoint, findEndpointEver, listEndpointsWithCompute } from '../catalog/endpoint.ts'
+import type { WorkerContext } from '../context.ts'
+import { reconcile } from './adoption.ts'
+import type { Loop } from './periodic.ts'
+
+/** How long an operation gets to say that it was what ended a compute, before anybody looks. */
+const SETTLE_MS = 250
+const AGAIN_MS = 1_000
+
+/** Follows every compute that the catalog knows. The cost is one look at an endpoint for each change of it. */
+export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
+  const { catalog, backend, log } = context
+  const endpointOf = new Map<number, string>()
+  const changed = new Set<string>()
+  const timers = new Set<NodeJS.Timeout>()
+  let round: Promise<void> = Promise.resolve()
+  let stopping = false
+
+  const watch = backend.watchComputes((pid) => later(SETTLE_MS, () => look(pid)))
+
+  function later(ms: number, work: () => Promise<void>): void {
+    const timer = setTimeout(() => {
+      timers.delete(timer)
+      round = round.then(() => (stopping ? undefined : work()))
+    }, ms)
+    timers.add(timer)
+  }
+
+  async function look(pid: number): Promise<void> {
+    const id = endpointOf.get(pid)
+    try {
+      const endpoint = id === undefined ? undefined : await findEndpointEver(catalog, id)
+      const settled = endpoint?.compute_pid !== pid || (await reconcile(context, endpoint)) !== 'busy'
+      if (settled) endpointOf.delete(pid)
+      else later(AGAIN_MS, () => look(pid))
+    } catch (error) {
+      log.warn({ err: error, endpoint: id }, 'could not find out about a compute that ended')
+      later(AGAIN_MS, () => look(pid))
+    }
+  }
+
+  function follow({ id, compute_pid }: Pick<Endpoint, 'id' | 'compute_pid'>): void {
+    if (compute_pid === null || endpointOf.has(compute_pid)) return
+    endpointOf.set(compute_pid, id)
+    watch.follow(compute_pid)
+  }
+
+  async function catchUp(): Promise<void> {
+    const ids = [...changed]
+    changed.clear()
+    for (const id of ids) {
+      const endpoint = await findEndpointEver(catalog, id)
+      if (endpoint) follow(endpoint)
+    }
+  }
+
+  async function followAll(): Promise<void> {
+    for (const endpoint of await listEndpointsWithCompute(catalog)) follow(endpoint)
+  }
+
+  function attempt(work: () => Promise<void>): void {
+    round = round.then(work).catch((error: unknown) => {
+      log.warn({ err: error }, 'could not find out which computes run')
+      if (!stopping) later(AGAIN_MS, async () => attempt(followAll))
+    })
+  }
+
+  const unlisten = await catalog.listen('endpoint', (id) => {
+    if (id === undefined) return attempt(followAll)
+    if (changed.size === 0) attempt(catchUp)
+    changed.add(id)
+  })
+  attempt(followAll)
+
+  return {
+    async stop() {
+      stopping = true
+      unlisten()
+      timers.forEach(clearTimeout)
+      watch.stop()
+      await round
+    },
+  }
+}
