@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
-import { UsageError } from '../errors.ts'
+import { messageOf, UsageError } from '../errors.ts'
 
 /** A part of Neap as a child process, started again whenever it ends by itself. */
 export interface Child {
@@ -40,6 +40,20 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     throw new UsageError(`neap ${options.name} did not start: ${lastLine(options.logFile)} (log: ${options.logFile})`)
   }
 
+  /** Where the machine has no file or process left for it, a moment later there may be one. */
+  function launchAgain(why: string): void {
+    if (stopping || !isReady) return
+    options.onRestart(options.name, why)
+    timer = setTimeout(() => {
+      try {
+        current = launch()
+      } catch (error) {
+        pause = LONGEST_PAUSE_MS
+        launchAgain(messageOf(error))
+      }
+    }, pause)
+  }
+
   function launch(): ChildProcess {
     const log = openSync(options.logFile, 'a', 0o600)
     // Detached, so that an interrupt from the terminal reaches the supervisor only, which stops the parts in order.
@@ -50,14 +64,12 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     })
     closeSync(log)
     const begun = Date.now()
-    child.once('error', () => {})
+    child.once('error', (error) => {
+      if (child.pid === undefined) launchAgain(messageOf(error))
+    })
     child.once('exit', (code, signal) => {
-      if (stopping || !isReady) return
       pause = Date.now() - begun > STEADY_MS ? SHORTEST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS)
-      options.onRestart(options.name, signal ?? `exit code ${code}`)
-      timer = setTimeout(() => {
-        current = launch()
-      }, pause)
+      launchAgain(signal ?? `exit code ${code}`)
     })
     if (child.pid) options.onStart(child.pid)
     return child
@@ -69,7 +81,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     async stop() {
       stopping = true
       clearTimeout(timer)
-      if (current.exitCode !== null || current.signalCode !== null) return
+      if (current.pid === undefined || current.exitCode !== null || current.signalCode !== null) return
       const gone = once(current, 'exit')
       current.kill('SIGTERM')
       const kill = setTimeout(() => current.kill('SIGKILL'), STOP_MS)

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Config, configEnv } from '../config.ts'
+import { messageOf } from '../errors.ts'
 import { type Child, startChild } from './child.ts'
 import { updateState } from './data_dir.ts'
 import type { Progress } from './progress.ts'
@@ -26,7 +27,11 @@ export async function startParts(config: Config, progress: Progress): Promise<Pa
       logFile: join(config.dataDir, 'parts', `${name}.log`),
       onStart(pid) {
         pids.set(name, pid)
-        updateState(config.dataDir, { pids: [process.pid, ...pids.values()] })
+        try {
+          updateState(config.dataDir, { pids: [process.pid, ...pids.values()] })
+        } catch (error) {
+          progress.say(`the pid of neap ${name} could not be noted: ${messageOf(error)}`)
+        }
       },
       onRestart: (part, why) => progress.say(`neap ${part} ended (${why}); starting it again`),
     })
