@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { accessSync, constants, existsSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { UsageError } from './errors.ts'
@@ -35,6 +36,19 @@ function whole(least: number, most: number) {
 }
 
 const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
+
+/** Networks as CIDR, with commas between. */
+const cidrs = {
+  parse: (value: string) => {
+    const all = value.split(',').map((each) => each.trim())
+    const isCidr = (each: string) => {
+      const [, network = '', prefix = ''] = /^([^/]+)\/(\d{1,3})$/.exec(each) ?? []
+      return Number(prefix) <= ({ 4: 32, 6: 128 }[isIP(network)] ?? -1) && !network.includes('%')
+    }
+    return all.every(isCidr) ? all : undefined
+  },
+  expects: 'networks like 10.1.0.0/16,::1/128',
+}
 
 const setting = <T>(declared: Setting<T>): Setting<T> => declared
 
@@ -176,6 +190,18 @@ export const SETTINGS = {
     expects: 'a number from 1 to 256',
     about: 'How many operations one worker runs at once.',
     fallback: () => 16,
+  }),
+  webhookAllow: setting<readonly string[]>({
+    env: 'NEAP_WEBHOOK_ALLOW',
+    ...cidrs,
+    about: 'Networks that webhooks may reach beside public ones, also by http: `127.0.0.0/8,::1/128` for this machine.',
+    fallback: () => [],
+  }),
+  webhookTimeout: setting<number>({
+    env: 'NEAP_WEBHOOK_TIMEOUT',
+    ...seconds(1, 60),
+    about: 'How long a webhook may take to answer.',
+    fallback: () => 10,
   }),
   logLevel: setting<string>({
     env: 'NEAP_LOG_LEVEL',

@@ -9,6 +9,7 @@ import { projectsCommand } from './cli/projects.ts'
 import { psqlCommand } from './cli/psql.ts'
 import { rolesCommand } from './cli/roles.ts'
 import { statusCommand } from './cli/status.ts'
+import { webhooksCommand } from './cli/webhooks.ts'
 import { printReady } from './cli/ready.ts'
 import { adopt, HELP, oneLine } from './cli/usage.ts'
 import { loadConfig, type Overrides, SETTINGS } from './config.ts'
@@ -73,6 +74,7 @@ for (const make of [
 
 program.commandsGroup('Access:')
 adopt(program, keysCommand(access))
+adopt(program, webhooksCommand(access))
 
 program.commandsGroup('Parts of Neap by themselves:')
 for (const [name, about] of [

@@ -16,12 +16,13 @@ const MAY_IMPORT: Record<string, string> = {
   client: 'errors, http(types)',
   supervisor: 'backends, catalog, cli, client, config, errors, ids, observe, operations, secrets, tls',
 
-  http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, secrets',
+  http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, secrets, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, observe, operations, tls',
-  loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations',
+  loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
   operations: 'backends(types), catalog, compute, context(types), engine, errors, ids, observe',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
+  webhooks: 'catalog, errors, secrets(types)',
   compute: 'backends(types), catalog, errors',
   engine: 'catalog, errors',
   catalog: 'errors, ids',

@@ -1,6 +1,7 @@
 import { ConfigurationError, FencedError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
 import type { Context, WorkerContext } from '../context.ts'
+import { presentSubject } from '../http/webhook_payload.ts'
 import { UsageError } from '../errors.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
@@ -8,6 +9,7 @@ import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
 import { startForgetLoop } from '../loops/forget.ts'
 import { startIdleLoop } from '../loops/idle.ts'
+import { startWebhookLoop } from '../loops/webhooks.ts'
 import { ACTIONS } from '../operations/index.ts'
 import type { Part } from './part.ts'
 
@@ -49,7 +51,13 @@ export async function startWorker(
     },
     ...changed,
   })
-  const loops = [await startIdleLoop(worker), startSweepLoop(worker), startForgetLoop(worker), startExpiryLoop(worker)]
+  const loops = [
+    await startIdleLoop(worker),
+    startSweepLoop(worker),
+    startForgetLoop(worker),
+    startExpiryLoop(worker),
+    await startWebhookLoop(worker, (delivery, row) => presentSubject(config, delivery, row)),
+  ]
   const rotation = setInterval(
     () => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')),
     ROTATE_MS,

@@ -138,6 +138,23 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /api_keys': admin(),
   'DELETE /api_keys/:key_id': admin(async (scene) => ({ params: { key_id: await scene.makeKey() } })),
 
+  'POST /webhooks': admin(() => ({
+    body: { webhook: { url: 'https://receiver.invalid/', events: ['branch.ready'] } },
+  })),
+  'GET /webhooks': admin(),
+  'GET /webhooks/:webhook_id': admin(),
+  'PATCH /webhooks/:webhook_id': admin(async (scene) => ({
+    params: { webhook_id: await scene.makeWebhook() },
+    body: { webhook: { events: ['branch.deleted'] } },
+  })),
+  'POST /webhooks/:webhook_id/rotate_secret': admin(async (scene) => ({
+    params: { webhook_id: await scene.makeWebhook() },
+  })),
+  'DELETE /webhooks/:webhook_id': admin(async (scene) => ({ params: { webhook_id: await scene.makeWebhook() } })),
+  'POST /webhooks/:webhook_id/test': admin(),
+  'GET /webhooks/:webhook_id/deliveries': admin(),
+  'POST /webhooks/:webhook_id/deliveries/:delivery_id/redeliver': admin(),
+
   'GET /audit': admin(),
   'GET /auth': read(),
   'GET /users/me': read(),

@@ -13,6 +13,8 @@ export interface Things {
   readonly role: string
   readonly database: string
   readonly key_id: number
+  readonly webhook_id: string
+  readonly delivery_id: string
 }
 
 /** Things to ask for, and ways to get such that a request may use up. */
@@ -30,6 +32,7 @@ export interface Scene extends Things {
   makeRole(): Promise<string>
   makeDatabase(): Promise<string>
   makeKey(): Promise<number>
+  makeWebhook(): Promise<string>
   /** An operation that waits and has not begun. */
   waitingOperation(): Promise<string>
 }
@@ -82,6 +85,8 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
     role: 'neondb_owner',
     database: 'neondb',
     key_id: 0,
+    webhook_id: '',
+    delivery_id: '',
     name,
     project,
     async deletedProject() {
@@ -108,6 +113,10 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
       await ended(((await post(`${inBranch}/databases`, { database })) as unknown as Made).operations)
       return database.name
     },
+    async makeWebhook() {
+      const webhook = { url: 'https://receiver.invalid/', events: ['branch.deleted'] }
+      return ((await post('/webhooks', { webhook })) as unknown as { webhook: { id: string } }).webhook.id
+    },
     makeKey: async () => Number((await post('/api_keys', { key_name: name() }))['id']),
     async waitingOperation() {
       // Of an action that no worker knows, so that it goes on waiting.
@@ -121,7 +130,9 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
       return operation?.id ?? ''
     },
   }
-  return { ...scene, key_id: await scene.makeKey() }
+  const webhook_id = await scene.makeWebhook()
+  const { delivery } = (await post(`/webhooks/${webhook_id}/test`)) as unknown as { delivery: { id: string } }
+  return { ...scene, key_id: await scene.makeKey(), webhook_id, delivery_id: delivery.id }
 }
 
 /** The same things again and again: for requests that are to be refused. */
@@ -136,6 +147,7 @@ export function fixedScene(things: Things): Scene {
     makeRole: async () => things.role,
     makeDatabase: async () => things.database,
     makeKey: async () => things.key_id,
+    makeWebhook: async () => things.webhook_id,
     waitingOperation: async () => things.operation_id,
   }
 }
@@ -150,4 +162,6 @@ export const NOWHERE: Things = {
   role: 'nobody',
   database: 'nothing',
   key_id: 2 ** 40,
+  webhook_id: '00000000-0000-7000-8000-000000000001',
+  delivery_id: '00000000-0000-7000-8000-000000000002',
 }

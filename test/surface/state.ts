@@ -15,6 +15,8 @@ const RESOURCES: Record<string, readonly string[]> = {
   database: [],
   api_key: ['last_used_at', 'last_used_from'],
   operation: [],
+  webhook: [],
+  webhook_delivery: [],
 }
 
 export interface AuditRow {

@@ -34,6 +34,15 @@ import { resetRolePassword, revealRolePassword } from './role_passwords.ts'
 import { deleteProject, recoverDeletedProject } from './project_removal.ts'
 import { createRole, deleteRole, getRole, listBranchRoles } from './roles.ts'
 import { listRegions } from './regions.ts'
+import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
+import {
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateWebhookSecret,
+  updateWebhook,
+} from './webhooks.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 
 /** Every route of the API. */
@@ -85,6 +94,15 @@ export const routes = [
   createApiKey,
   listKeys,
   revokeKey,
+  createWebhook,
+  listWebhooks,
+  getWebhook,
+  updateWebhook,
+  rotateWebhookSecret,
+  deleteWebhook,
+  testWebhook,
+  listWebhookDeliveries,
+  redeliverToWebhook,
   listAuditEntries,
   getStatus,
   getAuth,

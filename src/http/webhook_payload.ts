@@ -1,0 +1,25 @@
+import type { Branch } from '../catalog/branch.ts'
+import type { Endpoint } from '../catalog/endpoint.ts'
+import type { Operation } from '../catalog/operation.ts'
+import type { Config } from '../config.ts'
+import { presentBranch } from './routes/branches.ts'
+import { presentEndpoint } from './routes/endpoints.ts'
+import { presentOperation } from './routes/operations.ts'
+
+/** The data of a webhook's event: what the API would have answered then about the row that it is about. The same at every try. */
+export function presentSubject(
+  config: Config,
+  { event, occurred_at }: { readonly event: string; readonly occurred_at: string },
+  row: object,
+): object {
+  switch (event.split('.')[0]) {
+    case 'operation':
+      return presentOperation(row as Operation, occurred_at)
+    case 'endpoint':
+      return presentEndpoint(row as Endpoint, config, { gone: event === 'endpoint.deleted' })
+    case 'branch':
+      return presentBranch(row as Branch)
+    default:
+      return row
+  }
+}

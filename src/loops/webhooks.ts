@@ -1,0 +1,114 @@
+import {
+  nextDelivery,
+  releaseDelivery,
+  takeDeliveries,
+  WEBHOOK_DELIVERIES,
+  type WebhookDelivery,
+} from '../catalog/webhook_delivery.ts'
+import type { WorkerContext } from '../context.ts'
+import { networks } from '../webhooks/address.ts'
+import { deliver, type Delivering, type Present } from '../webhooks/deliver.ts'
+import type { Loop } from './periodic.ts'
+
+/** Attempts under way at once in one worker, and at one webhook. */
+const MOST = 16
+const MOST_EACH = 4
+
+/** Over the time-out of an attempt, for what is read and written around it. */
+const LEASE_MARGIN_SECONDS = 5
+
+/** How long to wait when nothing is told: what dead workers had is due by then, and they tell nobody. */
+const LONGEST_SLEEP_MS = 30_000
+const AFTER_ERROR_MS = 1_000
+
+/** Delivers what webhooks are to be told, in any number of workers. Looks when the catalog tells of something, and when a try is due. */
+export async function startWebhookLoop(context: WorkerContext, present: Present): Promise<Loop> {
+  const { catalog, config, secrets, log } = context
+  const stopping = new AbortController()
+  const running = new Map<string, Promise<void>>()
+  const underWay = new Map<string, number>()
+  const delivering: Delivering = {
+    catalog,
+    secrets,
+    present,
+    reach: {
+      allowed: networks(config.webhookAllow),
+      timeoutMs: config.webhookTimeout * 1000,
+      signal: stopping.signal,
+    },
+  }
+  let looking: Promise<void> | undefined
+  let lookAgain = false
+  let timer: NodeJS.Timeout | undefined
+
+  function look(): void {
+    if (stopping.signal.aborted) return
+    lookAgain = true
+    looking ??= takeAll().finally(() => {
+      looking = undefined
+      if (lookAgain) look()
+    })
+  }
+
+  async function takeAll(): Promise<void> {
+    lookAgain = false
+    let sleepMs = AFTER_ERROR_MS
+    try {
+      await take()
+      sleepMs = (await nextDelivery(catalog)) ?? LONGEST_SLEEP_MS
+    } catch (error) {
+      log.warn({ err: error }, 'could not look for what webhooks are to be told')
+    }
+    clearTimeout(timer)
+    // One that is due but has no room is looked for when there is some.
+    if (!stopping.signal.aborted) timer = setTimeout(look, Math.min(Math.max(sleepMs, 0), LONGEST_SLEEP_MS) + 1)
+  }
+
+  /** Takes as much as there is room for, and looks again until there is no more. */
+  async function take(): Promise<void> {
+    while (running.size < MOST && !stopping.signal.aborted) {
+      const leaseSeconds = config.webhookTimeout + LEASE_MARGIN_SECONDS
+      const taken = await takeDeliveries(catalog, {
+        most: MOST - running.size,
+        mostEach: MOST_EACH,
+        underWay,
+        leaseSeconds,
+      })
+      taken.forEach(begin)
+      if (taken.length === 0) return
+    }
+  }
+
+  function begin(delivery: WebhookDelivery): void {
+    const { webhook_id } = delivery
+    underWay.set(webhook_id, (underWay.get(webhook_id) ?? 0) + 1)
+    // An attempt that outlived its lease may have another beside it.
+    const attempt = `${delivery.id} ${delivery.attempts}`
+    const run = deliver(delivery, delivering)
+      .catch(async (error: unknown) => {
+        if (stopping.signal.aborted) await releaseDelivery(catalog, delivery)
+        else log.error({ err: error, delivery: delivery.id }, 'could not deliver to a webhook')
+      })
+      .catch((error: unknown) => log.warn({ err: error, delivery: delivery.id }, 'could not give a delivery back'))
+      .finally(() => {
+        running.delete(attempt)
+        const left = (underWay.get(webhook_id) ?? 1) - 1
+        if (left > 0) underWay.set(webhook_id, left)
+        else underWay.delete(webhook_id)
+        look()
+      })
+    running.set(attempt, run)
+  }
+
+  const unlisten = await catalog.listen(WEBHOOK_DELIVERIES, look)
+  look()
+  return {
+    async stop() {
+      stopping.abort()
+      unlisten()
+      await looking
+      clearTimeout(timer)
+      await Promise.all(running.values())
+    },
+  }
+}

@@ -1,0 +1,113 @@
+/*
+ * Where a webhook may reach. Neap stands in networks that its users do not: a URL of theirs must not become a door into those. The
+ * name is resolved once for each attempt, every address is judged, and only addresses that were judged are connected to.
+ */
+import type { LookupAddress } from 'node:dns'
+import { lookup } from 'node:dns/promises'
+import { BlockList, isIP } from 'node:net'
+import { AppError } from '../errors.ts'
+
+/** What keeps a request from being sent or answered, in words for who made the webhook: nothing of what lies behind. */
+export class NotDelivered extends Error {
+  override readonly name = 'NotDelivered'
+}
+
+/** The addresses of a name. Errors: the resolver's own. */
+export type Resolve = (host: string) => Promise<readonly LookupAddress[]>
+
+export const systemResolve: Resolve = (host) => lookup(host, { all: true, order: 'verbatim' })
+
+/** IPv4 that is nobody's in public (IANA's special-purpose registry), and multicast. */
+const CLOSED_V4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+]
+/** All public IPv6 is in here; what maps or embeds IPv4, is local to a link or a site, or multicast, is not. */
+const GLOBAL_V6 = ['2000::/3']
+/** And in there these are not: Teredo and others for protocols, documentation, 6to4. */
+const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
+
+const closed = networks([...CLOSED_V4, ...CLOSED_V6])
+const global = networks(GLOBAL_V6)
+
+/** Networks in CIDR notation as one list to look addresses up in. */
+export function networks(cidrs: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const cidr of cidrs) {
+    const [network = '', prefix] = cidr.split('/')
+    list.addSubnet(network, Number(prefix), isIP(network) === 6 ? 'ipv6' : 'ipv4')
+  }
+  return list
+}
+
+type Verdict = 'allowed' | 'public' | 'closed'
+
+/** Whether an address lies in an allowed network, is public, or neither. */
+export function judge(address: string, allowed: BlockList): Verdict {
+  const family = isIP(address)
+  if (family === 4) {
+    if (allowed.check(address, 'ipv4')) return 'allowed'
+    return closed.check(address, 'ipv4') ? 'closed' : 'public'
+  }
+  // A zone (`%eth0`) belongs to a link, and nothing on a link alone is public.
+  if (family !== 6 || address.includes('%')) return 'closed'
+  if (allowed.check(address, 'ipv6')) return 'allowed'
+  return global.check(address, 'ipv6') && !closed.check(address, 'ipv6') ? 'public' : 'closed'
+}
+
+const NOT_REACHED = 'is neither public nor in a network of NEAP_WEBHOOK_ALLOW'
+const PLAIN = 'http is for networks of NEAP_WEBHOOK_ALLOW only: use https'
+
+/**
+ * Reads the URL of a webhook, as far as that goes without resolving its name.
+ * Errors: INVALID_REQUEST for what is no URL; NOT_ALLOWED for one that will never be reached.
+ */
+export function requireWebhookUrl(text: string, allow: readonly string[]): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
+    throw new AppError('INVALID_REQUEST', 'invalid request: webhook.url is not a URL that begins with https://')
+  if (url.username || url.password)
+    throw new AppError('NOT_ALLOWED', 'webhook.url holds a user or password: leave them out, requests are signed.')
+  const host = hostOf(url)
+  const verdict = isIP(host) ? judge(host, networks(allow)) : undefined
+  if (verdict === 'closed') throw new AppError('NOT_ALLOWED', `The address in webhook.url ${NOT_REACHED}.`)
+  if (url.protocol === 'http:' && (verdict === 'public' || allow.length === 0))
+    throw new AppError('NOT_ALLOWED', `${PLAIN}.`)
+  url.hash = ''
+  return url.href
+}
+
+/**
+ * The addresses that a URL may be reached at. One that is not allowed refuses all: nobody has good reasons for such a name.
+ * Errors: NotDelivered.
+ */
+export async function addressesOf(url: URL, allowed: BlockList, resolve: Resolve): Promise<readonly LookupAddress[]> {
+  const host = hostOf(url)
+  const family = isIP(host)
+  const addresses = family ? [{ address: host, family }] : await resolve(host).catch(unresolved)
+  if (addresses.length === 0) return unresolved()
+  const verdicts = addresses.map(({ address }) => judge(address, allowed))
+  if (verdicts.includes('closed')) throw new NotDelivered(`its address ${NOT_REACHED}`)
+  if (url.protocol !== 'https:' && verdicts.includes('public')) throw new NotDelivered(PLAIN)
+  return addresses
+}
+
+function unresolved(): never {
+  throw new NotDelivered('its name has no address')
+}
+
+/** Without the brackets that IPv6 has in URLs. */
+const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]$/, '$1')

@@ -1,0 +1,97 @@
+/*
+ *   pending ──2xx──▶ delivered
+ *      │ ▲
+ *      │ └── anything else: again after a while ◀─┐
+ *      └── the last try failed, the webhook is gone or disabled ──▶ failed
+ *
+ * At least once: an attempt whose end nobody wrote down is made again.
+ */
+import type { Catalog } from '../catalog/catalog.ts'
+import { disableWebhook, findWebhookOfDelivery, noteGivenUp, noteReached, type Webhook } from '../catalog/webhook.ts'
+import { endWaiting, noteAttempt, subjectOf, type WebhookDelivery } from '../catalog/webhook_delivery.ts'
+import type { Secrets } from '../secrets.ts'
+import { NotDelivered } from './address.ts'
+import { post, type Reach, type Response } from './post.ts'
+import { signatureHeaders, webhookSecretContext } from './signature.ts'
+
+/** Seconds before each try but the first. */
+const BACK_OFF_SECONDS = [5, 30, 120, 600, 3600, 14_400, 43_200]
+
+/** A webhook that nothing has reached for so long after a delivery was given up is disabled. */
+const DISABLED_AFTER_DAYS = 3
+
+const GONE = 410
+
+/** An event's data from the row that it is about: what the API would have answered then. */
+export type Present = (delivery: Pick<WebhookDelivery, 'event' | 'occurred_at'>, row: object) => object
+
+export interface Delivering {
+  readonly catalog: Catalog
+  readonly secrets: Secrets
+  readonly present: Present
+  readonly reach: Reach
+}
+
+/** Makes one attempt at a delivery and writes down what came of it. Errors: the catalog's, and the reason of the signal that broke it off. */
+export async function deliver(delivery: WebhookDelivery, context: Delivering): Promise<void> {
+  const { catalog } = context
+  const webhook = await findWebhookOfDelivery(catalog, delivery.webhook_id)
+  if (!webhook?.enabled) {
+    const error = webhook ? 'the webhook is disabled' : 'the webhook was deleted'
+    return endWaiting(catalog, delivery.webhook_id, error)
+  }
+  const came = await send(delivery, webhook, context).catch((error: unknown) => {
+    if (error instanceof NotDelivered) return error
+    throw error
+  })
+  if (came instanceof NotDelivered) return failed(catalog, delivery, { error: came.message })
+  const answered = { response_status: came.status, response_body: came.text }
+  if (came.status >= 200 && came.status < 300) {
+    if (await noteAttempt(catalog, delivery, { status: 'delivered', ...answered }))
+      await noteReached(catalog, webhook.id)
+    return
+  }
+  const redirected = came.status >= 300 && came.status < 400 ? ', and redirects are not followed' : ''
+  await failed(catalog, delivery, { ...answered, error: `it answered ${came.status}${redirected}` })
+}
+
+async function send(
+  delivery: WebhookDelivery,
+  webhook: Webhook,
+  { catalog, ...context }: Delivering,
+): Promise<Response> {
+  const data = context.present(delivery, await subjectOf(delivery, catalog))
+  const body = JSON.stringify({ type: delivery.event, timestamp: delivery.occurred_at, data })
+  const headers = signatureHeaders(secretsOf(webhook, context.secrets), delivery.id, Date.now(), body)
+  return post(webhook.url, { ...headers, 'user-agent': 'Neap-Webhooks' }, body, context.reach)
+}
+
+/** The newest first. */
+function secretsOf(webhook: Webhook, secrets: Secrets): string[] {
+  const { id, secret, previous_secret: previous, previous_secret_until: until } = webhook
+  const counting = previous && until && Date.parse(until) > Date.now() ? [secret, previous] : [secret]
+  return counting.map((sealed) => secrets.decrypt(sealed, webhookSecretContext(id)))
+}
+
+/** Tries again later, or gives up; in the end the webhook too. */
+async function failed(
+  catalog: Catalog,
+  delivery: WebhookDelivery,
+  came: { readonly error: string; readonly response_status?: number; readonly response_body?: string },
+): Promise<void> {
+  const gone = came.response_status === GONE
+  const seconds = BACK_OFF_SECONDS[delivery.attempts - delivery.attempts_before - 1]
+  if (seconds !== undefined && !gone) {
+    // Some chance in it, so that what failed together does not come back together.
+    await noteAttempt(catalog, delivery, { ...came, status: 'pending', again: seconds * (0.8 + Math.random() * 0.4) })
+    return
+  }
+  await catalog.transaction(async (tx) => {
+    if (!(await noteAttempt(tx, delivery, { ...came, status: 'failed' }))) return
+    const { webhook_id: id } = delivery
+    const since = `nothing has reached it for ${DISABLED_AFTER_DAYS} days; last: ${came.error}`
+    if (gone) await disableWebhook(tx, id, 'it answered 410 Gone')
+    const webhook = await noteGivenUp(tx, id, DISABLED_AFTER_DAYS, since)
+    if (webhook && !webhook.enabled) await endWaiting(tx, id, 'the webhook is disabled')
+  })
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { networks } from './address.ts'
+import { post } from './post.ts'
+
+const reach = { allowed: networks(['127.0.0.0/8']), timeoutMs: 10_000 }
+
+async function listening(t: TestContext, server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  return (server.address() as AddressInfo).port
+}
+
+async function answering(t: TestContext, answer: RequestListener) {
+  const server = createServer(answer)
+  t.after(() => server.closeAllConnections())
+  return `http://127.0.0.1:${await listening(t, server)}/`
+}
+
+test('of a long answer the beginning is kept, and of one that speaks slowly what came', async (t) => {
+  const long = await answering(t, (_, response) => void response.writeHead(200).end('x'.repeat(100_000)))
+  assert.equal((await post(long, {}, '{}', reach)).text.length, 4096)
+  const slow = await answering(t, (_, response) => void response.writeHead(201).write('one\0'))
+  assert.deepEqual(await post(slow, {}, '{}', { ...reach, timeoutMs: 300 }), { status: 201, text: 'one\ufffd' })
+})
+
+test('a redirect is an answer like another', async (t) => {
+  let asked = 0
+  const there = await answering(t, (_, response) => {
+    asked++
+    response.end()
+  })
+  for (const status of [301, 302, 303, 307, 308]) {
+    const here = await answering(t, (_, response) => void response.writeHead(status, { location: there }).end())
+    assert.equal((await post(here, {}, '{}', reach)).status, status)
+  }
+  assert.equal(asked, 0)
+})
+
+test('what goes wrong is said without what lies behind', async (t) => {
+  const closed = createServer()
+  const port = await listening(t, closed)
+  closed.close()
+  await assert.rejects(post(`http://127.0.0.1:${port}/`, {}, '{}', reach), /^NotDelivered: the connection was refused$/)
+  const mute = await listening(
+    t,
+    createTcpServer((socket) => socket.end('SSH-2.0-x\r\n')),
+  )
+  await assert.rejects(
+    post(`http://127.0.0.1:${mute}/`, {}, '{}', reach),
+    /^NotDelivered: what answered did not speak HTTP$/,
+  )
+  const torn = await listening(
+    t,
+    createTcpServer((socket) => socket.destroy()),
+  )
+  await assert.rejects(post(`http://127.0.0.1:${torn}/`, {}, '{}', reach), /^NotDelivered: the connection failed$/)
+  // No certificate at all: no cipher in common.
+  const bare = await listening(t, createTlsServer({}))
+  await assert.rejects(
+    post(`https://127.0.0.1:${bare}/`, {}, '{}', reach),
+    /^NotDelivered: no secure connection \(\w+\)$/,
+  )
+})

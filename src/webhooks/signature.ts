@@ -1,0 +1,35 @@
+import { createHmac, randomBytes } from 'node:crypto'
+
+const PREFIX = 'whsec_'
+const SECRET_BYTES = 32
+
+/** A new secret for the signatures of a webhook: `whsec_` and 256 random bits in base64, as Standard Webhooks has them. */
+export function newWebhookSecret(): string {
+  return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
+}
+
+/** What a sealed secret is for and whose: without it the seal does not open. */
+export const webhookSecretContext = (webhookId: string): string => `webhook ${webhookId}`
+
+/**
+ * The headers that let a receiver check who sent a body, and when: HMAC-SHA-256 of `id.timestamp.body`, one signature for each secret
+ * that counts (Standard Webhooks, "Signature scheme").
+ * @param at milliseconds since 1970
+ */
+export function signatureHeaders(
+  secrets: readonly string[],
+  id: string,
+  at: number,
+  body: string,
+): Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string> {
+  const timestamp = String(Math.floor(at / 1000))
+  const sign = (secret: string) =>
+    createHmac('sha256', Buffer.from(secret.slice(PREFIX.length), 'base64'))
+      .update(`${id}.${timestamp}.${body}`)
+      .digest('base64')
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': secrets.map((secret) => `v1,${sign(secret)}`).join(' '),
+  }
+}
