@@ -184,6 +184,12 @@ export const SETTINGS = {
     about: 'How long the proxy lets a client wait for its compute.',
     fallback: () => 60,
   }),
+  availabilityInterval: setting<number>({
+    env: 'NEAP_AVAILABILITY_INTERVAL',
+    ...seconds(0, 31_536_000),
+    about: 'Seconds between two checks that a branch is there and its compute can start (0: never).',
+    fallback: () => 86_400,
+  }),
   workerConcurrency: setting<number>({
     env: 'NEAP_WORKER_CONCURRENCY',
     parse: whole(1, 256),

@@ -21,7 +21,7 @@ export async function cancel(tx: Db, operation: Operation): Promise<Operation> {
 }
 
 /** An endpoint is on its way to where the last of its operations that are left will bring it. */
-async function settlePending(tx: Db, endpointId: string): Promise<void> {
+export async function settlePending(tx: Db, endpointId: string): Promise<void> {
   const endpoint = await findEndpointEver(tx, endpointId)
   if (!endpoint) return
   const moves = (await unfinishedOperations(tx, endpoint.branch_id)).filter(

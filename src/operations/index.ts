@@ -1,4 +1,5 @@
 import { applyConfigOperation } from './apply_config.ts'
+import { checkAvailability } from './check_availability.ts'
 import { createBranch } from './create_branch.ts'
 import { createTimeline } from './create_timeline.ts'
 import { deleteTenant } from './delete_tenant.ts'
@@ -13,6 +14,7 @@ export const ACTIONS = [
   startCompute,
   suspendCompute,
   applyConfigOperation,
+  checkAvailability,
   deleteTimeline,
   deleteTenant,
 ]

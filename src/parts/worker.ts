@@ -6,6 +6,7 @@ import { UsageError } from '../errors.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
+import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
 import { startForgetLoop } from '../loops/forget.ts'
 import { startIdleLoop } from '../loops/idle.ts'
@@ -53,6 +54,7 @@ export async function startWorker(
   })
   const loops = [
     await startIdleLoop(worker),
+    startAvailabilityLoop(worker),
     startSweepLoop(worker),
     startForgetLoop(worker),
     startExpiryLoop(worker),

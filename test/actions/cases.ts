@@ -23,6 +23,7 @@ import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
 import { kill, until } from '../processes.ts'
+import { availabilityChecks } from './availability.ts'
 import { restorations } from './restorations.ts'
 import type { World } from './world.ts'
 
@@ -43,6 +44,8 @@ export interface Case {
 export interface Run {
   /** Changes the resources and queues the operation, as the API does. */
   readonly request: (tx: Db) => Promise<Operation>
+  /** Waits for what else this asked for. */
+  readonly settled?: () => Promise<void>
   /** What must be true after it, beyond that catalog and machine agree. */
   readonly finished: () => Promise<void>
   /** The same after it failed: what is left must be of use, or go away. */
@@ -365,6 +368,7 @@ export const CASES: readonly Case[] = [
   branching(false),
   branching(true),
   ...restorations,
+  ...availabilityChecks,
   start,
   suspend,
   idleSuspend,

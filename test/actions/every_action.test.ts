@@ -95,6 +95,7 @@ function scenario(its: Case, name: string, planned: readonly Planned[], expected
     for (const { what, mark, step } of faults)
       if (what !== 'twice') assert.ok(existsSync(mark), `nothing struck at ${step}`)
 
+    await run.settled?.()
     await site.agree()
     await (end.status === 'failed' ? run.failed() : run.finished())
     await site.agree()

@@ -1,0 +1,28 @@
+import type { AdminSession } from './session.ts'
+
+/**
+ * Writes to the disk of a compute, and reads what was written, in Neap's own database.
+ * Errors: what Postgres says; Error where it answers something else than was written.
+ */
+export async function probe(session: AdminSession): Promise<void> {
+  // The settings of an endpoint may make transactions read only, or have them wait for other servers, or for nothing.
+  await session.query('begin read write')
+  await session.query('set local synchronous_commit = local')
+  await session.query(`create table if not exists public.availability
+    (id boolean primary key default true check (id), number bigint not null, at timestamptz not null)`)
+  const [written] = await session.query<{ number: string }>(`
+    insert into public.availability as a (number, at) values (1, clock_timestamp())
+    on conflict (id) do update set number = a.number + 1, at = excluded.at returning number::text`)
+  await session.query('commit')
+  const [read] = await session.query<{ number: string }>('select number::text from public.availability')
+  if (!written || read?.number !== written.number)
+    throw new Error(`the probe was written as ${written?.number} and read as ${read?.number}`)
+}
+
+/** Whether somebody other than Neap is connected, past the proxies perhaps. */
+export async function hasClients(session: AdminSession): Promise<boolean> {
+  const found = await session.query(`
+    select from pg_stat_activity
+     where backend_type in ('client backend', 'walsender') and usename is distinct from session_user limit 1`)
+  return found.length > 0
+}

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { newBranch, newProject } from '../../test/engine/operations.ts'
+import { type Catalogs, startCatalogs } from '../../test/engine/catalogs.ts'
+import type { Branch } from '../catalog/branch.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import { insertEndpoint } from '../catalog/endpoint.ts'
+import { sql } from '../catalog/sql.ts'
+import { newEndpointId } from '../ids.ts'
+import { requestOperation } from '../operations/request.ts'
+import { startCompute } from '../operations/start_compute.ts'
+import { queueDueChecks } from './availability.ts'
+
+const DAY = 86_400
+
+let catalogs: Catalogs
+
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+/** A branch with data, and an endpoint that sleeps. */
+async function sleeping(catalog: Catalog, due: string): Promise<Branch & { endpoint_id: string }> {
+  return catalog.transaction(async (tx) => {
+    const branch = await newBranch(tx, await newProject(tx))
+    const { id: branch_id, account_id, project_id } = branch
+    const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: 0, settings: {}, disabled: false, name: null }
+    const { id } = await insertEndpoint(tx, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
+    await tx.rows(sql`update branch set current_state = 'ready' where id = ${branch_id}`)
+    await tx.rows(sql`
+      update endpoint set current_state = 'idle', check_at = clock_timestamp() + ${due}::interval where id = ${id}`)
+    return { ...branch, endpoint_id: id }
+  })
+}
+
+const checked = async (catalog: Catalog) =>
+  (
+    await catalog.rows<{ endpoint_id: string }>(
+      sql`select endpoint_id from operation where action = 'check_availability'`,
+    )
+  )
+    .map(({ endpoint_id }) => endpoint_id)
+    .sort()
+
+const hoursToCheck = async (catalog: Catalog) =>
+  (
+    await catalog.rows<{ hours: number }>(sql`
+      select extract(epoch from check_at - clock_timestamp())::float8 / 3600 as hours from endpoint order by check_at`)
+  ).map(({ hours }) => hours)
+
+test('however many workers look, each branch is checked once, and again when the interval is over', async () => {
+  await catalogs.with(async ({ catalog, open }) => {
+    const branches = []
+    for (let each = 0; each < 12; each++) branches.push(await sleeping(catalog, '-1 second'))
+    const later = await sleeping(catalog, '1 hour')
+    const workers = Array.from({ length: 6 }, open)
+    const rounds = workers.flatMap((worker) => [queueDueChecks(worker, DAY), queueDueChecks(worker, DAY)])
+    const queued = (await Promise.all(rounds)).reduce((sum, count) => sum + count, 0)
+    assert.equal(queued, 12)
+    assert.deepEqual(await checked(catalog), branches.map(({ endpoint_id }) => endpoint_id).sort())
+    const [first = 0, ...rest] = await hoursToCheck(catalog)
+    assert.ok(first > 0.9 && first <= 1, later.endpoint_id)
+    for (const hours of rest) assert.ok(hours > 23.9 && hours <= 24, String(hours))
+    const rows = sql`select pending_state from endpoint where check_at > clock_timestamp() + interval '2 hours'`
+    for (const { pending_state } of await catalog.rows<{ pending_state: string }>(rows))
+      assert.equal(pending_state, 'active')
+  })
+})
+
+test('a branch that has something else to do, or no data, is not checked, nor one whose endpoint is disabled', async () => {
+  await catalogs.with(async ({ catalog }) => {
+    const busy = await sleeping(catalog, '-1 second')
+    const { account_id, project_id, id: branch_id, endpoint_id } = busy
+    await catalog.transaction((tx) =>
+      requestOperation(tx, startCompute, { account_id, project_id, branch_id, endpoint_id }, { reason: 'request' }),
+    )
+    const disabled = await sleeping(catalog, '-1 second')
+    await catalog.rows(sql`update endpoint set disabled = true where id = ${disabled.endpoint_id}`)
+    const empty = await sleeping(catalog, '-1 second')
+    await catalog.rows(sql`update branch set current_state = 'init' where id = ${empty.id}`)
+    assert.equal(await queueDueChecks(catalog, DAY), 0)
+    assert.deepEqual(await checked(catalog), [])
+    const [again = 0] = (await hoursToCheck(catalog)).filter((hours) => hours > 0)
+    assert.ok(again <= 1 / 60, 'the busy one is looked at again in a minute')
+  })
+})
+
+test('checks that nobody was there to do, or that are too far off, are spread over the interval', async () => {
+  await catalogs.with(async ({ catalog }) => {
+    for (let each = 0; each < 40; each++) await sleeping(catalog, each % 2 === 0 ? '-5 days' : '9 days')
+    assert.equal(await queueDueChecks(catalog, DAY), 0)
+    const hours = await hoursToCheck(catalog)
+    assert.ok((hours[0] ?? 0) > 0 && (hours.at(-1) ?? 0) <= 24)
+    const early = hours.filter((each) => each < 12).length
+    assert.ok(early > 0 && early < 40, JSON.stringify(hours))
+  })
+})

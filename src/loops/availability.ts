@@ -1,0 +1,82 @@
+import {
+  type DueCheck,
+  isBranchTaken,
+  nextCheck,
+  setNextCheck,
+  spreadChecks,
+  takeDueChecks,
+} from '../catalog/availability.ts'
+import { findBranch } from '../catalog/branch.ts'
+import type { Catalog, Db } from '../catalog/catalog.ts'
+import { findEndpoint } from '../catalog/endpoint.ts'
+import { lockProject } from '../catalog/project.ts'
+import type { WorkerContext } from '../context.ts'
+import { queueCheck } from '../operations/check_availability.ts'
+import type { Loop } from './periodic.ts'
+
+/** So many checks one worker queues at once, and no more within a second. */
+const AT_ONCE = 4
+const SHORTEST_SLEEP_MS = 1_000
+const LONGEST_SLEEP_MS = 60_000
+/** A branch that has something else to do is looked at again in so many seconds. */
+const BUSY_SECONDS = 60
+
+/**
+ * Has the branch of every endpoint that is not disabled checked once in each interval, one after the other over all of it. The
+ * cost grows with the checks that are due.
+ */
+export function startAvailabilityLoop({ catalog, config, log }: WorkerContext): Loop {
+  const interval = config.availabilityInterval
+  let timer: NodeJS.Timeout | undefined
+  let round: Promise<void> = Promise.resolve()
+  let stopping = false
+
+  async function look(): Promise<void> {
+    await queueDueChecks(catalog, interval)
+    const ms = (await nextCheck(catalog)) ?? LONGEST_SLEEP_MS
+    sleep(Math.min(ms, LONGEST_SLEEP_MS, interval * 1000))
+  }
+
+  function sleep(ms: number): void {
+    if (!stopping) timer = setTimeout(start, Math.max(ms, SHORTEST_SLEEP_MS))
+  }
+
+  function start(): void {
+    round = look().catch((error: unknown) => {
+      log.warn({ err: error }, 'could not queue checks of availability')
+      sleep(LONGEST_SLEEP_MS)
+    })
+  }
+
+  if (interval > 0) start()
+  return {
+    async stop() {
+      stopping = true
+      clearTimeout(timer)
+      await round
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** Queues the checks that are due, each once however many workers look. Answers how many. */
+export async function queueDueChecks(catalog: Catalog, intervalSeconds: number): Promise<number> {
+  await spreadChecks(catalog, intervalSeconds)
+  const due = await takeDueChecks(catalog, AT_ONCE)
+  let queued = 0
+  for (const taken of due) if (await catalog.transaction((tx) => queueDue(tx, taken, intervalSeconds))) queued += 1
+  return queued
+}
+
+async function queueDue(tx: Db, taken: DueCheck, intervalSeconds: number): Promise<boolean> {
+  const project = await lockProject(tx, taken.account_id, taken.project_id)
+  const endpoint = project && (await findEndpoint(tx, taken.id))
+  const branch = endpoint && (await findBranch(tx, endpoint.project_id, endpoint.branch_id))
+  const busy = endpoint !== undefined && (await isBranchTaken(tx, endpoint.project_id, endpoint.branch_id))
+  const next = busy ? Math.min(BUSY_SECONDS, intervalSeconds) : intervalSeconds
+  if (!(await setNextCheck(tx, taken, next)) || busy) return false
+  // A branch that could not be made has nothing that could be there.
+  if (!endpoint || endpoint.disabled || branch?.current_state !== 'ready') return false
+  await queueCheck(tx, endpoint)
+  return true
+}
