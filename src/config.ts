@@ -89,6 +89,18 @@ export const SETTINGS = {
     about: 'Port of the Postgres proxy.',
     fallback: () => 7071,
   }),
+  workerMetricsPort: setting<number>({
+    env: 'NEAP_WORKER_METRICS_PORT',
+    ...port,
+    about: 'Port of `/metrics`, `/healthz` and `/readyz` of the worker; the next free one where it is taken.',
+    fallback: () => 7072,
+  }),
+  proxyMetricsPort: setting<number>({
+    env: 'NEAP_PROXY_METRICS_PORT',
+    ...port,
+    about: 'And of the proxy. The API answers them on its own port.',
+    fallback: () => 7073,
+  }),
   region: setting<string>({
     env: 'NEAP_REGION',
     ...name,

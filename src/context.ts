@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import type { Backend } from './backends/backend.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config.ts'
@@ -10,6 +11,8 @@ export interface Context {
   readonly config: Config
   readonly secrets: Secrets
   readonly log: Logger
+  /** The metrics of this process. */
+  readonly registry: Registry
 }
 
 /** What the steps of operations and the control loops may use beyond that. */

@@ -99,11 +99,17 @@ async function runUp(flags: UpFlags): Promise<void> {
   const told = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve())
   })
-  const given = (name: 'apiPort' | 'proxyPort') => flags[name] !== undefined || Boolean(process.env[SETTINGS[name].env])
+  const given = (name: 'apiPort' | 'proxyPort' | 'workerMetricsPort' | 'proxyMetricsPort') =>
+    flags[name] !== undefined || Boolean(process.env[SETTINGS[name].env])
   await up(
     {
       config,
-      asked: { apiPort: given('apiPort'), proxyPort: given('proxyPort') },
+      asked: {
+        apiPort: given('apiPort'),
+        proxyPort: given('proxyPort'),
+        workerMetricsPort: given('workerMetricsPort'),
+        proxyMetricsPort: given('proxyMetricsPort'),
+      },
       project: flags.project,
       leaveRunning: flags.leaveRunning ?? false,
       progress: terminalProgress(),

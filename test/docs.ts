@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { pino } from 'pino'
+import { Registry } from 'prom-client'
 import { loadConfig, SETTINGS } from '../src/config.ts'
 import type { Context } from '../src/context.ts'
 import { buildServer } from '../src/http/server.ts'
@@ -18,6 +19,7 @@ export async function documents(): Promise<Map<URL, string>> {
     log: pino({ level: 'silent' }),
     config: loadConfig({}, {}),
     catalog,
+    registry: new Registry(),
   } as unknown as Context)
   await app.ready()
   const description = `${JSON.stringify((app as typeof app & { swagger(): object }).swagger(), null, 2)}\n`

@@ -13,14 +13,21 @@ export function statusCommand(dataDir: Option): Command {
     .option('--json', 'print JSON')
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
-      const { apiPort, proxyPort, pids } = readState(loadConfig(flags).dataDir)
+      const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = readState(loadConfig(flags).dataDir)
       const measured = computes.map((compute) => ({
         ...compute,
         ...(compute.pid && { memory_bytes: memoryOf(compute.pid) }),
       }))
       if (flags.json) {
         process.stdout.write(
-          `${JSON.stringify({ pid: pids?.[0], api_port: apiPort, proxy_port: proxyPort, computes: measured })}\n`,
+          `${JSON.stringify({
+            pid: pids?.[0],
+            api_port: apiPort,
+            proxy_port: proxyPort,
+            worker_metrics_port: workerMetricsPort,
+            proxy_metrics_port: proxyMetricsPort,
+            computes: measured,
+          })}\n`,
         )
         return
       }
@@ -33,6 +40,9 @@ export function statusCommand(dataDir: Option): Command {
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
       ])
       process.stdout.write(`Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${proxyPort}.\n`)
+      process.stdout.write(
+        `Metrics: /metrics on the ports ${apiPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPort} (proxy).\n`,
+      )
       process.stdout.write(
         rows.length === 0
           ? 'No compute runs: a connection wakes one.\n'

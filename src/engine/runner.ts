@@ -30,6 +30,8 @@ export interface RunnerOptions<Context> {
   /** Told around each step: for the log, and for tests that kill at just that moment. */
   readonly onStep?: (operation: Due, moment: Moment) => Promise<void> | void
   readonly onError: (error: unknown, operation?: Due) => void
+  /** Told of each operation that has ended here: as it was at its last step, which is the failure step of one that failed. */
+  readonly onEnd?: (operation: Due, status: 'finished' | 'failed') => void
 }
 
 export interface Runner {
@@ -117,9 +119,15 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
   async function drive(due: Due): Promise<void> {
+    let last = due
     let current: Due | 'ended' | undefined = due
-    while (typeof current === 'object' && !stopping) current = await runStep(current)
-    if (current === 'ended') await tell(due.id)
+    while (typeof current === 'object' && !stopping) {
+      last = current
+      current = await runStep(last)
+    }
+    if (current !== 'ended') return
+    options.onEnd?.(last, last.step === FAILURE ? 'failed' : 'finished')
+    await tell(due.id)
   }
 
   /** Tells of an end; of those that end while others are told of, together. */
@@ -193,7 +201,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
     if (error instanceof OperationFailed || options.isFinal?.(error)) {
       await giveUp(tx, operation.id, message, LEASE_SECONDS)
-      return { ...operation, step: FAILURE, attempts: 1, error: message }
+      return { ...operation, step: FAILURE, attempts: 1, error: message, cause: error }
     }
     return retryLater(tx, operation.id, backOff(operation.failures_count + 1), message)
   }

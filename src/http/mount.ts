@@ -10,6 +10,7 @@ import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
 import { awaited, preferredWait } from './prefer.ts'
 import type { Limit } from './rate_limit.ts'
 import { auditEntry, errorBody, toAppError } from './refusal.ts'
+import { noteOperations } from './request_log.ts'
 import { type Caller, ErrorBody, EventStream, type Route } from './route.ts'
 
 export const BASE = '/api/v2'
@@ -66,6 +67,8 @@ export function mount(
       if (route.changesKeys) authenticate.forget()
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
+      else if (!reads) noteOperations(request, body)
+      request.endless = route.returns === EventStream
       if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)
       const seconds = reads && !route.waits ? undefined : preferredWait(request)
       if (seconds === undefined || code >= 400) return body
@@ -108,7 +111,7 @@ export function mount(
         await insertAudit(tx, auditEntry(request, route.key, refused.status))
         return refused
       })
-    })
+    }, request.id)
   }
 }
 

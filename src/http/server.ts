@@ -9,12 +9,14 @@ import Fastify, {
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
+import { createHttpMetrics } from '../observe/http_metrics.ts'
 import { createAuthenticator } from './auth.ts'
 import { acceptBodies } from './bodies.ts'
 import { serveDocuments } from './documents.ts'
 import { BASE, mount } from './mount.ts'
 import { createLimit } from './rate_limit.ts'
 import { refuse } from './refusal.ts'
+import { logRequests } from './request_log.ts'
 import { routes } from './routes/index.ts'
 import { refuseUnread } from './unread.ts'
 import { compileValidator } from './validation.ts'
@@ -26,7 +28,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = context.log
   const app = Fastify({
     loggerInstance,
-    logController: new LogController({ disableRequestLogging: true }),
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: newRequestId,
     bodyLimit: 1024 * 1024,
     requestTimeout: 60_000,
@@ -51,21 +53,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
         `Version 1 of the API is gone: use ${BASE}${request.url.replace(VERSION_1, '')}`,
       )
   })
-  app.addHook('onResponse', async (request, reply) => {
-    // What only read something is asked for again and again by clients that poll: that is no news.
-    const level = request.method === 'GET' && reply.statusCode < 400 ? 'debug' : 'info'
-    if (!context.log.isLevelEnabled(level)) return
-    request.log[level](
-      {
-        method: request.method,
-        url: request.url,
-        status: reply.statusCode,
-        ms: reply.elapsedTime,
-        account: request.caller?.account.id,
-      },
-      'request',
-    )
-  })
+  logRequests(app, context.log, createHttpMetrics(context.registry))
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))
   app.setNotFoundHandler((request) => {
     throw new AppError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}.`)

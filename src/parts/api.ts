@@ -1,11 +1,14 @@
-import { createServer } from 'node:http'
-import { chmod, rm } from 'node:fs/promises'
 import { ensureDefaultAccount } from '../catalog/account.ts'
+import { takeCensus } from '../catalog/census.ts'
 import { adminSocket } from '../config.ts'
 import type { Context } from '../context.ts'
 import { adminSockets } from '../http/auth.ts'
 import { buildServer } from '../http/server.ts'
+import { createCensusMetrics } from '../observe/catalog_metrics.ts'
+import { PROBES } from '../observe/probes.ts'
+import { holdAdminSocket } from './admin_socket.ts'
 import type { Part } from './part.ts'
+import { probesOf } from './probes.ts'
 
 const HOST = '127.0.0.1'
 
@@ -14,21 +17,26 @@ export async function startApi(context: Context): Promise<Part> {
   const { config } = context
   await ensureDefaultAccount(context.catalog, config.plan)
   const app = await buildServer(context)
+  // Here, since it lives where a worker does not: a queue that nobody works at is what one wants to see.
+  createCensusMetrics(context.registry, () => takeCensus(context.catalog))
+  const probes = probesOf('api', context)
+  for (const path of PROBES)
+    app.get(path, { schema: { hide: true } }, async (_request, reply) => {
+      const { status, type, body } = await probes(path)
+      return reply.status(status).type(type).send(body)
+    })
   await app.listen({ host: HOST, port: config.apiPort, backlog: 1024 })
-  const socket = adminSocket(config)
-  await rm(socket, { force: true })
-  const admin = createServer((request, response) => app.routing(request, response))
-  admin.on('connection', (connection) => adminSockets.add(connection))
-  const mask = process.umask(0o177)
-  await new Promise<void>((resolve, reject) => admin.once('error', reject).listen(socket, resolve))
-  process.umask(mask)
-  await chmod(socket, 0o600)
+  const admin = await holdAdminSocket({
+    path: adminSocket(config),
+    serve: (request, response) => app.routing(request, response),
+    onConnection: (connection) => adminSockets.add(connection),
+    onError: (error) => context.log.warn({ err: error }, 'could not see to the administration socket'),
+  })
   const address = app.server.address()
   return {
     port: typeof address === 'object' && address ? address.port : config.apiPort,
     async stop() {
-      admin.close()
-      admin.closeAllConnections()
+      await admin.stop()
       await app.close()
     },
   }

@@ -1,12 +1,17 @@
 import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import { UsageError } from '../errors.ts'
+import { createConnectionMetrics } from '../observe/catalog_metrics.ts'
 import { createLog } from '../observe/log.ts'
+import { createRegistry } from '../observe/registry.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets.ts'
+import { awaitCatalog } from './await_catalog.ts'
+import { type PartName, startProbes } from './probes.ts'
 
 /** A running part of Neap. */
 export interface Part {
@@ -19,7 +24,11 @@ export interface Part {
  * Runs one part in this process until a signal, or until the supervisor that started it is gone. Under a supervisor an
  * interrupt from the terminal is left to it, since it stops the parts in order.
  */
-export async function runPart(name: string, config: Config, start: (context: Context) => Promise<Part>): Promise<void> {
+export async function runPart(
+  name: PartName,
+  config: Config,
+  start: (context: Context) => Promise<Part>,
+): Promise<void> {
   const supervised = process.send !== undefined
   if (supervised) {
     process.on('disconnect', () => process.exit(0))
@@ -27,13 +36,17 @@ export async function runPart(name: string, config: Config, start: (context: Con
     if (!process.connected) process.exit(0)
   }
   const log = createLog(name, config.logLevel)
-  const context = await openContext(config, log)
+  const context = await openContext(config, log, createRegistry(name))
+  const probes = await startProbes(name, context)
+  await awaitCatalog(context)
   const part = await start(context)
+  probes?.started()
   let stopping = false
   const stop = async (): Promise<void> => {
     if (stopping) return
     stopping = true
     await part.stop()
+    await probes?.stop()
     await context.catalog.close()
     process.exit(0)
   }
@@ -45,13 +58,14 @@ export async function runPart(name: string, config: Config, start: (context: Con
   process.on('SIGTERM', stopOrFail)
   process.on('SIGINT', supervised ? () => {} : stopOrFail)
   if (supervised) process.send?.({ ready: true, port: part.port })
-  log.info({ port: part.port, pid: process.pid }, 'ready')
+  log.info({ port: part.port, metrics_port: probes?.port ?? part.port, pid: process.pid }, 'ready')
 }
 
 /** The context of a part, from its settings. */
 export async function openContext(
   config: Config,
   log: Logger,
+  registry: Registry,
 ): Promise<Context & { readonly catalog: Catalog; readonly secrets: Secrets }> {
   if (!existsSync(config.secretFile))
     throw new UsageError(
@@ -59,8 +73,11 @@ export async function openContext(
     )
   const secrets = await loadOrCreateSecrets(config.secretFile)
   const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.adminPassword())
-  const catalog = openCatalog(url, config.workerConcurrency + 4, (error) =>
-    log.warn({ err: error }, 'a connection to the catalog was lost'),
-  )
-  return { catalog, config, secrets, log }
+  let countLost = (): void => {}
+  const catalog = openCatalog(url, config.workerConcurrency + 4, (error) => {
+    countLost()
+    log.warn({ err: error }, 'a connection to the catalog was lost')
+  })
+  countLost = createConnectionMetrics(registry, () => catalog.connections())
+  return { catalog, config, secrets, log, registry }
 }

@@ -6,7 +6,7 @@ import { ensureCertificates } from '../tls/certificates.ts'
 import type { Part } from './part.ts'
 
 /** The Postgres proxy on its loopback port. */
-export async function startProxyPart({ catalog, config, log }: Context): Promise<Part> {
+export async function startProxyPart({ catalog, config, log, registry }: Context): Promise<Part> {
   const tls = await ensureCertificates(join(config.dataDir, 'tls'), { region: config.region, domain: config.domain })
   return startProxy({
     catalog,
@@ -17,5 +17,6 @@ export async function startProxyPart({ catalog, config, log }: Context): Promise
     wakeTimeoutMs: config.wakeTimeout * 1000,
     requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
     log,
+    registry,
   })
 }

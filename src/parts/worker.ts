@@ -4,13 +4,17 @@ import type { Context, WorkerContext } from '../context.ts'
 import { presentSubject } from '../http/webhook_payload.ts'
 import { UsageError } from '../errors.ts'
 import { OperationFailed } from '../engine/definition.ts'
+import type { Due } from '../engine/claim.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
+import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
 import { startForgetLoop } from '../loops/forget.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
+import { withoutSecrets } from '../observe/logged_error.ts'
+import { createOperationMetrics } from '../observe/operation_metrics.ts'
 import { ACTIONS } from '../operations/index.ts'
 import type { Part } from './part.ts'
 
@@ -24,7 +28,11 @@ export async function startWorker(
   context: Context,
   changed: Partial<RunnerOptions<WorkerContext>> = {},
 ): Promise<Part> {
-  const { catalog, config, secrets, log } = context
+  const { catalog, config, secrets, log, registry } = context
+  const metrics = createOperationMetrics(
+    registry,
+    ACTIONS.map(({ action }) => action),
+  )
   const backend = localBackend({
     dataDir: config.dataDir,
     runtimeDir: config.runtimeDir,
@@ -41,14 +49,20 @@ export async function startWorker(
     isTakenOver: (error) => error instanceof FencedError,
     // A program that is not installed will not be there the next time either.
     isFinal: (error) => error instanceof ConfigurationError || error instanceof UsageError,
-    onStep: (operation, moment) =>
-      log.debug({ operation: operation.id, action: operation.action, step: operation.step, moment }, 'step'),
+    onStep: (operation, moment) => log.debug({ ...factsOf(operation), moment }, 'step'),
     onError: (error, operation) => {
       const expected = error instanceof OperationFailed
+      if (operation) metrics.stepFailed(operation.action, operation.step, error)
       log[expected ? 'warn' : 'error'](
-        { err: error, operation: operation?.id, action: operation?.action, step: operation?.step },
-        'a step failed',
+        { err: error, ...(operation && factsOf(operation)) },
+        operation ? 'a step failed' : 'the worker could not look for operations',
       )
+    },
+    onEnd: (operation, status) => {
+      const seconds = Math.max(0, (Date.now() - Date.parse(operation.started_at)) / 1000)
+      metrics.ended(operation.action, seconds, status === 'failed' ? operation : undefined)
+      const why = status === 'failed' && { error: operation.error && withoutSecrets(operation.error) }
+      log.info({ ...factsOf(operation), status, ms: Math.round(seconds * 1000), ...why }, 'an operation ended')
     },
     ...changed,
   })
@@ -56,6 +70,7 @@ export async function startWorker(
     await startIdleLoop(worker),
     startAvailabilityLoop(worker),
     startSweepLoop(worker),
+    await startCrashLoop(worker),
     startForgetLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => presentSubject(config, delivery, row)),
@@ -70,5 +85,17 @@ export async function startWorker(
       await Promise.all(loops.map((loop) => loop.stop()))
       await runner.stop()
     },
+  }
+}
+
+/** What every line about an operation says of it. */
+function factsOf({ id, action, step, project_id, branch_id, request_id }: Due) {
+  return {
+    operation: id,
+    action,
+    step,
+    project: project_id,
+    ...(branch_id !== null && { branch: branch_id }),
+    ...(request_id !== null && { request_id }),
   }
 }

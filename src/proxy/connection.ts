@@ -7,6 +7,7 @@
  */
 import type { TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
+import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { admit } from './admit.ts'
 import type { CancelKeys } from './cancel.ts'
 import { closeGently, refuse } from './close.ts'
@@ -30,6 +31,7 @@ export interface ConnectionContext {
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
   readonly sessions: Set<SplicedSession>
+  readonly metrics: ProxyMetrics
   readonly log: Logger
 }
 
@@ -47,13 +49,13 @@ export async function serve(context: ConnectionContext, client: TLSSocket): Prom
     await join(context, client, routed)
   } catch (error) {
     if (error instanceof ClientGone) closeGently(client)
-    else refuse(client, asProxyError(error, context.log))
+    else refuse(client, asProxyError(error, context))
   }
 }
 
 /** Joins the client to a compute; returns once bytes pass. */
 async function join(context: ConnectionContext, client: TLSSocket, { endpointId, startup }: Route): Promise<void> {
-  const { table, sessions, waker, holds, cancelKeys, log } = context
+  const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
   const traffic = table.enter(endpointId)
   const session = spliceSession(client, traffic)
@@ -68,19 +70,30 @@ async function join(context: ConnectionContext, client: TLSSocket, { endpointId,
   client.once('end', gone).once('close', gone)
   try {
     const began = performance.now()
+    let hadToWake = false
+    const waker: Waker = {
+      ...context.waker,
+      wake(...which) {
+        hadToWake = true
+        return context.waker.wake(...which)
+      },
+    }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), reaching.signal)
     session.attach(reached.socket, reached.first, reached.computePid, (key) => {
       client.once('close', cancelKeys.remember(key, reached.address))
     })
-    log.debug({ endpoint: endpointId, ms: performance.now() - began }, 'connected')
+    const ms = performance.now() - began
+    if (hadToWake) metrics.handedOver(ms / 1000)
+    log.debug({ endpoint: endpointId, ms }, 'connected')
   } finally {
     clearTimeout(timer)
     client.off('end', gone).off('close', gone)
   }
 }
 
-/** What the client is told; what is not meant for it, or is the operator's to mend, goes to the log. */
-export function asProxyError(error: unknown, log: Logger): ProxyError {
+/** What the client is told, counted; what is not meant for it, or is the operator's to mend, goes to the log. */
+export function asProxyError(error: unknown, { metrics, log }: Pick<ConnectionContext, 'metrics' | 'log'>): ProxyError {
+  metrics.refused(error instanceof ProxyError ? error.reason : 'internal')
   if (!(error instanceof ProxyError)) {
     log.error({ err: error }, 'a connection failed')
     return new ProxyError('internal', { cause: error })

@@ -44,6 +44,8 @@ const PROXY_ERRORS = {
 
 export type ProxyErrorReason = keyof typeof PROXY_ERRORS
 
+export const REASONS = Object.keys(PROXY_ERRORS) as ProxyErrorReason[]
+
 /** An end of the connection that its client is told about. */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError'

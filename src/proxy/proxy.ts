@@ -2,13 +2,15 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Logger } from 'pino'
+import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
+import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
 import { createCancelKeys } from './cancel.ts'
 import { type CertificateFiles, followCertificate, readCertificate } from './certificate.ts'
 import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
-import { ClientGone, ProxyError } from './errors.ts'
+import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
 import { createRegistration } from './registration.ts'
@@ -30,6 +32,8 @@ export interface ProxyOptions {
   readonly wakeTimeoutMs: number
   readonly requestStart: RequestStart
   readonly log: Logger
+  /** Where it counts. */
+  readonly registry?: Registry
 }
 
 export interface Proxy {
@@ -40,7 +44,7 @@ export interface Proxy {
 
 /** Starts a proxy. Errors: the files cannot be read, the catalog is away (UNAVAILABLE), the port is taken (EADDRINUSE). */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
-  const { catalog, log, wakeTimeoutMs } = options
+  const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.tls)
   const table = createTrafficTable()
   const activity = startActivityWriter(catalog, table, log)
@@ -56,14 +60,21 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   await holds.renew()
 
   const clients = new Set<Socket>()
+  const sessions: ConnectionContext['sessions'] = new Set()
+  const metrics = createProxyMetrics(registry, REASONS, {
+    connections: () => clients.size,
+    sessions: () => sessions.size,
+    held: () => table.held().reduce((sum, traffic) => sum + traffic.sessions.size, 0),
+  })
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
     table,
-    waker: await startWaker({ catalog, requestStart: options.requestStart, wakeTimeoutMs }),
+    waker: await startWaker({ catalog, requestStart: options.requestStart, wakeTimeoutMs, onWoken: metrics.woke }),
     holds,
     cancelKeys: createCancelKeys(),
-    sessions: new Set(),
+    sessions,
+    metrics,
     log,
   }
 
@@ -81,13 +92,14 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       else tls.emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
-      else refuse(socket, asProxyError(error, log))
+      else refuse(socket, asProxyError(error, context))
     }
   }
 
   const server = createServer(
     { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
     (socket) => {
+      metrics.opened()
       clients.add(socket)
       socket.once('close', () => clients.delete(socket))
       socket.on('error', () => {})

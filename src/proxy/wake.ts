@@ -32,8 +32,10 @@ export async function startWaker(options: {
   catalog: Catalog
   requestStart: RequestStart
   wakeTimeoutMs: number
+  /** Told how each wake went: `ready`, or the reason why not. */
+  onWoken?: (outcome: string) => void
 }): Promise<Waker> {
-  const { catalog, requestStart, wakeTimeoutMs } = options
+  const { catalog, requestStart, wakeTimeoutMs, onWoken } = options
   const watched = new Map<string, (announced: ComputeAnnouncement) => void>()
 
   async function find(endpointId: string): Promise<Endpoint> {
@@ -83,7 +85,17 @@ export async function startWaker(options: {
     const announced = JSON.parse(payload) as ComputeAnnouncement
     watched.get(announced.endpoint_id)?.(announced)
   })
-  return { find: together(find), wake: together(start), stop: unlisten }
+  const wake = together(async (endpointId: string, deadPid: number | undefined) => {
+    try {
+      const target = await start(endpointId, deadPid)
+      onWoken?.('ready')
+      return target
+    } catch (error) {
+      onWoken?.(error instanceof ProxyError ? error.reason : 'internal')
+      throw error
+    }
+  })
+  return { find: together(find), wake, stop: unlisten }
 }
 
 /** Whoever asks about an endpoint while an answer is under way gets that answer. */

@@ -22,6 +22,8 @@ export interface State {
   readonly layout: number
   readonly apiPort?: number
   readonly proxyPort?: number
+  readonly workerMetricsPort?: number
+  readonly proxyMetricsPort?: number
   readonly projectId?: string | undefined
   /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
   readonly isFirstStart?: boolean

@@ -5,12 +5,12 @@ import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
 import { localBackend } from '../backends/local/local.ts'
-import { type Config, isRoot } from '../config.ts'
-import { UsageError } from '../errors.ts'
+import { type Config, isRoot, SETTINGS } from '../config.ts'
+import { AppError, UsageError } from '../errors.ts'
 import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
-import { checkDataDir, checkRuntimeDir, makeDirectories, readState, updateState } from './data_dir.ts'
+import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, updateState } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
 import { takeLock } from './lock.ts'
@@ -22,7 +22,7 @@ import { suspendAll } from './suspend_all.ts'
 export interface UpOptions {
   readonly config: Config
   /** Which ports somebody asked for, as apart from the defaults. */
-  readonly asked: { readonly apiPort: boolean; readonly proxyPort: boolean }
+  readonly asked: Readonly<Record<'apiPort' | 'proxyPort' | 'workerMetricsPort' | 'proxyMetricsPort', boolean>>
   readonly project: boolean
   readonly leaveRunning: boolean
   readonly progress: Progress
@@ -62,7 +62,8 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(lock.release)
     endStaleParts(stored.pids?.slice(1) ?? [], isNeap)
     const config = await chosenPorts(options, stored)
-    updateState(config.dataDir, { apiPort: config.apiPort, proxyPort: config.proxyPort, pids: [process.pid] })
+    const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort } = config
+    updateState(config.dataDir, { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids: [process.pid] })
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const { caFile } = await ensureCertificates(join(config.dataDir, 'tls'), config)
@@ -75,7 +76,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     sayPlainly(await backend.storage(), progress)
     const catalog = openCatalog(url, 3, () => {})
     undo.push(() => catalog.close())
-    await embedded.watch(() => progress.say('the catalog ended; starting it again'))
+    await embedded.watch(progress.say)
     const key = await firstKey(catalog, secrets, config)
     const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
     undo.push(() => stopParts(parts, catalog, options))
@@ -101,7 +102,11 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunning }: UpOptions): Promise<void> {
   await Promise.all([parts.api.stop(), parts.proxy.stop()])
   if (!leaveRunning) {
-    const left = await progress.during('suspending computes', suspendAll(catalog))
+    const left = await progress.during('suspending computes', suspendAll(catalog)).catch((error: unknown) => {
+      if (!(error instanceof AppError)) throw error
+      progress.say('The catalog is away, so computes are left running: the next start finds them.')
+      return 0
+    })
     if (left > 0) progress.say(`${left} computes could not be suspended; 'neap status' shows them after the next start`)
   }
   await parts.worker.stop()
@@ -131,15 +136,19 @@ async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<v
 }
 
 /** An asked-for port, else the stored one, else the default; 0 keeps what is stored, so that a port once picked stays. */
-async function chosenPorts(
-  { config, asked, progress }: UpOptions,
-  stored: { apiPort?: number; proxyPort?: number },
-): Promise<Config> {
+async function chosenPorts({ config, asked, progress }: UpOptions, stored: State): Promise<Config> {
   const api = wanted(asked.apiPort, config.apiPort, stored.apiPort)
   const apiPort = await choosePort({ name: 'the API', flag: '--api-port', ...api }, [], progress.say)
   const proxy = wanted(asked.proxyPort, config.proxyPort, stored.proxyPort)
   const proxyPort = await choosePort({ name: 'the proxy', flag: '--proxy-port', ...proxy }, [apiPort], progress.say)
-  return { ...config, apiPort, proxyPort }
+  const metrics = async (name: 'workerMetricsPort' | 'proxyMetricsPort', taken: number[]): Promise<number> => {
+    const { port } = wanted(asked[name], config[name], stored[name])
+    // Nobody is to be kept from a database by a port for metrics: a taken one gives way, asked for or not.
+    return choosePort({ name: 'metrics', flag: SETTINGS[name].env, port, asked: false }, taken, () => {})
+  }
+  const workerMetricsPort = await metrics('workerMetricsPort', [apiPort, proxyPort])
+  const proxyMetricsPort = await metrics('proxyMetricsPort', [apiPort, proxyPort, workerMetricsPort])
+  return { ...config, apiPort, proxyPort, workerMetricsPort, proxyMetricsPort }
 }
 
 function wanted(asked: boolean, port: number, stored: number | undefined) {

@@ -1,0 +1,46 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** What the catalog holds, as figures for whoever watches Neap. */
+export interface Census {
+  readonly operations: { readonly scheduling: number; readonly running: number }
+  /** Seconds; 0 while nothing due waits. */
+  readonly queueAge: number
+  readonly endpoints: {
+    readonly active: number
+    readonly idle: number
+    readonly init: number
+    readonly disabled: number
+  }
+}
+
+/** Counts unfinished operations and endpoints, of all accounts: by partial indexes, so that what has ended or was deleted costs nothing. */
+export async function takeCensus(db: Db): Promise<Census> {
+  const [operations, oldest, endpoints] = await Promise.all([
+    db.row<Census['operations']>(sql`
+      select count(*) filter (where status = 'scheduling') as scheduling, count(*) filter (where status = 'running') as running
+        from operation where finished_at is null`),
+    // Due as due_operations() has it, without locking anything. What stands behind another is not late.
+    db.row<{ seconds: number }>(sql`
+      select extract(epoch from clock_timestamp() - o.run_at)::float8 as seconds
+        from operation o
+       where o.finished_at is null and o.status = 'scheduling' and o.run_at <= clock_timestamp()
+         and not exists (select from operation_hold h
+                          where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares) and h.exclusive and h.seq < o.seq)
+         and (o.passes_shared or not exists (
+               select from operation_hold h
+                where h.project_id = o.project_id and h.resource = any (o.excludes) and not h.exclusive and h.seq < o.seq))
+       order by o.run_at limit 1`),
+    db.rows<{ disabled: boolean; current_state: 'active' | 'idle' | 'init'; count: number }>(sql`
+      select disabled, current_state, count(*) as count from endpoint where deleted_at is null group by disabled, current_state`),
+  ])
+  const counts = { active: 0, idle: 0, init: 0, disabled: 0 }
+  // One that was disabled counts as such once its compute has stopped.
+  for (const { disabled, current_state, count } of endpoints)
+    counts[disabled && current_state !== 'active' ? 'disabled' : current_state] += count
+  return {
+    operations: { scheduling: operations?.scheduling ?? 0, running: operations?.running ?? 0 },
+    queueAge: oldest?.seconds ?? 0,
+    endpoints: counts,
+  }
+}

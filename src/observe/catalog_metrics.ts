@@ -1,0 +1,77 @@
+import { Counter, type Registry } from 'prom-client'
+import { addGauge } from './gauge.ts'
+import { within } from './within.ts'
+
+/** The connections of a pool at a moment, and who waits for one. */
+export interface PoolCensus {
+  readonly total: number
+  readonly idle: number
+  readonly waiting: number
+}
+
+/** Gauges of this process's connections to the catalog. The answer counts one that was lost. */
+export function createConnectionMetrics(registry: Registry, read: () => PoolCensus): () => void {
+  const connections = {
+    name: 'neap_catalog_connections',
+    help: "Connections of this process's pool to the catalog, by state (busy, idle).",
+    label: 'state',
+  }
+  const waiting = { name: 'neap_catalog_waiting', help: 'Who waits in this process for a connection of the pool.' }
+  addGauge(registry, connections, () => {
+    const { total, idle } = read()
+    return { busy: total - idle, idle }
+  })
+  addGauge(registry, waiting, () => read().waiting)
+  const lost = new Counter({
+    name: 'neap_catalog_connections_lost_total',
+    help: 'Connections to the catalog that ended unasked or could not be made again.',
+    registers: [registry],
+  })
+  return () => lost.inc()
+}
+
+/** What the catalog holds at a moment. */
+export interface CatalogCensus {
+  readonly operations: Readonly<Record<'scheduling' | 'running', number>>
+  /** Seconds since the oldest operation that is due, and not begun, could have begun; 0 without one. */
+  readonly queueAge: number
+  readonly endpoints: Readonly<Record<'active' | 'idle' | 'init' | 'disabled', number>>
+}
+
+/** However many scrape, the catalog is asked once in so long. */
+const FRESH_MS = 1_000
+/** A scrape has only so long itself. */
+const LONGEST_MS = 2_000
+
+/** Gauges of what the catalog holds. While it does not answer in time they are left out. */
+export function createCensusMetrics(registry: Registry, read: () => Promise<CatalogCensus>): void {
+  const ask = remembered(read)
+  const unfinished = {
+    name: 'neap_operations_unfinished',
+    help: 'Operations that have not ended, by status (scheduling, running).',
+    label: 'status',
+  }
+  const queueAge = {
+    name: 'neap_operation_queue_age_seconds',
+    help: 'How long the oldest operation that is due has not been begun.',
+  }
+  const endpoints = {
+    name: 'neap_endpoints',
+    help: 'Endpoints by state: active, idle, init (never started), disabled.',
+    label: 'state',
+  }
+  addGauge(registry, unfinished, async () => (await ask())?.operations)
+  addGauge(registry, queueAge, async () => (await ask())?.queueAge)
+  addGauge(registry, endpoints, async () => (await ask())?.endpoints)
+}
+
+/** Who asks while an answer is under way, or fresh, gets that one; nothing for one that failed or takes too long. */
+function remembered<T>(read: () => Promise<T>): () => Promise<T | undefined> {
+  let answer: Promise<T | undefined> | undefined
+  return () => {
+    answer ??= read()
+      .catch(() => undefined)
+      .finally(() => setTimeout(() => (answer = undefined), FRESH_MS).unref())
+    return within(answer, LONGEST_MS, undefined)
+  }
+}

@@ -1,0 +1,16 @@
+const CODE = /^(?:[0-9A-Z]{5}|[A-Z][A-Z0-9_]+)$/
+const MOST_CAUSES = 5
+
+/**
+ * What kind of error it is, in few words for many errors: its own code or that of its nearest cause that has one (Neap's own, a SQLSTATE,
+ * or a system error such as ENOSPC), else its name.
+ */
+export function codeOf(error: unknown): string {
+  let cause = error
+  for (let depth = 0; depth <= MOST_CAUSES && cause instanceof Error; depth++) {
+    const { code } = cause as Error & { readonly code?: unknown }
+    if (typeof code === 'string' && CODE.test(code)) return code
+    cause = cause.cause
+  }
+  return error instanceof Error ? error.name : 'unknown'
+}

@@ -1,0 +1,49 @@
+import { codeOf } from './error_code.ts'
+
+/**
+ * What may be told of an error beside its message. Anything else that libraries hang on their errors may hold what was asked for:
+ * the text of a URL with its password, the values of a row.
+ */
+const TOLD = [
+  'severity',
+  'hint',
+  'where',
+  'schema',
+  'table',
+  'constraint',
+  'errno',
+  'syscall',
+  'path',
+  'reason',
+] as const
+
+const PASSWORD_IN_URL = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s:@/]*):\S+@/gi
+const PASSWORD_IN_SQL = /(\bpassword\b[\s=:]*)'(?:[^']|'')*'/gi
+const API_KEY = /\bneap_[A-Za-z0-9]{20,}/g
+const MOST_CAUSES = 5
+
+/** An error as it stands in a log: allowed fields only, passwords and keys in its texts struck out, and its causes the same way. */
+export function loggedError(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return withoutSecrets(String(error))
+  const facts = error as Error & Partial<Record<(typeof TOLD)[number] | 'detail', unknown>>
+  const told = TOLD.flatMap((name) => {
+    const value = facts[name]
+    return value === undefined ? [] : [[name, typeof value === 'string' ? withoutSecrets(value) : value] as const]
+  })
+  const code = codeOf(error)
+  return {
+    type: error.name,
+    code,
+    message: withoutSecrets(error.message),
+    stack: withoutSecrets(error.stack ?? ''),
+    ...Object.fromEntries(told),
+    // Of a violated constraint it shows the row (SQLSTATE class 23).
+    ...(typeof facts.detail === 'string' && !code.startsWith('23') && { detail: withoutSecrets(facts.detail) }),
+    ...(error.cause !== undefined && depth < MOST_CAUSES && { cause: loggedError(error.cause, depth + 1) }),
+  }
+}
+
+/** A text without the passwords of URLs and of SQL, and without API keys. */
+export function withoutSecrets(text: string): string {
+  return text.replace(PASSWORD_IN_URL, '$1:…@').replace(PASSWORD_IN_SQL, "$1'…'").replace(API_KEY, 'neap_…')
+}

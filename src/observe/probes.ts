@@ -1,0 +1,85 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Registry } from 'prom-client'
+import type { Readiness } from './readiness.ts'
+
+/** What every process answers about itself, without a key: counts and states only. */
+export const PROBES = ['/metrics', '/healthz', '/readyz'] as const
+
+export interface ProbeAnswer {
+  readonly status: number
+  readonly type: string
+  readonly body: string
+}
+
+export type Probes = (path: (typeof PROBES)[number]) => Promise<ProbeAnswer>
+
+/** `/metrics` for Prometheus; `/healthz`: the process lives and its event loop turns; `/readyz`: what is missing for it to be of use. */
+export function createProbes(part: string, registry: Registry, readiness: Readiness): Probes {
+  return async (path) => {
+    if (path === '/metrics') return { status: 200, type: registry.contentType, body: await registry.metrics() }
+    if (path === '/healthz') return json(200, { status: 'ok', part })
+    const missing = await readiness()
+    if (Object.keys(missing).length === 0) return json(200, { status: 'ready', part })
+    return json(503, { status: 'not ready', part, missing })
+  }
+}
+
+const json = (status: number, body: object): ProbeAnswer => ({
+  status,
+  type: 'application/json; charset=utf-8',
+  body: `${JSON.stringify(body)}\n`,
+})
+
+export interface ProbeServer {
+  readonly port: number
+  stop(): Promise<void>
+}
+
+const HOST = '127.0.0.1'
+const MOST_PORTS = 20
+
+/**
+ * Answers the probes on a loopback port of their own, for processes that have no HTTP otherwise. A port that is taken gives way to the next
+ * free one: that nobody sees the metrics is no reason to do no work.
+ * @param port 0 takes any that is free
+ */
+export async function startProbeServer(probes: Probes, port: number): Promise<ProbeServer> {
+  const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 }, (request, response) => {
+    const path = PROBES.find((each) => each === request.url?.split('?')[0])
+    const reads = request.method === 'GET' || request.method === 'HEAD'
+    const answer =
+      path && reads ? probes(path) : Promise.resolve(json(404, { message: `Ask for ${PROBES.join(', ')}.` }))
+    void answer
+      .catch((error: unknown) => json(500, { message: error instanceof Error ? error.message : String(error) }))
+      .then(({ status, type, body }) => {
+        response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) })
+        response.end(request.method === 'HEAD' ? undefined : body)
+      })
+  })
+  const next = port === 0 ? [] : Array.from({ length: MOST_PORTS }, (_, index) => port + index)
+  for (const each of [...next, 0]) if (await listens(server, each)) break
+  return {
+    port: (server.address() as AddressInfo).port,
+    async stop() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** Whether the server could take the port; errors other than that it is taken, or beyond the last, are thrown. */
+function listens(server: Server, port: number): Promise<boolean> {
+  if (port > 65_535) return Promise.resolve(false)
+  return new Promise((resolve, reject) => {
+    const failed = (error: NodeJS.ErrnoException): void => {
+      if (error.code === 'EADDRINUSE') resolve(false)
+      else reject(error)
+    }
+    server.once('error', failed)
+    server.listen({ host: HOST, port, exclusive: true }, () => {
+      server.off('error', failed)
+      resolve(true)
+    })
+  })
+}

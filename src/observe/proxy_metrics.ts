@@ -1,0 +1,67 @@
+import { Counter, Histogram, type Registry } from 'prom-client'
+import { addGauge } from './gauge.ts'
+
+/** What the proxy counts. */
+export interface ProxyMetrics {
+  readonly opened: () => void
+  /** A client was told no. */
+  readonly refused: (reason: string) => void
+  /** A client that had found its endpoint asleep, or its compute gone, was handed to the compute: so many seconds after its start-up message. */
+  readonly handedOver: (seconds: number) => void
+  /** A wake, for however many clients, came to an end: `ready`, or the reason why not. */
+  readonly woke: (outcome: string) => void
+}
+
+/** What is there at a moment: read when somebody asks. */
+export interface ProxyCensus {
+  /** Sockets of clients. */
+  readonly connections: () => number
+  /** Clients past their start-up message. */
+  readonly sessions: () => number
+  /** Of these, those whose endpoint is held while a suspend is tried. */
+  readonly held: () => number
+}
+
+const WAKE_SECONDS = [0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+
+/** @param reasons all that there are: their series begin at zero, so that a first one is seen as an increase */
+export function createProxyMetrics(registry: Registry, reasons: readonly string[], census: ProxyCensus): ProxyMetrics {
+  const registers = [registry]
+  const gauges = [
+    ['neap_proxy_connections', 'Connections of clients that are open.', census.connections],
+    ['neap_proxy_sessions', 'Clients past their start-up message, waiting or joined to a compute.', census.sessions],
+    ['neap_proxy_held_sessions', 'Sessions held back while their endpoint tries to go to sleep.', census.held],
+  ] as const
+  for (const [name, help, read] of gauges) addGauge(registry, { name, help }, read)
+  const opened = new Counter({
+    name: 'neap_proxy_connections_total',
+    help: 'Connections that clients have opened.',
+    registers,
+  })
+  const refused = new Counter({
+    name: 'neap_proxy_refused_total',
+    help: 'Connections that the proxy itself has refused, by reason.',
+    labelNames: ['reason'],
+    registers,
+  })
+  const wake = new Histogram({
+    name: 'neap_wake_seconds',
+    help: 'For a client that found its endpoint asleep: from its start-up message until it was handed to the compute.',
+    buckets: WAKE_SECONDS,
+    registers,
+  })
+  const wakes = new Counter({
+    name: 'neap_wakes_total',
+    help: 'Wakes that this proxy asked for, each for any number of clients, by outcome: ready, or why not.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  for (const reason of reasons) refused.inc({ reason }, 0)
+  for (const outcome of ['ready', 'start_failed', 'not_in_time']) wakes.inc({ outcome }, 0)
+  return {
+    opened: () => opened.inc(),
+    refused: (reason) => refused.inc({ reason }),
+    handedOver: (seconds) => wake.observe(seconds),
+    woke: (outcome) => wakes.inc({ outcome }),
+  }
+}
