@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { catalogQuery } from '../admin.ts'
+import { connect, query } from '../clients.ts'
+import { leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
+import { branchOff, computeOf, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
+
+/* After anything was broken by hand, catalog and machine agree again by themselves, and what happened is on record. */
+
+const dataDir = newDataDir()
+let neap: Neap
+let place: Place
+let other: Place
+
+before(async () => {
+  neap = await startNeap({ dataDir })
+  place = await firstPlace(neap)
+  other = await branchOff(neap, place)
+  await query(neap, place.uri, 'create table kept as select 7 as value')
+})
+
+after(async () => {
+  await neap?.end()
+  await leaveNothing(dataDir)
+})
+
+const pgdata = ({ branch_id }: Place) => join(dataDir, 'branches', branch_id, 'pgdata')
+const runs = (where: Place) => postmastersOf(dataDir).find(({ directory }) => directory === pgdata(where))?.pid
+
+/** Has both run, and answers the processes. */
+async function bothRun(): Promise<{ pid: number; otherPid: number }> {
+  for (const where of [place, other]) {
+    await query(neap, where.uri, 'select 1')
+    await settled(neap, where, 'active')
+  }
+  const [pid, otherPid] = [runs(place), runs(other)]
+  assert.ok(pid && otherPid)
+  return { pid, otherPid }
+}
+
+/** What is on record of ends that nobody asked for, newest first. */
+async function ends({ endpoint_id }: Place): Promise<string[]> {
+  const operations = await operationsOf(neap, place)
+  return operations.flatMap((operation) =>
+    operation.endpoint_id === endpoint_id && operation.status === 'failed' ? [operation.error ?? ''] : [],
+  )
+}
+
+/** Kills the control plane, does `act`, and starts it again. The catalog runs all the while. */
+async function whileDown(act: () => Promise<void>): Promise<void> {
+  await neap.kill()
+  await act()
+  neap = await startNeap({ dataDir })
+}
+
+const kept = () => query(neap, place.uri, 'select value from kept')
+
+test('a compute that is killed is noticed although nobody connects, and the end is on record', async () => {
+  const { pid, otherPid } = await bothRun()
+  await kill(pid)
+  await settled(neap, place, 'idle')
+  const endpoint = await endpointOf(neap, place)
+  assert.ok(endpoint.suspended_at)
+  const [end, ...more] = await ends(place)
+  assert.match(
+    end ?? '',
+    new RegExp(
+      `^Postgres \\(process ${pid}\\) ended without having been asked to.* The next connection starts it again\\.$`,
+    ),
+  )
+  assert.deepEqual(more, [])
+  assert.deepEqual(await kept(), [{ value: 7 }])
+  assert.equal(runs(other), otherPid)
+  assert.deepEqual(await ends(other), [])
+})
+
+test('a backend that is killed ends the sessions, not the compute, and is no end of it', async () => {
+  const { pid } = await bothRun()
+  const before = await ends(place)
+  const lost = Promise.withResolvers<Error>()
+  const told = Promise.withResolvers<string | undefined>()
+  const [victim, session] = [await connect(neap, place.uri), await connect(neap, place.uri, { lost: lost.resolve })]
+  session.on('notice', ({ code }) => told.resolve(code))
+  const { rows } = await victim.query<{ pid: number }>('select pg_backend_pid() as pid')
+  process.kill(rows[0]?.pid ?? 0, 'SIGKILL')
+  // crash_shutdown: Postgres says it to every session before it begins anew.
+  assert.equal(await told.promise, '57P02')
+  await lost.promise
+  for (const client of [victim, session]) await client.end().catch(() => {})
+  assert.deepEqual(await kept(), [{ value: 7 }])
+  assert.equal((await computeOf(neap, place))?.pid, pid)
+  assert.deepEqual(await ends(place), before)
+})
+
+test('computes that end while the control plane is down are on record when it is back', async () => {
+  const { pid, otherPid } = await bothRun()
+  const before = (await ends(other)).length
+  await whileDown(() => kill(otherPid))
+  assert.equal(runs(place), pid)
+  await settled(neap, other, 'idle')
+  assert.equal((await ends(other)).length, before + 1)
+  assert.match((await ends(other))[0] ?? '', new RegExp(`process ${otherPid}`))
+  assert.equal((await endpointOf(neap, place)).current_state, 'active')
+})
+
+test('a postmaster.pid that is broken while nothing runs is no obstacle', async () => {
+  const { otherPid } = await bothRun()
+  const foreign = readFileSync(join(pgdata(other), 'postmaster.pid'), 'utf8')
+  const broken: Record<string, string> = {
+    empty: '',
+    garbage: '\0\xff not a number\n\n\n',
+    'of another process': foreign.replace(/^\d+/, String(process.pid)),
+    'of another server': foreign,
+  }
+  for (const [what, content] of Object.entries(broken)) {
+    await kill(runs(place))
+    writeFileSync(join(pgdata(place), 'postmaster.pid'), content)
+    await settled(neap, place, 'idle')
+    assert.deepEqual(await kept(), [{ value: 7 }], what)
+    assert.equal(runs(other), otherPid, what)
+  }
+  await whileDown(async () => {
+    await kill(runs(place))
+    writeFileSync(join(pgdata(place), 'postmaster.pid'), foreign)
+  })
+  assert.deepEqual(await kept(), [{ value: 7 }])
+  assert.equal(runs(other), otherPid)
+})
+
+test('a compute that nobody wants is stopped, and only that', async () => {
+  const forget = () =>
+    catalogQuery(
+      neap,
+      `update endpoint set current_state = 'idle', pending_state = null, compute_host = null, compute_port = null, compute_pid = null
+        where id = $1`,
+      [other.endpoint_id],
+    )
+  for (const worker of ['alone', 'with all']) {
+    const { pid } = await bothRun()
+    if (worker === 'alone') {
+      await forget()
+      await kill(neap.part('worker'))
+    } else await whileDown(async () => void (await forget()))
+    await until('it is stopped', () => runs(other) === undefined)
+    await settled(neap, other, 'idle')
+    assert.equal(runs(place), pid)
+    assert.equal((await endpointOf(neap, place)).current_state, 'active')
+  }
+})
+
+test('files of a branch that the catalog does not know stay, and are reported', async () => {
+  const stranger = join(dataDir, 'branches', 'br-not-ours-12345678')
+  mkdirSync(join(stranger, 'pgdata'), { recursive: true })
+  writeFileSync(join(stranger, 'pgdata', 'precious'), 'data')
+  const log = () => readFileSync(join(dataDir, 'parts', 'worker.log'), 'utf8')
+  await whileDown(async () => {})
+  assert.match(log(), /"store":"br-not-ours-12345678".*files of a branch that the catalog does not know; left alone/)
+  assert.equal(readFileSync(join(stranger, 'pgdata', 'precious'), 'utf8'), 'data')
+  assert.ok(existsSync(pgdata(place)))
+})
