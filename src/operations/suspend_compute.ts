@@ -61,7 +61,7 @@ export const suspendCompute: Action<Input> = {
       const held = await awaitHolds(catalog, tx, operation.id)
       return !held && operation.input.reason === 'idle' ? goto('reopened') : undefined
     },
-    async still_idle(operation, { backend, secrets }, tx) {
+    async still_idle(operation, { backend, config, secrets }, tx) {
       if (operation.input.reason !== 'idle') return undefined
       const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
       const branch = await branchOf(tx, operation)
@@ -75,7 +75,10 @@ export const suspendCompute: Action<Input> = {
         { purpose: 'suspend' },
         readActivity,
       )
-      const woken = activity.busy || holds.some((hold) => hold.woken) || activity.counters !== endpoint.idle_counters
+      const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
+      // The counters come up to a second late; when a session that is still there last did something is known at once.
+      const used = activity.counters !== endpoint.idle_counters || (activity.idleSeconds ?? Infinity) < timeout
+      const woken = activity.busy || used || holds.some((hold) => hold.woken)
       return woken ? goto('reopened') : undefined
     },
     async compute_stopped(operation, context, tx) {

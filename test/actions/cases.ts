@@ -202,6 +202,40 @@ const reopening: Case = {
   },
 }
 
+const reopeningLately: Case = {
+  action: 'suspend_compute',
+  about: 'suspend_compute by the idle loop of one whose session did something since',
+  steps: ['checkpointed', 'intent_committed', 'proxies_hold', 'still_idle', 'reopened'],
+  faultsAt: [],
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    const client = await world.clientInTransaction(branch)
+    await client.query('commit')
+    const time = (seconds: number) =>
+      world.catalog.rows(sql`update endpoint set suspend_timeout_seconds = ${seconds} where id = ${endpoint.id}`)
+    await time(3600)
+    // As it is when the session's own count of what it did has not come yet.
+    await until('its counters have come', async () => {
+      const { counters } = await world.atCompute(branch, readActivity)
+      const looked = await world.endpointOf(world.catalog, branch)
+      await setIdleCheck(world.catalog, looked, { counters, idleSeconds: 0, nextSeconds: 3600 })
+      await client.query('select pg_stat_force_next_flush()')
+      return (await world.atCompute(branch, readActivity)).counters === counters
+    })
+    return {
+      request: (tx) => queueSuspend(tx, endpoint, 'idle'),
+      async finished() {
+        assert.equal((await world.endpointOf(world.catalog, branch)).compute_pid, endpoint.compute_pid)
+        await client.query('select 1')
+        await client.end()
+        await time(-1)
+      },
+      failed: nothing,
+    }
+  },
+}
+
 const endpointDeletion: Case = {
   action: 'suspend_compute',
   about: 'suspend_compute of a deleted endpoint',
@@ -373,6 +407,7 @@ export const CASES: readonly Case[] = [
   suspend,
   idleSuspend,
   reopening,
+  reopeningLately,
   endpointDeletion,
   configuration,
   configurationOfKilled,
