@@ -1,4 +1,5 @@
 import type { Command, Option } from 'commander'
+import { activityVerb } from './endpoints/activity.ts'
 import { createVerb } from './endpoints/create.ts'
 import { deleteVerb } from './endpoints/delete.ts'
 import { getVerb } from './endpoints/get.ts'
@@ -15,6 +16,7 @@ export function endpointsCommand(access: readonly Option[]): Command {
   const verbs = [
     listVerb(),
     getVerb(),
+    activityVerb(),
     createVerb(),
     updateVerb(),
     startVerb(),

@@ -29,3 +29,15 @@ export async function readActivity(session: AdminSession): Promise<Activity> {
   if (!row) throw new Error('the activity query answered no row')
   return { busy: row.busy, idleSeconds: row.idle, counters: row.counters }
 }
+
+/**
+ * For how many seconds nobody has used a compute, by what was found now and what was known before.
+ * @param known the counters of the look before, if there was one, and how long nobody had used it by what the proxies saw
+ */
+export function idleSecondsOf(
+  { busy, counters, idleSeconds }: Activity,
+  known: { readonly counters: string | null; readonly idleSeconds: number },
+): number {
+  const used = busy || counters !== known.counters
+  return used && known.counters !== null ? 0 : Math.min(known.idleSeconds, idleSeconds ?? Infinity)
+}

@@ -4,7 +4,7 @@
  */
 import { type Endpoint, findEndpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
-import { type Activity, readActivity } from '../compute/activity.ts'
+import { type Activity, idleSecondsOf, readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
@@ -81,8 +81,7 @@ async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
     return
   }
   const activity = await read(context, endpoint)
-  const used = activity.busy || activity.counters !== endpoint.idle_counters
-  const idleSeconds = used && !noBaseline ? 0 : Math.min(endpoint.idle_seconds, activity.idleSeconds ?? Infinity)
+  const idleSeconds = idleSecondsOf(activity, asBefore)
   const nextSeconds = Math.min(between, Math.max(timeout - idleSeconds, 0.25))
   const found = { counters: activity.counters, idleSeconds, nextSeconds }
   if ((await setIdleCheck(catalog, endpoint, found)) && !activity.busy && idleSeconds >= timeout)

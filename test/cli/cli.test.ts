@@ -114,6 +114,8 @@ conversation('endpoints', async (neap) => {
   )
   await neap('endpoints suspend pr-1 --wait')
   await neap('endpoints suspend pr-1 --wait')
+  await neap('endpoints activity pr-1')
+  await neap('endpoints activity pr-1 --json')
   await neap('endpoints start pr-1 --wait')
   const restarted = json(await neap('endpoints suspend pr-1 --wait --json')) as { endpoint: { current_state: string } }
   assert.equal(restarted.endpoint.current_state, 'idle', 'an answer that was waited for is of now')

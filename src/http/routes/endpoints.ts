@@ -21,7 +21,7 @@ import { lockedProject, requireBranch, requireProject, requireRegion } from '../
 import { type RequestContext, route } from '../route.ts'
 import { Operation, presentOperation } from './operations.ts'
 
-const State = Type.Union([Type.Literal('init'), Type.Literal('active'), Type.Literal('idle')])
+export const State = Type.Union([Type.Literal('init'), Type.Literal('active'), Type.Literal('idle')])
 const Settings = Type.Object({ pg_settings: Type.Optional(Type.Record(Type.String(), Type.String())) })
 
 export const Endpoint = Type.Object(

@@ -15,6 +15,7 @@ import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
 import { createDatabase, deleteDatabase, getDatabase, listBranchDatabases, updateDatabase } from './databases.ts'
 import { createEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
+import { getEndpointActivity } from './endpoint_activity.ts'
 import { restartEndpoint, startEndpoint, suspendEndpoint } from './endpoint_life.ts'
 import { updateProjectEndpoint } from './endpoint_update.ts'
 import { listBuckets, listCredentials, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
@@ -70,6 +71,7 @@ export const routes = [
   listProjectEndpoints,
   listBranchEndpoints,
   getEndpoint,
+  getEndpointActivity,
   updateProjectEndpoint,
   deleteProjectEndpoint,
   startEndpoint,

@@ -1,0 +1,40 @@
+import { type Endpoint, readIdleSeconds } from '../catalog/endpoint.ts'
+import { idleSecondsOf, readActivity } from '../compute/activity.ts'
+import { withAdminSession } from '../compute/session.ts'
+import { readUses, type Slot, type Use } from '../compute/uses.ts'
+import type { Context } from '../context.ts'
+import { AppError } from '../errors.ts'
+
+const LOOK = { purpose: 'look', timeoutMs: 1_500 }
+
+export interface EndpointUse {
+  readonly busy: boolean
+  /** Since when nobody has used it, as far as is known: milliseconds since 1970. */
+  readonly idleSince: number
+  readonly uses: readonly Use[]
+  readonly slots: readonly Slot[]
+}
+
+/**
+ * Looks at the running compute of an endpoint as the idle loop does, and at who is there. The look itself does not count as use.
+ * Nothing where none runs any more. Errors: UNAVAILABLE when it does not answer.
+ */
+export async function lookAtUse({ catalog, secrets }: Context, endpoint: Endpoint): Promise<EndpointUse | undefined> {
+  const known = await readIdleSeconds(catalog, endpoint.id)
+  const { compute_host: host, compute_port: port } = endpoint
+  if (!known || host === null || port === null) return undefined
+  try {
+    return await withAdminSession({ host, port }, secrets.adminPassword(), LOOK, async (session) => {
+      const activity = await readActivity(session)
+      const seconds = idleSecondsOf(activity, { counters: endpoint.idle_counters, idleSeconds: known.seconds })
+      const { uses, slots } = await readUses(session)
+      return { busy: activity.busy, idleSince: Date.parse(known.now) - seconds * 1000, uses, slots }
+    })
+  } catch (error) {
+    throw new AppError(
+      'UNAVAILABLE',
+      'The compute of the endpoint does not answer. If it has crashed, the next connection starts it; try again.',
+      { cause: error },
+    )
+  }
+}
