@@ -11,6 +11,7 @@ import type { Progress } from './progress.ts'
 const PG_VERSION = 18
 const SHORTEST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 5_000
+const STOP_MS = 60_000
 
 /** The Postgres that holds the catalog. The embedded one outlives this process, and is found again. */
 export interface EmbeddedCatalog {
@@ -96,7 +97,8 @@ export async function openEmbeddedCatalog(
     leave,
     async stop() {
       await leave()
-      await server.stop()
+      if (!(await server.stop(STOP_MS)))
+        progress.say('The catalog does not stop: it is left as it is, and the next start finds it.')
     },
   }
 }

@@ -8,8 +8,8 @@ import { findServer, startServer, stopServer } from './server.ts'
 export interface CatalogServer {
   /** Makes it if need be, starts it or finds it running, and returns when it accepts connections, after however long a recovery. */
   start(): Promise<{ readonly pid: number; readonly adopted: boolean }>
-  /** Stops it cleanly; returns when it is gone. */
-  stop(): Promise<void>
+  /** Stops it cleanly; returns when it is gone, or false when it is not after so many milliseconds. */
+  stop(withinMs?: number): Promise<boolean>
   /** Its process, if it runs. */
   find(): Promise<{ readonly pid: number; readonly startedAt: Date } | undefined>
 }
@@ -80,8 +80,10 @@ export function localCatalogServer(options: {
     }
   }
 
-  async function stop() {
-    while ((await stopServer(home)) === 'pending');
+  async function stop(withinMs = Infinity) {
+    const deadline = Date.now() + withinMs
+    while ((await stopServer(home)) === 'pending') if (Date.now() > deadline) return false
+    return true
   }
 
   return { start, stop, find: () => findServer(home) }
