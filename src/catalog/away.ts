@@ -29,7 +29,7 @@ export function unavailable(error: Error & { code?: string }): never {
   throw error
 }
 
-const LET_IN_MS = 4_000
+const LET_IN_MS = 3_000
 
 /** Whether the server has a new session, or at least says why not. */
 export async function letsIn(config: pg.ClientConfig): Promise<boolean> {

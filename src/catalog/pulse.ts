@@ -39,19 +39,19 @@ export function createPulse(isThere: () => Promise<boolean>): Pulse {
   async function look(): Promise<void> {
     for (const { since, giveUp } of waiting) if (performance.now() - since > LOST_MS) giveUp()
     const [oldest] = waiting
-    if (oldest && performance.now() - oldest.since >= LATE_MS && !(await isThere()) && !isClosed) {
+    const ms = oldest ? oldest.since + LATE_MS - performance.now() : 0
+    if (ms > 0) return lookAgain(ms)
+    if (oldest && !(await isThere()) && !isClosed) {
       isAway = true
       for (const { giveUp } of waiting) giveUp()
       while (!isClosed && !(await isThere())) await sleep(AGAIN_MS, undefined, { ref: false })
       isAway = false
     }
-    timer = undefined
-    if (waiting.size > 0) lookLater()
+    lookAgain(LATE_MS)
   }
 
-  function lookLater(): void {
-    if (isClosed) return
-    timer ??= setTimeout(() => void look(), LATE_MS).unref()
+  function lookAgain(ms: number): void {
+    timer = waiting.size === 0 || isClosed ? undefined : setTimeout(() => void look(), ms).unref()
   }
 
   return {
@@ -66,7 +66,7 @@ export function createPulse(isThere: () => Promise<boolean>): Pulse {
           },
         }
         waiting.add(entry)
-        lookLater()
+        if (!timer) lookAgain(LATE_MS)
         ask()
           .finally(() => waiting.delete(entry))
           .then(resolve, reject)

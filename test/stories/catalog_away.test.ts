@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect, query } from '../clients.ts'
+import { type Answer, send } from '../http.ts'
+import { envOf, leaveNothing, type Neap, newDataDir, spawnNeap, startNeap } from '../neap.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
+import { branchOff, firstPlace, type Place, settled, suspend } from '../project.ts'
+import { startCatalogServer, withoutServer } from './catalog_server.ts'
+
+/* The catalog goes away for some seconds, or for as many as NEAP_TEST_AWAY_SECONDS says. Databases serve on; the rest waits and resumes. */
+
+const AWAY_MS = Number(process.env['NEAP_TEST_AWAY_SECONDS'] ?? 4) * 1000
+
+interface Absence {
+  readonly begin: () => Promise<void>
+  readonly end: () => Promise<void>
+}
+
+/** Sends to a postmaster and its children. */
+function signalServer(postmaster: number, signal: NodeJS.Signals): void {
+  const children = readdirSync('/proc').filter((pid) => {
+    try {
+      return (
+        /^\d+$/.test(pid) &&
+        readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[1] === String(postmaster)
+      )
+    } catch {
+      return false
+    }
+  })
+  for (const pid of [postmaster, ...children.map(Number)]) process.kill(pid, signal)
+}
+
+const frozen = (pid: () => Promise<number>): Absence => ({
+  begin: async () => signalServer(await pid(), 'SIGSTOP'),
+  end: async () => signalServer(await pid(), 'SIGCONT'),
+})
+
+/** Asks for a role, which is a change and an operation. */
+function ask(neap: Neap, place: Place, name: string): Promise<Answer> {
+  const path = `/projects/${place.project_id}/branches/${place.branch_id}/roles`
+  return send(neap, 'POST', path, { body: { role: { name } }, headers: { 'idempotency-key': name } })
+}
+
+/** Follows the operations of a project as a client does that asks again with the last id it has; `told` has all, by id and status. */
+function follow(neap: Neap, { project_id }: Place) {
+  const { api_url, api_key } = neap.ready
+  const told: string[] = []
+  const over = new AbortController()
+  let last = '0'
+
+  async function read(): Promise<void> {
+    const headers = { authorization: `Bearer ${api_key}`, 'last-event-id': last }
+    const url = `${api_url}/projects/${project_id}/operations/stream`
+    const response = await fetch(url, { headers, signal: over.signal })
+    if (!response.ok || !response.body) return
+    let text = ''
+    for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+      const events = `${text}${chunk}`.split('\n\n')
+      text = events.pop() ?? ''
+      for (const event of events) {
+        last = /^id: (.*)$/m.exec(event)?.[1] ?? last
+        const { operation } = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? '{}') as { operation?: Told }
+        if (operation) told.push(`${operation.id} ${operation.status}`)
+      }
+    }
+  }
+
+  const reading = (async () => {
+    while (!over.signal.aborted) {
+      // One that was cut off or refused is asked for again.
+      await read().catch(() => {})
+      await sleep(50)
+    }
+  })()
+  return {
+    told,
+    async stop() {
+      over.abort()
+      await reading
+    },
+  }
+}
+
+interface Told {
+  readonly id: string
+  readonly status: string
+}
+
+let count = 0
+
+/** What holds while the catalog is away, and after. */
+async function endured(neap: Neap, place: Place, sleeping: Place, absence: Absence): Promise<void> {
+  await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
+  await suspend(neap, sleeping)
+  const lost: Error[] = []
+  const session = await connect(neap, place.uri, { lost: (error) => lost.push(error) })
+  await session.query('begin; create temporary table seen (number int) on commit drop')
+  const stream = follow(neap, place)
+
+  await absence.begin()
+  const name = `role_${++count}`
+  let inserted = 0
+  let refused = 0
+  let over = false
+  void sleep(AWAY_MS).then(() => (over = true))
+  const early: string[] = []
+  const late = [place, sleeping].map((each) =>
+    query(neap, each.uri, 'select 1 as one').finally(() => {
+      if (!over) early.push(each.endpoint_id)
+    }),
+  )
+  do {
+    const answer = await ask(neap, place, name)
+    assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '1'], answer.body.message)
+    refused++
+    await session.query('insert into seen values ($1)', [inserted++])
+    await sleep(50)
+  } while (!over)
+  assert.deepEqual(early, [], 'nobody was let in or turned away meanwhile')
+  await absence.end()
+
+  for (const rows of await Promise.all(late)) assert.deepEqual(rows, [{ one: 1 }])
+  const made = await until('an API that answers', async () => {
+    const answer = await ask(neap, place, name)
+    if (answer.status !== 503) return answer
+    return undefined
+  })
+  assert.equal(made.status, 201, made.body.message)
+  const [operation] = made.body['operations'] as { id: string; project_id: string }[]
+  await neap.ended([operation as NonNullable<typeof operation>])
+  const { rows } = await session.query<{ count: number }>('select count(*)::int from seen')
+  assert.deepEqual(rows, [{ count: inserted }])
+  await session.query('commit')
+  await session.end()
+  assert.deepEqual(lost, [])
+  assert.ok(refused > 0)
+  await until('the stream tells of it', () => stream.told.includes(`${operation?.id} finished`))
+  await stream.stop()
+  assert.deepEqual(stream.told, [...new Set(stream.told)], 'no event came twice')
+  await settled(neap, sleeping, 'active')
+}
+
+describe('the embedded catalog', () => {
+  const dataDir = newDataDir()
+  let neap: Neap
+  let place: Place
+  let sleeping: Place
+  const catalogPid = async (): Promise<number> =>
+    until('a catalog', () => postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid)
+
+  before(async () => {
+    neap = await startNeap({ dataDir, env: { NEAP_WAKE_TIMEOUT: '180' } })
+    place = await firstPlace(neap)
+    sleeping = await branchOff(neap, place)
+  })
+  after(async () => {
+    await neap?.end()
+    await leaveNothing(dataDir)
+  })
+
+  test('killed and kept from coming back', async () => {
+    const [here, away] = ['global', 'global.away'].map((name) => join(dataDir, 'catalog', 'pgdata', name)) as [
+      string,
+      string,
+    ]
+    await endured(neap, place, sleeping, {
+      begin: async () => {
+        const pid = await catalogPid()
+        renameSync(here, away)
+        await kill(pid)
+      },
+      end: async () => renameSync(away, here),
+    })
+    assert.match(neap.stderr(), /the catalog ended; starting it again\n/)
+    assert.match(
+      neap.stderr(),
+      /the catalog could not be started \(.+\); trying again in 0.25 s\n.*trying again in 0.5 s/s,
+    )
+  })
+
+  test('frozen, and thawed', () => endured(neap, place, sleeping, frozen(catalogPid)))
+
+  test('a part that starts meanwhile waits for it', async () => {
+    const { begin, end } = frozen(catalogPid)
+    await begin()
+    const worker = spawnNeap(['worker'], envOf(dataDir))
+    let said = ''
+    worker.stderr?.setEncoding('utf8').on('data', (text: string) => (said += text))
+    const gone = new Promise((resolve) => worker.once('exit', resolve))
+    await until('the worker waits', () => said.includes('waiting for it'))
+    await end()
+    await until('the worker is ready', () => said.includes('"ready"'))
+    worker.kill('SIGTERM')
+    assert.equal(await gone, 0)
+  })
+})
+
+test('a catalog of the operator, stopped and frozen', { skip: withoutServer }, async (t) => {
+  const server = await startCatalogServer()
+  const dataDir = newDataDir()
+  let neap: Neap | undefined
+  t.after(async () => {
+    await neap?.end()
+    await server.close()
+    await leaveNothing(dataDir)
+  })
+  neap = await startNeap({ dataDir, env: { NEAP_CATALOG_URL: server.url, NEAP_WAKE_TIMEOUT: '180' } })
+  const place = await firstPlace(neap)
+  const sleeping = await branchOff(neap, place)
+  assert.deepEqual(
+    postmastersOf(dataDir).filter(({ directory }) => directory.endsWith('/catalog/pgdata')),
+    [],
+  )
+  await endured(neap, place, sleeping, { begin: server.stop, end: server.start })
+  await endured(neap, place, sleeping, frozen(server.pid))
+})

@@ -1,0 +1,67 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { chmod, chown, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { once } from 'node:events'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const BIN = '/usr/lib/postgresql/15/bin'
+
+/** For the `skip` of a test: why it cannot run where the distribution's Postgres is absent. */
+export const withoutServer = existsSync(BIN) ? false : `${BIN} not installed`
+
+/** A Postgres of the operator's, not Neap's own: the distribution's, reached by TCP. */
+export interface CatalogServer {
+  readonly url: string
+  /** Its postmaster. */
+  pid(): Promise<number>
+  start(): Promise<void>
+  /** Ends it as a lost machine would: at once. */
+  stop(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startCatalogServer(): Promise<CatalogServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'operators-'))
+  await chmod(dir, 0o755)
+  const data = join(dir, 'data')
+  const owner = process.getuid?.() === 0 ? await nobody() : undefined
+  const as = { ...owner, cwd: '/' }
+  await mkdir(data, { mode: 0o700 })
+  if (owner) await chown(data, owner.uid, owner.gid)
+  await run(join(BIN, 'initdb'), ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync'], as)
+  const port = await freePort()
+  const settings = `-c listen_addresses=127.0.0.1 -c port=${port} -c unix_socket_directories= -c fsync=off`
+  const pgCtl = (...args: string[]) => run(join(BIN, 'pg_ctl'), ['-D', data, '-w', ...args], as)
+  const start = async () => void (await pgCtl('-l', join(data, 'log'), '-o', settings, 'start'))
+  const stop = async () => void (await pgCtl('-m', 'immediate', 'stop'))
+  await start()
+  return {
+    url: `postgresql://postgres@127.0.0.1:${port}/postgres`,
+    pid: async () => Number((await readFile(join(data, 'postmaster.pid'), 'utf8')).split('\n')[0]),
+    start,
+    stop,
+    async close() {
+      await stop()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+async function nobody(): Promise<{ uid: number; gid: number }> {
+  const entry = (await readFile('/etc/passwd', 'utf8')).split('\n').find((line) => line.startsWith('nobody:'))
+  const [, , uid, gid] = entry?.split(':') ?? []
+  return { uid: Number(uid), gid: Number(gid) }
+}
