@@ -10,6 +10,7 @@ import {
   makeFixture,
   NO_PSQL,
   observer,
+  PASSWORD,
   psql,
   until,
 } from '../../test/proxy/fixture.ts'
@@ -46,6 +47,29 @@ function heldBy(operationId: string, proxyCount: number): Promise<ProxyHold[]> {
 
 const woken = async (operationId: string): Promise<boolean> =>
   (await holdsOf(fixture.catalog, operationId)).some((one) => one.woken)
+
+test('a login that is under way when the hold comes goes on, and the hold is said after it', async () => {
+  const endpoint = await fixture.endpoint(pid)
+  const asked = Promise.withResolvers<void>()
+  const given = Promise.withResolvers<string>()
+  const password = () => {
+    asked.resolve()
+    return given.promise
+  }
+  const connecting = connect(proxies[0].port, endpoint, { password })
+  await asked.promise
+  const { id } = await fixture.operation(endpoint, 'suspend_compute')
+  await fixture.hold(endpoint, id)
+  await until(async () => (await holdsOf(fixture.catalog, id)).length > 0)
+  given.resolve(PASSWORD)
+  const session = await connecting
+  assert.equal(
+    (await heldBy(id, (await living()).length)).some((one) => one.woken),
+    true,
+  )
+  await fixture.hold(endpoint, null)
+  await session.end()
+})
 
 /** So long that what a proxy forwarded last surely is in Postgres' own statistics. */
 const pause = (): Promise<void> => sleep(300)

@@ -13,24 +13,25 @@ export interface SplicedSession extends Session {
 
 /**
  * Moves bytes between a client and its compute, with back-pressure: each side is read only as fast as the other takes.
- * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops).
+ * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops). A login goes on.
  */
 export function spliceSession(client: Socket, traffic: Traffic): SplicedSession {
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false
   let atRest = false
+  let login: PromiseWithResolvers<void> | undefined
   const kept: Buffer[] = []
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
-    if (server && !traffic.hold) {
+    traffic.hold?.wake()
+    if (server && (!traffic.hold || login)) {
       if (!server.write(chunk)) client.pause()
       return
     }
     kept.push(chunk)
     client.pause()
-    traffic.hold?.wake()
   }
 
   function fromServer(chunk: Buffer): void {
@@ -51,7 +52,8 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
     get computePid() {
       return computePid
     },
-    isSending: () => !server || kept.length > 0 || server.writableLength > 0,
+    isSending: () => !server || login !== undefined || kept.length > 0 || server.writableLength > 0,
+    loginEnds: () => login?.promise,
     release,
     attach(compute, first, pid, tellKey) {
       if (client.destroyed) {
@@ -60,17 +62,27 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
       }
       server = compute
       computePid = pid
+      login = Promise.withResolvers()
+      const loggedIn = (): void => {
+        login?.resolve()
+        login = undefined
+      }
       const isStarted = followStart(tellKey)
       const starting = (chunk: Buffer): void => {
         fromServer(chunk)
-        if (isStarted(chunk)) compute.off('data', starting).on('data', fromServer)
+        if (!isStarted(chunk)) return
+        compute.off('data', starting).on('data', fromServer)
+        loggedIn()
       }
       compute.on('data', starting)
       compute.on('drain', () => {
         if (kept.length === 0) client.resume()
       })
       compute.once('end', () => compute.destroy())
-      compute.once('close', () => closeGently(client))
+      compute.once('close', () => {
+        loggedIn()
+        closeGently(client)
+      })
       client.on('drain', () => compute.resume())
       starting(first)
       if (compute.destroyed) closeGently(client)
