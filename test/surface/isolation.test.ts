@@ -47,7 +47,10 @@ const marks = (things: Things) =>
 
 /** An answer without what differs from request to request: its id, and the ids that were asked for. */
 function unnamed(text: string, things: Things): string {
-  const ids = Object.values(plain(things)).map(String)
+  // The longest first: the number of a key may stand within another id.
+  const ids = Object.values(plain(things))
+    .map(String)
+    .sort((a, b) => b.length - a.length)
   return ids.reduce((sofar, id) => sofar.replaceAll(id, '…'), text.replace(/"request_id":"[^"]*"/, ''))
 }
 

@@ -115,7 +115,10 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
     },
     async makeWebhook() {
       const webhook = { url: 'https://receiver.invalid/', events: ['branch.deleted'] }
-      return ((await post('/webhooks', { webhook })) as unknown as { webhook: { id: string } }).webhook.id
+      const made = (await post('/webhooks', { webhook })) as unknown as { webhook: { id: string } }
+      // Something waits for it, for days.
+      await post(`/webhooks/${made.webhook.id}/test`)
+      return made.webhook.id
     },
     makeKey: async () => Number((await post('/api_keys', { key_name: name() }))['id']),
     async waitingOperation() {
