@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test'
 import { makeClient } from '../../src/client.ts'
 import { envOf, type Neap, neapRun, type Ran, run, startNeap } from '../neap.ts'
 import { without } from '../clients.ts'
+import { until } from '../processes.ts'
 import { firstPlace, operationsOf, type Place } from '../project.ts'
 import { type Transcript, transcript } from './golden.ts'
 
@@ -237,6 +238,45 @@ conversation('keys', async (neap) => {
   await neap(['keys', 'revoke', String(made.id)])
   await neap(['key', 'revoke', String(made.id)])
   await neap('branches list --project first', remote)
+})
+
+conversation('webhooks', async (neap) => {
+  await neap('webhooks list')
+  await neap('webhooks create https://receiver.invalid/neap --events branch.ready,operation.failed')
+  await neap('webhook create https://receiver.invalid/one --events endpoint.idle --project first --json')
+  await neap('webhooks create https://receiver.invalid/ --events all')
+  await neap('webhooks create http://receiver.invalid/ --events branch.ready')
+  await neap('webhooks create https://receiver.invalid/')
+  await neap('webhooks list')
+  const { webhooks } = json(await neap('webhooks list --json')) as { webhooks: { id: string }[] }
+  const [{ id } = { id: '' }] = webhooks
+  await neap(['webhooks', 'get', id])
+  await neap('webhooks get one')
+  await neap(['webhooks', 'deliveries', id])
+  await neap([
+    'webhooks',
+    'update',
+    id,
+    '--url',
+    'https://receiver.invalid/two',
+    '--events',
+    'branch.deleted',
+    '--disable',
+  ])
+  await neap(['webhooks', 'test', id])
+  await neap(['webhooks', 'update', id, '--project', 'first', '--enable'])
+  await neap(['webhooks', 'update', id, '--all-projects', '--json'])
+  await neap(['webhooks', 'rotate-secret', id])
+  const tested = json(await neap(['webhooks', 'test', id, '--json'])) as { delivery: { id: string } }
+  await until('a failure', async () => {
+    const params = { webhook_id: id }
+    const { deliveries } = await started.call('GET /webhooks/:webhook_id/deliveries', { params, query: { limit: 1 } })
+    return deliveries[0]?.error !== undefined
+  })
+  await neap(['webhooks', 'deliveries', id])
+  await neap(['webhooks', 'redeliver', id, tested.delivery.id])
+  await neap(['webhooks', 'delete', id])
+  await neap(['webhooks', 'delete', id])
 })
 
 conversation('access', async (neap) => {

@@ -81,6 +81,7 @@ function placeholders(neap: Neap | undefined): (text: string) => string {
       .replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '<time>')
       .replaceAll(/\bneap_\w{40,}/g, '<key>')
       .replaceAll(/\bnpg_\w{20,}/g, '<password>')
+      .replaceAll(/\bwhsec_[\w+/=]{40,}/g, '<secret>')
       .replaceAll(/(TOOK +|<time> {2,})\d+ m?s\b/g, '$1<took>')
       .replaceAll(/(?<=\S) {2,}(?=\S)/g, '  ')
   }

@@ -17,6 +17,8 @@ test('the help of the program, of each noun, and of verbs with much to say', asy
     'operations list',
     'keys',
     'keys create',
+    'webhooks',
+    'webhooks update',
     'connection-string',
   ])
     await neap(`${words} --help`)
