@@ -1,0 +1,89 @@
+/*
+ * The socket for whoever administers this Neap has one path, and several api processes may share the directory that it is in. The
+ * last to start has it; when that one ends, however it ends, another takes it. It changes hands by a rename, never leaving the path free.
+ */
+import { once } from 'node:events'
+import { chmod, rename, rm, stat } from 'node:fs/promises'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { dirname, join } from 'node:path'
+import { type Loop, startPeriodic } from '../loops/periodic.ts'
+
+const LOOK_MS = 1_000
+
+interface Held {
+  readonly server: Server
+  readonly file: string
+}
+
+export interface AdminSocketOptions {
+  readonly path: string
+  readonly serve: RequestListener
+  readonly onConnection: (connection: Socket) => void
+  readonly onError: (error: unknown) => void
+}
+
+/** Takes the socket, and again whenever nobody has it any more. Errors: the directory cannot be written to. */
+export async function holdAdminSocket(options: AdminSocketOptions): Promise<Loop> {
+  const { path } = options
+  let held = await take(options)
+
+  async function look(): Promise<void> {
+    const file = await fileAt(path)
+    if (file === held.file || (file !== undefined && (await answers(path)))) return
+    const { server } = held
+    held = await take(options)
+    server.close()
+  }
+
+  const loop = startPeriodic(LOOK_MS, look, options.onError)
+  return {
+    async stop() {
+      await loop.stop()
+      if ((await fileAt(path)) === held.file) await rm(path, { force: true })
+      held.server.close()
+      held.server.closeAllConnections()
+    },
+  }
+}
+
+async function take({ path, serve, onConnection }: AdminSocketOptions): Promise<Held> {
+  // Not longer than the path itself, which may have just as many bytes as a socket's path can.
+  const own = join(dirname(path), `.${process.pid.toString(36)}`)
+  await rm(own, { force: true })
+  const server = createServer(serve)
+  server.on('connection', onConnection)
+  const mask = process.umask(0o177)
+  try {
+    server.listen(own)
+  } finally {
+    process.umask(mask)
+  }
+  await once(server, 'listening')
+  await chmod(own, 0o600)
+  const file = await fileAt(own)
+  await rename(own, path)
+  return { server, file: file ?? '' }
+}
+
+/** Which file is there: a number alone may be given out again. */
+async function fileAt(path: string): Promise<string | undefined> {
+  try {
+    const { ino, birthtimeMs } = await stat(path)
+    return `${ino} ${birthtimeMs}`
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Whether somebody listens there; one that is too busy to be asked does. */
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT'))
+  })
+}
