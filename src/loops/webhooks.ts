@@ -36,6 +36,7 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
       timeoutMs: config.webhookTimeout * 1000,
       signal: stopping.signal,
     },
+    onError: (error, { id }) => log.error({ err: error, delivery: id }, 'could not deliver to a webhook'),
   }
   let looking: Promise<void> | undefined
   let lookAgain = false
@@ -87,7 +88,8 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
     const run = deliver(delivery, delivering)
       .catch(async (error: unknown) => {
         if (stopping.signal.aborted) await releaseDelivery(catalog, delivery)
-        else log.error({ err: error, delivery: delivery.id }, 'could not deliver to a webhook')
+        else
+          log.warn({ err: error, delivery: delivery.id }, 'could not see a delivery to its end: it is due again soon')
       })
       .catch((error: unknown) => log.warn({ err: error, delivery: delivery.id }, 'could not give a delivery back'))
       .finally(() => {

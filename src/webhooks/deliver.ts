@@ -9,6 +9,7 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import { disableWebhook, findWebhookOfDelivery, noteGivenUp, noteReached, type Webhook } from '../catalog/webhook.ts'
 import { endWaiting, noteAttempt, subjectOf, type WebhookDelivery } from '../catalog/webhook_delivery.ts'
+import { AppError } from '../errors.ts'
 import type { Secrets } from '../secrets.ts'
 import { NotDelivered } from './address.ts'
 import { post, type Reach, type Response } from './post.ts'
@@ -30,6 +31,8 @@ export interface Delivering {
   readonly secrets: Secrets
   readonly present: Present
   readonly reach: Reach
+  /** Told of what should not have happened, for the log. */
+  readonly onError: (error: unknown, delivery: WebhookDelivery) => void
 }
 
 /** Makes one attempt at a delivery and writes down what came of it. Errors: the catalog's, and the reason of the signal that broke it off. */
@@ -42,7 +45,11 @@ export async function deliver(delivery: WebhookDelivery, context: Delivering): P
   }
   const came = await send(delivery, webhook, context).catch((error: unknown) => {
     if (error instanceof NotDelivered) return error
-    throw error
+    const isAway = error instanceof AppError && error.code === 'UNAVAILABLE'
+    if (isAway || context.reach.signal?.aborted) throw error
+    // It counts as an attempt, or it would be made again every few seconds.
+    context.onError(error, delivery)
+    return new NotDelivered('it could not be sent: the log of the worker says why')
   })
   if (came instanceof NotDelivered) return failed(catalog, delivery, { error: came.message })
   const answered = { response_status: came.status, response_body: came.text }

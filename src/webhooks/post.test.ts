@@ -4,6 +4,8 @@ import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { issueAuthority, issueServer, newKey } from '../tls/issue.ts'
 import { networks } from './address.ts'
 import { post } from './post.ts'
 
@@ -66,4 +68,26 @@ test('what goes wrong is said without what lies behind', async (t) => {
     post(`https://127.0.0.1:${bare}/`, {}, '{}', reach),
     /^NotDelivered: no secure connection \(\w+\)$/,
   )
+})
+
+test('over TLS the receiver is who the URL names, or nothing is sent', async (t) => {
+  const authority = { key: await newKey(), certificate: '' }
+  authority.certificate = await issueAuthority(authority.key)
+  const key = await newKey()
+  const cert = await issueServer(key, { dns: ['secure.test'], ip: [] }, authority)
+  let asked = 0
+  const server = createTlsServer({ key, cert }, (_, response) => {
+    asked++
+    response.end('heard')
+  })
+  const port = await listening(t, server)
+  const send = (name: string) =>
+    post(`https://${name}:${port}/`, {}, '{}', { ...reach, resolve: async () => [{ address: '127.0.0.1', family: 4 }] })
+  await assert.rejects(send('secure.test'), /no secure connection \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\)/)
+  const usual = getCACertificates('default')
+  t.after(() => setDefaultCACertificates(usual))
+  setDefaultCACertificates([authority.certificate])
+  assert.deepEqual(await send('secure.test'), { status: 200, text: 'heard' })
+  await assert.rejects(send('other.test'), /no secure connection \(ERR_TLS_CERT_ALTNAME_INVALID\)/)
+  assert.equal(asked, 1)
 })

@@ -327,6 +327,17 @@ test('two workers share the work: nothing is lost, and not all of it sent twice'
   )
   assert.deepEqual(new Set(heard.map(({ id }) => id)), ids)
   assert.equal(heard.length, ids.size)
+
+  const params = { webhook_id: made.id }
+  const paged: string[] = []
+  for (let cursor: number | undefined, more = true; more;) {
+    const query = { limit: 7, cursor }
+    const { deliveries, pagination } = await neap.call('GET /webhooks/:webhook_id/deliveries', { params, query })
+    paged.push(...deliveries.map(({ id }) => id))
+    more = pagination !== undefined
+    cursor = Number(pagination?.cursor)
+  }
+  assert.deepEqual(paged, [...ids].toReversed())
 })
 
 test('what a worker was at when it was killed is delivered by the next', async (t) => {
@@ -338,6 +349,16 @@ test('what a worker was at when it was killed is delivered by the next', async (
   await kill(neap.part('worker'))
   const { attempts } = await delivery(made.id, id, ({ status }) => status === 'delivered')
   assert.deepEqual([attempts, heard.map((each) => each.id)], [2, [id, id]])
+})
+
+test('what cannot be sent counts as a try', async (t) => {
+  const { url } = await receiver(t)
+  const { webhook: made } = await webhook(t, url)
+  // As if it had been sealed under another master key.
+  await catalogQuery(neap, `update webhook set secret = '\\x0102' where id = $1`, [made.id])
+  const { id } = await sendTest(made.id)
+  const { attempts, error } = await delivery(made.id, id, (each) => each.error !== undefined)
+  assert.deepEqual([attempts, error], [1, 'it could not be sent: the log of the worker says why'])
 })
 
 test('only what can be reached and told of makes a webhook', async () => {
