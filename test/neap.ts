@@ -36,6 +36,8 @@ export interface NeapOptions {
   readonly dataDir?: string
   readonly args?: readonly string[]
   readonly env?: NodeJS.ProcessEnv
+  /** A command that ends by becoming the one that follows it, as `nice` does. */
+  readonly through?: readonly string[]
 }
 
 export const newDataDir = (): string => mkdtempSync(join(tmpdir(), 'neap-'))
@@ -48,8 +50,13 @@ export const envOf = (dataDir: string, env: NodeJS.ProcessEnv = {}): NodeJS.Proc
   ...env,
 })
 
-export function spawnNeap(args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
-  return spawn(NEAP, args, { stdio: ['ignore', 'pipe', 'pipe'], env })
+export function spawnNeap(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  through: readonly string[] = [],
+): ChildProcess {
+  const [program = NEAP, ...rest] = [...through, NEAP, ...args]
+  return spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], env })
 }
 
 export interface Ran {
@@ -74,7 +81,7 @@ export const neapRun = (args: readonly string[], env: NodeJS.ProcessEnv): Promis
 export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
   const dataDir = options.dataDir ?? newDataDir()
   const args = ['up', '--json', '--data-dir', dataDir, '--api-port', '0', '--proxy-port', '0', ...(options.args ?? [])]
-  const child = spawnNeap(args, envOf(dataDir, options.env))
+  const child = spawnNeap(args, envOf(dataDir, options.env), options.through)
   let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text))
   const ended = once(child, 'exit').then(([code]: unknown[]) => code as number | null)

@@ -12,6 +12,7 @@ import { newRequestId } from '../ids.ts'
 import { createHttpMetrics } from '../observe/http_metrics.ts'
 import { createAuthenticator } from './auth.ts'
 import { acceptBodies } from './bodies.ts'
+import { refuseWhenCrowded } from './crowded.ts'
 import { serveDocuments } from './documents.ts'
 import { BASE, mount } from './mount.ts'
 import { createLimit } from './rate_limit.ts'
@@ -53,6 +54,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
         `Version 1 of the API is gone: use ${BASE}${request.url.replace(VERSION_1, '')}`,
       )
   })
+  refuseWhenCrowded(app)
   logRequests(app, context.log, createHttpMetrics(context.registry))
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))
   app.setNotFoundHandler((request) => {

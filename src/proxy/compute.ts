@@ -4,17 +4,20 @@ import { errorCode } from './messages.ts'
 
 /**
  * What came of connecting to a compute: it answers; it is gone, stopping or not up yet; it has no room just now; or the
- * endpoint began to be held before anything was sent.
+ * endpoint began to be held before anything was sent. Or nothing is known of it, since this process has no descriptor left to ask.
  */
 export type Answer =
   | { readonly is: 'there'; readonly socket: Socket; readonly first: Buffer }
-  | { readonly is: 'gone' | 'full' | 'held'; readonly why: string }
+  | { readonly is: 'gone' | 'full' | 'held' | 'unasked'; readonly why: string }
 
 export type ComputeAddress = Pick<ComputeLocation, 'host' | 'port'>
 
 /** cannot_connect_now and too_many_connections, each sent as the very first message, before a client knows of anything. */
 const CANNOT_CONNECT_NOW = '57P03'
 const TOO_MANY_CONNECTIONS = '53300'
+
+/** What an error of the socket says, if not that the compute is gone. A Unix socket whose queue of connections is full says EAGAIN. */
+const MEANING: Readonly<Record<string, 'full' | 'unasked'>> = { EAGAIN: 'full', EMFILE: 'unasked', ENFILE: 'unasked' }
 
 const MAX_FIRST_MESSAGE = 16_384
 
@@ -71,8 +74,7 @@ export function connectCompute(
     signal.addEventListener('abort', stopped)
     // Stays for the whole life of the socket: an error is always followed by 'close', on which the session acts.
     socket.on('error', (error: NodeJS.ErrnoException) => {
-      // A Unix socket whose queue of connections is full says EAGAIN.
-      done({ is: error.code === 'EAGAIN' ? 'full' : 'gone', why: error.message })
+      done({ is: MEANING[error.code ?? ''] ?? 'gone', why: error.message })
     })
     socket.once('connect', () => {
       if (isHeld()) done({ is: 'held', why: 'the endpoint is held' })

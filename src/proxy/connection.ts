@@ -8,6 +8,7 @@
 import type { TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
+import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import { admit } from './admit.ts'
 import type { CancelKeys } from './cancel.ts'
 import { closeGently, refuse } from './close.ts'
@@ -35,6 +36,9 @@ export interface ConnectionContext {
   readonly log: Logger
 }
 
+/** A session has two descriptors: the client's and the compute's. */
+const MOST_SESSIONS = Math.max(1, Math.floor((openFilesLimit() - RESERVED_FILES) / 2))
+
 /** Serves a client from the end of its TLS handshake on. Never rejects: what goes wrong is told to the client or logged. */
 export async function serve(context: ConnectionContext, client: TLSSocket): Promise<void> {
   try {
@@ -57,6 +61,7 @@ export async function serve(context: ConnectionContext, client: TLSSocket): Prom
 async function join(context: ConnectionContext, client: TLSSocket, { endpointId, startup }: Route): Promise<void> {
   const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
+  if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
   const traffic = table.enter(endpointId)
   const session = spliceSession(client, traffic)
   sessions.add(session)
@@ -98,7 +103,12 @@ export function asProxyError(error: unknown, { metrics, log }: Pick<ConnectionCo
     log.error({ err: error }, 'a connection failed')
     return new ProxyError('internal', { cause: error })
   }
-  if (error.reason === 'start_failed' || error.reason === 'not_in_time' || error.reason === 'catalog_away') {
+  if (
+    error.reason === 'start_failed' ||
+    error.reason === 'not_in_time' ||
+    error.reason === 'catalog_away' ||
+    error.reason === 'crowded'
+  ) {
     log.warn({ reason: error.reason, detail: error.detail, err: error.cause }, 'an endpoint could not be reached')
   }
   return error

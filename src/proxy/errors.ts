@@ -34,6 +34,11 @@ const PROXY_ERRORS = {
     text: 'The catalog cannot be reached, so the endpoint cannot be looked up.',
     hint: 'Try again shortly.',
   },
+  crowded: {
+    code: '53300',
+    text: 'The proxy has as many connections open as it may.',
+    hint: 'Close some, or start Neap with a higher limit of open files (ulimit -n).',
+  },
   stopping: { code: '57P01', text: 'terminating connection due to administrator command' },
   internal: {
     code: 'XX000',
