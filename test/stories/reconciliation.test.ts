@@ -79,7 +79,7 @@ test('a compute that is killed is noticed although nobody connects, and the end 
 
 test('a backend that is killed ends the sessions, not the compute, and is no end of it', async () => {
   const { pid } = await bothRun()
-  const before = await ends(place)
+  const known = await ends(place)
   const lost = Promise.withResolvers<Error>()
   const told = Promise.withResolvers<string | undefined>()
   const [victim, session] = [await connect(neap, place.uri), await connect(neap, place.uri, { lost: lost.resolve })]
@@ -92,16 +92,16 @@ test('a backend that is killed ends the sessions, not the compute, and is no end
   for (const client of [victim, session]) await client.end().catch(() => {})
   assert.deepEqual(await kept(), [{ value: 7 }])
   assert.equal((await computeOf(neap, place))?.pid, pid)
-  assert.deepEqual(await ends(place), before)
+  assert.deepEqual(await ends(place), known)
 })
 
 test('computes that end while the control plane is down are on record when it is back', async () => {
   const { pid, otherPid } = await bothRun()
-  const before = (await ends(other)).length
+  const known = (await ends(other)).length
   await whileDown(() => kill(otherPid))
   assert.equal(runs(place), pid)
   await settled(neap, other, 'idle')
-  assert.equal((await ends(other)).length, before + 1)
+  assert.equal((await ends(other)).length, known + 1)
   assert.match((await ends(other))[0] ?? '', new RegExp(`process ${otherPid}`))
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
 })
