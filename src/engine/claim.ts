@@ -76,19 +76,26 @@ export async function claim(
   return { due: rows.filter((row) => row.id !== null), now: rows[0]?.now ?? '' }
 }
 
+/** Why an operation must not begin a step: somebody else has it, its time is over, or one that it needs has failed. */
+export type StepLock = 'locked' | 'overdue' | 'taken' | { readonly needs: string }
+
 /**
  * Locks the operation for one step, unless another worker has taken it over since or has it now. The step's transaction commits without
- * waiting for the disk: a move that a crash of the catalog loses is made again.
+ * waiting for the disk: a move that a crash of the catalog loses is made again. A claim may see that one stands no longer in the way
+ * and not yet how it ended, so what is needed is looked at here too.
  */
-export async function lockForStep(
-  tx: Db,
-  operation: Pick<Due, 'id' | 'generation'>,
-): Promise<'locked' | 'overdue' | 'taken'> {
-  const row = await tx.row<{ overdue: boolean }>(sql`
-    select deadline_at < clock_timestamp() as overdue, set_config('synchronous_commit', 'off', true) from operation
+export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generation'>): Promise<StepLock> {
+  const row = await tx.row<{ overdue: boolean; needs: string | null }>(sql`
+    select deadline_at < clock_timestamp() as overdue, set_config('synchronous_commit', 'off', true),
+           case when step <> ${FAILURE} then
+             (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
+                from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) end as needs
+      from operation o
      where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
        for no key update skip locked`)
-  return row ? (row.overdue ? 'overdue' : 'locked') : 'taken'
+  if (!row) return 'taken'
+  if (row.needs !== null) return { needs: row.needs }
+  return row.overdue ? 'overdue' : 'locked'
 }
 
 /** Moves on to a step that begins `seconds` from now. `failed` says why the last try did not work, if it did not. */

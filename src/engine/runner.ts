@@ -152,6 +152,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         const lock = await lockForStep(tx, operation)
         if (lock === 'taken') return 'taken'
         if (lock === 'overdue') return overdue(tx, operation)
+        if (lock !== 'locked') throw new OperationFailed(`needs what failed: ${lock.needs}`)
         await options.onStep?.(operation, 'before')
         const outcome = await stepOf(definition, operation)(operation as never, options.context, tx)
         await options.onStep?.(operation, 'after')

@@ -13,8 +13,12 @@ export async function cancel(tx: Db, operation: Operation): Promise<Operation> {
   if (action.startsWith('delete_'))
     throw new AppError('CONFLICT', `${action} cannot be cancelled: what it removes is deleted already.`)
   const cancelled = await cancelOperation(tx, id, 'by request')
+  const hasJustBegun = status === 'scheduling'
   if (!cancelled)
-    throw new AppError('CONFLICT', `The operation is ${status}; only one that has not begun can be cancelled.`)
+    throw new AppError(
+      'CONFLICT',
+      `The operation is ${hasJustBegun ? 'running' : status}; only one that has not begun can be cancelled.`,
+    )
   if (branch_id && action.startsWith('create_')) await setBranchFailed(tx, branch_id)
   if (endpoint_id) await settlePending(tx, endpoint_id)
   return cancelled

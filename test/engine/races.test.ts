@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Catalog } from '../../src/catalog/catalog.ts'
+import { findOperation, type Operation } from '../../src/catalog/operation.ts'
+import { lockProject, type Project } from '../../src/catalog/project.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { claim, lockForStep } from '../../src/engine/claim.ts'
+import { cancel } from '../../src/operations/cancel.ts'
+import { createBranch } from '../../src/operations/create_branch.ts'
+import { requestOperation } from '../../src/operations/request.ts'
+import { startCompute } from '../../src/operations/start_compute.ts'
+import { messageOf } from '../../src/errors.ts'
+import { until } from '../processes.ts'
+import { type Catalogs, startCatalogs } from './catalogs.ts'
+import { newBranch, newProject, queue, read, take } from './operations.ts'
+import { during, ended, run, toil } from './runners.ts'
+
+// Who cancels, claims, and works at one operation at the same time; and what a clock that steps does to those under way.
+let catalogs: Catalogs
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+/** Cancels as the API does; answers what came of it. */
+function cancelled(catalog: Catalog, project: Project, { id }: Operation): Promise<string> {
+  return catalog
+    .transaction(async (tx) => {
+      await lockProject(tx, project.account_id, project.id)
+      const found = await findOperation(tx, project.account_id, project.id, id)
+      return (await cancel(tx, found as Operation)).error ?? ''
+    })
+    .catch(messageOf)
+}
+
+const HAS_ENDED = 'The operation is failed; only one that has not begun can be cancelled.'
+const HAS_BEGUN = 'The operation is running; only one that has not begun can be cancelled.'
+
+test('of many cancels at once one does it, and the others hear that it has ended', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const operation = await queue(catalog, project)
+    const answers = await Promise.all(Array.from({ length: 8 }, () => cancelled(catalog, project, operation)))
+    assert.deepEqual(answers.sort(), [...Array<string>(7).fill(HAS_ENDED), 'cancelled: by request'])
+    const events = await catalog.rows(sql`select 1 from operation_event where operation_id = ${operation.id}`)
+    assert.equal(events.length, 2)
+  }))
+
+test('a cancel and a claim at the same time: one of them has it, never both', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const project = await newProject(catalog)
+    const began = new Set<string>()
+    const definition = toil({ begun: async ({ id }) => void began.add(id) })
+    const outcomes = new Set<string>()
+    await during([run(open(), definition), run(open(), definition)], async () => {
+      for (let number = 0; number < 100; number++) {
+        const operation = await queue(catalog, project)
+        const answer = await cancelled(catalog, project, operation)
+        const [row] = await ended(catalog, operation)
+        outcomes.add(answer)
+        const isCancelled = answer === 'cancelled: by request'
+        assert.deepEqual([row?.status, began.has(operation.id)], [isCancelled ? 'failed' : 'finished', !isCancelled])
+      }
+    })
+    for (const outcome of outcomes)
+      assert.match(outcome, /^cancelled: by request$|^The operation is (running|finished); only one/)
+  }))
+
+test('one that is being cancelled is not claimed; one that is being claimed is not cancelled', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const operation = await queue(catalog, project)
+    await assert.rejects(
+      catalog.transaction(async (tx) => {
+        await cancel(tx, operation)
+        assert.equal(await take(catalog), undefined)
+        throw new Error('never mind')
+      }),
+      /never mind/,
+    )
+    let answer: Promise<string> | undefined
+    await catalog.transaction(async (tx) => {
+      assert.equal((await claim(tx, ['toil'])).due[0]?.id, operation.id)
+      answer = cancelled(catalog, project, operation)
+      await until('the cancel waits', () => catalog.row(sql`select from pg_locks where not granted`))
+    })
+    assert.equal(await answer, HAS_BEGUN)
+    assert.equal(await cancelled(catalog, project, operation), HAS_BEGUN)
+    assert.equal((await read(catalog, operation.id)).status, 'running')
+  }))
+
+test('what needs a cancelled operation fails and says so, and so does what needs that', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const parent = await newBranch(catalog, project)
+    const child = await newBranch(catalog, project, parent)
+    const grandchild = await newBranch(catalog, project, child)
+    const { account_id, project_id } = child
+    const make = (id: string, parent_id: string) =>
+      catalog.transaction((tx) =>
+        requestOperation(tx, createBranch, { account_id, project_id, branch_id: id }, { parent_id }),
+      )
+    const made = await make(child.id, parent.id)
+    const makeNext = await make(grandchild.id, child.id)
+    const start = await catalog.transaction((tx) =>
+      requestOperation(tx, startCompute, { account_id, project_id, branch_id: grandchild.id }, { reason: 'request' }),
+    )
+    assert.equal(await cancelled(catalog, project, made), 'cancelled: by request')
+    const definition = (action: string) => ({ ...toil({ begun: () => Promise.reject(new Error('it began')) }), action })
+    await during([run(catalog, definition('create_branch')), run(catalog, definition('start_compute'))], async () => {
+      const [second, third] = await ended(catalog, makeNext, start)
+      const why = `create_branch ${made.id}: cancelled: by request`
+      assert.deepEqual([second?.status, second?.error], ['failed', `needs what failed: ${why}`])
+      assert.deepEqual(
+        [third?.status, third?.error],
+        ['failed', `needs what failed: create_branch ${makeNext.id}: needs what failed: ${why}`],
+      )
+    })
+  }))
+
+test('a clock that steps back under way lets an operation end, and nothing run twice at a time', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const project = await newProject(catalog)
+    const operation = await queue(catalog, project)
+    const inside = new Set<string>()
+    const step = async ({ id, step: name }: { id: string; step: string }) => {
+      assert.ok(!inside.has(id))
+      inside.add(id)
+      // All that is noted of it lies an hour ahead of the clock, as after such a step.
+      if (name === 'begun')
+        await catalog.rows(
+          sql`update project set last_operation_at = last_operation_at + interval '1 hour' where id = ${project.id}`,
+        )
+      inside.delete(id)
+    }
+    const definition = toil({
+      begun: async (claimed, _context, tx) => {
+        await step(claimed)
+        await tx.rows(sql`
+          update operation set updated_at = updated_at + interval '1 hour', deadline_at = deadline_at + interval '1 hour' where id = ${claimed.id}`)
+      },
+      second: step,
+    })
+    await during([run(open(), definition, { sweepMs: 1 }), run(open(), definition, { sweepMs: 1 })], async () => {
+      const [first, next] = await ended(catalog, operation, await queue(catalog, project))
+      assert.deepEqual([first?.status, next?.status], ['finished', 'finished'])
+      assert.ok((next?.created_at ?? '') > (first?.created_at ?? ''))
+    })
+  }))
+
+test('a worker that stood still past the deadline finds its operation failed, and does nothing more', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const operation = await queue(catalog, await newProject(catalog))
+    const late = await take(catalog)
+    assert.ok(late)
+    await catalog.rows(sql`
+      update operation set deadline_at = clock_timestamp() - interval '1 s', run_at = clock_timestamp() where id = ${operation.id}`)
+    const calls: string[] = []
+    const definition = toil({ begun: async () => void calls.push('begun') }, async ({ step }) => void calls.push(step))
+    await during([run(open(), definition)], async () => {
+      const [row] = await ended(catalog, operation)
+      assert.deepEqual([row?.status, row?.error, calls], ['failed', 'not done within 60 s', ['failure']])
+      assert.equal(await catalog.transaction((tx) => lockForStep(tx, late)), 'taken')
+    })
+  }))
