@@ -1,5 +1,6 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander'
 import type { Answer } from '../client.ts'
+import { asks, confirm } from './confirm.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
 import { wholeNumber } from './values.ts'
 import { noun, type Session, verb } from './verb.ts'
@@ -116,15 +117,15 @@ export function webhooksCommand(access: readonly Option[]): Command {
           text: ({ secret }) => secret,
         })),
       ),
-    new Command('delete')
-      .description('Delete a webhook.')
-      .addArgument(ID)
-      .action(
-        verb(async ({ call }: Session<object>, webhook_id: string) => ({
+    asks(new Command('delete').description('Delete a webhook.').addArgument(ID)).action(
+      verb(async ({ call, flags }: Session<object>, webhook_id: string) => {
+        await confirm(`Delete the webhook ${webhook_id}, and what waits to be delivered?`, flags)
+        return {
           answer: await call('DELETE /webhooks/:webhook_id', { params: { webhook_id } }),
           text: ({ webhook }) => `Deleted the webhook to ${printable(webhook.url)} (${webhook.id}).`,
-        })),
-      ),
+        }
+      }),
+    ),
     new Command('test')
       .description('Send a webhook an event that means nothing.')
       .addArgument(ID)

@@ -11,7 +11,7 @@ import { deliver, type Delivering, type Present } from '../webhooks/deliver.ts'
 import type { Loop } from './periodic.ts'
 
 /** Attempts under way at once in one worker, and at one webhook. */
-const MOST = 16
+const MOST = 64
 const MOST_EACH = 4
 
 /** Over the time-out of an attempt, for what is read and written around it. */

@@ -8,7 +8,7 @@ import type { Answer } from '../../src/client.ts'
 import { catalogQuery } from '../admin.ts'
 import { refused, send } from '../http.ts'
 import { envOf, type Neap, spawnNeap, startNeap } from '../neap.ts'
-import { kill, until } from '../processes.ts'
+import { until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 import { stranger } from '../surface/account.ts'
 
@@ -340,16 +340,17 @@ test('two workers share the work: nothing is lost, and not all of it sent twice'
   assert.deepEqual(paged, [...ids].toReversed())
 })
 
-test('what a worker was at when it was killed is delivered by the next', async (t) => {
-  const { heard, answers, url } = await receiver(t)
-  const { webhook: made } = await webhook(t, url)
-  answers.push(() => {})
-  const { id } = await sendTest(made.id)
-  await until('the request', () => heard.length === 1)
-  await kill(neap.part('worker'))
-  const { attempts } = await delivery(made.id, id, ({ status }) => status === 'delivered')
-  assert.deepEqual([attempts, heard.map((each) => each.id)], [2, [id, id]])
-})
+for (const signal of ['SIGKILL', 'SIGTERM'] as const)
+  test(`what a worker was at is delivered by the next when it ends by ${signal}`, async (t) => {
+    const { heard, answers, url } = await receiver(t)
+    const { webhook: made } = await webhook(t, url)
+    answers.push(() => {})
+    const { id } = await sendTest(made.id)
+    await until('the request', () => heard.length === 1)
+    process.kill(neap.part('worker') ?? assert.fail('no worker runs'), signal)
+    const { attempts } = await delivery(made.id, id, ({ status }) => status === 'delivered')
+    assert.deepEqual([attempts, heard.map((each) => each.id)], [2, [id, id]])
+  })
 
 test('what cannot be sent counts as a try', async (t) => {
   const { url } = await receiver(t)
