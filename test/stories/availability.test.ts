@@ -24,9 +24,9 @@ const checksOf = async ({ project_id, branch_id, endpoint_id }: Place) =>
 
 /** Waits for a check that is created from now on, and its end. */
 async function nextCheck(where: Place) {
-  const before = new Set((await checksOf(where)).map(({ id }) => id))
+  const known = new Set((await checksOf(where)).map(({ id }) => id))
   return until('a check has ended', async () =>
-    (await checksOf(where)).find(({ id, status }) => !before.has(id) && ['finished', 'failed'].includes(status)),
+    (await checksOf(where)).find(({ id, status }) => !known.has(id) && ['finished', 'failed'].includes(status)),
   )
 }
 
@@ -45,10 +45,10 @@ test('a compute that runs is checked where it is, and one that sleeps is started
   assert.equal((await computeOf(neap, place))?.pid, pid)
 
   await suspend(neap, place)
-  const before = await seen()
+  const asBefore = await seen()
   assert.equal((await nextCheck(place)).status, 'finished')
   await settled(neap, place, 'idle')
-  assert.deepEqual(await seen(), before)
+  assert.deepEqual(await seen(), asBefore)
   assert.equal(await computeOf(neap, place), undefined)
 
   // It has left its trace in Neap's own database, and nothing in the user's.
@@ -63,8 +63,8 @@ test('a compute that runs is checked where it is, and one that sleeps is started
 test('a client that comes while a sleeping compute is checked is let in, and it stays awake', async () => {
   for (let round = 0; round < 3; round++) {
     await suspend(neap, place)
-    const before = (await checksOf(place)).length
-    await until('a check begins', async () => (await checksOf(place)).length > before)
+    const checks = (await checksOf(place)).length
+    await until('a check begins', async () => (await checksOf(place)).length > checks)
     const client = await connect(neap, place.uri)
     assert.equal((await client.query('select 1')).rowCount, 1)
     assert.ok((await checksOf(place)).every(({ status }) => status !== 'failed'))
@@ -114,11 +114,11 @@ test('two workers check each branch once', async () => {
     for (let round = 0; round < 3; round++) await nextCheck(place)
     const [{ most } = { most: 0 }] = await catalogQuery<{ most: number }>(
       neap,
-      `select count(*)::int - ceil(extract(epoch from clock_timestamp() - $1::timestamptz)) as most
+      `select count(*)::int - ceil(extract(epoch from clock_timestamp() - $1::timestamptz))::int as most
          from operation where action = 'check_availability' and branch_id = $2 and created_at > $1`,
       [since?.now, place.branch_id],
     )
-    assert.ok(Number(most) <= 0, 'at most one in half the interval')
+    assert.ok(most <= 0, 'at most one in half the interval')
     const overlapping = await catalogQuery(
       neap,
       `select from operation a join operation b on a.branch_id = b.branch_id and a.seq < b.seq

@@ -1,0 +1,277 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
+import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
+import { findEndpoint } from '../../src/catalog/endpoint.ts'
+import { awaitOperations, type Operation, unfinishedOperations } from '../../src/catalog/operation.ts'
+import { lockProjectOf } from '../../src/catalog/project.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { readActivity } from '../../src/compute/activity.ts'
+import { withAdminSession } from '../../src/compute/session.ts'
+import { queueCheck } from '../../src/operations/check_availability.ts'
+import { queueSuspend } from '../../src/operations/suspend_compute.ts'
+import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { connect, query } from '../clients.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { branchOff, firstPlace, type Place } from '../project.ts'
+
+/*
+ * The idle loop's suspend against clients of every kind, over and over, at every moment of the hand-shake. The test asks for the suspends
+ * itself, as the loop does, since no time-out is short enough. NEAP_RACE_ROUNDS and NEAP_RACE_SEED say how many rounds, and which.
+ */
+
+const ROUNDS = Number(process.env['NEAP_RACE_ROUNDS'] ?? 150)
+const SEED = Number(process.env['NEAP_RACE_SEED'] ?? 20_261_121)
+/** So many endpoints at once, each with rounds of its own. */
+const LANES = 5
+/** A suspend takes about this long: clients come before, during and after it. */
+const SPREAD_MS = 400
+/** What has happened this short a time ago may make any suspend stay away. */
+const CALM_MS = 300
+const OPEN_SESSIONS = 3
+
+let neap: Neap
+const lanes: Lane[] = []
+let catalog: Catalog
+let adminPassword: string
+
+before(async () => {
+  neap = await startNeap()
+  const first = await firstPlace(neap)
+  const { data_dir } = neap.ready
+  adminPassword = (await loadOrCreateSecrets(join(data_dir, 'secret.key'))).adminPassword()
+  catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), adminPassword), 4, () => {})
+  await query(neap, first.uri, 'create table written (number int primary key)')
+  for (let number = 0; number < LANES; number++) {
+    const place = number === 0 ? first : await branchOff(neap, first)
+    const { project_id, endpoint_id } = place
+    await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
+      params: { project_id, endpoint_id },
+      body: { endpoint: { suspend_timeout_seconds: -1 } },
+    })
+    lanes.push({ place, random: randomFrom(SEED + number), idle: [], attempted: new Set(), acknowledged: new Set() })
+  }
+})
+after(async () => {
+  await catalog?.close()
+  await neap?.stop()
+})
+
+/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** What became of what. */
+const counts: Record<string, number> = {}
+const count = (what: string) => (counts[what] = (counts[what] ?? 0) + 1)
+
+/** One endpoint and what happens at it. */
+interface Lane {
+  readonly place: Place
+  readonly random: () => number
+  readonly idle: pg.Client[]
+  readonly attempted: Set<number>
+  readonly acknowledged: Set<number>
+}
+
+async function write({ attempted, acknowledged }: Lane, client: pg.Client): Promise<void> {
+  const number = attempted.size + 1
+  attempted.add(number)
+  await client.query('insert into written values ($1)', [number])
+  acknowledged.add(number)
+}
+
+/** A session without a transaction may be ended by a suspend, which says so; nothing else may befall it. Answers whether it was. */
+async function endedAsIdle(work: Promise<unknown>, what: string): Promise<boolean> {
+  try {
+    await work
+    return false
+  } catch (error) {
+    const { code, message } = error as pg.DatabaseError
+    const unsaid = /^Connection terminated|is not queryable$/.test(message)
+    assert.ok(code === '57P01' || unsaid, `${what}: ${code} ${message}`)
+    count(unsaid ? 'idle session ended, told nothing with its query' : 'idle session ended')
+    return true
+  }
+}
+
+/** Why sessions ended that nobody ended here. */
+const reasons = new Map<pg.Client, string>()
+
+async function open({ place }: Lane, config: pg.ClientConfig = {}): Promise<pg.Client> {
+  const client = await connect(neap, place.uri, {
+    ...config,
+    lost: (error) => {
+      if (!reasons.has(client)) reasons.set(client, (error as pg.DatabaseError).code ?? error.message)
+    },
+  })
+  return client
+}
+
+/** What clients do; `over` resolves when the suspend of the round has ended. */
+const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>> = {
+  async 'new connection'(lane) {
+    const client = await open(lane)
+    await endedAsIdle(write(lane, client), 'a first query')
+    await client.end().catch(() => {})
+  },
+  async 'idle connection'(lane) {
+    const { idle, random } = lane
+    for (const client of idle.splice(0)) {
+      if (!reasons.has(client)) idle.push(client)
+      else assert.equal(reasons.get(client), '57P01', 'an idle session was told why it ended')
+    }
+    while (idle.length < OPEN_SESSIONS) idle.push(await open(lane))
+    const [client] = idle.splice(Math.floor(random() * idle.length), 1)
+    assert.ok(client)
+    if (!(await endedAsIdle(write(lane, client), 'a query of an idle session'))) idle.push(client)
+  },
+  async transaction(lane, over) {
+    const client = await open(lane)
+    if (await endedAsIdle(client.query('begin'), 'begin')) return
+    await write(lane, client)
+    await over
+    await client.query('select 1')
+    await client.query('commit')
+    await client.end()
+  },
+  async query(lane) {
+    const client = await open(lane)
+    if (await endedAsIdle(client.query('begin'), 'begin')) return
+    await client.query('select pg_sleep(0.6)')
+    await client.query('commit')
+    await client.end()
+  },
+  async replication(lane, over) {
+    const client = await open(lane, { replication: 'true' } as pg.ClientConfig)
+    let cut: unknown
+    const { rows } = await client.query<{ xlogpos: string }>('IDENTIFY_SYSTEM')
+    const stream = client.query(`START_REPLICATION ${rows[0]?.xlogpos}`).catch((error: unknown) => (cut = error))
+    await over
+    assert.equal(cut, undefined, 'a stream was cut')
+    await client.end()
+    await stream
+  },
+  async backup(lane) {
+    const client = await open(lane, { replication: 'true' } as pg.ClientConfig)
+    await client.query(`BASE_BACKUP (LABEL 'race', CHECKPOINT 'fast', MAX_RATE 65536, WAIT false)`)
+    await client.end()
+  },
+}
+
+const WEIGHTS: Record<string, number> = {
+  'new connection': 8,
+  'idle connection': 8,
+  transaction: 4,
+  query: 2,
+  replication: 2,
+  backup: 0.4,
+}
+
+function pick(random: () => number): string {
+  const total = Object.values(WEIGHTS).reduce((sum, weight) => sum + weight, 0)
+  let left = random() * total
+  return Object.entries(WEIGHTS).find(([, weight]) => (left -= weight) < 0)?.[0] ?? 'new connection'
+}
+
+/** Asks for a suspend as the idle loop does when it has found nobody; of one that sleeps, sometimes, for a check. Nothing while it is on its way. */
+async function ask({ place, random }: Lane): Promise<Operation | undefined> {
+  const { endpoint_id } = place
+  const endpoint = await findEndpoint(catalog, endpoint_id)
+  const { compute_host: host, compute_port: port, pending_state } = endpoint ?? {}
+  if (!endpoint || pending_state !== null) return undefined
+  if (endpoint.current_state === 'active') {
+    const address = { host: host ?? '', port: port ?? 0 }
+    const activity = await withAdminSession(address, adminPassword, { purpose: 'activity' }, readActivity)
+    if (activity.busy) count('busy at the look')
+    await catalog.rows(sql`update endpoint set idle_counters = ${activity.counters} where id = ${endpoint_id}`)
+  }
+  return catalog.transaction(async (tx) => {
+    await lockProjectOf(tx, endpoint_id)
+    const now = await findEndpoint(tx, endpoint_id)
+    if (now?.pending_state !== null || (await unfinishedOperations(tx, now.branch_id)).length > 0) return undefined
+    if (now.current_state === 'active') return queueSuspend(tx, now, 'idle')
+    return random() < 0.5 ? queueCheck(tx, now) : undefined
+  })
+}
+
+async function runRound(lane: Lane, round: number): Promise<void> {
+  const { place, random } = lane
+  const { promise: over, resolve: end } = Promise.withResolvers<void>()
+  const kinds = Array.from({ length: Math.floor(random() * 3) }, () => pick(random))
+  // At first each kind once, whatever the seed.
+  kinds.push(...Object.keys(CLIENTS).slice(round - 1, round))
+  const early = random() < 0.2
+  if (!early) await sleep(CALM_MS)
+  const all = Promise.all(
+    kinds.map(async (kind) => {
+      await sleep(random() * SPREAD_MS)
+      await CLIENTS[kind]?.(lane, over)
+      count(kind)
+    }),
+  )
+  all.catch(() => {})
+  if (early) await sleep(random() * SPREAD_MS)
+  const found = await findEndpoint(catalog, place.endpoint_id)
+  const operation = await ask(lane)
+  if (operation) {
+    const [ended] = await awaitOperations(catalog, [operation.id], 60_000)
+    assert.equal(ended?.status, 'finished', `${ended?.action}: ${ended?.error}`)
+    const now = await findEndpoint(catalog, place.endpoint_id)
+    const stayed = now?.compute_pid === found?.compute_pid
+    count(operation.action === 'suspend_compute' ? (stayed ? 'stayed awake' : 'suspended') : 'checked')
+  }
+  end()
+  await all
+}
+
+/** All that was acknowledged is there, and nothing that was not asked for. */
+async function compare({ place, acknowledged, attempted }: Lane): Promise<void> {
+  const rows = await query<{ number: number }>(neap, place.uri, 'select number from written')
+  const stored = new Set(rows.map(({ number }) => number))
+  assert.equal(stored.size, rows.length)
+  assert.deepEqual(
+    [...acknowledged].filter((number) => !stored.has(number)),
+    [],
+    'acknowledged and lost',
+  )
+  assert.deepEqual(
+    [...stored].filter((number) => !attempted.has(number)),
+    [],
+  )
+}
+
+test('however suspends and clients meet, nobody who does something is cut off or refused, and nothing is lost', async (t) => {
+  t.diagnostic(`seed ${SEED}`)
+  await Promise.all(
+    lanes.map(async (lane) => {
+      for (let round = 1; round <= ROUNDS / LANES; round++) {
+        await runRound(lane, round)
+        if (round % 50 === 0) await compare(lane)
+      }
+      await compare(lane)
+      await Promise.all(lane.idle.map((client) => client.end()))
+    }),
+  )
+  const failed = await catalog.rows(sql`select action, error from operation where status = 'failed'`)
+  assert.deepEqual(failed, [])
+  t.diagnostic(
+    JSON.stringify({
+      rounds: Math.floor(ROUNDS / LANES) * LANES,
+      acknowledged: lanes.reduce((sum, lane) => sum + lane.acknowledged.size, 0),
+      ...counts,
+    }),
+  )
+  for (const what of ['suspended', 'stayed awake', 'checked', ...Object.keys(WEIGHTS)])
+    assert.ok((counts[what] ?? 0) > 0, `${what} happened`)
+})
