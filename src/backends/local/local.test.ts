@@ -136,6 +136,29 @@ test('an attempt that was overtaken does nothing', async () => {
   equal((await backend.findCompute(branch))?.pid, compute.pid)
 })
 
+test('a server whose postmaster.pid was spoilt while it runs is ended, and another takes its place', async () => {
+  const branch = await newBranch('spoilt')
+  const neighbour = await newBranch('neighbour')
+  const other = await local.start(neighbour, next())
+  const fileOf = (id: typeof branch) => join(local.home(id), 'pgdata/postmaster.pid')
+  const first = await local.start(branch, next())
+  await query(first.address, 'CREATE TABLE kept AS SELECT 1 AS one')
+  const foreign = readFileSync(fileOf(neighbour), 'utf8')
+  for (const content of ['', 'garbage', foreign]) {
+    const { pid } = await local.start(branch, next())
+    writeFileSync(fileOf(branch), content)
+    equal(await backend.findCompute(branch), undefined)
+    const again = await local.start(branch, next())
+    notEqual(again.pid, pid)
+    ok(!existsSync(`/proc/${pid}/cwd`))
+    deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
+    writeFileSync(fileOf(branch), content)
+    await settled(() => backend.stopCompute(branch, next()))
+    ok(!existsSync(`/proc/${again.pid}/cwd`))
+  }
+  equal((await backend.findCompute(neighbour))?.pid, other.pid)
+})
+
 test('two starts at once make one server', async () => {
   const branch = await newBranch('twice')
   const fence = next()

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** What a running Postgres says of itself in `postmaster.pid` (Postgres source, miscadmin.h: "lock file line numbers"). */
@@ -37,6 +37,34 @@ export function worksIn(pid: number, pgdata: string): boolean {
     return cwd.dev === directory.dev && cwd.ino === directory.ino
   } catch {
     return false
+  }
+}
+
+/** The postmaster that works in a data directory, whatever its postmaster.pid says: the one process there that is no child of another. Linux only. */
+export function postmasterIn(pgdata: string): number | undefined {
+  if (process.platform !== 'linux') return undefined
+  const pids = readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0 && worksIn(pid, pgdata))
+  const heads = pids.filter((pid) => !pids.includes(parentOf(pid)) && isPostmaster(pid, pgdata))
+  return heads.length === 1 ? heads[0] : undefined
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s+(\d+)/m.exec(readProcess(pid, 'status'))?.[1] ?? 0)
+}
+
+/** By how it was called. A child that was orphaned has another title. */
+function isPostmaster(pid: number, pgdata: string): boolean {
+  const [, flag, directory] = readProcess(pid, 'cmdline').split('\0')
+  return flag === '-D' && directory === pgdata
+}
+
+function readProcess(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8')
+  } catch {
+    return ''
   }
 }
 

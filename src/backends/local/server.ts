@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { ConfigurationError, type Fence, type Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, spawnEffect } from './effect.ts'
 import { complaintIn, dropLog, openLog } from './logs.ts'
-import { type PostmasterFile, readPostmasterFile, worksIn } from './postmaster_file.ts'
+import { type PostmasterFile, postmasterIn, readPostmasterFile, worksIn } from './postmaster_file.ts'
 
 /** A server to be started. `config` becomes `neap.conf`; `args` follow it on the command line, where nothing outranks them. */
 export interface ServerPlan {
@@ -87,16 +87,25 @@ async function startOnce(
       throw new Error(`There is no database in ${plan.home}.`)
     }
     if (outcome === 'busy') return 'pending'
-    return await joinRunning(plan.home, progress, deadline)
+    return await joinRunning(plan, progress, deadline)
   } finally {
     progress.close()
     closeSync(log.file)
   }
 }
 
+/** A server whose postmaster.pid was spoilt can be asked for nothing any more, and would end itself within a minute: it is asked to now. */
+async function endStray({ home, fence }: ServerPlan, over: AbortSignal): Promise<void> {
+  const pgdata = join(home, 'pgdata')
+  if ((await leadingTo(pgdata)) !== undefined || over.aborted) return
+  if (postmasterIn(pgdata) !== undefined) await interruptServer(home, fence)
+}
+
 /** Waits for a server that somebody else started: until it is ready, or gone and to be started anew. */
-async function joinRunning(home: string, progress: ReturnType<typeof watchProgress>, deadline: number) {
+async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchProgress>, deadline: number) {
+  const { home } = plan
   const over = new AbortController()
+  endStray(plan, over.signal).catch(() => undefined)
   const seconds = Math.max(1, Math.ceil((deadline - performance.now()) / 1000))
   const gone = runEffect(['wait', home, String(seconds)], over).then(
     (outcome) => (outcome === 'held' ? undefined : ('gone' as const)),
@@ -182,6 +191,11 @@ function runningServer(file: PostmasterFile): RunningServer {
 export async function findServer(home: string): Promise<RunningServer | undefined> {
   const pgdata = join(home, 'pgdata')
   if ((await runEffect(['wait', home, '0'])) !== 'held' || !existsSync(pgdata)) return undefined
+  return leadingTo(pgdata)
+}
+
+/** The server to which postmaster.pid leads; one that has just begun to write it is waited for, up to a second. */
+async function leadingTo(pgdata: string): Promise<RunningServer | undefined> {
   const alive = () => {
     const file = readPostmasterFile(pgdata)
     return file && worksIn(file.pid, pgdata) ? runningServer(file) : undefined
@@ -231,7 +245,9 @@ export async function configureServer(home: string, config: string, fence: Fence
 
 /** Asks for a fast shutdown, under the home's effect lock and only the postmaster that is really this home's. */
 async function interruptServer(home: string, fence?: Fence) {
-  const pid = readPostmasterFile(join(home, 'pgdata'))?.pid ?? 0
+  const pgdata = join(home, 'pgdata')
+  const named = readPostmasterFile(pgdata)?.pid ?? 0
+  const pid = worksIn(named, pgdata) ? named : (postmasterIn(pgdata) ?? 0)
   const outcome = await runEffect(['signal', home, ...fenceArgs(fence), String(pid), 'INT'])
   return { outcome, signalled: pid > 0 }
 }
