@@ -1,15 +1,16 @@
 /*
  * The socket for whoever administers this Neap has one path, and several api processes may share the directory that it is in. The
- * last to start has it; when that one ends, however it ends, another takes it. It changes hands by a rename, never leaving the path free.
+ * last to start has it; when that one ends, however it ends, or stands still, another takes it. It changes hands by a rename, never leaving the path free.
  */
 import { once } from 'node:events'
 import { chmod, rename, rm, stat } from 'node:fs/promises'
-import { createServer, type RequestListener, type Server } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { createServer, get, type RequestListener, type Server } from 'node:http'
+import type { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { type Loop, startPeriodic } from '../loops/periodic.ts'
 
 const LOOK_MS = 1_000
+const ANSWER_MS = 3_000
 
 interface Held {
   readonly server: Server
@@ -77,13 +78,14 @@ async function fileAt(path: string): Promise<string | undefined> {
   }
 }
 
-/** Whether somebody listens there; one that is too busy to be asked does. */
-function answers(path: string): Promise<boolean> {
+/** Whether somebody answers there: one that is frozen lets in and says nothing. */
+function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(path, () => {
-      socket.destroy()
+    const request = get({ socketPath, path: '/healthz', timeout: ANSWER_MS, agent: false }, (response) => {
+      response.resume()
       resolve(true)
     })
-    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT'))
+    request.once('timeout', () => request.destroy())
+    request.once('error', () => resolve(false))
   })
 }
