@@ -45,6 +45,13 @@ export async function setNextCheck(tx: Db, taken: DueCheck, seconds: number): Pr
   return row !== undefined
 }
 
+/** Has no check begin for so many seconds: what is on its way to be queued is not, and what is queued can be seen. For a shutdown. */
+export async function putOffChecks(db: Db, seconds: number): Promise<void> {
+  await db.rows(sql`
+    update endpoint set check_at = clock_timestamp() + make_interval(secs => ${seconds})
+     where check_at < clock_timestamp() + make_interval(secs => ${seconds}) and deleted_at is null and not disabled`)
+}
+
 /** Milliseconds until the next check is due, or nothing where there is none. */
 export async function nextCheck(db: Db): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { newBranch, newProject } from '../../test/engine/operations.ts'
 import { type Catalogs, startCatalogs } from '../../test/engine/catalogs.ts'
+import { putOffChecks, setNextCheck, takeDueChecks } from '../catalog/availability.ts'
 import type { Branch } from '../catalog/branch.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { insertEndpoint } from '../catalog/endpoint.ts'
@@ -94,5 +95,18 @@ test('checks that nobody was there to do, or that are too far off, are spread ov
     assert.ok((hours[0] ?? 0) > 0 && (hours.at(-1) ?? 0) <= 24)
     const early = hours.filter((each) => each < 12).length
     assert.ok(early > 0 && early < 40, JSON.stringify(hours))
+  })
+})
+
+test('at a shutdown no check is queued any more, not even one that was about to be', async () => {
+  await catalogs.with(async ({ catalog }) => {
+    await sleeping(catalog, '-1 second')
+    const [taken] = await takeDueChecks(catalog, 1)
+    assert.ok(taken)
+    await sleeping(catalog, '-1 second')
+    await putOffChecks(catalog, 120)
+    assert.equal(await queueDueChecks(catalog, DAY), 0)
+    assert.equal(await setNextCheck(catalog, taken, DAY), false)
+    assert.deepEqual(await checked(catalog), [])
   })
 })

@@ -1,12 +1,16 @@
+import { putOffChecks } from '../catalog/availability.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { listEndpointsWithCompute } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 
 const SUSPEND_MS = 60_000
+/** Longer than a shutdown lasts: a check would start a compute behind it. */
+const NO_CHECK_SECONDS = 120
 
 /** Suspends every compute through the worker, as any suspend is done. Answers how many could not be suspended in a minute. */
 export async function suspendAll(catalog: Catalog): Promise<number> {
+  await putOffChecks(catalog, NO_CHECK_SECONDS)
   const endpoints = await listEndpointsWithCompute(catalog)
   const queued: string[] = []
   for (const endpoint of endpoints)
