@@ -203,13 +203,16 @@ describe('the embedded catalog', () => {
 test('a catalog of the operator, stopped and frozen', { skip: withoutServer }, async (t) => {
   const server = await startCatalogServer()
   const dataDir = newDataDir()
-  let neap: Neap | undefined
+  const starting = startNeap({ dataDir, env: { NEAP_CATALOG_URL: server.url, NEAP_WAKE_TIMEOUT: '180' } })
   t.after(async () => {
-    await neap?.end()
-    await server.close()
+    try {
+      await (await starting).end()
+    } finally {
+      await server.close()
+    }
     await leaveNothing(dataDir)
   })
-  neap = await startNeap({ dataDir, env: { NEAP_CATALOG_URL: server.url, NEAP_WAKE_TIMEOUT: '180' } })
+  const neap = await starting
   const place = await firstPlace(neap)
   const sleeping = await branchOff(neap, place)
   assert.deepEqual(

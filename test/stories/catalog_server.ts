@@ -17,11 +17,11 @@ export const withoutServer = existsSync(BIN) ? false : `${BIN} not installed`
 export interface CatalogServer {
   readonly url: string
   /** Its postmaster. */
-  pid(): Promise<number>
-  start(): Promise<void>
+  readonly pid: () => Promise<number>
+  readonly start: () => Promise<void>
   /** Ends it as a lost machine would: at once. */
-  stop(): Promise<void>
-  close(): Promise<void>
+  readonly stop: () => Promise<void>
+  readonly close: () => Promise<void>
 }
 
 export async function startCatalogServer(): Promise<CatalogServer> {
