@@ -2,7 +2,7 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench docs
+.PHONY: help up test check format bench chaos docs
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
@@ -35,6 +35,9 @@ docs: $(INSTALLED) ## Write openapi.json and the README's table of settings
 
 bench: $(INSTALLED) ## Measure what we claim (BENCH=name for one of bench/*.ts, all without)
 	@for file in $(if $(BENCH),bench/$(BENCH).ts,bench/*.ts); do $(NODE) "$$file" $(ARGS) || exit 1; done
+
+chaos: $(INSTALLED) ## Run Neap under load and faults, all invariants checked (SEED=number MINUTES=5 WITHOUT=regexp)
+	@exec $(NODE) test/chaos/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --without '$(WITHOUT)'
 
 # Newer than the lock file once everything is installed. Says on stderr what happens: stdout belongs to the recipes.
 $(INSTALLED): package.json package-lock.json

@@ -9,6 +9,7 @@ import { query } from '../clients.ts'
 import { ifAway, leaveNothing, newDataDir, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
 import { firstPlace } from '../project.ts'
+import { randomOf } from '../random.ts'
 
 /*
  * Projects and branches come and go while the control plane is killed at random moments. NEAP_SEED repeats a run's choices;
@@ -21,8 +22,8 @@ const SPAN_MS = 1_200
 const CANCELLED = /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted)/
 const seed = Number(process.env['NEAP_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 // Apart, so that what one draws does not depend on when the other does.
-const workDraws = randomFrom(seed)
-const killDraws = randomFrom(seed + 1)
+const workDraws = randomOf(seed, 'work')
+const killDraws = randomOf(seed, 'kills')
 
 const dataDir = newDataDir()
 let neap = await startNeap({ dataDir })
@@ -75,7 +76,7 @@ async function work(): Promise<void> {
   )
   await maybeEnded(branch.operations)
   const uri = branch.connection_uris?.[0]?.connection_uri as string
-  if (workDraws() < 0.3)
+  if (workDraws.next() < 0.3)
     await until('an answer', () => query(neap, uri, 'create table if not exists seen ()').catch(() => undefined))
   const endpoint_id = branch.endpoints[0]?.id as string
   const suspended = await persistently(() =>
@@ -104,7 +105,7 @@ function ifGone(error: unknown): 'gone' {
 }
 
 async function maybeEnded(operations: readonly { id: string; project_id: string }[]): Promise<void> {
-  if (workDraws() < 0.5) return
+  if (workDraws.next() < 0.5) return
   for (const { id, project_id } of operations)
     await until(`the end of operation ${id}`, async () => {
       const { operation } = await persistently(() =>
@@ -116,10 +117,12 @@ async function maybeEnded(operations: readonly { id: string; project_id: string 
 
 /** Kills parts at a random moment, which come back; in every fifth cycle everything, the catalog too in every tenth, and starts anew. */
 async function killAtRandom(cycle: number): Promise<void> {
-  await sleep(killDraws() * SPAN_MS)
+  await sleep(killDraws.next() * SPAN_MS)
   if (cycle % 5 > 0) {
     // One that was killed in the cycle before may not be back yet.
-    const parts = (['api', 'worker', 'proxy'] as const).filter(() => killDraws() < 0.6).map((name) => neap.part(name))
+    const parts = (['api', 'worker', 'proxy'] as const)
+      .filter(() => killDraws.next() < 0.6)
+      .map((name) => neap.part(name))
     return kill(...parts.filter((pid) => pid !== undefined))
   }
   const catalog = postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))
@@ -188,15 +191,4 @@ function sharedMemoryOfOthers(kept: number): string[] {
   const posix = readdirSync('/dev/shm').filter((name) => isOthers(statSync(join('/dev/shm', name)).uid))
   const lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1)
   return [...posix, ...lines.filter((line) => isOthers(Number(line.trim().split(/\s+/)[7])))]
-}
-
-/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
-function randomFrom(start: number): () => number {
-  let state = start
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }

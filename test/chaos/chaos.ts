@@ -1,0 +1,136 @@
+import { query } from '../clients.ts'
+import { leaveNothing } from '../neap.ts'
+import { firstPlace } from '../project.ts'
+import { randomOf } from '../random.ts'
+import { type Actor, stranger } from '../surface/account.ts'
+import { type Checks, startChecks } from './checks.ts'
+import { SCHEMA } from './data.ts'
+import { makeDataDir } from './disk.ts'
+import { FAULTS } from './faults.ts'
+import { finale } from './finale.ts'
+import { type History, startHistory } from './history.ts'
+import { ask } from './requests.ts'
+import { watch } from './watch.ts'
+import { healed, open, pause, type Spot, type World } from './world.ts'
+import { write } from './writers.ts'
+
+export interface ChaosOptions {
+  readonly seed: number
+  readonly minutes: number
+  /** Faults whose names match this are left out. */
+  readonly without?: RegExp
+  /** Told of each fault and of each violation as they come. */
+  readonly say?: (line: string) => void
+}
+
+export interface Result {
+  readonly faults: ReadonlyMap<string, number>
+  /** Faults that cannot be done on this machine, or were left out. */
+  readonly impossible: readonly string[]
+  readonly checks: Checks
+  readonly history: History
+}
+
+const WRITERS = 3
+const ASKERS = 2
+const BETWEEN_FAULTS_MS = [500, 4_000] as const
+/** How long all may take to come to rest when nothing is done any more. */
+const REST_MS = 300_000
+
+/**
+ * Runs a real Neap under load and faults for so many minutes, then looks at everything at rest. Ends at the first violation.
+ * All choices follow from the seed.
+ */
+export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOptions): Promise<Result> {
+  const random = randomOf(seed, 'faults')
+  const violated = Promise.withResolvers<void>()
+  const { world, other, rest, close } = await openWorld(seed, (what) => {
+    say(`VIOLATION ${what}`)
+    violated.resolve()
+  })
+  const faults = new Map(FAULTS.map(({ name }) => [name, 0]))
+  const possible = FAULTS.filter(({ name, can }) => !without?.test(name) && (can?.(world) ?? true))
+
+  async function injectFaults(): Promise<void> {
+    while (!world.stopping.aborted) {
+      const fault = random.pick(possible)
+      say(fault.name)
+      await fault.run(world, random)
+      faults.set(fault.name, (faults.get(fault.name) ?? 0) + 1)
+      await pause(random.between(...BETWEEN_FAULTS_MS))
+    }
+  }
+
+  async function run(): Promise<void> {
+    const tasks: Promise<unknown>[] = [watch(world, other), injectFaults()]
+    for (let number = 1; number <= WRITERS; number++) tasks.push(write(world, firstOf(world), `writer_${number}`))
+    for (let number = 1; number <= ASKERS; number++) tasks.push(ask(world, `asked_${number}`, tasks))
+    await pause(minutes * 60_000)
+    rest()
+    // What was asked for may have added to them.
+    for (let ended = 0; ended < tasks.length;) {
+      const begun = tasks.length
+      await Promise.all(tasks.slice(ended))
+      ended = begun
+    }
+    say('at rest')
+    await finale(world, [new URL(firstOf(world).uri).password, world.key, other.key].map(decodeURIComponent))
+    await world.neap.end()
+  }
+
+  const tooLong = pause(minutes * 60_000 + REST_MS).then(() =>
+    world.checks.look('ended', `all has not come to rest within ${REST_MS / 1000} s`),
+  )
+  try {
+    await Promise.race([run(), violated.promise, tooLong])
+    const impossible = FAULTS.filter((each) => !possible.includes(each)).map(({ name }) => name)
+    return { faults, impossible, checks: world.checks, history: world.history }
+  } finally {
+    await close()
+  }
+}
+
+export const firstOf = ({ spots: [first] }: World): Spot => first as Spot
+
+/** A Neap to do things to, with one branch that has the tables, and somebody who has nothing to do with it. */
+export async function openWorld(
+  seed: number,
+  onViolation: (what: string) => void = () => {},
+): Promise<{ world: World; other: Actor; rest: () => void; close: () => Promise<void> }> {
+  const { dataDir, ownDisk, release } = makeDataDir()
+  const over = new AbortController()
+  const history = startHistory()
+  const checks = startChecks(history, ({ what }) => onViolation(what))
+  async function close(): Promise<void> {
+    over.abort()
+    // Whatever still runs of a run that broke off.
+    await leaveNothing(dataDir, { keep: true }).catch(() => {})
+    release()
+  }
+  try {
+    const neap = await open(dataDir)
+    const spot: Spot = { ...(await firstPlace(neap)), name: 'main', leaving: false, writers: [], children: 0 }
+    await query(neap, spot.uri, SCHEMA)
+    const world: World = {
+      neap,
+      key: neap.ready.api_key ?? '',
+      dataDir,
+      ownDisk,
+      seed,
+      history,
+      checks,
+      spots: [spot],
+      answered: new Map(),
+      stopping: over.signal,
+      async restart(how) {
+        await how()
+        world.neap = await open(dataDir)
+        await healed(world)
+      },
+    }
+    return { world, other: await stranger(neap, 'stranger'), rest: () => over.abort(), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * The checks of `make chaos` at a Neap that is deliberately broken: each deed does what a bug of that kind would, behind the
+ * back of the run, and its check must find it. Before, each check is seen to find nothing.
+ */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { catalogQuery, superuser } from '../admin.ts'
+import { kill, until } from '../processes.ts'
+import type { Actor } from '../surface/account.ts'
+import { firstOf, openWorld } from './chaos.ts'
+import { type Invariant, INVARIANTS } from './checks.ts'
+import { audited, discreet, gone, inspect, justified } from './finale.ts'
+import { sameReply } from './requests.ts'
+import { apart, ended, paged, single } from './watch.ts'
+import { healed, request, type World } from './world.ts'
+import { write } from './writers.ts'
+
+let opened: Awaited<ReturnType<typeof openWorld>>
+let world: World
+let other: Actor
+let writing: Promise<void>
+
+before(async () => {
+  opened = await openWorld(1)
+  world = opened.world
+  other = opened.other
+  writing = write(world, firstOf(world), 'writer')
+  await until('some entries', () => (firstOf(world).writers[0]?.acknowledged ?? 0) > 3)
+})
+
+after(async () => {
+  opened?.rest()
+  await writing
+  await opened?.close()
+})
+
+const SECRET = 'not to be told'
+
+/** For each invariant what looks, unless it is looked at all the time, and what breaks it. Answers how to mend it, if others need that. */
+const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => Promise<(() => unknown) | void> }> = {
+  durable: {
+    look: () => inspect(world, firstOf(world)),
+    deed: async () => void (await atCompute(`delete from entry where number = 1`)),
+  },
+  balanced: {
+    look: () => inspect(world, firstOf(world)),
+    deed: async () => void (await atCompute('update account set balance = balance + 1 where id = 1')),
+  },
+  isolated: {
+    look: () => inspect(world, firstOf(world)),
+    deed: async () => void (await atCompute(`insert into entry values ('stray', 1, 'br-of-somebody-else')`)),
+  },
+  single: {
+    look: () => single(world),
+    async deed() {
+      const second = join(world.dataDir, 'branches', firstOf(world).branch_id, 'pgdata')
+      const running = ['one', 'other'].map((name) => posing(`/${name}/postgres -D ${second}`))
+      await until('both', () => running.every(({ pid }) => pid !== undefined))
+      await new Promise((resolve) => {
+        setTimeout(resolve, 200)
+      })
+      return () => kill(...running.map(({ pid }) => pid))
+    },
+  },
+  ended: {
+    look: () => ended(world),
+    deed: async () =>
+      inCatalog(`
+        insert into operation (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, deadline_at, created_at)
+        select gen_random_uuid(), account_id, project_id, -1, 'stuck', '{}', '{}', 'begun', 1, now() - interval '1 hour', now() - interval '1 hour'
+          from operation limit 1`),
+  },
+  justified: {
+    look: () => justified(world),
+    deed: async () =>
+      inCatalog(
+        `update operation set status = 'failed', error = 'a bug' where id = (select id from operation where finished_at is not null limit 1)`,
+      ),
+  },
+  once: {
+    look: async () => sameReply(world, 'role_one', ...(await asked('role_one'))),
+    async deed() {
+      const first = await asked('role_two')
+      await inCatalog('delete from idempotency_key')
+      sameReply(world, 'role_two', first[0], (await asked('role_two'))[0])
+    },
+  },
+  admitted: {
+    async deed() {
+      await kill(world.neap.part('proxy'))
+      return () => healed(world)
+    },
+  },
+  undisturbed: {
+    deed: async () =>
+      until('a transaction that was open', async () => {
+        const struck = await atCompute(
+          `select pg_terminate_backend(pid) from pg_stat_activity where usename = 'neondb_owner' and state <> 'idle'`,
+        )
+        return struck > 0
+      }).then(() => {}),
+  },
+  answered: {
+    look: async () => void (await asked('role_three')),
+    async deed() {
+      await kill(world.neap.part('api'))
+      await asked('role_four')
+    },
+  },
+  gone: {
+    look: () => gone(world),
+    async deed() {
+      const left = join(world.dataDir, 'branches', 'br-left-over-00000000')
+      mkdirSync(left)
+      return () => rmdirSync(left)
+    },
+  },
+  apart: {
+    look: () => apart(world, other),
+    async deed() {
+      other = { ...other, key: world.key }
+    },
+  },
+  audited: {
+    look: () => audited(world),
+    deed: async () => inCatalog('delete from audit where request_id = $1', [[...world.answered.keys()][0]]),
+  },
+  discreet: {
+    look: () => discreet(world, [SECRET]),
+    deed: async () => void (await atCompute(`do $$ begin raise log '%', 'not to be ' || 'told'; end $$`)),
+  },
+  paged: {
+    look: () => paged(world),
+    async deed() {
+      await inCatalog('alter table operation drop constraint operation_project_id_created_at_key')
+      await inCatalog(`
+        insert into operation (id, account_id, project_id, seq, action, status, excludes, shares, step, deadline_seconds, created_at, finished_at)
+        select gen_random_uuid(), account_id, project_id, -100 - n, 'many', 'finished', '{}', '{}', 'begun', 1, now(), now()
+          from (select * from operation limit 1) o, generate_series(1, 150) n`)
+    },
+  },
+}
+
+for (const invariant of Object.keys(INVARIANTS) as Invariant[]) {
+  const { look, deed } = DEEDS[invariant]
+  test(`${INVARIANTS[invariant]}: what breaks it is found`, async () => {
+    const found = () => world.checks.violations.filter((violation) => violation.invariant === invariant).length
+    const earlier = found()
+    await look?.()
+    assert.equal(found(), earlier, 'nothing is wrong yet')
+    const mend = await deed()
+    await until(`a violation of ${invariant}`, async () => {
+      await look?.()
+      return found() > earlier
+    })
+    assert.ok(world.checks.violations.at(-1)?.history.length)
+    await mend?.()
+  })
+}
+
+async function atCompute(sql: string): Promise<number> {
+  // It may sleep just now; its writer comes again.
+  const session = await until('a compute that runs', () => superuser(world.neap, firstOf(world)).catch(() => undefined))
+  try {
+    return (await session.query(sql)).rowCount ?? 0
+  } finally {
+    await session.end()
+  }
+}
+
+async function inCatalog(sql: string, values: unknown[] = []): Promise<void> {
+  await catalogQuery(world.neap, sql, values)
+}
+
+/** The same request twice with one key. */
+async function asked(name: string) {
+  const { project_id, branch_id } = firstOf(world)
+  const once = () =>
+    request(world, 'POST', `/projects/${project_id}/branches/${branch_id}/roles`, { role: { name } }, name)
+  return [await once(), await once()] as const
+}
+
+/** A process that is called like this. */
+const posing = (command: string): ChildProcess =>
+  spawn('perl', ['-e', '$0 = shift; sleep 60', command], {
+    stdio: 'ignore',
+    env: { ...process.env, DIR: world.dataDir },
+  })

@@ -1,0 +1,97 @@
+import type pg from 'pg'
+import { connect } from '../clients.ts'
+import type { Random } from '../random.ts'
+import { pause, type Spot, type World } from './world.ts'
+
+/*
+ * What the clients write: money moves between accounts, and each move is an entry in the sequence of its writer. The sum of the
+ * accounts never changes; a sequence has no gap; every entry says which branch it was written to.
+ */
+
+const ACCOUNTS = 500
+const BALANCE = 1_000
+
+export const SCHEMA = `
+  create table account (id int primary key, balance bigint not null);
+  insert into account select id, ${BALANCE} from generate_series(1, ${ACCOUNTS}) id;
+  create table entry (writer text, number int, branch text not null, primary key (writer, number));`
+
+export interface Move {
+  readonly debit: number
+  readonly credit: number
+  readonly amount: number
+}
+
+export const someMove = (random: Random): Move => ({
+  // The lower account always pays: with one order of locks there is no deadlock.
+  debit: random.between(1, ACCOUNTS / 2),
+  credit: random.between(ACCOUNTS / 2 + 1, ACCOUNTS),
+  amount: random.between(1, 100),
+})
+
+/** One transaction. */
+export async function transfer(client: pg.Client, writer: string, number: number, branch: string, move: Move) {
+  await client.query('begin')
+  await client.query('update account set balance = balance - $1 where id = $2', [move.amount, move.debit])
+  await client.query('update account set balance = balance + $1 where id = $2', [move.amount, move.credit])
+  await client.query('insert into entry values ($1, $2, $3)', [writer, number, branch])
+}
+
+export interface Sequence {
+  readonly writer: string
+  readonly last: number
+  readonly count: number
+}
+
+export interface Holdings {
+  readonly sum: string
+  readonly sequences: readonly Sequence[]
+  /** Entries of its own and of branches before it. */
+  readonly branches: readonly string[]
+  /** The hash of all that was not written here. */
+  readonly inherited: string
+}
+
+/** All that a branch holds, as one snapshot sees it. */
+export async function holdings(client: pg.Client, branch: string): Promise<Holdings> {
+  const { rows } = await client.query<Holdings>(
+    `select (select sum(balance) from account)::text as sum,
+            (select coalesce(json_agg(s), '[]') from (
+               select writer, max(number) as last, count(*)::int as count from entry group by writer order by writer) s) as sequences,
+            (select coalesce(json_agg(distinct branch), '[]') from entry) as branches,
+            (select md5(coalesce(string_agg(writer || ' ' || number, ',' order by writer, number), '')) from entry where branch <> $1) as inherited`,
+    [branch],
+  )
+  return rows[0] as Holdings
+}
+
+export const EXPECTED_SUM = String(ACCOUNTS * BALANCE)
+
+/** What is wrong with what a branch holds, whatever was written to it. */
+export function flawOf({ sum, sequences }: Holdings): { balanced: string | undefined; durable: string | undefined } {
+  const gap = sequences.find(({ last, count }) => last !== count)
+  return {
+    balanced: sum === EXPECTED_SUM ? undefined : `the sum of the accounts is ${sum} rather than ${EXPECTED_SUM}`,
+    durable: gap && `${gap.writer} has ${gap.count} entries up to number ${gap.last}`,
+  }
+}
+
+/** Connects as a client does, again until it is let in: every refusal needs something that explains it. Nothing for a branch that is going. */
+export async function enter(world: World, spot: Spot, lost: (error: Error) => void): Promise<pg.Client | undefined> {
+  const { history, checks } = world
+  while (!spot.leaving && !world.stopping.aborted) {
+    const since = Date.now()
+    try {
+      const client = await connect(world.neap, spot.uri, { lost, connectionTimeoutMillis: 90_000 })
+      checks.look('admitted', undefined)
+      return client
+    } catch (error) {
+      const { message } = error as Error
+      if (spot.leaving) return undefined
+      const excuse = history.excuse('connects', since, Date.now(), spot.branch_id)
+      checks.look('admitted', !excuse && `a connection to ${spot.name} was refused: ${message}`)
+      await pause(100)
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,185 @@
+import { appendFileSync, writeFileSync } from 'node:fs'
+import { connect as connectTcp, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { kill, postmastersOf } from '../processes.ts'
+import type { Random } from '../random.ts'
+import { enter } from './data.ts'
+import { catalogOf, healed, pause, postmasterOf, request, standing, type World } from './world.ts'
+
+/** Something that goes wrong. It says itself what it may break, and ends when that is over. */
+interface Fault {
+  readonly name: string
+  readonly run: (world: World, random: Random) => Promise<void>
+  /** Whether it can be done here. */
+  readonly can?: (world: World) => boolean
+}
+
+const part = (name: 'api' | 'worker' | 'proxy') => async (world: World) => {
+  const breaks = { api: ['requests'], worker: [], proxy: ['sessions', 'connects'] } as const
+  const over = world.history.disrupt(`kill -9 of ${name}`, breaks[name])
+  const pid = world.neap.part(name)
+  if (pid !== undefined) await kill(pid)
+  await healed(world)
+  over()
+}
+
+/** Frozen for so long that the catalog gives up on it; what it does when it goes on is late. */
+const frozen =
+  (name: 'api' | 'worker' | 'proxy', least: number, most: number) => async (world: World, random: Random) => {
+    // What waits for a process that stands still waits as well. That it breaks nothing is the point.
+    const over = world.history.disrupt(`${name} frozen`, name === 'api' ? ['requests'] : [])
+    const pid = world.neap.part(name)
+    if (pid === undefined) return over()
+    signal(pid, 'SIGSTOP')
+    await pause(random.between(least, most))
+    signal(pid, 'SIGCONT')
+    await healed(world)
+    over()
+  }
+
+/** Kills a postmaster and leaves what a power cut might. */
+const compute = (leave: (directory: string) => void) => async (world: World, random: Random) => {
+  const spot = random.pick(standing(world))
+  const pid = postmasterOf(world, spot)
+  if (pid === undefined) return
+  const over = world.history.disrupt(`kill -9 of the compute of ${spot.name}`, ['sessions', 'connects'], spot.branch_id)
+  await kill(pid)
+  leave(join(world.dataDir, 'branches', spot.branch_id, 'pgdata'))
+  const client = await enter(world, spot, () => {})
+  await client?.end().catch(() => {})
+  over()
+}
+
+async function backend(world: World, random: Random): Promise<void> {
+  const spot = random.pick(standing(world))
+  const over = world.history.disrupt(`kill -9 of a backend of ${spot.name}`, ['sessions', 'connects'], spot.branch_id)
+  const client = await enter(world, spot, () => {})
+  const found = await client?.query<{ pid: number }>('select pg_backend_pid() as pid').catch(() => undefined)
+  const pid = found?.rows[0]?.pid
+  if (pid !== undefined) signal(pid, 'SIGKILL')
+  await client?.end().catch(() => {})
+  const next = await enter(world, spot, () => {})
+  await next?.end().catch(() => {})
+  over()
+}
+
+async function catalog(world: World): Promise<void> {
+  const over = world.history.disrupt('kill -9 of the catalog', ['requests', 'connects'])
+  const pid = catalogOf(world)
+  if (pid !== undefined) await kill(pid)
+  await healed(world)
+  over()
+}
+
+async function controlPlane(world: World): Promise<void> {
+  const over = world.history.disrupt('kill -9 of the control plane', ['sessions', 'connects', 'requests'])
+  await world.restart(() => world.neap.kill())
+  over()
+}
+
+async function everything(world: World): Promise<void> {
+  const over = world.history.disrupt('kill -9 of everything', ['sessions', 'connects', 'requests'])
+  await world.restart(async () => {
+    await world.neap.kill()
+    await kill(...postmastersOf(world.dataDir).map(({ pid }) => pid))
+  })
+  over()
+}
+
+/** Everybody comes at once to a compute that sleeps, or is being put to sleep. */
+async function burst(world: World, random: Random): Promise<void> {
+  const spot = random.pick(standing(world))
+  const asked = world.history.disrupt(`a burst at ${spot.name}`, ['sessions'], spot.branch_id)
+  const suspended = request(world, 'POST', `/projects/${spot.project_id}/endpoints/${spot.endpoint_id}/suspend`)
+  await pause(random.between(0, 300))
+  await Promise.all(
+    Array.from({ length: random.pick([20, 200]) }, async () => {
+      const client = await enter(world, spot, () => {})
+      await client?.query('select 1').catch(() => {})
+      await client?.end().catch(() => {})
+    }),
+  )
+  await suspended
+  asked()
+}
+
+/** Start-ups that never end, that break off, and bytes that mean nothing: nobody else notices. */
+async function nonsense(world: World, random: Random): Promise<void> {
+  world.history.note('nonsense at proxy and API')
+  const { proxy_port, api_url } = world.neap.ready
+  const sockets = Array.from({ length: 40 }, (_, number) => {
+    const socket = connectTcp(number % 4 === 0 ? Number(new URL(api_url).port) : proxy_port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.on('connect', () => socket.write(someBytes(random, number)))
+    return socket
+  })
+  await pause(random.between(500, 3_000))
+  for (const socket of sockets) hangUp(socket, random)
+}
+
+function someBytes(random: Random, number: number): Buffer {
+  const bytes = Buffer.from(Array.from({ length: random.between(1, 600) }, () => random.between(0, 255)))
+  // The beginning of a start-up that is never finished, of a TLS hello, of a request.
+  const beginnings = [
+    [0, 0, 2, 0, 0, 3, 0, 0],
+    [0, 0, 0, 8, 4, 210, 22, 47],
+    [22, 3, 1, 2, 0],
+    [...Buffer.from('POST /api/v2/projects HTTP/1.1\r\ncontent-length: 100\r\n\r\n{')],
+    [],
+  ]
+  return Buffer.concat([Buffer.from(beginnings[number % beginnings.length] ?? []), bytes])
+}
+
+const hangUp = (socket: Socket, random: Random) => (random.chance(0.5) ? socket.destroy() : socket.end())
+
+/** The disk is full for a while. What needs room fails or waits; Postgres may stop where it cannot write its log. */
+async function diskFull(world: World, random: Random): Promise<void> {
+  const over = world.history.disrupt('the disk is full', ['sessions', 'connects', 'requests'])
+  const ballast = join(world.dataDir, 'ballast')
+  const megabyte = Buffer.alloc(2 ** 20, 1)
+  writeFileSync(ballast, '')
+  const until = Date.now() + random.between(1_000, 5_000)
+  while (Date.now() < until) {
+    try {
+      for (let count = 0; count < 64; count++) appendFileSync(ballast, megabyte)
+    } catch {
+      await pause(50)
+    }
+  }
+  writeFileSync(ballast, '')
+  await healed(world)
+  for (const spot of standing(world)) await (await enter(world, spot, () => {}))?.end().catch(() => {})
+  over()
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+const leftovers: readonly ((directory: string) => void)[] = [
+  () => {},
+  (directory) => writeFileSync(join(directory, 'postmaster.pid'), 'no number\n'),
+  (directory) => writeFileSync(join(directory, 'postmaster.pid'), ''),
+  (directory) => writeFileSync(join(directory, 'postmaster.pid'), `${process.pid}\n${directory}\n1\n5432\n\n\n`),
+]
+
+export const FAULTS: readonly Fault[] = [
+  { name: 'kill -9 of api', run: part('api') },
+  { name: 'kill -9 of worker', run: part('worker') },
+  { name: 'kill -9 of proxy', run: part('proxy') },
+  { name: 'kill -9 of catalog', run: catalog },
+  { name: 'kill -9 of a compute', run: (world, random) => compute(random.pick(leftovers))(world, random) },
+  { name: 'kill -9 of a backend', run: backend },
+  { name: 'kill -9 of the control plane', run: controlPlane },
+  { name: 'kill -9 of everything', run: everything },
+  { name: 'worker frozen and thawed', run: frozen('worker', 1_000, 22_000) },
+  { name: 'api frozen and thawed', run: frozen('api', 500, 4_000) },
+  { name: 'proxy frozen and thawed', run: frozen('proxy', 200, 5_000) },
+  { name: 'burst at a sleeping endpoint', run: burst },
+  { name: 'nonsense on the wire', run: nonsense },
+  { name: 'disk full', run: diskFull, can: (world) => world.ownDisk },
+]

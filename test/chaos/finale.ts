@@ -1,0 +1,164 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { catalogQuery } from '../admin.ts'
+import { postmastersOf, until } from '../processes.ts'
+import { enter, flawOf, holdings } from './data.ts'
+import { removeProjects } from './requests.ts'
+import { healed, request, type Spot, standing, type World } from './world.ts'
+
+/** How an operation may end that a deletion overtook. */
+const OVERTAKEN =
+  /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|the endpoint is disabled|branch \S+ is gone|the branch has no data)/
+/** What a full disk explains. */
+const NO_ROOM = /no space|disk|room|ENOSPC|not done within|given up|could not write|needs what failed/i
+
+const NOTICED_MS = 30_000
+
+interface Failed {
+  readonly action: string
+  readonly branch_id: string
+  readonly reason: string | null
+  readonly error: string
+  readonly since: number
+  readonly until: number
+}
+
+/** What is looked at when nothing goes on any more: data, operations, audit, logs; then all is deleted, and nothing may be left. */
+export async function finale(world: World, secrets: readonly string[]): Promise<void> {
+  await healed(world)
+  await operationsEnd(world)
+  for (const spot of standing(world)) await inspect(world, spot)
+  await justified(world)
+  await audited(world)
+  discreet(world, secrets)
+  await removeProjects(world, world.spots[0]?.project_id ?? '')
+  for (const spot of standing(world).toReversed()) if (spot.parent) await remove(world, spot)
+  await operationsEnd(world)
+  await gone(world)
+}
+
+async function operationsEnd(world: World): Promise<void> {
+  const open = () =>
+    catalogQuery<{ id: string; action: string; step: string; error: string | null }>(
+      world.neap,
+      'select id, action, step, error from operation where finished_at is null',
+    )
+  await until('the end of all operations', async () => (await open()).length === 0).catch(() => {})
+  const [left] = await open()
+  world.checks.look('ended', left && `an operation does not end: ${JSON.stringify(left)}`)
+}
+
+/** A branch has all that its writers were told of, what its parent had, and nothing of what was written elsewhere. */
+export async function inspect(world: World, spot: Spot): Promise<void> {
+  const { checks } = world
+  const client = await enter({ ...world, stopping: new AbortController().signal }, spot, () => {})
+  if (!client) return
+  const found = await holdings(client, spot.branch_id)
+  await client.end()
+  const flaw = flawOf(found)
+  checks.look('balanced', flaw.balanced && `${spot.name}: ${flaw.balanced}`)
+  const short = spot.writers.find(({ name, acknowledged }) => {
+    const last = found.sequences.find(({ writer }) => writer === name)?.last ?? 0
+    return last < acknowledged
+  })
+  checks.look('durable', flaw.durable ?? (short && `${spot.name} lacks what ${short.name} was told of`))
+  const own = new Set(lineOf(spot).map(({ branch_id }) => branch_id))
+  const foreign = found.branches.find((branch) => !own.has(branch))
+  const changed = spot.inherited !== undefined && spot.inherited !== found.inherited
+  checks.look(
+    'isolated',
+    foreign ? `${spot.name} has entries of ${foreign}` : changed && `${spot.name}: its past has changed`,
+  )
+}
+
+const lineOf = (spot: Spot): Spot[] => [spot, ...(spot.parent ? lineOf(spot.parent) : [])]
+
+export async function justified({ neap, checks, history }: World): Promise<void> {
+  const failed = await catalogQuery<Failed>(
+    neap,
+    `select action, branch_id, input ->> 'reason' as reason, error,
+            extract(epoch from created_at)::float8 * 1000 as since, extract(epoch from finished_at)::float8 * 1000 as until
+       from operation where status = 'failed'`,
+  )
+  const isExplained = ({ branch_id, reason, error, since, until: end }: Failed): boolean => {
+    if (OVERTAKEN.test(error)) return true
+    // A compute that was killed is put on record so, when its worker is there again.
+    if (reason === 'crash') return history.excuse('sessions', since - NOTICED_MS, end, branch_id) !== undefined
+    return NO_ROOM.test(error) && history.excuse('sessions', since, end) === 'the disk is full'
+  }
+  const wrong = failed.find((operation) => !isExplained(operation))
+  checks.look('justified', wrong && `an operation failed: ${JSON.stringify(wrong)}`)
+}
+
+export async function audited({ neap, checks, answered }: World): Promise<void> {
+  const rows = await catalogQuery<{ request_id: string; count: number }>(
+    neap,
+    'select request_id, count(*)::int as count from audit group by request_id',
+  )
+  const counts = new Map(rows.map(({ request_id, count }) => [request_id, count]))
+  const many = rows.find(({ count }) => count > 1)
+  const wrong = [...answered].find(([id, how]) => (counts.get(id) ?? 0) !== (how === 'anew' ? 1 : 0))
+  const words = wrong && `request ${wrong[0]}, answered ${wrong[1]}, has ${counts.get(wrong[0]) ?? 0} audit rows`
+  checks.look('audited', many ? `request ${many.request_id} has ${many.count} audit rows` : words)
+}
+
+/** Reads all that was logged, by Neap and by its computes. */
+export function discreet({ neap, dataDir, checks }: World, secrets: readonly string[]): void {
+  const files = readdirSync(join(dataDir, 'logs'), { recursive: true, withFileTypes: true }).filter((file) =>
+    file.isFile(),
+  )
+  const logs = [neap.stderr(), ...files.map((file) => readFileSync(join(file.parentPath, file.name), 'utf8'))]
+  const shown = secrets.find((secret) => logs.some((log) => log.includes(secret)))
+  checks.look('discreet', shown && `a secret that begins with ${shown.slice(0, 4)} stands in a log`)
+}
+
+async function remove(world: World, spot: Spot): Promise<void> {
+  spot.leaving = true
+  await request(world, 'DELETE', `/projects/${spot.project_id}/branches/${spot.branch_id}`)
+}
+
+/** Of all but the first branch there is no process, no directory and no row. */
+export async function gone({ neap, dataDir, checks, spots }: World): Promise<void> {
+  const kept = spots[0]?.branch_id ?? ''
+  const rows = await catalogQuery<{ what: string }>(
+    neap,
+    `select 'branch ' || id as what from branch where (stored or deleted_at is null) and id <> $1
+     union all select 'role of ' || branch_id from role where branch_id <> $1
+     union all select 'database of ' || branch_id from database where branch_id <> $1
+     union all select 'endpoint of ' || branch_id from endpoint where branch_id <> $1
+     union all select 'hold ' || resource from operation_hold`,
+    [kept],
+  )
+  const [{ number } = { number: '0' }] = await catalogQuery<{ number: string }>(
+    neap,
+    'select store_number as number from branch where id = $1',
+    [kept],
+  )
+  const entries = (name: string, known: readonly string[]) =>
+    readdirSync(join(dataDir, name))
+      .filter((entry) => !known.includes(entry))
+      .map((entry) => `${name}/${entry}`)
+  const left = [
+    ...rows.map(({ what }) => what),
+    ...entries('branches', [kept]),
+    ...entries('trash', []),
+    ...entries('run', [`b${Number(number).toString(36)}`, 'catalog']),
+    ...entries('logs', [kept]).filter((name) => name.startsWith('logs/br-')),
+    ...postmastersOf(dataDir)
+      .filter(({ directory }) => !['catalog', kept].includes(directory.split('/').at(-2) ?? ''))
+      .map(({ directory }) => `a postmaster on ${directory}`),
+    ...(process.getuid?.() === 0 ? sharedMemory(dataDir, Number(number)) : []),
+  ]
+  checks.look('gone', left[0] && `left: ${left.join(', ')}`)
+}
+
+/** Shared memory of uids that this data directory gives to branches, but for the catalog's (its first) and one branch's. */
+function sharedMemory(dataDir: string, kept: number): string[] {
+  const { uid: base } = statSync(join(dataDir, 'catalog', 'pgdata'))
+  const isOthers = (uid: number) => uid > base && uid < base + 2 ** 18 && uid !== base + kept
+  const posix = readdirSync('/dev/shm').filter((name) => isOthers(statSync(join('/dev/shm', name)).uid))
+  const lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1)
+  return [...posix, ...lines.filter((line) => isOthers(Number(line.trim().split(/\s+/)[7])))].map(
+    (what) => `shared memory ${what}`,
+  )
+}

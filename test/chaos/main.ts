@@ -1,0 +1,64 @@
+/*
+ * A real Neap under random requests, SQL load and faults, checked all the time:
+ *
+ *   node test/chaos/main.ts [--seed N] [--minutes M] [--without REGEXP]
+ *
+ * Exit code 1 at the first violation, with what led to it. What is chosen follows from the seed; at which instruction a fault falls is the machine's.
+ */
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { chaos } from './chaos.ts'
+import { INVARIANTS, type Invariant } from './checks.ts'
+
+const { values } = parseArgs({
+  options: { seed: { type: 'string' }, minutes: { type: 'string' }, without: { type: 'string' } },
+})
+// make passes on what was not given as empty.
+const seed = Number(given(values.seed) ?? Math.floor(Math.random() * 2 ** 31))
+const minutes = Number(given(values.minutes) ?? 5)
+const without = given(values.without)
+if (!Number.isInteger(seed) || !(minutes > 0)) {
+  console.error('chaos: SEED is a whole number and MINUTES more than 0')
+  process.exit(1)
+}
+
+const say = (line: string) => console.error(`${new Date().toISOString().slice(11, 19)}  ${line}`)
+console.log(`seed ${seed}, ${minutes} minutes`)
+const { faults, impossible, checks, history } = await chaos({
+  seed,
+  minutes,
+  say,
+  ...(without !== undefined && { without: new RegExp(without) }),
+})
+console.log(table('fault', 'times', [...faults]))
+console.log(
+  table(
+    'check',
+    'looks',
+    (Object.keys(INVARIANTS) as Invariant[]).map((name) => [INVARIANTS[name], checks.looks[name]]),
+  ),
+)
+if (impossible.length > 0) console.log(`left out, or not possible here: ${impossible.join(', ')}\n`)
+const [first] = checks.violations
+if (first) {
+  console.log(
+    `${first.history.join('\n')}\n\n${checks.violations.length} violations, the first of: ${INVARIANTS[first.invariant]}\n${first.what}`,
+  )
+  const file = join(tmpdir(), `neap-chaos-${seed}.log`)
+  writeFileSync(file, history.last().join('\n'))
+  console.log(`all that happened: ${file}`)
+  console.log(`again: make chaos SEED=${seed} MINUTES=${minutes}`)
+} else console.log(`0 violations (seed ${seed})`)
+process.exit(first ? 1 : 0)
+
+function table(what: string, count: string, rows: readonly (readonly [string, number])[]): string {
+  const width = Math.max(...rows.map(([name]) => name.length))
+  const line = (name: string, value: string | number) => `${name.padEnd(width)}  ${String(value).padStart(7)}`
+  return [line(what, count), ...rows.map(([name, value]) => line(name, value)), ''].join('\n')
+}
+
+function given(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text
+}

@@ -1,0 +1,174 @@
+import { type Answer, send } from '../http.ts'
+import { type Random, randomOf } from '../random.ts'
+import { enter, holdings } from './data.ts'
+import { awaitEnds, pause, request, type Spot, standing, type World } from './world.ts'
+import { write } from './writers.ts'
+
+const MOST_SPOTS = 7
+const MOST_WRITERS = 8
+
+/** Asks the API for one thing after the other until the run ends. */
+export async function ask(world: World, name: string, tasks: Promise<unknown>[]): Promise<void> {
+  const random = randomOf(world.seed, name)
+  for (let number = 1; !world.stopping.aborted; number++) {
+    const act = random.pick([
+      branchOff,
+      branchOff,
+      remove,
+      suspend,
+      suspend,
+      restart,
+      roles,
+      databases,
+      refuse,
+      project,
+    ])
+    await act({ world, random, tasks }, `${name}_${number}`)
+    await pause(random.between(0, 800))
+  }
+}
+
+interface Asker {
+  readonly world: World
+  readonly random: Random
+  /** What goes on beside; a writer to a new branch is added to it. */
+  readonly tasks: Promise<unknown>[]
+}
+
+type Act = (asker: Asker, name: string) => Promise<void>
+
+/** A branch of any branch, at once with the same request again, then looked at, and written to. */
+const branchOff: Act = async (asker, name) => {
+  const { world, random, tasks } = asker
+  const { checks } = world
+  const parents = standing(world)
+  if (parents.length >= MOST_SPOTS) return remove(asker, name)
+  const parent = random.pick(parents)
+  const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
+  parent.children++
+  const path = `/projects/${parent.project_id}/branches`
+  const body = { branch: { name, parent_id: parent.branch_id }, endpoints: [{ type: 'read_write' }] }
+  const answer = await twice(asker, path, body)
+  const made = answer.body as unknown as { branch: { id: string }; endpoints: { id: string }[] }
+  if (answer.status !== 201) {
+    parent.children--
+    // Its parent may have been deleted since it was chosen.
+    checks.look('answered', !parent.leaving && `a branch of ${parent.name} was answered ${answer.status}`)
+    return
+  }
+  const endpoint_id = made.endpoints[0]?.id ?? ''
+  const spot: Spot = {
+    name,
+    project_id: parent.project_id,
+    branch_id: made.branch.id,
+    endpoint_id,
+    uri: parent.uri.replace(parent.endpoint_id, endpoint_id),
+    leaving: false,
+    writers: [],
+    parent,
+    children: 0,
+  }
+  // Deleted while its compute starts, or while it is being made.
+  if (random.chance(0.15)) return gone(asker, spot)
+  // Others use it at once: what it needs stands before.
+  world.spots.push(spot)
+  await awaitEnds(world, answer)
+  const client = await enter(world, spot, () => {})
+  if (!client) return
+  const found = await holdings(client, spot.branch_id).catch(() => undefined)
+  await client.end().catch(() => {})
+  if (found) {
+    spot.inherited = found.inherited
+    const short = told.find(({ writer, acknowledged }) => {
+      const last = found.sequences.find((sequence) => sequence.writer === writer.name)?.last ?? 0
+      return last < acknowledged || last > writer.attempted
+    })
+    checks.look('isolated', short && `${name} does not have what ${short.writer.name} had written to ${parent.name}`)
+  }
+  const writers = standing(world).reduce((sum, each) => sum + each.writers.length, 0)
+  if (writers < MOST_WRITERS) tasks.push(write(world, spot, `writer_of_${name}`))
+}
+
+/** Sends the same request with the same key twice, at once or one after the other: one effect, one reply. */
+async function twice(
+  { world, random }: Asker,
+  path: string,
+  body: { branch: { name: string; parent_id: string } },
+): Promise<Answer> {
+  const again = random.chance(0.4)
+  const key = `${body.branch.name}-${random.between(0, 2 ** 31)}`
+  const once = () => request(world, 'POST', path, body, key)
+  const [first, second] = await Promise.all([once(), ...(again ? [once()] : [])])
+  if (!first) throw new Error('there is no answer')
+  if (second) sameReply(world, body.branch.name, first, second)
+  return first
+}
+
+export function sameReply({ checks }: World, name: string, first: Answer, second: Answer): void {
+  const same = JSON.stringify(first.body) === JSON.stringify(second.body)
+  checks.look('once', !same && `two requests for ${name} with one key had different replies`)
+}
+
+const remove: Act = async (asker) => {
+  const { world, random } = asker
+  const leaves = standing(world).filter((spot) => spot.children === 0 && spot.inherited !== undefined)
+  if (leaves.length < 2) return
+  await gone(asker, random.pick(leaves))
+}
+
+async function gone({ world, random }: Asker, spot: Spot): Promise<void> {
+  spot.leaving = true
+  const answer = await request(world, 'DELETE', `/projects/${spot.project_id}/branches/${spot.branch_id}`)
+  world.checks.look('answered', answer.status !== 200 && `the deletion of ${spot.name} was answered ${answer.status}`)
+  if (spot.parent) spot.parent.children--
+  if (random.chance(0.5)) await awaitEnds(world, answer)
+}
+
+/** Ends the sessions of a branch, as asked; who connects meanwhile waits. */
+const suspend: Act = (asker) => move(asker, 'suspend')
+const restart: Act = (asker) => move(asker, 'restart')
+
+async function move({ world, random }: Asker, verb: 'suspend' | 'restart'): Promise<void> {
+  const spot = random.pick(standing(world))
+  const over = world.history.disrupt(`${verb} of ${spot.name}`, ['sessions'], spot.branch_id)
+  const answer = await request(world, 'POST', `/projects/${spot.project_id}/endpoints/${spot.endpoint_id}/${verb}`)
+  await awaitEnds(world, answer)
+  over()
+}
+
+const roles: Act = async ({ world, random }, name) => {
+  const spot = random.pick(standing(world))
+  const path = `/projects/${spot.project_id}/branches/${spot.branch_id}/roles`
+  const answer = await request(world, 'POST', path, { role: { name } })
+  if (answer.status === 201 && random.chance(0.7)) await request(world, 'DELETE', `${path}/${name}`)
+}
+
+const databases: Act = async ({ world, random }, name) => {
+  const spot = random.pick(standing(world))
+  const path = `/projects/${spot.project_id}/branches/${spot.branch_id}/databases`
+  const answer = await request(world, 'POST', path, { database: { name, owner_name: new URL(spot.uri).username } })
+  if (answer.status === 201 && random.chance(0.7)) await request(world, 'DELETE', `${path}/${name}`)
+}
+
+/** What must not be done is refused. */
+const refuse: Act = async ({ world }) => {
+  const [first] = world.spots
+  if (!first) return
+  const answer = await request(world, 'DELETE', `/projects/${first.project_id}/branches/${first.branch_id}`)
+  world.checks.look('answered', answer.status !== 422 && `the deletion of a parent was answered ${answer.status}`)
+}
+
+/** A project of its own, deleted at once, or when it is there. */
+const project: Act = async ({ world, random }, name) => {
+  const made = await request(world, 'POST', '/projects', { project: { name } })
+  if (random.chance(0.5)) await awaitEnds(world, made)
+  const { id } = made.body['project'] as { id: string }
+  await request(world, 'DELETE', `/projects/${id}`)
+}
+
+/** All projects but the first go. */
+export async function removeProjects(world: World, kept: string): Promise<void> {
+  const listed = await send(world.neap, 'GET', '/projects?limit=400', { key: world.key })
+  for (const { id } of listed.body['projects'] as { id: string }[])
+    if (id !== kept) await request(world, 'DELETE', `/projects/${id}`)
+}

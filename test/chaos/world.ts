@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect as connectTcp } from 'node:net'
+import { type Answer, send } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { postmastersOf } from '../processes.ts'
+import type { Place } from '../project.ts'
+import type { Checks } from './checks.ts'
+import type { History } from './history.ts'
+
+/** A branch with its endpoint, and what is known of its data. */
+export interface Spot extends Place {
+  readonly name: string
+  /** Whose sequences it got from its parent: their rows have this hash ever after. */
+  inherited?: string
+  /** A request to delete it is on its way, or was answered. */
+  leaving: boolean
+  readonly writers: Writer[]
+  readonly parent?: Spot
+  children: number
+}
+
+/** What a writer was told, and what it tried. */
+export interface Writer {
+  readonly name: string
+  attempted: number
+  acknowledged: number
+}
+
+/** What everything in a run works with. */
+export interface World {
+  neap: Neap
+  /** The owner's key: only the first start says it. */
+  readonly key: string
+  readonly dataDir: string
+  readonly seed: number
+  readonly history: History
+  readonly checks: Checks
+  readonly spots: Spot[]
+  /** Writes that were answered, by their request ids, and whether the answer was one given before. */
+  readonly answered: Map<string, 'anew' | 'again'>
+  /** The data directory is a filesystem of its own, which may be filled. */
+  readonly ownDisk: boolean
+  readonly stopping: AbortSignal
+  /** Ends the whole control plane by what `how` does, and starts it again. */
+  restart(how: () => Promise<void>): Promise<void>
+}
+
+export const env = {
+  NEAP_SUSPEND_TIMEOUT: '1',
+  NEAP_RATE_LIMIT_PER_MINUTE: '0',
+  NEAP_RATE_LIMIT_PER_SECOND: '0',
+}
+
+/** The branches that are there to be used. */
+export const standing = (world: World): Spot[] => world.spots.filter((spot) => !spot.leaving)
+
+/** Resolves when API and proxy answer again. */
+export async function healed(world: World): Promise<void> {
+  for (;;) {
+    const answered = await send(world.neap, 'GET', '/projects?limit=1', { key: world.key }).catch(() => undefined)
+    if (answered?.status === 200 && (await proxyListens(world))) return
+    await pause(50)
+  }
+}
+
+async function proxyListens({ neap }: World): Promise<boolean> {
+  const socket = connectTcp(neap.ready.proxy_port, '127.0.0.1')
+  const listens = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  )
+  socket.destroy()
+  return listens
+}
+
+/**
+ * Sends a write until it is answered, with the same Idempotency-Key each time: an API that is away for a reason is waited for.
+ * Every answer but that of an API that is away is as it should be, or a violation.
+ */
+export async function request(
+  world: World,
+  method: string,
+  path: string,
+  body?: unknown,
+  key = `chaos-${randomUUID()}`,
+): Promise<Answer> {
+  const { history, checks } = world
+  for (;;) {
+    const since = Date.now()
+    const options = { key: world.key, headers: { 'idempotency-key': key }, ...(body !== undefined && { body }) }
+    const answer = await send(world.neap, method, path, options).catch((error: unknown) => error as Error)
+    const away = answer instanceof Error || answer.status === 503
+    const words = answer instanceof Error ? causeOf(answer) : `${answer.status} ${answer.body.message ?? ''}`
+    if (answer instanceof Error || answer.status >= 500) {
+      const excused = away && history.excuse('requests', since, Date.now())
+      checks.look('answered', !excused && `${method} ${path} was answered ${words}`)
+      await pause(100)
+      continue
+    }
+    checks.look('answered', undefined)
+    const replayed = answer.headers.get('idempotency-replayed') !== null
+    world.answered.set(answer.headers.get('x-request-id') ?? '', replayed ? 'again' : 'anew')
+    history.note(`${method} ${path}${body === undefined ? '' : ` ${JSON.stringify(body)}`}: ${words.trim()}`)
+    return answer
+  }
+}
+const causeOf = (error: Error): string => (error.cause instanceof Error ? error.cause.message : error.message)
+
+/** Waits until operations have ended, however they end; a time-out is left to the check of deadlines. */
+export async function awaitEnds(world: World, answer: Answer): Promise<void> {
+  const operations = (answer.body['operations'] ?? []) as { id: string; project_id: string }[]
+  for (const { id, project_id } of operations) {
+    for (;;) {
+      const now = await send(world.neap, 'GET', `/projects/${project_id}/operations/${id}`, { key: world.key }).catch(
+        () => undefined,
+      )
+      const operation = now?.body['operation'] as { status: string } | undefined
+      if (now?.status === 404 || ['finished', 'failed'].includes(operation?.status ?? '')) break
+      if (world.stopping.aborted) return
+      await pause(100)
+    }
+  }
+}
+
+/** The postmaster that serves a branch now. A restored branch's data lies elsewhere: nothing here restores. */
+export const postmasterOf = (world: World, spot: Spot): number | undefined =>
+  postmastersOf(world.dataDir).find(({ directory }) => directory.endsWith(`/${spot.branch_id}/pgdata`))?.pid
+
+export const catalogOf = (world: World): number | undefined =>
+  postmastersOf(world.dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid
+
+export const open = (dataDir: string): Promise<Neap> => startNeap({ dataDir, env })
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms)
+  })
+}
