@@ -67,9 +67,16 @@ export function createPulse(isThere: () => Promise<boolean>): Pulse {
         }
         waiting.add(entry)
         if (!timer) lookAgain(LATE_MS)
-        ask()
-          .finally(() => waiting.delete(entry))
-          .then(resolve, reject)
+        ask().then(
+          (answer) => {
+            waiting.delete(entry)
+            resolve(answer)
+          },
+          (error: unknown) => {
+            waiting.delete(entry)
+            reject(error as Error)
+          },
+        )
       })
     },
     close() {
