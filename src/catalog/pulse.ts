@@ -74,7 +74,7 @@ export function createPulse(isThere: () => Promise<boolean>): Pulse {
           },
           (error: unknown) => {
             waiting.delete(entry)
-            reject(error as Error)
+            reject(error)
           },
         )
       })
