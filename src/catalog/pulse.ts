@@ -72,7 +72,7 @@ export function createPulse(isThere: () => Promise<boolean>): Pulse {
             waiting.delete(entry)
             resolve(answer)
           },
-          (error: unknown) => {
+          (error: Error) => {
             waiting.delete(entry)
             reject(error)
           },
