@@ -196,6 +196,12 @@ export async function setIdle(tx: Db, id: string): Promise<void> {
      where id = ${id}`)
 }
 
+/** The compute is gone, and another is on its way. */
+export async function forgetCompute(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`
+    update endpoint set compute_host = null, compute_port = null, compute_pid = null where id = ${id}`)
+}
+
 /** Asks the proxies to hold back what they would forward to this endpoint, or (null) to go on. */
 export async function setHolding(tx: Db, id: string, operationId: string | null): Promise<void> {
   await tx.rows(sql`update endpoint set holding_operation_id = ${operationId} where id = ${id}`)

@@ -12,18 +12,19 @@ import {
   type Endpoint,
   findBranchEndpoint,
   findEndpointEver,
+  forgetCompute,
   listEndpointsWithCompute,
   listStrandedEndpoints,
   setActive,
   setIdle,
 } from '../catalog/endpoint.ts'
-import { failUnbegun, unfinishedOperations } from '../catalog/operation.ts'
+import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
 import { abandonLostCopies } from '../catalog/restore.ts'
 import type { WorkerContext } from '../context.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import { refOf, requestOperation } from '../operations/request.ts'
-import { subjectOf } from '../operations/start_compute.ts'
+import { startCompute, subjectOf } from '../operations/start_compute.ts'
 import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
@@ -101,23 +102,33 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
   return found
 }
 
-/** Makes one endpoint agree with what runs of it, unless an operation is about to. One that ended by itself is put on record. */
+/**
+ * Makes one endpoint agree with what runs of it, unless an operation is about to. A compute that ended by itself is put on record.
+ * @param ended the process that is known to have ended: then it is on record also where a client was back at once
+ */
 export async function reconcile(
   { catalog, backend, log }: WorkerContext,
   { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
+  ended?: number,
 ): Promise<Found> {
   return catalog.transaction(async (tx) => {
     // Nobody can ask for anything meanwhile, so what is found stays true until it is written.
     await lockProject(tx, account_id, project_id)
-    if ((await unfinishedOperations(tx, branch_id)).length > 0) return 'busy'
+    const unfinished = await unfinishedOperations(tx, branch_id)
     const endpoint = await findEndpointEver(tx, id)
     const branch = await findStoredBranch(tx, branch_id)
+    if (unfinished.length > 0) {
+      if (!endpoint || !branch || unfinished.some(mayStop) || endpoint.compute_pid !== ended) return 'busy'
+      await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
+      await forgetCompute(tx, id)
+      return 'gone'
+    }
     if (!endpoint || !branch) return 'gone'
     const compute = await backend.findCompute(refOf(branch))
     if (!compute) {
       if (endpoint.deleted_at) await deleteEndpointRow(tx, id)
       else if (endpoint.current_state === 'active') await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
-      else await setIdle(tx, id)
+      if (!endpoint.deleted_at) await setIdle(tx, id)
       return 'gone'
     }
     if (endpoint.deleted_at || endpoint.disabled || endpoint.current_state !== 'active') {
@@ -142,5 +153,9 @@ export async function reconcile(
 async function recordEnd(tx: Db, endpoint: Endpoint, words: string): Promise<void> {
   const { id } = await requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason: 'crash' })
   await failUnbegun(tx, id, words)
-  await setIdle(tx, endpoint.id)
+}
+
+/** Whether an operation may itself be what ends a compute. A start is not, as long as nothing went wrong with it. */
+export function mayStop({ action, error }: Operation): boolean {
+  return action !== startCompute.action || error !== null
 }

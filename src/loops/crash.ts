@@ -1,16 +1,17 @@
 /*
  * Notices computes that end without anybody having asked for it: a crash, a kernel without memory, a kill by hand.
  *
- *   followed ──its process ends──▶ ended ──no operation is about it──▶ noted: endpoint idle, the end on record
- *                                    └─ an operation is: it may be what ended it, and says what became of it
+ *   followed ──its process ends──▶ ended ──no operation is about it──▶ endpoint idle, the end on record
+ *                                    ├─ a client was back at once: a start is under way ──▶ the end on record
+ *                                    └─ another operation is: it may be what ended it, and says what became of it
  */
 import { type Endpoint, findEndpointEver, listEndpointsWithCompute } from '../catalog/endpoint.ts'
+import { unfinishedOperations } from '../catalog/operation.ts'
 import type { WorkerContext } from '../context.ts'
-import { reconcile } from './adoption.ts'
+import { mayStop, reconcile } from './adoption.ts'
 import type { Loop } from './periodic.ts'
 
-/** How long an operation gets to say that it was what ended a compute, before anybody looks. */
-const SETTLE_MS = 250
+/** How long an operation gets to say that it was what ended a compute, before anybody looks again. */
 const AGAIN_MS = 1_000
 
 /** Follows every compute that the catalog knows. The cost is one look at an endpoint for each change of it. */
@@ -22,7 +23,7 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
   let round: Promise<void> = Promise.resolve()
   let stopping = false
 
-  const watch = backend.watchComputes((pid) => later(SETTLE_MS, () => look(pid)))
+  const watch = backend.watchComputes((pid) => later(0, () => look(pid)))
 
   function later(ms: number, work: () => Promise<void>): void {
     const timer = setTimeout(() => {
@@ -35,14 +36,19 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
   async function look(pid: number): Promise<void> {
     const id = endpointOf.get(pid)
     try {
-      const endpoint = id === undefined ? undefined : await findEndpointEver(catalog, id)
-      const settled = endpoint?.compute_pid !== pid || (await reconcile(context, endpoint)) !== 'busy'
-      if (settled) endpointOf.delete(pid)
+      if (await isSettled(pid, id)) endpointOf.delete(pid)
       else later(AGAIN_MS, () => look(pid))
     } catch (error) {
       log.warn({ err: error, endpoint: id }, 'could not find out about a compute that ended')
       later(AGAIN_MS, () => look(pid))
     }
+  }
+
+  async function isSettled(pid: number, id: string | undefined): Promise<boolean> {
+    const endpoint = id === undefined ? undefined : await findEndpointEver(catalog, id)
+    if (endpoint?.compute_pid !== pid) return true
+    if ((await unfinishedOperations(catalog, endpoint.branch_id)).some(mayStop)) return false
+    return (await reconcile(context, endpoint, pid)) !== 'busy'
   }
 
   function follow({ id, compute_pid }: Pick<Endpoint, 'id' | 'compute_pid'>): void {
