@@ -67,16 +67,9 @@ export function createPulse(isThere: () => Promise<boolean>): Pulse {
         }
         waiting.add(entry)
         if (!timer) lookAgain(LATE_MS)
-        ask().then(
-          (answer) => {
-            waiting.delete(entry)
-            resolve(answer)
-          },
-          (error: Error) => {
-            waiting.delete(entry)
-            reject(error)
-          },
-        )
+        ask()
+          .finally(() => waiting.delete(entry))
+          .then(resolve, reject)
       })
     },
     close() {
