@@ -8,11 +8,13 @@ import { mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { catalogQuery, superuser } from '../admin.ts'
+import { query } from '../clients.ts'
 import { kill, until } from '../processes.ts'
 import type { Actor } from '../surface/account.ts'
 import { firstOf, openWorld } from './chaos.ts'
 import { type Invariant, INVARIANTS } from './checks.ts'
-import { audited, discreet, gone, inspect, justified } from './finale.ts'
+import { enter } from './data.ts'
+import { audited, discreet, gone, inspect, justified, operationsEnd } from './finale.ts'
 import { sameReply } from './requests.ts'
 import { apart, ended, paged, single } from './watch.ts'
 import { healed, request, type World } from './world.ts'
@@ -43,15 +45,15 @@ const SECRET = 'not to be told'
 const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => Promise<(() => unknown) | void> }> = {
   durable: {
     look: () => inspect(world, firstOf(world)),
-    deed: async () => void (await atCompute(`delete from entry where number = 1`)),
+    deed: async () => void (await asOwner(`delete from entry where number = 1`)),
   },
   balanced: {
     look: () => inspect(world, firstOf(world)),
-    deed: async () => void (await atCompute('update account set balance = balance + 1 where id = 1')),
+    deed: async () => void (await asOwner('update account set balance = balance + 1 where id = 1')),
   },
   isolated: {
     look: () => inspect(world, firstOf(world)),
-    deed: async () => void (await atCompute(`insert into entry values ('stray', 1, 'br-of-somebody-else')`)),
+    deed: async () => void (await asOwner(`insert into entry values ('stray', 1, 'br-of-somebody-else')`)),
   },
   single: {
     look: () => single(world),
@@ -67,11 +69,13 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
   },
   ended: {
     look: () => ended(world),
-    deed: async () =>
-      inCatalog(`
+    async deed() {
+      await inCatalog(`
         insert into operation (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, deadline_at, created_at)
         select gen_random_uuid(), account_id, project_id, -1, 'stuck', '{}', '{}', 'begun', 1, now() - interval '1 hour', now() - interval '1 hour'
-          from operation limit 1`),
+          from operation limit 1`)
+      return () => inCatalog(`delete from operation where action = 'stuck'`)
+    },
   },
   justified: {
     look: () => justified(world),
@@ -91,16 +95,17 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
   admitted: {
     async deed() {
       await kill(world.neap.part('proxy'))
+      await (await enter(world, firstOf(world), () => {}))?.end()
       return () => healed(world)
     },
   },
   undisturbed: {
     deed: async () =>
       until('a transaction that was open', async () => {
-        const struck = await atCompute(
-          `select pg_terminate_backend(pid) from pg_stat_activity where usename = 'neondb_owner' and state <> 'idle'`,
+        const struck = await asOwner(
+          'select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid() and state <> $$idle$$',
         )
-        return struck > 0
+        return struck.length > 0
       }).then(() => {}),
   },
   answered: {
@@ -111,7 +116,10 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
     },
   },
   gone: {
-    look: () => gone(world),
+    async look() {
+      await operationsEnd(world)
+      await gone(world)
+    },
     async deed() {
       const left = join(world.dataDir, 'branches', 'br-left-over-00000000')
       mkdirSync(left)
@@ -130,7 +138,7 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
   },
   discreet: {
     look: () => discreet(world, [SECRET]),
-    deed: async () => void (await atCompute(`do $$ begin raise log '%', 'not to be ' || 'told'; end $$`)),
+    deed: async () => asSuperuser(`do $$ begin raise log '%', 'not to be ' || 'told'; end $$`),
   },
   paged: {
     look: () => paged(world),
@@ -161,14 +169,14 @@ for (const invariant of Object.keys(INVARIANTS) as Invariant[]) {
   })
 }
 
-async function atCompute(sql: string): Promise<number> {
+/** As the role that owns the tables. */
+const asOwner = (text: string) => query(world.neap, firstOf(world).uri, text)
+
+async function asSuperuser(text: string): Promise<void> {
   // It may sleep just now; its writer comes again.
   const session = await until('a compute that runs', () => superuser(world.neap, firstOf(world)).catch(() => undefined))
-  try {
-    return (await session.query(sql)).rowCount ?? 0
-  } finally {
-    await session.end()
-  }
+  await session.query(text)
+  await session.end()
 }
 
 async function inCatalog(sql: string, values: unknown[] = []): Promise<void> {

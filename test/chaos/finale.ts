@@ -37,7 +37,7 @@ export async function finale(world: World, secrets: readonly string[]): Promise<
   await gone(world)
 }
 
-async function operationsEnd(world: World): Promise<void> {
+export async function operationsEnd(world: World): Promise<void> {
   const open = () =>
     catalogQuery<{ id: string; action: string; step: string; error: string | null }>(
       world.neap,
