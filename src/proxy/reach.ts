@@ -22,7 +22,7 @@ const LONGEST_PAUSE_MS = 500
  * out to be gone, tries again when there is no room or the catalog is away.
  * @param startup the packet to open the session with
  * @param signal ends the attempt; what it was aborted with is thrown, or catalog_away if that is why it took so long
- * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time.
+ * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time, crowded.
  */
 export async function reachCompute(
   waker: Waker,
@@ -56,7 +56,12 @@ export async function reachCompute(
     }
     const answer = await connectCompute(address, startup, () => traffic.hold !== undefined, signal)
     const computePid = endpoint.compute_pid ?? undefined
-    if (answer.is === 'there') return { address, computePid, socket: answer.socket, first: answer.first }
+    if (answer.is === 'there') {
+      if (!traffic.hold) return { address, computePid, socket: answer.socket, first: answer.first }
+      // The client has not heard of it yet, so it can begin anew.
+      answer.socket.destroy()
+    }
+    if (answer.is === 'unasked') throw new ProxyError('crowded')
     if (answer.is === 'gone') ask = () => waker.wake(endpointId, computePid)
   }
 }
