@@ -48,6 +48,7 @@ export interface World {
 
 export const env = {
   NEAP_SUSPEND_TIMEOUT: '1',
+  NEAP_AVAILABILITY_INTERVAL: '20',
   NEAP_RATE_LIMIT_PER_MINUTE: '0',
   NEAP_RATE_LIMIT_PER_SECOND: '0',
 }
