@@ -12,7 +12,7 @@ import { ACTIONS } from '../../src/operations/index.ts'
 import { type Case, CASES, type Run } from './cases.ts'
 import type { Fault } from './faults.ts'
 import { openSite, type Site } from './site.ts'
-import { createWorld, type World } from './world.ts'
+import { changing, createWorld, type World } from './world.ts'
 
 let site: Site
 let world: World
@@ -114,7 +114,7 @@ async function ask(run: Run, faults: readonly Fault[]): Promise<Operation> {
 }
 
 function queue(run: Run, faults: readonly Fault[]): Promise<Operation> {
-  return site.catalog.transaction(async (tx) => {
+  return changing(site.catalog, async (tx) => {
     const operation = await run.request(tx)
     await tx.rows(sql`update operation set input = input || ${JSON.stringify({ faults })} where id = ${operation.id}`)
     return operation

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import pg from 'pg'
 import { type Branch, findStoredBranch, listStoredBranches, type StoredBranch } from '../../src/catalog/branch.ts'
-import type { Db } from '../../src/catalog/catalog.ts'
+import type { Catalog, Db } from '../../src/catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject, type Project } from '../../src/catalog/project.ts'
@@ -23,6 +23,14 @@ import type { Site } from './site.ts'
 const PASSWORD = 'correct horse'
 const PATIENCE_MS = 60_000
 
+/** Changes resources as the API does: whoever inserts operations locks the project first, or the loops and it could wait for each other. */
+export function changing<T>(catalog: Catalog, change: (tx: Db) => Promise<T>): Promise<T> {
+  return catalog.transaction(async (tx) => {
+    await tx.rows(sql`select from project order by id for no key update`)
+    return change(tx)
+  })
+}
+
 export type World = Awaited<ReturnType<typeof createWorld>>
 
 /** What cases work with: places that are made when first needed, and brought into a state by operations that the workers do. */
@@ -43,7 +51,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
 
   /** Has an operation done, in the way of preparation. */
   async function have(request: (tx: Db) => Promise<Operation>): Promise<void> {
-    const end = await ended(await catalog.transaction(request))
+    const end = await ended(await changing(catalog, request))
     assert.equal(end.status, 'finished', `${end.action}: ${end.error}\n${crew.log()}`)
   }
 
