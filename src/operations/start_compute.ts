@@ -59,7 +59,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   await setNoted(tx, branch.id, false)
   if (!(await setActive(tx, endpoint.id, branch.id, { ...address, pid, startedAt })))
-    throw new OperationFailed('the endpoint was moved to another branch before it could start')
+    throw new OperationFailed('the endpoint was deleted, or moved to another branch, before it could start')
   return done
 }
 

@@ -9,6 +9,7 @@ import { healed, request, type Spot, standing, type World } from './world.ts'
 /** How an operation may end that a deletion overtook. */
 const OVERTAKEN =
   /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|the endpoint is disabled|branch \S+ is gone|the branch has no data)/
+const ENDED = /^Postgres ended while it was checked/
 /** What a full disk explains. */
 const NO_ROOM = /no space|disk|room|ENOSPC|not done within|given up|could not write|needs what failed/i
 
@@ -82,8 +83,9 @@ export async function justified({ neap, checks, history }: World): Promise<void>
   )
   const isExplained = ({ branch_id, reason, error, since, until: end }: Failed): boolean => {
     if (OVERTAKEN.test(error)) return true
-    // A compute that was killed is put on record so, when its worker is there again.
-    if (reason === 'crash') return history.excuse('sessions', since - NOTICED_MS, end, branch_id) !== undefined
+    // A compute that was killed is put on record so, when its worker is there again; or the check failed that looked at it just then.
+    if (reason === 'crash' || ENDED.test(error))
+      return history.excuse('sessions', since - NOTICED_MS, end, branch_id) !== undefined
     return NO_ROOM.test(error) && history.excuse('sessions', since, end) === 'the disk is full'
   }
   const wrong = failed.find((operation) => !isExplained(operation))
