@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { raiseConfigVersion } from '../../src/catalog/branch.ts'
+import { updateEndpoint } from '../../src/catalog/endpoint.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { applyConfigOperation } from '../../src/operations/apply_config.ts'
+import { requestOperation } from '../../src/operations/request.ts'
+import { queueStart } from '../../src/operations/start_compute.ts'
+import { kill } from '../processes.ts'
+import type { Case } from './cases.ts'
+
+const nothing = async () => {}
+
+const configuration: Case = {
+  action: 'apply_config',
+  about: 'apply_config of a new role',
+  steps: ['config_applied'],
+  async prepare(world) {
+    const branch = await world.home()
+    await world.running(branch)
+    const name = world.newName()
+    return {
+      async request(tx) {
+        await world.addRole(tx, branch, name)
+        await raiseConfigVersion(tx, branch.id)
+        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+      },
+      async finished() {
+        assert.ok(await world.hasRole(branch, name))
+        const { applied_version, config_version } = await world.read(branch)
+        assert.equal(applied_version, config_version)
+      },
+      failed: nothing,
+    }
+  },
+}
+
+const configurationOfRestarted: Case = {
+  action: 'apply_config',
+  about: 'apply_config at a compute whose restart the catalog has lost',
+  steps: ['config_applied'],
+  faultsAt: [],
+  async prepare(world) {
+    const branch = await world.home()
+    const before = await world.running(branch)
+    await kill(before.compute_pid ?? 0)
+    await world.have((tx) => queueStart(tx, before, 'request'))
+    const { compute_pid, compute_port, started_at } = before
+    return {
+      async request(tx) {
+        await tx.rows(sql`
+          update endpoint set compute_pid = ${compute_pid}, compute_port = ${compute_port}, started_at = ${started_at}
+           where id = ${before.id}`)
+        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+      },
+      async finished() {
+        assert.notEqual((await world.running(branch)).compute_pid, compute_pid)
+      },
+      failed: nothing,
+    }
+  },
+}
+
+const configurationOfKilled: Case = {
+  action: 'apply_config',
+  about: 'apply_config at a compute that was killed',
+  steps: ['config_applied'],
+  faultsAt: [],
+  async prepare(world) {
+    const branch = await world.home()
+    const { compute_pid } = await world.running(branch)
+    await kill(compute_pid ?? 0)
+    const name = world.newName()
+    return {
+      async request(tx) {
+        await world.addRole(tx, branch, name)
+        await raiseConfigVersion(tx, branch.id)
+        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+      },
+      async finished() {
+        await world.running(branch)
+        assert.ok(await world.hasRole(branch, name))
+      },
+      failed: nothing,
+    }
+  },
+}
+
+const restart: Case = {
+  action: 'apply_config',
+  about: 'apply_config of a setting that needs a restart',
+  steps: ['config_applied', 'settings_applied', 'intent_committed', 'compute_stopped', 'compute_answers'],
+  faultsAt: ['settings_applied', 'intent_committed', 'compute_stopped', 'compute_answers'],
+  effectAt: 'compute_stopped',
+  async prepare(world) {
+    const branch = await world.home()
+    const endpoint = await world.running(branch)
+    const track_activity_query_size = String(2048 + ((endpoint.compute_pid ?? 0) % 1000))
+    return {
+      async request(tx) {
+        await updateEndpoint(tx, endpoint.id, { settings: { pg_settings: { track_activity_query_size } } })
+        const subject = { ...world.subjectOf(branch), endpoint_id: endpoint.id }
+        return requestOperation(tx, applyConfigOperation, subject, { settings: ['track_activity_query_size'] })
+      },
+      async finished() {
+        // A catalog that crashed may have forgotten that the compute was stopped for this: then it sleeps, and has it at its next start.
+        await world.running(branch)
+        const inForce = await world.atCompute(branch, (session) => session.query('show track_activity_query_size'))
+        assert.deepEqual(inForce, [{ track_activity_query_size: `${track_activity_query_size}B` }])
+      },
+      failed: nothing,
+    }
+  },
+}
+
+export const configurations: readonly Case[] = [configuration, configurationOfKilled, configurationOfRestarted, restart]
