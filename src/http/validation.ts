@@ -1,5 +1,6 @@
 import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
+import type { TLocalizedValidationError } from 'typebox/error'
 import { Compile } from 'typebox/compile'
 import { Value } from 'typebox/value'
 import { FormBody } from './bodies.ts'
@@ -32,8 +33,13 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const field = (first?.instancePath ?? '').split('/').filter(Boolean).join('.')
     const part = httpPart === 'params' ? 'path parameter ' : httpPart === 'body' ? '' : 'query parameter '
     const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
-    return { error: new Error(`invalid request: ${where} ${first?.message ?? 'is not valid'}`) }
+    return { error: new Error(`invalid request: ${where} ${first ? wordsOf(first) : 'is not valid'}`) }
   }
+}
+
+/** Of a closed list, what is on it: the library only says that there is one. */
+function wordsOf(error: TLocalizedValidationError): string {
+  return error.keyword === 'enum' ? `must be one of ${error.params.allowedValues.join(', ')}` : error.message
 }
 
 interface Schema {
