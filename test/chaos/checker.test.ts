@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { catalogQuery, superuser } from '../admin.ts'
 import { query } from '../clients.ts'
-import { kill, until } from '../processes.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
 import type { Actor } from '../surface/account.ts'
 import { firstOf, openWorld } from './chaos.ts'
 import { type Invariant, INVARIANTS } from './checks.ts'
@@ -60,9 +60,9 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
     async deed() {
       const second = join(world.dataDir, 'branches', firstOf(world).branch_id, 'pgdata')
       const running = ['one', 'other'].map((name) => posing(`/${name}/postgres -D ${second}`))
-      await until('both', () => running.every(({ pid }) => pid !== undefined))
-      await new Promise((resolve) => {
-        setTimeout(resolve, 200)
+      await until('both', () => {
+        const there = postmastersOf(world.dataDir).map(({ pid }) => pid)
+        return running.every(({ pid }) => pid !== undefined && there.includes(pid))
       })
       return () => kill(...running.map(({ pid }) => pid))
     },

@@ -18,20 +18,15 @@ const { values } = parseArgs({
 // make passes on what was not given as empty.
 const seed = Number(given(values.seed) ?? Math.floor(Math.random() * 2 ** 31))
 const minutes = Number(given(values.minutes) ?? 5)
-const without = given(values.without)
-if (!Number.isInteger(seed) || !(minutes > 0)) {
-  console.error('chaos: SEED is a whole number and MINUTES more than 0')
+const without = regexp(given(values.without) ?? '^$')
+if (!without || !Number.isInteger(seed) || !(minutes > 0)) {
+  console.error('chaos: SEED is a whole number, MINUTES more than 0, and WITHOUT a regular expression')
   process.exit(1)
 }
 
 const say = (line: string) => console.error(`${new Date().toISOString().slice(11, 19)}  ${line}`)
 console.log(`seed ${seed}, ${minutes} minutes`)
-const { faults, impossible, checks, history } = await chaos({
-  seed,
-  minutes,
-  say,
-  ...(without !== undefined && { without: new RegExp(without) }),
-})
+const { faults, impossible, checks, history } = await chaos({ seed, minutes, say, without })
 console.log(table('fault', 'times', [...faults]))
 console.log(
   table(
@@ -61,4 +56,12 @@ function table(what: string, count: string, rows: readonly (readonly [string, nu
 
 function given(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
+}
+
+function regexp(text: string): RegExp | undefined {
+  try {
+    return new RegExp(text)
+  } catch {
+    return undefined
+  }
 }
