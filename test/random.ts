@@ -1,7 +1,7 @@
 /** Draws that follow from a seed. */
 export interface Random {
-  /** From 0 to 1. */
-  next(): number
+  /** From 0 to 1; may be passed on by itself. */
+  readonly next: () => number
   /** A whole number from `least` to `most`. */
   between(least: number, most: number): number
   chance(probability: number): boolean

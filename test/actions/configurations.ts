@@ -1,14 +1,23 @@
 import assert from 'node:assert/strict'
-import { raiseConfigVersion } from '../../src/catalog/branch.ts'
+import { type Branch, raiseConfigVersion } from '../../src/catalog/branch.ts'
+import type { Db } from '../../src/catalog/catalog.ts'
 import { updateEndpoint } from '../../src/catalog/endpoint.ts'
+import type { Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { queueStart } from '../../src/operations/start_compute.ts'
 import { kill } from '../processes.ts'
 import type { Case } from './cases.ts'
+import type { World } from './world.ts'
 
 const nothing = async () => {}
+
+async function requestRole(world: World, tx: Db, branch: Branch, name: string): Promise<Operation> {
+  await world.addRole(tx, branch, name)
+  await raiseConfigVersion(tx, branch.id)
+  return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
+}
 
 const configuration: Case = {
   action: 'apply_config',
@@ -19,11 +28,7 @@ const configuration: Case = {
     await world.running(branch)
     const name = world.newName()
     return {
-      async request(tx) {
-        await world.addRole(tx, branch, name)
-        await raiseConfigVersion(tx, branch.id)
-        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
-      },
+      request: (tx) => requestRole(world, tx, branch, name),
       async finished() {
         assert.ok(await world.hasRole(branch, name))
         const { applied_version, config_version } = await world.read(branch)
@@ -71,11 +76,7 @@ const configurationOfKilled: Case = {
     await kill(compute_pid ?? 0)
     const name = world.newName()
     return {
-      async request(tx) {
-        await world.addRole(tx, branch, name)
-        await raiseConfigVersion(tx, branch.id)
-        return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
-      },
+      request: (tx) => requestRole(world, tx, branch, name),
       async finished() {
         await world.running(branch)
         assert.ok(await world.hasRole(branch, name))

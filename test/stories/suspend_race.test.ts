@@ -17,6 +17,7 @@ import { loadOrCreateSecrets } from '../../src/secrets.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, firstPlace, type Place } from '../project.ts'
+import { randomFrom } from '../random.ts'
 
 /*
  * The idle loop's suspend against clients of every kind, over and over, at every moment of the hand-shake. The test asks for the suspends
@@ -52,24 +53,19 @@ before(async () => {
       params: { project_id, endpoint_id },
       body: { endpoint: { suspend_timeout_seconds: -1 } },
     })
-    lanes.push({ place, random: randomFrom(SEED + number), idle: [], attempted: new Set(), acknowledged: new Set() })
+    lanes.push({
+      place,
+      random: randomFrom(SEED + number).next,
+      idle: [],
+      attempted: new Set(),
+      acknowledged: new Set(),
+    })
   }
 })
 after(async () => {
   await catalog?.close()
   await neap?.stop()
 })
-
-/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 /** What became of what. */
 const counts: Record<string, number> = {}

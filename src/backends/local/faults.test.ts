@@ -14,6 +14,7 @@ import {
   query,
   settled,
 } from '../../../test/local_backend.ts'
+import { randomFrom } from '../../../test/random.ts'
 
 const SEED = Number(process.env['NEAP_TEST_SEED'] ?? Date.now() % 100_000)
 const ROUNDS = Number(process.env['NEAP_TEST_ROUNDS'] ?? 12)
@@ -22,17 +23,6 @@ const local = freshBackend()
 const { backend, next, home } = local
 before(() => backend.prepare(PG_VERSION))
 after(() => local.dispose())
-
-/** Numbers between 0 and 1, the same for the same seed (mulberry32). */
-function randomOf(seed: number) {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 /** The servers of a data directory: neither children of one nor orphans of one that was killed, which have another title. */
 function postmastersOf(branch: BranchRef): number[] {
@@ -63,7 +53,7 @@ async function startWorkers(count: number) {
 }
 
 test(`workers, servers and copies killed at any moment: never two servers, nothing lost (seed ${SEED})`, async (t) => {
-  const random = randomOf(SEED)
+  const random = randomFrom(SEED).next
   const branch = local.branch('target')
   await settled(() => backend.createBranch(branch, next()))
   let expected = 0
