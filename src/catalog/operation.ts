@@ -64,11 +64,15 @@ export async function postponeOperation(tx: Db, id: string, hours: number): Prom
   )
 }
 
-/** The operations of a project that have not ended and concern a branch, oldest first. */
-export function unfinishedOperations(db: Db, branchId: string): Promise<Operation[]> {
+/**
+ * The operations of a project that have not ended and concern a branch, oldest first.
+ * @param endpointId also those that concern this endpoint: one that stops it on the branch it has left is none of this branch
+ */
+export function unfinishedOperations(db: Db, branchId: string, endpointId?: string): Promise<Operation[]> {
   return db.rows(sql`
     select o.* from operation o join branch b on b.id = ${branchId}
-     where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id order by o.seq`)
+     where o.project_id = b.project_id and o.finished_at is null
+       and (o.branch_id = b.id or o.endpoint_id = ${endpointId ?? null}) order by o.seq`)
 }
 
 export async function hasUnfinishedOperations(db: Db, projectId: string): Promise<boolean> {

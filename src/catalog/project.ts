@@ -65,10 +65,13 @@ export function lockProject(tx: Db, accountId: string, id: string): Promise<Proj
   )
 }
 
-/** Locks the project of an endpoint, for who knows the endpoint only. */
-export async function lockProjectOf(tx: Db, endpointId: string): Promise<void> {
+/**
+ * Locks an endpoint and its project, for who knows the endpoint only. What a worker does to the endpoint waits, so that the endpoint and
+ * its operations, read one after the other, are as of one moment.
+ */
+export async function lockEndpointAndProject(tx: Db, endpointId: string): Promise<void> {
   await tx.rows(sql`
-    select 1 from project p join endpoint e on e.project_id = p.id where e.id = ${endpointId} for no key update of p`)
+    select 1 from project p join endpoint e on e.project_id = p.id where e.id = ${endpointId} for no key update of p, e`)
 }
 
 /** How many projects an account has; counting ends at `most`. */

@@ -57,9 +57,10 @@ async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<nu
     }
     const operation = await catalog.transaction(async (tx) => {
       if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
+      if ((await unfinishedOperations(tx, branch.id)).length > 0) return undefined
+      // Looked at after its operations: one that has just ended has left its mark there.
       const endpoint = await findBranchEndpoint(tx, branch.id)
-      const isWanted = branch.deleted_at !== null || endpoint?.current_state === 'active'
-      if (isWanted || (await unfinishedOperations(tx, branch.id)).length > 0) return undefined
+      if (branch.deleted_at !== null || endpoint?.current_state === 'active') return undefined
       if (endpoint) return queueSuspend(tx, endpoint, 'request')
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
       return requestOperation(tx, suspendCompute, subject, { reason: 'request' })
@@ -107,14 +108,14 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
  * @param ended the process that is known to have ended: then it is on record also where a client was back at once
  */
 export async function reconcile(
-  { catalog, backend, log }: WorkerContext,
+  { catalog, backend, log }: Pick<WorkerContext, 'catalog' | 'backend' | 'log'>,
   { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
   ended?: number,
 ): Promise<Found> {
   return catalog.transaction(async (tx) => {
     // Nobody can ask for anything meanwhile, so what is found stays true until it is written.
     await lockProject(tx, account_id, project_id)
-    const unfinished = await unfinishedOperations(tx, branch_id)
+    const unfinished = await unfinishedOperations(tx, branch_id, id)
     const endpoint = await findEndpointEver(tx, id)
     const branch = await findStoredBranch(tx, branch_id)
     if (unfinished.length > 0) {
@@ -156,6 +157,6 @@ async function recordEnd(tx: Db, endpoint: Endpoint, words: string): Promise<voi
 }
 
 /** Whether an operation may itself be what ends a compute. A start is not, as long as nothing went wrong with it. */
-export function mayStop({ action, error }: Operation): boolean {
+function mayStop({ action, error }: Operation): boolean {
   return action !== startCompute.action || error !== null
 }

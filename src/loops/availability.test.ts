@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { newBranch, newProject } from '../../test/engine/operations.ts'
+import { newBranch, newEndpoint, newProject } from '../../test/engine/operations.ts'
 import { type Catalogs, startCatalogs } from '../../test/engine/catalogs.ts'
 import { putOffChecks, setNextCheck, takeDueChecks } from '../catalog/availability.ts'
 import type { Branch } from '../catalog/branch.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { insertEndpoint } from '../catalog/endpoint.ts'
 import { sql } from '../catalog/sql.ts'
-import { newEndpointId } from '../ids.ts'
 import { requestOperation } from '../operations/request.ts'
 import { startCompute } from '../operations/start_compute.ts'
 import { queueDueChecks } from './availability.ts'
@@ -25,12 +23,9 @@ after(() => catalogs.close())
 async function sleeping(catalog: Catalog, due: string): Promise<Branch & { endpoint_id: string }> {
   return catalog.transaction(async (tx) => {
     const branch = await newBranch(tx, await newProject(tx))
-    const { id: branch_id, account_id, project_id } = branch
-    const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: 0, settings: {}, disabled: false, name: null }
-    const { id } = await insertEndpoint(tx, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
-    await tx.rows(sql`update branch set current_state = 'ready' where id = ${branch_id}`)
-    await tx.rows(sql`
-      update endpoint set current_state = 'idle', check_at = clock_timestamp() + ${due}::interval where id = ${id}`)
+    const { id } = await newEndpoint(tx, branch)
+    await tx.rows(sql`update branch set current_state = 'ready' where id = ${branch.id}`)
+    await tx.rows(sql`update endpoint set check_at = clock_timestamp() + ${due}::interval where id = ${id}`)
     return { ...branch, endpoint_id: id }
   })
 }

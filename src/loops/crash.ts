@@ -6,9 +6,8 @@
  *                                    └─ another operation is: it may be what ended it, and says what became of it
  */
 import { type Endpoint, findEndpointEver, listEndpointsWithCompute } from '../catalog/endpoint.ts'
-import { unfinishedOperations } from '../catalog/operation.ts'
 import type { WorkerContext } from '../context.ts'
-import { mayStop, reconcile } from './adoption.ts'
+import { reconcile } from './adoption.ts'
 import type { Loop } from './periodic.ts'
 
 /** How long an operation gets to say that it was what ended a compute, before anybody looks again. */
@@ -47,7 +46,6 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
   async function isSettled(pid: number, id: string | undefined): Promise<boolean> {
     const endpoint = id === undefined ? undefined : await findEndpointEver(catalog, id)
     if (endpoint?.compute_pid !== pid) return true
-    if ((await unfinishedOperations(catalog, endpoint.branch_id)).some(mayStop)) return false
     return (await reconcile(context, endpoint, pid)) !== 'busy'
   }
 

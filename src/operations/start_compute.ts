@@ -3,7 +3,7 @@ import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle, setPending } from '../catalog/endpoint.ts'
 import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
-import { lockProjectOf } from '../catalog/project.ts'
+import { lockEndpointAndProject } from '../catalog/project.ts'
 import { withAdminSession } from '../compute/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { AppError } from '../errors.ts'
@@ -83,7 +83,7 @@ export async function requestStart(
   deadPid: number | undefined,
 ): Promise<string | undefined> {
   return catalog.transaction(async (tx) => {
-    await lockProjectOf(tx, endpointId)
+    await lockEndpointAndProject(tx, endpointId)
     const endpoint = await findEndpoint(tx, endpointId)
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
     if (endpoint.disabled)

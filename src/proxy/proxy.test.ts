@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect as tcp } from 'node:net'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect as tcp, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { sql } from '../catalog/sql.ts'
 import {
@@ -110,6 +113,25 @@ test('a compute that was killed is found gone and started again', { skip: NO_PSQ
   await fixture.compute.stop('SIGKILL')
   await ended
   assert.equal((await psql(byOptions(proxy.port, endpoint), 'select 1')).stdout, '1')
+})
+
+test('a client that hangs up before its compute has answered has nothing started', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'neap-mute-'))
+  const computes = createServer().listen(join(directory, '.s.PGSQL.5432'))
+  t.after(async () => {
+    computes.close()
+    await rm(directory, { recursive: true })
+  })
+  const endpoint = await fixture.endpoint(1)
+  await fixture.catalog.rows(sql`update endpoint set compute_host = ${directory} where id = ${endpoint}`)
+  const asked = fixture.starts.asked
+  const psqlProcess = spawn('psql', [byOptions(proxy.port, endpoint)])
+  const [compute] = (await once(computes, 'connection')) as [Socket]
+  compute.resume()
+  psqlProcess.kill('SIGKILL')
+  await once(compute, 'end')
+  await psql(byOptions(proxy.port, active), 'select 1')
+  assert.equal(fixture.starts.asked, asked)
 })
 
 test('a start that fails is told with its reason, one that takes too long with a hint', { skip: NO_PSQL }, async () => {

@@ -55,6 +55,8 @@ export async function reachCompute(
       continue
     }
     const answer = await connectCompute(address, startup, () => traffic.hold !== undefined, signal)
+    // One that has not answered yet when the client hangs up is not gone for that.
+    if (signal.aborted) throw signal.reason
     const computePid = endpoint.compute_pid ?? undefined
     if (answer.is === 'there') {
       if (!traffic.hold) return { address, computePid, socket: answer.socket, first: answer.first }

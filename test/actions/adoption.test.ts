@@ -1,15 +1,19 @@
 /** What a worker that begins finds: computes that run or are gone, and what failed operations left behind. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { pino } from 'pino'
 import { type Branch, hasChildren, markBranchDeleted, setDefaultBranch } from '../../src/catalog/branch.ts'
-import { deleteEndpoint, findEndpointEver } from '../../src/catalog/endpoint.ts'
-import { cancelUnbegun } from '../../src/catalog/operation.ts'
+import { deleteEndpoint, findEndpointEver, updateEndpoint } from '../../src/catalog/endpoint.ts'
+import { cancelUnbegun, postponeOperation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
+import { reconcile } from '../../src/loops/adoption.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { newOperationId } from '../../src/ids.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { queueRestore } from '../../src/operations/restore_branch.ts'
+import { subjectOf } from '../../src/operations/start_compute.ts'
+import { suspendCompute } from '../../src/operations/suspend_compute.ts'
 import { kill, until } from '../processes.ts'
 import { openSite, type Site } from './site.ts'
 import { createWorld, type World } from './world.ts'
@@ -52,6 +56,30 @@ test('a compute that was killed is noticed, and can be started again', async () 
   assert.equal((await world.endpointOf(site.catalog, branch)).current_state, 'idle')
   await site.agree()
   await world.running(branch)
+  await site.agree()
+})
+
+test('what a move to another branch is about to stop is no crash when it has ended', async () => {
+  const branch = await world.branchOff(await world.home())
+  const to = await world.branchOff(await world.home())
+  const moved = await world.running(branch)
+  const suspended = await site.catalog.transaction(async (tx) => {
+    await lockProject(tx, branch.account_id, branch.project_id)
+    await updateEndpoint(tx, moved.id, { branch_id: to.id })
+    const input = { reason: 'move', to: to.id } as const
+    const operation = await requestOperation(tx, suspendCompute, { ...subjectOf(moved) }, input)
+    await postponeOperation(tx, operation.id, 1)
+    return operation
+  })
+  const pid = moved.compute_pid ?? 0
+  await kill(pid)
+  const context = { ...site, log: pino({ level: 'silent' }) }
+  assert.equal(await reconcile(context, await world.endpointOf(site.catalog, to), pid), 'busy')
+  await site.catalog.rows(sql`update operation set run_at = clock_timestamp() where id = ${suspended.id}`)
+  assert.equal((await world.ended(suspended)).status, 'finished')
+  const operations = sql`select status from operation where endpoint_id = ${moved.id} and status = 'failed'`
+  assert.deepEqual(await site.catalog.rows(operations), [])
+  assert.equal((await world.endpointOf(site.catalog, to)).current_state, 'idle')
   await site.agree()
 })
 

@@ -2,11 +2,12 @@ import { once, type EventEmitter } from 'node:events'
 import { ensureDefaultAccount } from '../../src/catalog/account.ts'
 import { type Branch, insertBranch } from '../../src/catalog/branch.ts'
 import type { Catalog, Db } from '../../src/catalog/catalog.ts'
+import { type Endpoint, findEndpoint, insertEndpoint, setIdle } from '../../src/catalog/endpoint.ts'
 import { insertOperation, type NewOperation, type Operation } from '../../src/catalog/operation.ts'
 import { insertProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { claim, type Due, end, tellEnded } from '../../src/engine/claim.ts'
-import { newBranchId, newProjectId } from '../../src/ids.ts'
+import { newBranchId, newEndpointId, newProjectId } from '../../src/ids.ts'
 
 /** A row of `operation` with what only the engine reads. */
 export type OperationRow = Operation &
@@ -38,6 +39,14 @@ export async function newBranch(db: Db, project: Project, parent?: Branch): Prom
     is_default: false,
     protected: false,
   })
+}
+
+/** An endpoint that sleeps. */
+export async function newEndpoint(db: Db, { id: branch_id, account_id, project_id }: Branch): Promise<Endpoint> {
+  const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: 0, settings: {}, disabled: false, name: null }
+  const endpoint = await insertEndpoint(db, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
+  await setIdle(db, endpoint.id)
+  return (await findEndpoint(db, endpoint.id)) as Endpoint
 }
 
 /** Queues an operation of a made-up action that takes what it is told to. */

@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Catalog } from '../../src/catalog/catalog.ts'
+import { setActive, setIdle } from '../../src/catalog/endpoint.ts'
 import { findOperation, type Operation } from '../../src/catalog/operation.ts'
 import { lockProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { claim, lockForStep } from '../../src/engine/claim.ts'
+import { claim, end, lockForStep } from '../../src/engine/claim.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { requestOperation } from '../../src/operations/request.ts'
-import { startCompute } from '../../src/operations/start_compute.ts'
+import { requestStart, startCompute } from '../../src/operations/start_compute.ts'
 import { messageOf } from '../../src/errors.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { newBranch, newProject, queue, read, take } from './operations.ts'
+import { newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
 import { during, ended, run, toil } from './runners.ts'
 
 // Who cancels, claims, and works at one operation at the same time; and what a clock that steps does to those under way.
@@ -44,6 +45,29 @@ test('of many cancels at once one does it, and the others hear that it has ended
     assert.deepEqual(answers.sort(), [...Array<string>(7).fill(HAS_ENDED), 'cancelled: by request'])
     const events = await catalog.rows(sql`select 1 from operation_event where operation_id = ${operation.id}`)
     assert.equal(events.length, 2)
+  }))
+
+test('who connects just when a start ends asks for no second one', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
+    const location = { host: '/nowhere', port: 1, pid: 7, startedAt: new Date() }
+    const worker = open()
+    const starts = sql`select id from operation where endpoint_id = ${endpoint.id}`
+    for (let round = 1; round <= 100; round++) {
+      await setIdle(catalog, endpoint.id)
+      const id = (await requestStart(catalog, endpoint.id, undefined)) as string
+      const ending = worker.transaction(async (tx) => {
+        await setActive(tx, endpoint.id, endpoint.branch_id, location)
+        await end(tx, id, 'finished', null)
+      })
+      const asked = await Promise.all(Array.from({ length: 8 }, () => requestStart(catalog, endpoint.id, undefined)))
+      await ending
+      assert.deepEqual(
+        [...new Set(asked)].filter((other) => other !== undefined && other !== id),
+        [],
+      )
+      assert.equal((await catalog.rows(starts)).length, round)
+    }
   }))
 
 test('a cancel and a claim at the same time: one of them has it, never both', () =>

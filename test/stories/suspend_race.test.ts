@@ -7,7 +7,7 @@ import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
 import { findEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation, unfinishedOperations } from '../../src/catalog/operation.ts'
-import { lockProjectOf } from '../../src/catalog/project.ts'
+import { lockEndpointAndProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { readActivity } from '../../src/compute/activity.ts'
 import { withAdminSession } from '../../src/compute/session.ts'
@@ -199,7 +199,7 @@ async function ask({ place, random }: Lane): Promise<Operation | undefined> {
     await catalog.rows(sql`update endpoint set idle_counters = ${activity.counters} where id = ${endpoint_id}`)
   }
   return catalog.transaction(async (tx) => {
-    await lockProjectOf(tx, endpoint_id)
+    await lockEndpointAndProject(tx, endpoint_id)
     const now = await findEndpoint(tx, endpoint_id)
     if (now?.pending_state !== null || (await unfinishedOperations(tx, now.branch_id)).length > 0) return undefined
     if (now.current_state === 'active') return queueSuspend(tx, now, 'idle')

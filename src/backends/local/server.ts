@@ -129,6 +129,8 @@ function startArgs(plan: ServerPlan, pgdata: string, knownPid: number): string[]
     fsync: 'on',
     full_page_writes: 'on',
     synchronous_commit: 'on',
+    // Who starts servers here hears of their end at once. One that restarts itself without room for its recovery stands still for ever.
+    restart_after_crash: 'off',
     // One call before recovery instead of one for each file.
     ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
     // A killed server leaves its segments behind; where no uid tells whose they were, they go with the data directory.
