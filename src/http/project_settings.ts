@@ -10,18 +10,15 @@ export const ProjectSettings = Type.Object({
       protected_branches_only: Type.Optional(Type.Boolean()),
     }),
   ),
-  enable_logical_replication: Type.Optional(Type.Boolean()),
+  enable_logical_replication: Type.Optional(
+    Type.Boolean({ description: 'Logical replication works on every branch here, whether this is set or not' }),
+  ),
   block_public_connections: Type.Optional(Type.Boolean()),
   block_vpc_connections: Type.Optional(Type.Boolean()),
   hipaa: Type.Optional(Type.Boolean()),
 })
 
-const NOT_AVAILABLE = [
-  'enable_logical_replication',
-  'block_public_connections',
-  'block_vpc_connections',
-  'hipaa',
-] as const
+const NOT_AVAILABLE = ['block_public_connections', 'block_vpc_connections', 'hipaa'] as const
 
 /** Errors: NOT_ALLOWED for a setting that Neap cannot do, and for what is no address. */
 export function requireProjectSettings(settings: Static<typeof ProjectSettings> = {}): void {

@@ -46,6 +46,7 @@ before(async () => {
   adminPassword = (await loadOrCreateSecrets(join(data_dir, 'secret.key'))).adminPassword()
   catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), adminPassword), 4, () => {})
   await query(neap, first.uri, 'create table written (number int primary key)')
+  await query(neap, first.uri, 'create publication all_written for table written')
   for (let number = 0; number < LANES; number++) {
     const place = number === 0 ? first : await branchOff(neap, first)
     const { project_id, endpoint_id } = place
@@ -164,6 +165,20 @@ const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>
     await client.end()
     await stream
   },
+  async 'logical replication'(lane, over) {
+    const { pathname } = new URL(lane.place.uri)
+    const client = await open(lane, { replication: 'database', database: pathname.slice(1) } as pg.ClientConfig)
+    let cut: unknown
+    const slot = `logical_${count('logical stream')}`
+    await client.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY LOGICAL pgoutput`)
+    const stream = client
+      .query(`START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names 'all_written')`)
+      .catch((error: unknown) => (cut = error))
+    await over
+    assert.equal(cut, undefined, 'a logical stream was cut')
+    await client.end()
+    await stream
+  },
   async backup(lane) {
     const client = await open(lane, { replication: 'true' } as pg.ClientConfig)
     await client.query(`BASE_BACKUP (LABEL 'race', CHECKPOINT 'fast', MAX_RATE 65536, WAIT false)`)
@@ -177,6 +192,7 @@ const WEIGHTS: Record<string, number> = {
   transaction: 4,
   query: 2,
   replication: 2,
+  'logical replication': 2,
   backup: 0.4,
 }
 

@@ -28,7 +28,8 @@ function settingLine([name, value]: [string, string]): string {
 
 function fixedSettings(pgVersion: number): Record<string, string> {
   return {
-    wal_level: 'replica',
+    // Enough for logical replication too, so that asking for it restarts nothing.
+    wal_level: 'logical',
     password_encryption: 'scram-sha-256',
     ssl: 'off',
     timezone: 'UTC',

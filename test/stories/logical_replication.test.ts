@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { query } from '../clients.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
+import { branchOff, firstPlace, type Place, suspend } from '../project.ts'
+
+/* Changes of a database are read from a slot, by a program or by a subscription of another branch, through the proxy. */
+
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  await query(neap, place.uri, 'create table item (number int primary key)')
+  await query(neap, place.uri, 'create publication items for table item')
+})
+after(() => neap?.stop())
+
+async function activityOf({ project_id, endpoint_id }: Place) {
+  const params = { project_id, endpoint_id }
+  return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity
+}
+
+test('the setting that other services ask for is taken', async () => {
+  const body = { project: { settings: { enable_logical_replication: true } } }
+  const params = { project_id: place.project_id }
+  const { project } = await neap.call('PATCH /projects/:project_id', { params, body })
+  assert.equal(project.settings?.enable_logical_replication, true)
+})
+
+test('a slot keeps what happened through a suspend, and no branch inherits it', async () => {
+  await query(neap, place.uri, `select pg_create_logical_replication_slot('reader', 'pgoutput')`)
+  await query(neap, place.uri, 'insert into item values (1)')
+  await suspend(neap, place)
+  await query(neap, place.uri, 'insert into item values (2)')
+  const { slots } = await activityOf(place)
+  assert.deepEqual(
+    slots.map(({ name, kind, active }) => [name, kind, active]),
+    [['reader', 'logical', false]],
+  )
+  const read = await query<{ kind: string }>(
+    neap,
+    place.uri,
+    `select chr(get_byte(data, 0)) as kind
+       from pg_logical_slot_get_binary_changes('reader', null, null, 'proto_version', '1', 'publication_names', 'items')`,
+  )
+  assert.equal(read.filter(({ kind }) => kind === 'I').length, 2)
+  const child = await branchOff(neap, place)
+  assert.deepEqual(await query(neap, child.uri, 'select slot_name from pg_replication_slots'), [])
+})
+
+test('a subscription of another branch wakes what it reads and keeps both awake', async () => {
+  const reader = await branchOff(neap, place)
+  await query(neap, reader.uri, 'truncate item')
+  const { port, username, password, pathname } = new URL(place.uri)
+  const source = `host=127.0.0.1 port=${port} user=${username} password=${password} dbname=${pathname.slice(1)} sslmode=require options=endpoint=${place.endpoint_id}`
+  await suspend(neap, place)
+  await query(neap, reader.uri, `create subscription copy connection '${source}' publication items`)
+  await query(neap, place.uri, 'insert into item values (3)')
+  await until('all has arrived', async () => {
+    const rows = await query<{ number: number }>(neap, reader.uri, 'select number from item order by number')
+    return rows.map((row) => row.number).join() === '1,2,3'
+  })
+  for (const each of [place, reader]) assert.equal((await activityOf(each)).reason, 'busy')
+  await query(neap, reader.uri, 'drop subscription copy')
+})
