@@ -7,12 +7,11 @@ import type { Part } from './part.ts'
 
 /** The Postgres proxy on its loopback port. */
 export async function startProxyPart({ catalog, config, log, registry }: Context): Promise<Part> {
-  const tls = await ensureCertificates(join(config.dataDir, 'tls'), { region: config.region, domain: config.domain })
   return startProxy({
     catalog,
     host: '127.0.0.1',
     port: config.proxyPort,
-    tls,
+    certificate: () => ensureCertificates(join(config.dataDir, 'tls'), config),
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
     requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),

@@ -10,19 +10,26 @@ export interface CertificateFiles {
   readonly keyFile: string
 }
 
-export async function readCertificate({ certFile, keyFile }: CertificateFiles) {
+/** Answers the files as they should be now: renewed, if it was time. */
+export type CurrentCertificate = () => Promise<CertificateFiles>
+
+export async function readCertificate(current: CurrentCertificate) {
+  const { certFile, keyFile } = await current()
   const [cert, key] = await Promise.all([readFile(certFile), readFile(keyFile)])
   return { cert, key, minVersion: 'TLSv1.2' } as const
 }
 
-/** Takes the files as they are now, every hour: whoever renews them need not tell. The answer stops that. */
-export function followCertificate(server: Server, files: CertificateFiles, log: Logger): () => void {
+/** Takes the certificate as it is now, every hour: a proxy may run for longer than one lasts. The answer stops that. */
+export function followCertificate(
+  server: Server,
+  current: CurrentCertificate,
+  log: Logger,
+  everyMs = EVERY_MS,
+): () => void {
   const timer = setInterval(() => {
-    readCertificate(files)
+    readCertificate(current)
       .then((certificate) => server.setSecureContext(certificate))
-      .catch((error: unknown) =>
-        log.error({ err: error }, 'could not read the certificate again; the one in use stays'),
-      )
-  }, EVERY_MS)
+      .catch((error: unknown) => log.error({ err: error }, 'could not renew the certificate; the one in use stays'))
+  }, everyMs)
   return () => clearInterval(timer)
 }

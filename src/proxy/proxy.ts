@@ -7,7 +7,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
 import { createCancelKeys } from './cancel.ts'
-import { type CertificateFiles, followCertificate, readCertificate } from './certificate.ts'
+import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
@@ -25,7 +25,7 @@ export interface ProxyOptions {
   readonly host: string
   /** 0 takes any that is free. */
   readonly port: number
-  readonly tls: CertificateFiles
+  readonly certificate: CurrentCertificate
   /** What follows the endpoint id in a host name. */
   readonly domain: string
   /** How long a client may be kept waiting for its endpoint. */
@@ -45,7 +45,7 @@ export interface Proxy {
 /** Starts a proxy. Errors: the files cannot be read, the catalog is away (UNAVAILABLE), the port is taken (EADDRINUSE). */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
-  const certificate = await readCertificate(options.tls)
+  const certificate = await readCertificate(options.certificate)
   const table = createTrafficTable()
   const activity = startActivityWriter(catalog, table, log)
   const registration = createRegistration(catalog, log)
@@ -106,7 +106,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       void accept(socket)
     },
   )
-  const unfollow = followCertificate(tls, options.tls, log)
+  const unfollow = followCertificate(tls, options.certificate, log)
 
   async function leave(): Promise<void> {
     unfollow()

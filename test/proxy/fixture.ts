@@ -98,7 +98,7 @@ export async function makeFixture(): Promise<Fixture> {
         catalog: proxyCatalog,
         host: '127.0.0.1',
         port: 0,
-        tls,
+        certificate: async () => tls,
         domain: DOMAIN,
         wakeTimeoutMs: 20_000,
         requestStart,
