@@ -5,7 +5,7 @@ import { randomOf } from '../random.ts'
 import { type Actor, stranger } from '../surface/account.ts'
 import { type Checks, startChecks } from './checks.ts'
 import { SCHEMA } from './data.ts'
-import { makeDataDir } from './disk.ts'
+import { makeDisk } from './disk.ts'
 import { FAULTS } from './faults.ts'
 import { finale } from './finale.ts'
 import { type History, startHistory } from './history.ts'
@@ -97,7 +97,8 @@ export async function openWorld(
   seed: number,
   onViolation: (what: string) => void = () => {},
 ): Promise<{ world: World; other: Actor; rest: () => void; close: () => Promise<void> }> {
-  const { dataDir, ownDisk, release } = makeDataDir()
+  const disk = makeDisk()
+  const { dataDir } = disk
   const over = new AbortController()
   const history = startHistory()
   const checks = startChecks(history, ({ what }) => onViolation(what))
@@ -105,17 +106,18 @@ export async function openWorld(
     over.abort()
     // Whatever still runs of a run that broke off.
     await leaveNothing(dataDir, { keep: true }).catch(() => {})
-    release()
+    disk.release()
   }
   try {
     const neap = await open(dataDir)
-    const spot: Spot = { ...(await firstPlace(neap)), name: 'main', leaving: false, writers: [], children: 0 }
+    const place = await firstPlace(neap)
+    const spot: Spot = { ...place, name: 'main', store: place.branch_id, leaving: false, writers: [], children: 0 }
     await query(neap, spot.uri, SCHEMA)
     const world: World = {
       neap,
       key: neap.ready.api_key ?? '',
       dataDir,
-      ownDisk,
+      disk,
       seed,
       history,
       checks,

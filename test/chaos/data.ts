@@ -84,7 +84,8 @@ export async function enter(world: World, spot: Spot, lost: (error: Error) => vo
     try {
       const client = await connect(world.neap, spot.uri, { lost, connectionTimeoutMillis: 90_000 })
       checks.look('admitted', undefined)
-      return client
+      if (!spot.leaving) return client
+      await client.end().catch(() => {})
     } catch (error) {
       const { message } = error as Error
       if (spot.leaving) return undefined

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { kill, postmastersOf } from '../processes.ts'
 import type { Random } from '../random.ts'
 import { enter } from './data.ts'
-import { catalogOf, healed, pause, postmasterOf, request, standing, type World } from './world.ts'
+import { catalogOf, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
 
 /** Something that goes wrong. It says itself what it may break, and ends when that is over. */
 interface Fault {
@@ -44,7 +44,7 @@ const compute = (leave: (directory: string) => void) => async (world: World, ran
   if (pid === undefined) return
   const over = world.history.disrupt(`kill -9 of the compute of ${spot.name}`, ['sessions', 'connects'], spot.branch_id)
   await kill(pid)
-  leave(join(world.dataDir, 'branches', spot.branch_id, 'pgdata'))
+  leave(pgdataOf(world, spot))
   const client = await enter(world, spot, () => {})
   await client?.end().catch(() => {})
   over()
@@ -152,6 +152,16 @@ async function diskFull(world: World, random: Random): Promise<void> {
   over()
 }
 
+/** Nothing can be written for a while: whoever writes waits, and nobody is cut off. */
+async function diskStandsStill(world: World, random: Random): Promise<void> {
+  const over = world.history.disrupt('the disk stands still', ['requests'])
+  await world.disk.freeze?.()
+  await pause(random.between(500, 6_000))
+  world.disk.thaw()
+  await healed(world)
+  over()
+}
+
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
@@ -181,5 +191,6 @@ export const FAULTS: readonly Fault[] = [
   { name: 'proxy frozen and thawed', run: frozen('proxy', 200, 5_000) },
   { name: 'burst at a sleeping endpoint', run: burst },
   { name: 'nonsense on the wire', run: nonsense },
-  { name: 'disk full', run: diskFull, can: (world) => world.ownDisk },
+  { name: 'disk full', run: diskFull, can: ({ disk }) => disk.own },
+  { name: 'disk standing still', run: diskStandsStill, can: ({ disk }) => disk.freeze !== undefined },
 ]

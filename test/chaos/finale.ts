@@ -33,7 +33,7 @@ export async function finale(world: World, secrets: readonly string[]): Promise<
   await audited(world)
   discreet(world, secrets)
   await removeProjects(world, world.spots[0]?.project_id ?? '')
-  for (const spot of standing(world).toReversed()) if (spot.parent) await remove(world, spot)
+  await removeBranches(world)
   await operationsEnd(world)
   await gone(world)
 }
@@ -72,7 +72,10 @@ export async function inspect(world: World, spot: Spot): Promise<void> {
   )
 }
 
-const lineOf = (spot: Spot): Spot[] => [spot, ...(spot.parent ? lineOf(spot.parent) : [])]
+const lineOf = (spot: Spot): Spot[] => [
+  spot,
+  ...[spot.before, spot.parent].flatMap((earlier) => (earlier ? lineOf(earlier) : [])),
+]
 
 export async function justified({ neap, checks, history }: World): Promise<void> {
   const failed = await catalogQuery<Failed>(
@@ -114,9 +117,18 @@ export function discreet({ neap, dataDir, checks }: World, secrets: readonly str
   checks.look('discreet', shown && `a secret that begins with ${shown.slice(0, 4)} stands in a log`)
 }
 
-async function remove(world: World, spot: Spot): Promise<void> {
-  spot.leaving = true
-  await request(world, 'DELETE', `/projects/${spot.project_id}/branches/${spot.branch_id}`)
+/** All branches but the first go, children before their parents. */
+async function removeBranches(world: World): Promise<void> {
+  for (const spot of world.spots) spot.leaving = spot.parent !== undefined
+  for (;;) {
+    const leaves = await catalogQuery<{ id: string; project_id: string }>(
+      world.neap,
+      `select id, project_id from branch b where parent_id is not null and deleted_at is null
+          and not exists (select from branch child where child.parent_id = b.id and child.deleted_at is null)`,
+    )
+    if (leaves.length === 0) return
+    for (const { id, project_id } of leaves) await request(world, 'DELETE', `/projects/${project_id}/branches/${id}`)
+  }
 }
 
 /** Of all but the first branch there is no process, no directory and no row. */

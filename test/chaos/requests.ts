@@ -1,6 +1,7 @@
 import { type Answer, send } from '../http.ts'
 import { type Random, randomOf } from '../random.ts'
 import { enter, holdings } from './data.ts'
+import { restore } from './restore.ts'
 import { awaitEnds, pause, request, type Spot, standing, type World } from './world.ts'
 import { write } from './writers.ts'
 
@@ -20,6 +21,7 @@ export async function ask(world: World, name: string, tasks: Promise<unknown>[])
       restart,
       roles,
       databases,
+      restore,
       refuse,
       project,
     ])
@@ -35,7 +37,8 @@ interface Asker {
   readonly tasks: Promise<unknown>[]
 }
 
-type Act = (asker: Asker, name: string) => Promise<void>
+/** Asks for one thing, under a name that nothing else has, and looks at what comes of it. */
+export type Act = (asker: Asker, name: string) => Promise<void>
 
 /** A branch of any branch, at once with the same request again, then looked at, and written to. */
 const branchOff: Act = async (asker, name) => {
@@ -59,6 +62,7 @@ const branchOff: Act = async (asker, name) => {
   const endpoint_id = made.endpoints[0]?.id ?? ''
   const spot: Spot = {
     name,
+    store: made.branch.id,
     project_id: parent.project_id,
     branch_id: made.branch.id,
     endpoint_id,

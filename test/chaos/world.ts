@@ -1,22 +1,28 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTcp } from 'node:net'
+import { join } from 'node:path'
 import { type Answer, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { postmastersOf } from '../processes.ts'
 import type { Place } from '../project.ts'
 import type { Checks } from './checks.ts'
+import type { Disk } from './disk.ts'
 import type { History } from './history.ts'
 
 /** A branch with its endpoint, and what is known of its data. */
 export interface Spot extends Place {
   readonly name: string
+  /** The directory that has its data: another than the branch's own after a restore. */
+  readonly store: string
   /** Whose sequences it got from its parent: their rows have this hash ever after. */
   inherited?: string
   /** A request to delete it is on its way, or was answered. */
   leaving: boolean
   readonly writers: Writer[]
   readonly parent?: Spot
+  /** Whose data it keeps since that branch was restored. */
+  readonly before?: Spot
   children: number
 }
 
@@ -39,8 +45,7 @@ export interface World {
   readonly spots: Spot[]
   /** Writes that were answered, by their request ids, and whether the answer was one given before. */
   readonly answered: Map<string, 'anew' | 'again'>
-  /** The data directory is a filesystem of its own, which may be filled. */
-  readonly ownDisk: boolean
+  readonly disk: Pick<Disk, 'own' | 'freeze' | 'thaw'>
   readonly stopping: AbortSignal
   /** Ends the whole control plane by what `how` does, and starts it again. */
   restart(how: () => Promise<void>): Promise<void>
@@ -124,9 +129,12 @@ export async function awaitEnds(world: World, answer: Answer): Promise<void> {
   }
 }
 
-/** The postmaster that serves a branch now. A restored branch's data lies elsewhere: nothing here restores. */
+/** Where a branch has its data. */
+export const pgdataOf = ({ dataDir }: World, { store }: Spot): string => join(dataDir, 'branches', store, 'pgdata')
+
+/** The postmaster that serves a branch now. */
 export const postmasterOf = (world: World, spot: Spot): number | undefined =>
-  postmastersOf(world.dataDir).find(({ directory }) => directory.endsWith(`/${spot.branch_id}/pgdata`))?.pid
+  postmastersOf(world.dataDir).find(({ directory }) => directory === pgdataOf(world, spot))?.pid
 
 export const catalogOf = (world: World): number | undefined =>
   postmastersOf(world.dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid

@@ -1,0 +1,90 @@
+import { catalogQuery } from '../admin.ts'
+import { enter, holdings } from './data.ts'
+import type { Act } from './requests.ts'
+import { awaitEnds, pause, request, type Spot, standing, type World } from './world.ts'
+
+/**
+ * A branch gets its parent's data. What it had stays under a name of its own: all that was written there is looked for, and nothing of it
+ * may be left in the branch.
+ */
+export const restore: Act = async ({ world, random }, name) => {
+  const { checks } = world
+  const leaves = standing(world).filter((spot) => spot.children === 0 && spot.parent && spot.inherited !== undefined)
+  if (leaves.length < 2) return
+  const spot = random.pick(leaves)
+  const { parent, project_id, branch_id } = spot
+  if (!parent) return
+  // Whoever writes there stops: the branch is not what it was any more.
+  spot.leaving = true
+  const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
+  const asked = { source_branch_id: parent.branch_id, preserve_under_name: name }
+  const answer = await request(world, 'POST', `/projects/${project_id}/branches/${branch_id}/restore`, asked)
+  checks.look('answered', answer.status !== 200 && `a restore of ${spot.name} was answered ${answer.status}`)
+  await awaitEnds(world, answer)
+  const stores = await storesOf(world, branch_id, name)
+  if (!stores) return
+  const again: Spot = { ...spot, store: stores.own, leaving: false, writers: [] }
+  world.spots.push(again)
+  // It failed, for want of room perhaps, and nothing has changed.
+  if (!stores.kept) return
+  parent.children++
+  const restored = await look(world, again)
+  if (restored) {
+    again.inherited = restored.inherited
+    const short = told.find(({ writer, acknowledged }) => lastOf(restored, writer.name) < acknowledged)
+    checks.look('isolated', short && `${spot.name}, restored, does not have what ${short.writer.name} had written`)
+    const own = restored.branches.includes(branch_id)
+    checks.look('isolated', own && `${spot.name}, restored, still has what was written to it before`)
+  }
+  const kept = await keep(world, spot, name, stores.kept)
+  const found = await look(world, kept)
+  if (!found) return
+  kept.inherited = found.inherited
+  const lost = spot.writers.find((writer) => lastOf(found, writer.name) < writer.acknowledged)
+  checks.look('durable', lost && `${name}, kept of ${spot.name}, lacks what ${lost.name} was told of`)
+}
+
+/** What was kept, with an endpoint. */
+async function keep(world: World, spot: Spot, name: string, { id, store }: Stored): Promise<Spot> {
+  const { project_id } = spot
+  const body = { endpoint: { branch_id: id, type: 'read_write' } }
+  const answer = await request(world, 'POST', `/projects/${project_id}/endpoints`, body)
+  world.checks.look('answered', answer.status !== 201 && `an endpoint of ${name} was answered ${answer.status}`)
+  const endpoint_id = (answer.body['endpoint'] as { id: string }).id
+  const uri = spot.uri.replace(spot.endpoint_id, endpoint_id)
+  const kept = { ...spot, name, branch_id: id, endpoint_id, uri, store, before: spot, leaving: false, writers: [] }
+  world.spots.push(kept)
+  return kept
+}
+
+async function look(world: World, spot: Spot) {
+  const client = await enter(world, spot, () => {})
+  const found = client && (await holdings(client, spot.branch_id).catch(() => undefined))
+  await client?.end().catch(() => {})
+  return found
+}
+
+const lastOf = ({ sequences }: Awaited<ReturnType<typeof holdings>>, name: string): number =>
+  sequences.find(({ writer }) => writer === name)?.last ?? 0
+
+interface Stored {
+  readonly id: string
+  readonly store: string
+}
+
+/** Where a branch has its data now, and what was kept of it under a name. Nothing if the run ends before the catalog says so. */
+async function storesOf(world: World, id: string, name: string): Promise<{ own: string; kept?: Stored } | undefined> {
+  while (!world.stopping.aborted) {
+    const rows = await catalogQuery<Stored>(
+      world.neap,
+      `select id, store_id as store from branch
+        where id = $1 or (name = $2 and restores is null and deleted_at is null)`,
+      [id, name],
+    ).catch(() => [])
+    const own = rows.find((row) => row.id === id)
+    const kept = rows.find((row) => row.id !== id)
+    if (own) return { own: own.store, ...(kept && { kept }) }
+    await pause(100)
+  }
+  return undefined
+}
