@@ -12,14 +12,20 @@ const passwordOf = async ({ ready }: Neap) =>
 
 /** Runs a query in the catalog. */
 export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql: string, values: unknown[] = []) {
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), await passwordOf(neap))
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
+  const client = await catalogClient(neap)
   try {
     return (await client.query<R>(sql, values)).rows
   } finally {
     await client.end()
   }
+}
+
+/** A session in the catalog, for who would hold a lock there. */
+export async function catalogClient(neap: Neap): Promise<pg.Client> {
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), await passwordOf(neap))
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  return client
 }
 
 /** A superuser's session at the running compute of an endpoint. */

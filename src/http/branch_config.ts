@@ -56,12 +56,6 @@ export async function changeableBranch(
   return { project, branch }
 }
 
-/** Has the catalog learn what a branch has from its running compute, in the transaction of a request that will copy it. */
-export async function refreshBranch(context: RequestContext, branch: Branch): Promise<void> {
-  const look = await lookAtConfig(context, context.db, branch)
-  if (look) await noteLook(context.db, branch, look)
-}
-
 /** Queues the apply_config that makes what was changed real. Answers the operations of the reply. */
 export async function queueChanges(
   { db }: RequestContext,

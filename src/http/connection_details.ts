@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { Endpoint } from '../catalog/endpoint.ts'
-import { connectionUri, namesResolve, proxyHost } from './names.ts'
+import { connectionUri, proxyHost } from './names.ts'
 import type { RequestContext } from './route.ts'
 
 export const ConnectionDetails = Type.Object({
@@ -15,15 +15,15 @@ export const ConnectionDetails = Type.Object({
 })
 
 /** How to connect to a new branch, in the form that clients of the API read. */
-export async function connectionDetails(
-  { config }: RequestContext,
+export function connectionDetails(
+  { config, namesResolve }: RequestContext,
   endpoint: Endpoint,
   role: string,
   password: string,
   database: string,
 ) {
   return {
-    connection_uri: connectionUri(config, await namesResolve(config), {
+    connection_uri: connectionUri(config, namesResolve(), {
       endpointId: endpoint.id,
       role,
       password,

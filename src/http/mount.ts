@@ -26,6 +26,7 @@ declare module 'fastify' {
 export interface Gates {
   readonly authenticate: Authenticate
   readonly limit: Limit
+  readonly namesResolve: () => boolean
   /** Ends when the server is about to close, which waits for every answer. */
   readonly closing: AbortSignal
 }
@@ -35,7 +36,7 @@ export function mount(
   app: FastifyInstance,
   route: Route,
   context: Context,
-  { authenticate, limit, closing }: Gates,
+  { authenticate, limit, namesResolve, closing }: Gates,
 ): void {
   const [method, path] = route.key.split(' ') as [string, string]
   const status = route.status ?? 200
@@ -88,7 +89,7 @@ export function mount(
         (now) => now.apiKeyId === caller.apiKeyId,
         () => false,
       )
-    return { status, body: await route.handle(input, { ...context, db, caller, gone, stillIn }) }
+    return { status, body: await route.handle(input, { ...context, db, caller, namesResolve, gone, stillIn }) }
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {

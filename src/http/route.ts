@@ -45,6 +45,8 @@ export interface Contract<P, Q, B, R> {
 export interface RequestContext extends Context {
   readonly db: Db
   readonly caller: Caller
+  /** Whether the host names of endpoints resolve on this machine, as far as is known. */
+  readonly namesResolve: () => boolean
   /** Ends when the client has gone, or this process is about to. */
   readonly gone: AbortSignal
   /** Whether the key would still be let in, for answers that last. */

@@ -15,6 +15,7 @@ import { acceptBodies } from './bodies.ts'
 import { refuseWhenCrowded } from './crowded.ts'
 import { serveDocuments } from './documents.ts'
 import { BASE, mount } from './mount.ts'
+import { watchNames } from './names.ts'
 import { createLimit } from './rate_limit.ts'
 import { refuse } from './refusal.ts'
 import { logRequests } from './request_log.ts'
@@ -66,6 +67,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   const gates = {
     authenticate: await createAuthenticator(context),
     limit: await createLimit(app, context.config),
+    namesResolve: await watchNames(context.config),
     closing: closing.signal,
   }
   for (const route of routes) mount(app, route, context, gates)

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { superuser } from '../admin.ts'
+import { catalogClient, superuser } from '../admin.ts'
 import { branchHttp, databasePath, rolePath, uriWith } from '../branch_http.ts'
 import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
-import { kill } from '../processes.ts'
+import { kill, until } from '../processes.ts'
 
 /* What users do to roles and databases by SQL, seen by the API: while the compute runs, and after it has stopped. */
 
@@ -91,6 +91,29 @@ test('a password that SQL has changed is never given out, wherever the change wa
   assert.deepEqual(await query(neap, uriWith(child.uri, { role: 'moody', password: 'my own' }), 'select 1 as one'), [
     { one: 1 },
   ])
+})
+
+test('the parent of a new branch says what it has before the project is locked, so that nobody waits for its answer', async () => {
+  await run('create role in_time')
+  const holder = await catalogClient(neap)
+  await holder.query('begin')
+  await holder.query('select from project where id = $1 for update', [place.project_id])
+  const asked = send(neap, 'POST', `/projects/${place.project_id}/branches`, { body: {} })
+  await until('the request waits for the project', async () => {
+    const { rows } = await holder.query(
+      'select from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))',
+    )
+    return rows.length > 0
+  })
+  await run('create role too_late')
+  await holder.query('commit')
+  await holder.end()
+  const { status, body } = await asked
+  assert.equal(status, 201, body.message)
+  const { roles, operations } = body as unknown as { roles: { name: string }[]; operations: [] }
+  const names = roles.map(({ name }) => name)
+  assert.deepEqual([names.includes('in_time'), names.includes('too_late')], [true, false])
+  await neap.ended(operations)
 })
 
 test('a role that is changed while its compute is being stopped is written down as it stays', async () => {

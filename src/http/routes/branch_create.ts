@@ -6,11 +6,11 @@ import { listRoles } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
 import { newBranchId } from '../../ids.ts'
 import { createBranch } from '../../operations/create_branch.ts'
+import { type Look, lookAtConfig, noteLook } from '../../operations/config.ts'
 import { requestOperation } from '../../operations/request.ts'
-import { refreshBranch } from '../branch_config.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
-import { lockedProject, requireBranch, requireFuture } from '../require.ts'
-import { route } from '../route.ts'
+import { lockedProject, requireBranch, requireFuture, requireProject } from '../require.ts'
+import { type RequestContext, route } from '../route.ts'
 import { requireNow } from './branch_restore.ts'
 import { Branch, presentBranch, requireFreeName, requireRoomForBranch } from './branches.ts'
 import { Database, presentDatabase } from './databases.ts'
@@ -59,12 +59,10 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
     throw new AppError('NOT_ALLOWED', `init_source is ${asked.init_source}; a branch begins with parent-data only.`)
   if (asked.expires_at !== undefined && asked.protected)
     throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
+  const { look, parent_id } = await lookAtParent(context, params.project_id, asked.parent_id)
   const project = await lockedProject(context, params.project_id)
   await requireRoomForBranch(context, project.id)
-  const parent = asked.parent_id
-    ? await requireBranch(context, project.id, asked.parent_id)
-    : await findDefaultBranch(db, project.id)
-  if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
+  const parent = await requireBranch(context, project.id, parent_id)
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
@@ -85,7 +83,7 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
     expires_at: asked.expires_at === undefined ? null : requireFuture('expires_at', asked.expires_at),
     annotation: body.annotation_value ?? {},
   })
-  await refreshBranch(context, parent)
+  if (look) await noteLook(db, parent, look)
   await copyRolesAndDatabases(db, parent.id, branch.id)
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
   const operations = [await requestOperation(db, createBranch, subject, { parent_id: parent.id })]
@@ -104,9 +102,22 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
     roles: roles.map((each) => presentRole(each)),
     databases: databases.map(presentDatabase),
     ...(only && {
-      connection_uris: [
-        await connectionDetails(context, made.endpoint, role.name, passwordOf(context, role), database.name),
-      ],
+      connection_uris: [connectionDetails(context, made.endpoint, role.name, passwordOf(context, role), database.name)],
     }),
   }
 })
+
+/**
+ * What the parent's compute says of its roles and databases, asked before anything is locked: nobody else should have to wait for
+ * the answer. Errors: NOT_FOUND.
+ */
+async function lookAtParent(
+  context: RequestContext,
+  projectId: string,
+  id: string | undefined,
+): Promise<{ parent_id: string; look: Look | undefined }> {
+  const project = await requireProject(context, projectId)
+  const parent = id ? await requireBranch(context, project.id, id) : await findDefaultBranch(context.db, project.id)
+  if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
+  return { parent_id: parent.id, look: await lookAtConfig(context, context.db, parent) }
+}

@@ -5,7 +5,7 @@ import { findDatabase } from '../../catalog/database.ts'
 import { findRole } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
 import { readBranch } from '../branch_config.ts'
-import { connectionUri, namesResolve } from '../names.ts'
+import { connectionUri } from '../names.ts'
 import { requireBranch, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { passwordOf } from './roles.ts'
@@ -25,7 +25,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   returns: Type.Object({ uri: Type.String() }),
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params, query }, context) => {
-  const { db, config } = context
+  const { db, config, namesResolve } = context
   const project = await requireProject(context, params.project_id)
   const endpoint = await endpointFor(context, project.id, query)
   await readBranch(context, { project_id: project.id, branch_id: endpoint.branch_id })
@@ -34,7 +34,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   const database = await findDatabase(db, endpoint.branch_id, query.database_name)
   if (!database) throw new AppError('NOT_FOUND', `database ${query.database_name} not found`)
   return {
-    uri: connectionUri(config, await namesResolve(config), {
+    uri: connectionUri(config, namesResolve(), {
       endpointId: endpoint.id,
       role: role.name,
       password: passwordOf(context, role),

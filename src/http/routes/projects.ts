@@ -241,7 +241,7 @@ export const createProject = route('POST /projects', {
   const { endpoint, operations } = await addEndpoint(context, project, branch, {})
   return {
     project: presentProject(project, context),
-    connection_uris: [await connectionDetails(context, endpoint, role.name, password, database.name)],
+    connection_uris: [connectionDetails(context, endpoint, role.name, password, database.name)],
     roles: [presentRole(role, password)],
     databases: [presentDatabase(database)],
     operations: [made, ...operations].map((each) => presentOperation(each)),
