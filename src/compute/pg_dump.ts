@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { globSync } from 'node:fs'
+import { existsSync, globSync } from 'node:fs'
 import { promisify } from 'node:util'
 
 /** Where packages of Postgres put their programs, each version beside the others: Debian, Red Hat, Homebrew, and built from source. */
@@ -31,6 +31,18 @@ export async function findPgDump(pgVersion: number, candidates?: readonly string
     .filter((program) => program !== undefined)
     .filter(({ version }) => version >= pgVersion)
     .sort((one, other) => one.version - other.version)[0]
+}
+
+/** What was found, by the major version of the server. */
+const known = new Map<number, PgDump>()
+
+/** As `findPgDump`, which is not asked again while what it found is there; what was missing may be installed by now. */
+export async function knownPgDump(pgVersion: number): Promise<PgDump | undefined> {
+  const before = known.get(pgVersion)
+  if (before && existsSync(before.path)) return before
+  const found = await findPgDump(pgVersion)
+  if (found) known.set(pgVersion, found)
+  return found
 }
 
 async function onPath(): Promise<string[]> {

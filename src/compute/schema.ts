@@ -1,30 +1,48 @@
 import { spawn } from 'node:child_process'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { AppError } from '../errors.ts'
-import { findPgDump } from './pg_dump.ts'
+import { knownPgDump } from './pg_dump.ts'
 import { ADMIN, BRANCHING } from './session.ts'
 
 const PATIENCE_MS = 30_000
 const LOCK_WAIT_MS = 5_000
 const MOST_BYTES = 16 * 2 ** 20
 const MOST_COMPLAINT = 2_000
+/** How many dumps one process runs at once: each is a program that reads a whole catalog of Postgres'. */
+const MOST_AT_ONCE = 4
+
+let running = 0
 
 /**
  * The schema of a database as SQL: what `pg_dump --schema-only` prints, without the random word by which psql would know its end.
  * The password goes through the environment, which other users cannot see, as arguments can.
  * Errors: NOT_INSTALLED where this machine has no pg_dump for that version; NOT_ALLOWED where it takes too long or becomes too
- * large; UNAVAILABLE where the compute went away meanwhile.
+ * large; UNAVAILABLE where the compute went away meanwhile, `signal` ended it, or four are being read already.
  */
-export async function dumpSchema(
+export async function dumpSchema(address: ComputeAddress, options: DumpOptions): Promise<string> {
+  const program = await requirePgDump(options.pgVersion)
+  if (running >= MOST_AT_ONCE)
+    throw new AppError('UNAVAILABLE', `${MOST_AT_ONCE} schemas are being read, as many as may be at once. Try again.`)
+  running++
+  try {
+    return await dump(program, address, options)
+  } finally {
+    running--
+  }
+}
+
+interface DumpOptions {
+  readonly password: string
+  readonly database: string
+  readonly pgVersion: number
+  readonly signal: AbortSignal
+}
+
+async function dump(
+  program: string,
   { host, port }: ComputeAddress,
-  {
-    password,
-    database,
-    pgVersion,
-    signal,
-  }: { password: string; database: string; pgVersion: number; signal: AbortSignal },
+  { password, database, signal }: DumpOptions,
 ): Promise<string> {
-  const program = await requirePgDump(pgVersion)
   const child = spawn(program, ['--schema-only', '--no-password', `--lock-wait-timeout=${LOCK_WAIT_MS}`], {
     stdio: ['ignore', 'pipe', 'pipe'],
     signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
@@ -65,6 +83,7 @@ export async function dumpSchema(
   const byHand = 'run pg_dump --schema-only over the connection string instead'
   if (bytes > MOST_BYTES)
     throw new AppError('NOT_ALLOWED', `The schema is over ${MOST_BYTES / 2 ** 20} MiB of SQL: ${byHand}.`)
+  if (signal.aborted) throw new AppError('UNAVAILABLE', 'The schema was not read to its end. Try again.')
   if (code === null)
     throw new AppError('NOT_ALLOWED', `The schema was not read within ${PATIENCE_MS / 1000} s: ${byHand}.`)
   // It waits for locks under a statement_timeout.
@@ -77,7 +96,7 @@ export async function dumpSchema(
 }
 
 async function requirePgDump(pgVersion: number): Promise<string> {
-  const found = await findPgDump(pgVersion)
+  const found = await knownPgDump(pgVersion)
   if (found) return found.path
   throw new AppError(
     'NOT_INSTALLED',

@@ -83,13 +83,23 @@ export function mount(
     const caller = request.caller as Caller
     const { params, query, body, headers } = request
     const input = { params, query, body, headers } as never
-    const gone = route.returns === EventStream ? AbortSignal.any([untilGone(reply), closing]) : closing
     const stillIn = () =>
       authenticate(request).then(
         (now) => now.apiKeyId === caller.apiKeyId,
         () => false,
       )
-    return { status, body: await route.handle(input, { ...context, db, caller, namesResolve, gone, stillIn }) }
+    const answering = {
+      ...context,
+      db,
+      caller,
+      namesResolve,
+      stillIn,
+      // Made for who asks only: most answers are there before anybody could go. What is to be changed is, whoever waits.
+      get gone() {
+        return reads ? AbortSignal.any([untilGone(reply), closing]) : closing
+      },
+    }
+    return { status, body: await route.handle(input, answering) }
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {

@@ -47,7 +47,7 @@ export interface RequestContext extends Context {
   readonly caller: Caller
   /** Whether the host names of endpoints resolve on this machine, as far as is known. */
   readonly namesResolve: () => boolean
-  /** Ends when the client has gone, or this process is about to. */
+  /** Ends when the client of a GET has gone, or this process is about to. */
   readonly gone: AbortSignal
   /** Whether the key would still be let in, for answers that last. */
   readonly stillIn: () => Promise<boolean>

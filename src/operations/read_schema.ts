@@ -27,7 +27,7 @@ export async function readSchema(
   const password = context.secrets.adminPassword()
   let gone: { pid: number | undefined; error: unknown } | undefined
   for (let turn = 0; turn < TRIES; turn++) {
-    const endpoint = await awake(context, branchId, gone?.pid)
+    const endpoint = await awake(context, branchId, gone?.pid, signal)
     const address = { host: endpoint.compute_host ?? '', port: endpoint.compute_port ?? 0 }
     try {
       await requireDatabase(address, password, database)
@@ -49,16 +49,28 @@ export async function compareSchemas(
   database: string,
   signal: AbortSignal,
 ): Promise<string> {
+  const failed = new AbortController()
+  const either = AbortSignal.any([signal, failed.signal])
   const side = async (of: Branch) => ({
     label: `${of.name} (${of.id})`,
-    text: await readSchema(context, project, of, database, signal),
+    text: await readSchema(context, project, of, database, either),
   })
-  const [before, after] = await Promise.all([side(base), side(branch)])
-  return unifiedDiff(before, after)
+  try {
+    const [before, after] = await Promise.all([side(base), side(branch)])
+    return await unifiedDiff(before, after)
+  } finally {
+    // One alone is of no use.
+    failed.abort()
+  }
 }
 
 /** The branch's endpoint, active with another process than `deadPid`. */
-async function awake({ catalog, config }: Context, branchId: string, deadPid: number | undefined): Promise<Endpoint> {
+async function awake(
+  { catalog, config }: Context,
+  branchId: string,
+  deadPid: number | undefined,
+  signal: AbortSignal,
+): Promise<Endpoint> {
   const endpoint = await findBranchEndpoint(catalog, branchId)
   if (!endpoint)
     throw new AppError(
@@ -67,7 +79,7 @@ async function awake({ catalog, config }: Context, branchId: string, deadPid: nu
     )
   const operationId = await requestStart(catalog, endpoint.id, deadPid)
   if (operationId === undefined) return (await findBranchEndpoint(catalog, branchId)) ?? endpoint
-  const [operation] = await awaitOperations(catalog, [operationId], config.wakeTimeout * 1000)
+  const [operation] = await awaitOperations(catalog, [operationId], config.wakeTimeout * 1000, signal)
   const started = await findBranchEndpoint(catalog, branchId)
   if (operation?.status === 'finished' && started?.current_state === 'active') return started
   throw new AppError('UNAVAILABLE', `The compute of the branch did not start: ${operation?.error ?? 'not in time'}.`)
