@@ -14,6 +14,7 @@ export interface ReadyProject {
 
 const NONE: ReadyProject = { project_id: null, connection_uri: null }
 const MAKE_MS = 120_000
+const TRIES = 5
 
 /** The project that the first start made, if it still exists; on that first start (`make`) makes it, or sees to its end what a killed one began. */
 export async function firstProject(
@@ -24,7 +25,7 @@ export async function firstProject(
 ): Promise<ReadyProject> {
   const call = makeClient({ socket: adminSocket(config) })
   const { projectId } = readState(config.dataDir)
-  if (!options.make) return projectId ? findProject(call, projectId) : NONE
+  if (!options.make) return projectId ? findSurely(call, projectId, progress) : NONE
   const project_id = projectId ?? (await anyProject(call)) ?? (await makeProject(call))
   updateState(config.dataDir, { projectId: project_id })
   const params = { project_id }
@@ -32,11 +33,26 @@ export async function firstProject(
   const ids = operations.map(({ id }) => id)
   const ended = await progress.during('making a first project', awaitOperations(catalog, ids, MAKE_MS))
   const failed = ended.find((operation) => operation.status !== 'finished')
-  if (!failed) return findProject(call, project_id)
+  if (!failed) return findSurely(call, project_id, progress)
   // The next start begins with another.
   await call('DELETE /projects/:project_id', { params })
   updateState(config.dataDir, { projectId: undefined })
   throw new UsageError(`The first project could not be made: ${failed.action}: ${failed.error ?? 'it takes too long'}`)
+}
+
+/** As `findProject`. A password that nobody can be sure of, since its compute was killed, is no reason not to start. */
+async function findSurely(call: Client, id: string, { say }: Progress): Promise<ReadyProject> {
+  for (let turn = 1; ; turn++) {
+    try {
+      return await findProject(call, id)
+    } catch (error) {
+      if (!(error instanceof AppError) || !['NOT_ALLOWED', 'UNAVAILABLE'].includes(error.code)) throw error
+      // A compute that is busy may answer the next time.
+      if (error.code === 'UNAVAILABLE' && turn < TRIES) continue
+      say(`The first project has no connection string to show: ${error.message}`)
+      return { project_id: id, connection_uri: null }
+    }
+  }
 }
 
 async function anyProject(call: Client): Promise<string | undefined> {
@@ -47,7 +63,7 @@ async function makeProject(call: Client): Promise<string> {
   return (await call('POST /projects', { body: { project: { name: 'first' } } })).project.id
 }
 
-/** The project, and how to connect to its default branch. */
+/** The project, and how to connect to its default branch. Errors: NOT_ALLOWED, UNAVAILABLE where its password is not known for sure. */
 export async function findProject(call: Client, id: string): Promise<ReadyProject> {
   try {
     const params = { project_id: id }

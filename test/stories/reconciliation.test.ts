@@ -117,6 +117,11 @@ test('computes that end while the control plane is down are on record when it is
   assert.equal((await ends(other)).length, known + 1)
   assert.match((await ends(other))[0] ?? '', new RegExp(`process ${otherPid}`))
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
+  await whileDown(() => kill(pid))
+  // Its first project's password may have been changed by SQL, which only the compute would know.
+  assert.equal(neap.ready.connection_uri, null)
+  assert.match(neap.stderr(), /first project has no connection string to show: .*Start the endpoint/)
+  await kept()
 })
 
 test('a postmaster.pid that is broken while nothing runs is no obstacle', async () => {

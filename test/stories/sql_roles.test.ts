@@ -140,6 +140,8 @@ test('a compute that does not answer is not waited for; what only it knows is no
   try {
     assert.deepEqual(await api.roles(), known)
     refused(await reveal(OWNER), 503, 'UNAVAILABLE', /Try again/)
+    const path = `/projects/${place.project_id}/connection_uri?role_name=${OWNER}&database_name=neondb`
+    refused(await send(neap, 'GET', path), 503, 'UNAVAILABLE', /Try again/)
   } finally {
     process.kill(pid as number, 'SIGCONT')
   }
@@ -149,8 +151,12 @@ test('a compute that does not answer is not waited for; what only it knows is no
   // An apply_config notices that it is gone.
   await api.change('POST', '/roles', { role: { name: 'meanwhile' } })
   assert.equal((await endpointOf(neap, place)).current_state, 'idle')
-  refused(await reveal(OWNER), 422, 'NOT_ALLOWED', /Start the endpoint/)
-  assert.equal((await reveal('meanwhile')).status, 200)
+  const uriOf = (name: string) =>
+    send(neap, 'GET', `/projects/${place.project_id}/connection_uri?role_name=${name}&database_name=neondb`)
+  for (const ask of [reveal, uriOf]) {
+    refused(await ask(OWNER), 422, 'NOT_ALLOWED', /Start the endpoint/)
+    assert.equal((await ask('meanwhile')).status, 200)
+  }
   await run('select 1')
   await settled(neap, place, 'active')
   assert.deepEqual(await api.roles(), [...known, 'meanwhile', 'unheard_of', 'unheard_of_2'].sort())

@@ -8,7 +8,7 @@ import { readBranch } from '../branch_config.ts'
 import { connectionUri } from '../names.ts'
 import { requireBranch, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
-import { passwordOf } from './roles.ts'
+import { knownPassword } from './role_passwords.ts'
 
 export const getConnectionUri = route('GET /projects/:project_id/connection_uri', {
   summary: 'A URI to connect with, password included',
@@ -28,7 +28,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   const { db, config, namesResolve } = context
   const project = await requireProject(context, params.project_id)
   const endpoint = await endpointFor(context, project.id, query)
-  await readBranch(context, { project_id: project.id, branch_id: endpoint.branch_id })
+  const { branch, seen } = await readBranch(context, { project_id: project.id, branch_id: endpoint.branch_id })
   const role = await findRole(db, endpoint.branch_id, query.role_name)
   if (!role) throw new AppError('NOT_FOUND', `role ${query.role_name} not found`)
   const database = await findDatabase(db, endpoint.branch_id, query.database_name)
@@ -37,7 +37,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
     uri: connectionUri(config, namesResolve(), {
       endpointId: endpoint.id,
       role: role.name,
-      password: passwordOf(context, role),
+      password: await knownPassword(context, branch, role, seen),
       database: database.name,
       pooled: query.pooled ?? false,
     }),

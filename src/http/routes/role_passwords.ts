@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { Branch } from '../../catalog/branch.ts'
-import { isNoted } from '../../catalog/branch_config.ts'
+import { isNoted, type SeenConfig } from '../../catalog/branch_config.ts'
 import { listChanges } from '../../catalog/config_change.ts'
 import { findBranchEndpoint } from '../../catalog/endpoint.ts'
 import { type Role, setRolePassword } from '../../catalog/role.ts'
@@ -44,11 +44,25 @@ export const revealRolePassword = route(
 ).handle(async ({ params }, context) => {
   const { branch, seen } = await readBranch(context, params)
   const role = await requireRole(context, branch, params.role_name)
+  return { password: await knownPassword(context, branch, role, seen) }
+})
+
+/**
+ * The password of a role, given out only where it is still the one that Postgres compares with, as far as can be known.
+ * @param seen what the branch's compute has just said, where it did
+ * Errors: NOT_ALLOWED, UNAVAILABLE.
+ */
+export async function knownPassword(
+  context: RequestContext,
+  branch: Branch,
+  role: Role,
+  seen: SeenConfig | undefined,
+): Promise<string> {
   const password = passwordOf(context, role)
   const inPostgres = seen?.roles.find(({ name }) => name === role.name)
   if (inPostgres?.verifier !== role.verifier) await requireKnown(context, branch, role, seen !== undefined)
-  return { password }
-})
+  return password
+}
 
 /** Sees that a password that Postgres did not confirm was not set by SQL in the meantime. Errors: UNAVAILABLE, NOT_ALLOWED. */
 async function requireKnown({ db }: RequestContext, branch: Branch, { name }: Role, answered: boolean): Promise<void> {
