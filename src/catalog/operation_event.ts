@@ -14,21 +14,39 @@ export type Snapshot = string
 /** The snapshot in which nothing had happened yet. */
 export const BEFORE_ALL: Snapshot = '1:1:'
 
-/** The next events of a project that were not in what has been seen, in the order in which they happened, and what has been seen after them. */
-export async function eventsSince(
-  db: Db,
-  projectId: string,
-  seen: Snapshot,
-): Promise<{ events: OperationEvent[]; seen: Snapshot }> {
-  const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`
-    select pg_current_snapshot()::text as seen, o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq, o.action, o.created_at,
-           e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at, e.updated_at, e.finished_at
-      from (select) always
-      left join operation_event e on e.project_id = ${projectId} and e.xid >= pg_snapshot_xmin(${seen}::pg_snapshot)
-       and not pg_visible_in_snapshot(e.xid, ${seen}::pg_snapshot)
-      left join operation o on o.id = e.operation_id
-     order by e.number`)
-  return { events: rows.filter(({ id }) => id !== null), seen: rows[0]?.seen ?? seen }
+const PAGE = 1_000
+
+export interface EventPage {
+  readonly events: readonly OperationEvent[]
+  /** With the last page: what has been seen after all of them. */
+  readonly seen: Snapshot | undefined
+}
+
+/**
+ * The next events of a project that were not in what has been seen, in the order in which they happened, page by page. All pages are
+ * of the moment of the first one, and one statement brings them where they are few.
+ */
+export async function* eventsSince(db: Db, projectId: string, seen: Snapshot): AsyncGenerator<EventPage> {
+  let last = 0
+  let upTo: Snapshot | undefined
+  for (;;) {
+    // One row more than a page has tells whether another follows.
+    const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`
+      select pg_current_snapshot()::text as seen, o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq, o.action, o.created_at,
+             e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at, e.updated_at, e.finished_at
+        from (select) always
+        left join operation_event e on e.project_id = ${projectId} and e.xid >= pg_snapshot_xmin(${seen}::pg_snapshot)
+         and not pg_visible_in_snapshot(e.xid, ${seen}::pg_snapshot)
+         and coalesce(pg_visible_in_snapshot(e.xid, ${upTo}::pg_snapshot), true) and e.number > ${last}
+        left join operation o on o.id = e.operation_id
+       order by e.number limit ${PAGE + 1}`)
+    upTo ??= rows[0]?.seen ?? seen
+    const page = rows.slice(0, PAGE)
+    const isLast = rows.length <= PAGE
+    yield { events: page.filter(({ id }) => id !== null), seen: isLast ? upTo : undefined }
+    if (isLast) return
+    last = page.at(-1)?.number ?? last
+  }
 }
 
 /** What can be seen of the catalog now. */

@@ -4,7 +4,9 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
+import { eventsSince, snapshotNow } from '../../src/catalog/operation_event.ts'
 import { loadOrCreateSecrets } from '../../src/secrets.ts'
 import { catalogQuery } from '../admin.ts'
 import { type Answer, refused, type Request, send } from '../http.ts'
@@ -205,6 +207,49 @@ test('operations can be followed, each change of each, and followed on from wher
       'INVALID_REQUEST',
       /Last-Event-ID|out of range/,
     )
+})
+
+test('who has much to catch up with gets it page by page, all of one moment', async () => {
+  const MANY = 2_500
+  const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword())
+  const catalog = openCatalog(url, 1, () => {})
+  const insert = (many: number) =>
+    catalogQuery(
+      neap,
+      `insert into operation_event (project_id, operation_id, status, failures_count, updated_at)
+       select project_id, id, 'running', number, now() from generate_series(1, $2) number,
+              (select project_id, id from operation where project_id = $1 order by seq limit 1) o`,
+      [place.project_id, many],
+    )
+  try {
+    const before = await snapshotNow(catalog)
+    await insert(MANY)
+    const sizes: number[] = []
+    const found: number[] = []
+    let seen: string | undefined
+    for await (const page of eventsSince(catalog, place.project_id, before)) {
+      // What happens meanwhile is for the next time.
+      if (found.length === 0) await insert(1)
+      assert.equal(seen, undefined)
+      sizes.push(page.events.length)
+      found.push(...page.events.map(({ failures_count }) => failures_count))
+      seen = page.seen
+    }
+    assert.deepEqual(sizes, [1000, 1000, 500])
+    assert.deepEqual(
+      found,
+      [...Array(MANY).keys()].map((number) => number + 1),
+    )
+    for await (const rest of eventsSince(catalog, place.project_id, seen ?? ''))
+      assert.deepEqual([rest.events.length, rest.seen === undefined], [1, false])
+
+    const all = await events((heard) => heard.at(-1)?.id !== undefined, { headers: { 'last-event-id': '0' } })
+    assert.ok(all.length > MANY)
+    assert.equal(all.filter(({ id }) => id !== undefined).length, 1)
+  } finally {
+    await catalog.close()
+  }
 })
 
 /** The port of a part that was started by hand: its log says it. */

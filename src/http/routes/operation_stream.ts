@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { Type } from 'typebox'
 import {
   BEFORE_ALL,
@@ -65,20 +64,26 @@ async function* follow(
   const unlisten = await catalog.listen(OPERATION_EVENTS, (payload) => {
     if (payload === undefined || payload === projectId) wake()
   })
-  const end = once(gone, 'abort')
+  gone.addEventListener('abort', () => wake(), { once: true })
   try {
     yield place.missed ? 'event: reset\ndata: {}\n\n' : ': operations\n\n'
-    while (!gone.aborted && (await stillIn())) {
+    for (;;) {
       const changed = new Promise<void>((resolve) => {
         wake = resolve
       })
-      const found = await eventsSince(catalog, projectId, seen)
-      seen = found.seen
-      // The last of those that go out together carries the place to go on from.
-      if (found.events.length > 0) yield `${found.events.map(message).join('\n\n')}\nid: ${now()}-${seen}\n\n`
-      const beat = Promise.withResolvers<boolean>()
-      const timer = setTimeout(() => beat.resolve(true), BEAT_MS)
-      const silent = await Promise.race([changed.then(() => false), end.then(() => false), beat.promise])
+      if (gone.aborted || !(await stillIn())) return
+      for await (const page of eventsSince(catalog, projectId, seen)) {
+        seen = page.seen ?? seen
+        // The last of all that there are carries the place to go on from.
+        const end = page.seen === undefined ? '\n\n' : `\nid: ${now()}-${seen}\n\n`
+        if (page.events.length > 0) yield page.events.map(message).join('\n\n') + end
+      }
+      let silent = false
+      const timer = setTimeout(() => {
+        silent = true
+        wake()
+      }, BEAT_MS)
+      await changed
       clearTimeout(timer)
       if (silent) yield ': \n\n'
     }
