@@ -85,7 +85,7 @@ export interface Backend {
   removeBranch(branch: BranchRef, fence: Fence): Promise<Progress>
   /** The ids of all branches of which anything is stored here. */
   listBranches(): Promise<string[]>
-  /** The ids of all branches on which a compute runs. Its cost grows with what runs on the machine. */
+  /** The ids of all branches on which a compute may run, as far as one look at the machine tells; `findCompute` says for sure. */
   listRunning(): Promise<string[]>
   /** Ends helpers that this backend has running (copies); what they made is made anew. For a shutdown. */
   stopHelpers(): Promise<void>

@@ -67,16 +67,3 @@ export async function isBranchTaken(tx: Db, projectId: string, branchId: string)
      where project_id = ${projectId} and (resource = ${branchId} or (resource = ${projectId} and exclusive)) limit 1`)
   return row !== undefined
 }
-
-/** Keeps others from changing the row of an endpoint until the transaction ends. */
-export async function lockEndpoint(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`select 1 from endpoint where id = ${id} for no key update`)
-}
-
-/** How often an operation has failed and was tried again. */
-export async function failuresOf(tx: Db, operationId: string): Promise<number> {
-  const row = await tx.row<{ failures_count: number }>(
-    sql`select failures_count from operation where id = ${operationId}`,
-  )
-  return row?.failures_count ?? 0
-}

@@ -63,9 +63,13 @@ export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | und
   return db.row(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.id = ${id}`)
 }
 
-/** The branch whose data lies in a store, also one that is being deleted. */
-export function findBranchOfStore(db: Db, storeId: string): Promise<Branch | undefined> {
-  return db.row(sql`select * from branch where store_id = ${storeId}`)
+/** The branches of these stores on which nothing is to run: no endpoint of theirs is active, and no operation is about them. */
+export function listResting(db: Db, storeIds: readonly string[]): Promise<StoredBranch[]> {
+  return db.rows(sql`
+    select b.*, p.pg_version from branch b join project p on p.id = b.project_id and p.deleted_at is null
+     where b.store_id = any (${storeIds}::text[]) and b.deleted_at is null
+       and not exists (select from endpoint e where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active')
+       and not exists (select from operation o where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id)`)
 }
 
 /** Those of the stores that are no branch's. */
@@ -151,9 +155,10 @@ export async function setDefaultBranch(tx: Db, projectId: string, id: string): P
 /** Branches whose time is over and that nothing hangs on, some at a time. */
 export function listExpired(db: Db): Promise<Branch[]> {
   return db.rows(sql`
-    select * from branch b where expires_at <= clock_timestamp() and deleted_at is null and not is_default and not protected
+    select b.* from branch b join project p on p.id = b.project_id and p.deleted_at is null
+     where b.expires_at <= clock_timestamp() and b.deleted_at is null and not b.is_default and not b.protected
        and not exists (select 1 from branch c where c.parent_id = b.id and (c.deleted_at is null or c.restores is not null))
-     order by expires_at limit 50`)
+     order by b.expires_at limit 50`)
 }
 
 /** Whether a branch has children, or copies of it are about to become another branch's data. */
@@ -212,7 +217,6 @@ export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
 export async function forgetBranch(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
-  await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
   await tx.rows(sql`update branch set stored = false, pending_state = null, restores = null where id = ${id}`)

@@ -141,7 +141,17 @@ export function openCatalog(
     async session() {
       const client = new pg.Client(config)
       client.on('error', onError)
-      await pulse.during(() => client.connect()).catch(unavailable)
+      let asked: Promise<unknown> | undefined
+      try {
+        await pulse.during(() => (asked = client.connect()))
+      } catch (error) {
+        // Nobody has a use for one that is let in late.
+        asked?.then(
+          () => client.end(),
+          () => {},
+        )
+        unavailable(error as Error)
+      }
       return {
         ...on(client),
         end: () => Promise.race([client.end(), patience()]),

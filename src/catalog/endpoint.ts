@@ -125,25 +125,27 @@ export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
   )
 }
 
-/** Endpoints that are said to be on their way somewhere, or to be deleted, although no operation is about them. */
+/** Endpoints that are held, or deleted, although no operation is about them. */
 export function listStrandedEndpoints(db: Db): Promise<Endpoint[]> {
   return db.rows(sql`
     select * from endpoint e
-     where (pending_state is not null or holding_operation_id is not null or deleted_at is not null)
+     where (holding_operation_id is not null or deleted_at is not null)
        and not exists (select 1 from operation o
-                        where o.project_id = e.project_id and o.finished_at is null and o.branch_id = e.branch_id)`)
+                        where o.project_id = e.project_id and o.finished_at is null
+                          and (o.branch_id = e.branch_id or o.endpoint_id = e.id))`)
 }
 
-export async function setPending(tx: Db, id: string, state: EndpointState): Promise<Endpoint> {
-  const row = await tx.row<Endpoint>(
-    sql`update endpoint set pending_state = ${state}, updated_at = clock_timestamp() where id = ${id} returning *`,
-  )
-  return row as Endpoint
+/**
+ * An endpoint, deleted or not, whose row nobody else changes until the transaction ends. Who decides by an endpoint and its operations
+ * locks it first: what ends an operation then waits, and both are as of one moment. Locks are taken in the order project, branch, endpoint.
+ */
+export function lockEndpoint(tx: Db, id: string): Promise<Endpoint | undefined> {
+  return tx.row(sql`select * from endpoint where id = ${id} for no key update`)
 }
 
-/** As `setPending`, or (null) on its way nowhere; says nothing of an update. */
-export async function setPendingState(tx: Db, id: string, state: EndpointState | null): Promise<void> {
-  await tx.rows(sql`update endpoint set pending_state = ${state} where id = ${id}`)
+/** Has the catalog say again where an endpoint is on its way to. Operations do so themselves; needed where a check goes on at one that has gone idle. */
+export async function settlePending(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`select settle_pending(${id})`)
 }
 
 export interface ComputeLocation {
@@ -181,7 +183,7 @@ export async function announceCompute(db: Db, announcement: ComputeAnnouncement)
  */
 export async function setActive(tx: Db, id: string, branchId: string, compute: ComputeLocation): Promise<boolean> {
   const row = await tx.row(sql`
-    update endpoint set current_state = 'active', pending_state = null, holding_operation_id = null, compute_host = ${compute.host},
+    update endpoint set current_state = 'active', holding_operation_id = null, compute_host = ${compute.host},
            compute_port = ${compute.port}, compute_pid = ${compute.pid}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
            idle_check_at = clock_timestamp(), idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id} and branch_id = ${branchId} returning 1`)
@@ -191,26 +193,20 @@ export async function setActive(tx: Db, id: string, branchId: string, compute: C
 /** No compute runs. One that never ran stays `init` until it first has. */
 export async function setIdle(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
-    update endpoint set current_state = 'idle', pending_state = null, holding_operation_id = null, compute_host = null, compute_port = null,
+    update endpoint set current_state = 'idle', holding_operation_id = null, compute_host = null, compute_port = null,
            compute_pid = null, idle_check_at = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id}`)
 }
 
-/** The compute is gone, and another is on its way. */
-export async function forgetCompute(tx: Db, id: string): Promise<void> {
+/** This compute is gone, and another is on its way, if it is not there yet. */
+export async function forgetCompute(tx: Db, id: string, pid: number): Promise<void> {
   await tx.rows(sql`
-    update endpoint set compute_host = null, compute_port = null, compute_pid = null where id = ${id}`)
+    update endpoint set compute_host = null, compute_port = null, compute_pid = null where id = ${id} and compute_pid = ${pid}`)
 }
 
 /** Asks the proxies to hold back what they would forward to this endpoint, or (null) to go on. */
 export async function setHolding(tx: Db, id: string, operationId: string | null): Promise<void> {
   await tx.rows(sql`update endpoint set holding_operation_id = ${operationId} where id = ${id}`)
-}
-
-/** Goes on as active: what was to move it did not happen. */
-export async function clearPending(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`
-    update endpoint set pending_state = null, holding_operation_id = null, updated_at = clock_timestamp() where id = ${id}`)
 }
 
 /**

@@ -1,5 +1,6 @@
 import { newOperationId } from '../ids.ts'
 import type { Catalog, Db } from './catalog.ts'
+import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
 export type OperationStatus = 'scheduling' | 'running' | 'finished' | 'failed'
@@ -64,6 +65,14 @@ export async function postponeOperation(tx: Db, id: string, hours: number): Prom
   )
 }
 
+/** How often an operation has failed and was tried again. */
+export async function failuresOf(tx: Db, operationId: string): Promise<number> {
+  const row = await tx.row<{ failures_count: number }>(
+    sql`select failures_count from operation where id = ${operationId}`,
+  )
+  return row?.failures_count ?? 0
+}
+
 /**
  * The operations of a project that have not ended and concern a branch, oldest first.
  * @param endpointId also those that concern this endpoint: one that stops it on the branch it has left is none of this branch
@@ -73,6 +82,20 @@ export function unfinishedOperations(db: Db, branchId: string, endpointId?: stri
     select o.* from operation o join branch b on b.id = ${branchId}
      where o.project_id = b.project_id and o.finished_at is null
        and (o.branch_id = b.id or o.endpoint_id = ${endpointId ?? null}) order by o.seq`)
+}
+
+/** Whether an operation stops the compute that its endpoint has left for another branch. */
+export async function isOfMove(db: Db, id: string): Promise<boolean> {
+  const row = await db.row<{ is: boolean }>(sql`select input ? 'to' as is from operation where id = ${id}`)
+  return row?.is ?? false
+}
+
+/** The last of the unfinished operations that start or suspend an endpoint, on whichever branch: where it will be when all are done. */
+export function lastMove(db: Db, endpoint: Pick<Endpoint, 'id' | 'project_id'>): Promise<Operation | undefined> {
+  return db.row(sql`
+    select * from operation
+     where project_id = ${endpoint.project_id} and endpoint_id = ${endpoint.id} and finished_at is null
+       and action in ('start_compute', 'suspend_compute') order by seq desc limit 1`)
 }
 
 export async function hasUnfinishedOperations(db: Db, projectId: string): Promise<boolean> {
@@ -192,7 +215,10 @@ export async function awaitOperations(
   }
 }
 
-/** Cancels what stands waiting in a project (or only on a branch or endpoint) and was never begun: it ends `failed`, saying why. */
+/**
+ * Cancels what stands waiting in a project (or only on a branch or endpoint) and was never begun: it ends `failed`, saying why. A branch that
+ * is never made holds no data. What stops a compute that its endpoint has left is done all the same: nobody else would.
+ */
 export async function cancelUnbegun(
   tx: Db,
   projectId: string,
@@ -200,8 +226,14 @@ export async function cancelUnbegun(
   because: string,
 ): Promise<void> {
   await tx.rows(sql`
-    update operation set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
-     where project_id = ${projectId} and status = 'scheduling'
-       and (${only.branchId}::text is null or branch_id = ${only.branchId})
-       and (${only.endpointId}::text is null or endpoint_id = ${only.endpointId})`)
+    with cancelled as (
+      update operation
+         set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+       where project_id = ${projectId} and status = 'scheduling'
+         and (${only.branchId}::text is null or branch_id = ${only.branchId})
+         and (${only.endpointId}::text is null or endpoint_id = ${only.endpointId})
+         and not input ? 'to'
+      returning action, branch_id)
+    update branch set pending_state = null, updated_at = clock_timestamp()
+     where id in (select branch_id from cancelled where action in ('create_branch', 'create_timeline'))`)
 }

@@ -102,18 +102,6 @@ export async function updateProject(
   return row as Project
 }
 
-/** The same of deleted projects that can still be recovered. */
-export function listRecoverable(
-  db: Db,
-  accountId: string,
-  limit: number,
-  cursor: string | undefined,
-): Promise<Project[]> {
-  return db.rows(sql`
-    select * from project where account_id = ${accountId} and recoverable_until > clock_timestamp() and id > coalesce(${cursor}, '')
-     order by id limit ${limit}`)
-}
-
 /** A page of an account's projects in the order of their ids, after the id `cursor`; only the one that is given, if one is. */
 export function listProjects(
   db: Db,
@@ -126,6 +114,20 @@ export function listProjects(
   return db.rows(sql`
     select * from project where account_id = ${accountId} and deleted_at is null and id > coalesce(${cursor}, '')
        and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)
+       and id = coalesce(${only}, id)
+     order by id limit ${limit}`)
+}
+
+/** The same of deleted projects that can still be recovered. */
+export function listRecoverable(
+  db: Db,
+  accountId: string,
+  limit: number,
+  cursor: string | undefined,
+  only: string | null = null,
+): Promise<Project[]> {
+  return db.rows(sql`
+    select * from project where account_id = ${accountId} and recoverable_until > clock_timestamp() and id > coalesce(${cursor}, '')
        and id = coalesce(${only}, id)
      order by id limit ${limit}`)
 }
@@ -149,8 +151,8 @@ export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update project set deleted_at = coalesce(deleted_at, clock_timestamp()), recoverable_until = null, updated_at = clock_timestamp()
      where id = ${id}`)
-  await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
   await tx.rows(sql`update branch set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
+  await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
 }
 
 /** Removes what is left of projects that were deleted so long ago: their rows, their branches' and their operations. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { ComputeAddress } from '../backends/backend.ts'
 
@@ -17,6 +18,16 @@ export interface AdminSession {
 /** Quotes an identifier, and a literal, by the driver's own functions. */
 export const identifier = pg.escapeIdentifier
 export const literal = pg.escapeLiteral
+
+const END_MS = 1_000
+
+/** Says goodbye. A server that stands still does not answer to that, and is not waited for. */
+async function ended(client: pg.Client): Promise<void> {
+  const over = new AbortController()
+  const patience = sleep(END_MS, undefined, { signal: over.signal }).catch(() => {})
+  await Promise.race([client.end(), patience])
+  over.abort()
+}
 
 /**
  * Runs `work` in a superuser session at a compute, with `search_path = pg_catalog` so that nothing a user made is called by
@@ -50,6 +61,6 @@ export async function withAdminSession<T>(
       beside: (database, other) => withAdminSession(address, password, { ...options, database }, other),
     })
   } finally {
-    await client.end()
+    await ended(client)
   }
 }

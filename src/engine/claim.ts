@@ -5,7 +5,7 @@ import type { Claimed } from './definition.ts'
 /** The step name under which `onFailure` runs. */
 export const FAILURE = 'failure'
 
-/** A step that was begun this often without an end kills its workers: give up. */
+/** A step that was begun this often without an end, be it an error, kills its workers: give up. */
 const MAX_ATTEMPTS = 20
 
 /** How long the failure step may take, in seconds: it has a deadline of its own, since the operation's may be over. */
@@ -109,7 +109,7 @@ export async function moveTo(tx: Db, id: string, step: string, seconds: number, 
 export async function retryLater(tx: Db, id: string, seconds: number, error: string): Promise<undefined> {
   await tx.rows(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
-           retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
+           attempts = case when step = ${FAILURE} then attempts else 0 end, retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
   return undefined
 }

@@ -1,21 +1,21 @@
 import {
-  findBranchOfStore,
   findStoredBranch,
   listLeftovers,
+  listResting,
   listUnknownStores,
   type StoredBranch,
 } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import {
-  clearPending,
   deleteEndpointRow,
   type Endpoint,
   findBranchEndpoint,
-  findEndpointEver,
   forgetCompute,
   listEndpointsWithCompute,
   listStrandedEndpoints,
+  lockEndpoint,
   setActive,
+  setHolding,
   setIdle,
 } from '../catalog/endpoint.ts'
 import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
@@ -29,6 +29,8 @@ import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 60_000
+/** So many endpoints are looked at side by side. */
+const AT_ONCE = 4
 
 type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
 
@@ -49,18 +51,16 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
 /** Suspends the computes that run although the catalog has their branch at rest. Answers how many there are. */
 async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<number> {
   let stopped = 0
-  for (const store of await backend.listRunning()) {
-    const branch = await findBranchOfStore(catalog, store)
-    if (!branch) {
-      log.warn({ store }, 'a server runs on files of a branch that the catalog does not know; left alone')
-      continue
-    }
+  const stores = await backend.listRunning()
+  for (const store of await listUnknownStores(catalog, stores))
+    log.warn({ store }, 'files of a branch that the catalog does not know are at work; left alone')
+  for (const branch of await listResting(catalog, stores)) {
     const operation = await catalog.transaction(async (tx) => {
       if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
       if ((await unfinishedOperations(tx, branch.id)).length > 0) return undefined
       // Looked at after its operations: one that has just ended has left its mark there.
       const endpoint = await findBranchEndpoint(tx, branch.id)
-      if (branch.deleted_at !== null || endpoint?.current_state === 'active') return undefined
+      if (endpoint?.current_state === 'active' || !(await backend.findCompute(refOf(branch)))) return undefined
       if (endpoint) return queueSuspend(tx, endpoint, 'request')
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
       return requestOperation(tx, suspendCompute, subject, { reason: 'request' })
@@ -93,13 +93,17 @@ export function startSweepLoop(context: WorkerContext): Loop {
 /** One that cannot be looked at is nothing that the others should wait for. */
 async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint[]): Promise<Record<Found, number>> {
   const found = { adopted: 0, gone: 0, orphaned: 0, busy: 0 }
-  for (const endpoint of endpoints) {
-    try {
-      found[await reconcile(context, endpoint)]++
-    } catch (error) {
-      context.log.error({ err: error, endpoint: endpoint.id }, 'could not find out about a compute')
+  const left = [...endpoints]
+  const reconcileRest = async (): Promise<void> => {
+    for (let endpoint = left.shift(); endpoint; endpoint = left.shift()) {
+      try {
+        found[await reconcile(context, endpoint)]++
+      } catch (error) {
+        context.log.error({ err: error, endpoint: endpoint.id }, 'could not find out about a compute')
+      }
     }
   }
+  await Promise.all(Array.from({ length: AT_ONCE }, reconcileRest))
   return found
 }
 
@@ -113,15 +117,18 @@ export async function reconcile(
   ended?: number,
 ): Promise<Found> {
   return catalog.transaction(async (tx) => {
-    // Nobody can ask for anything meanwhile, so what is found stays true until it is written.
+    // Nobody can ask for anything meanwhile, and nothing that was asked for ends: what is found stays true until it is written.
     await lockProject(tx, account_id, project_id)
+    const endpoint = await lockEndpoint(tx, id)
+    if (endpoint && endpoint.branch_id !== branch_id) return 'busy'
+    // What ended it has said so by now.
+    if (ended !== undefined && endpoint?.compute_pid !== ended) return 'gone'
     const unfinished = await unfinishedOperations(tx, branch_id, id)
-    const endpoint = await findEndpointEver(tx, id)
     const branch = await findStoredBranch(tx, branch_id)
     if (unfinished.length > 0) {
-      if (!endpoint || !branch || unfinished.some(mayStop) || endpoint.compute_pid !== ended) return 'busy'
+      if (ended === undefined || !endpoint || !branch || unfinished.some(mayStop)) return 'busy'
       await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
-      await forgetCompute(tx, id)
+      await forgetCompute(tx, id, ended)
       return 'gone'
     }
     if (!endpoint || !branch) return 'gone'
@@ -138,7 +145,7 @@ export async function reconcile(
     }
     const { address, pid, startedAt } = compute
     if (pid !== endpoint.compute_pid) await setActive(tx, id, branch_id, { ...address, pid, startedAt })
-    else if (endpoint.pending_state ?? endpoint.holding_operation_id) await clearPending(tx, id)
+    else if (endpoint.holding_operation_id) await setHolding(tx, id, null)
     return 'adopted'
   })
 

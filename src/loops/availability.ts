@@ -8,7 +8,7 @@ import {
 } from '../catalog/availability.ts'
 import { findBranch } from '../catalog/branch.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { findEndpoint } from '../catalog/endpoint.ts'
+import { lockEndpoint } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
 import type { WorkerContext } from '../context.ts'
 import { queueCheck } from '../operations/check_availability.ts'
@@ -70,7 +70,8 @@ export async function queueDueChecks(catalog: Catalog, intervalSeconds: number):
 
 async function queueDue(tx: Db, taken: DueCheck, intervalSeconds: number): Promise<boolean> {
   const project = await lockProject(tx, taken.account_id, taken.project_id)
-  const endpoint = project && (await findEndpoint(tx, taken.id))
+  const locked = project && (await lockEndpoint(tx, taken.id))
+  const endpoint = locked?.deleted_at === null ? locked : undefined
   const branch = endpoint && (await findBranch(tx, endpoint.project_id, endpoint.branch_id))
   const busy = endpoint !== undefined && (await isBranchTaken(tx, endpoint.project_id, endpoint.branch_id))
   const next = busy ? Math.min(BUSY_SECONDS, intervalSeconds) : intervalSeconds

@@ -1,4 +1,4 @@
-import { findBranch, listExpired } from '../catalog/branch.ts'
+import { findBranch, hasChildren, listExpired } from '../catalog/branch.ts'
 import { lockProject } from '../catalog/project.ts'
 import type { WorkerContext } from '../context.ts'
 import { removeBranch } from '../operations/removal.ts'
@@ -14,6 +14,7 @@ export function startExpiryLoop({ catalog, log }: WorkerContext): Loop {
         if (!(await lockProject(tx, account_id, project_id))) return
         const branch = await findBranch(tx, project_id, id)
         if (!branch?.expires_at || Date.parse(branch.expires_at) > Date.now()) return
+        if (await hasChildren(tx, id)) return
         await removeBranch(tx, branch)
         log.info({ branch: id }, 'a branch has expired')
       })

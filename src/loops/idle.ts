@@ -45,8 +45,17 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
     })
   }
 
+  let told = false
   const unlisten = await catalog.listen('endpoint', () => {
-    round = round.then(sleep).catch(() => {})
+    // One look for all that is told of while another goes on.
+    if (told) return
+    told = true
+    round = round
+      .then(() => {
+        told = false
+        return sleep()
+      })
+      .catch(() => {})
   })
   start()
   return {
@@ -98,7 +107,8 @@ async function suspend({ catalog }: WorkerContext, endpoint: Endpoint): Promise<
   await catalog.transaction(async (tx) => {
     if (!(await lockProject(tx, endpoint.account_id, endpoint.project_id))) return
     const now = await findEndpoint(tx, endpoint.id)
-    if (now?.pending_state !== null || now.suspend_timeout_seconds !== endpoint.suspend_timeout_seconds) return
+    if (now?.current_state !== 'active' || now.pending_state !== null) return
+    if (now.suspend_timeout_seconds !== endpoint.suspend_timeout_seconds) return
     await queueSuspend(tx, now, 'idle')
   })
 }

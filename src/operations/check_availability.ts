@@ -8,17 +8,15 @@
  *
  * `last_active` and `suspended_at` stay as they are, unless somebody came.
  */
-import { failuresOf, lockEndpoint } from '../catalog/availability.ts'
 import { findStoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { type Endpoint, findEndpoint, findEndpointEver, setIdle, setPendingState } from '../catalog/endpoint.ts'
-import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { type Endpoint, findEndpoint, findEndpointEver, setIdle, settlePending } from '../catalog/endpoint.ts'
+import { failuresOf, type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { hasClients, probe } from '../compute/probe.ts'
 import { withAdminSession } from '../compute/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, goto, OperationFailed, type Outcome, wait } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
-import { settlePending } from './cancel.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { bringUp, specOf, subjectOf } from './start_compute.ts'
 
@@ -41,7 +39,7 @@ export const checkAvailability: Action<object> = {
         if (await backend.findCompute(branch)) return undefined
         // It was killed: from here on it is one that sleeps.
         await setIdle(tx, endpoint.id)
-        await setPendingState(tx, endpoint.id, 'active')
+        await settlePending(tx, endpoint.id)
         return wait(0, 'the compute is gone and is started anew')
       }
       const compute = await tried(operation, tx, () =>
@@ -83,8 +81,6 @@ export const checkAvailability: Action<object> = {
 
 /** Queues the check of an endpoint's branch. Call with the project locked. */
 export async function queueCheck(tx: Db, endpoint: Endpoint): Promise<Operation> {
-  // One that sleeps is on its way to run until this has ended, so that whoever deletes it meanwhile has its compute stopped.
-  if (endpoint.current_state !== 'active') await setPendingState(tx, endpoint.id, 'active')
   return requestOperation(tx, checkAvailability, subjectOf(endpoint), {})
 }
 
@@ -118,9 +114,5 @@ async function stopUnlessActive(operation: Claimed, { backend }: WorkerContext, 
   }
   if (branch && (await backend.stopCompute(refOf(branch), fenceOf(operation))) === 'pending')
     return wait(0, 'Postgres is stopping')
-  if (endpoint?.branch_id !== operation.branch_id) return done
-  // Who asks for something meanwhile says where the endpoint is on its way to, and that must not be overwritten.
-  await lockEndpoint(tx, endpoint.id)
-  await settlePending(tx, endpoint.id)
   return done
 }

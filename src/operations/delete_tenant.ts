@@ -23,6 +23,8 @@ export const deleteTenant: Action<Record<string, never>> = {
       return undefined
     },
   },
-  // The project stays deleted; what is left of its files is swept up when a worker starts.
-  async onFailure() {},
+  // The project stays deleted; what is left of its files is swept up.
+  async onFailure(operation, _context, tx) {
+    await deleteProject(tx, operation.project_id)
+  },
 }

@@ -17,6 +17,6 @@ export const deleteTimeline: Action<Record<string, never>> = {
       await forgetBranch(tx, operation.branch_id as string)
     },
   },
-  // The branch stays deleted; what is left of its files is swept up when a worker starts.
+  // The branch stays deleted; what is left of its files is swept up.
   async onFailure() {},
 }

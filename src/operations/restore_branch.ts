@@ -1,7 +1,7 @@
 import type { Branch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
-import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { type Endpoint, findBranchEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
+import { type Operation, lastMove } from '../catalog/operation.ts'
 import { insertCopy } from '../catalog/restore.ts'
 import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
 import { newBranchId } from '../ids.ts'
@@ -34,7 +34,8 @@ export async function queueRestore(
   const parent_id = source.id
   const making = await requestOperation(tx, createBranch, ofCopy, { parent_id, restores: branch.id })
   const operations = [making]
-  const endpoint = await findBranchEndpoint(tx, branch.id)
+  const found = await findBranchEndpoint(tx, branch.id)
+  const endpoint = found && (await lockEndpoint(tx, found.id))
   const running = endpoint && source.id !== branch.id && (await willRun(tx, endpoint)) ? endpoint : undefined
   if (running)
     operations.push(
@@ -48,8 +49,6 @@ export async function queueRestore(
 
 /** Whether an endpoint's compute will run when all that is queued for it has been done. */
 async function willRun(tx: Db, endpoint: Endpoint): Promise<boolean> {
-  const last = (await unfinishedOperations(tx, endpoint.branch_id)).findLast(
-    ({ action }) => action === 'start_compute' || action === 'suspend_compute',
-  )
+  const last = await lastMove(tx, endpoint)
   return last ? last.action === 'start_compute' : endpoint.current_state === 'active'
 }

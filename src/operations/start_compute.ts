@@ -1,8 +1,8 @@
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle, setPending } from '../catalog/endpoint.ts'
-import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle } from '../catalog/endpoint.ts'
+import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
 import { withAdminSession } from '../compute/session.ts'
 import type { WorkerContext } from '../context.ts'
@@ -96,12 +96,8 @@ export async function requestStart(
 
 /** The start_compute that the endpoint will be active after: the last one queued, if nothing stands behind it, or a new one. */
 export async function queueStart(tx: Db, endpoint: Endpoint, reason: StartReason): Promise<Operation> {
-  const unfinished = await unfinishedOperations(tx, endpoint.branch_id)
-  const last = unfinished.findLast(
-    (operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute',
-  )
-  if (last?.action === 'start_compute') return last
-  await setPending(tx, endpoint.id, 'active')
+  const last = await lastMove(tx, endpoint)
+  if (last?.action === 'start_compute' && last.branch_id === endpoint.branch_id) return last
   return requestOperation(tx, startCompute, subjectOf(endpoint), { reason })
 }
 

@@ -11,15 +11,14 @@
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import {
-  clearPending,
   deleteEndpointRow,
   type Endpoint,
   findEndpointEver,
+  lockEndpoint,
   setHolding,
   setIdle,
-  setPending,
 } from '../catalog/endpoint.ts'
-import { type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { lastMove, type Operation } from '../catalog/operation.ts'
 import { forgetProxies, holdsOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
@@ -42,7 +41,8 @@ interface Input {
 export const suspendCompute: Action<Input> = {
   action: 'suspend_compute',
   deadlineSeconds: 600,
-  needsBranches: true,
+  // What runs is stopped also where the branch that its endpoint goes to is never made.
+  needsBranches: false,
   locks: (subject, { to }) => ({ excludes: [subject.branch_id as string, ...(to ? [to] : [])] }),
   steps: {
     async checkpointed(operation, { backend, secrets, log }, tx) {
@@ -93,27 +93,29 @@ export const suspendCompute: Action<Input> = {
       return done
     },
     async reopened(operation, _context, tx) {
-      await clearPending(tx, operation.endpoint_id as string)
+      const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
+      // It has moved to another branch meanwhile: nobody is to go on here.
+      if (endpoint?.branch_id !== operation.branch_id) return goto('compute_stopped')
+      await setHolding(tx, endpoint.id, null)
+      return done
     },
   },
   async onFailure(operation, { backend }, tx) {
     const branch = await branchOf(tx, operation)
-    if (await backend.findCompute(refOf(branch))) {
-      await setNoted(tx, branch.id, false)
-      await clearPending(tx, operation.endpoint_id as string)
-    } else await noteStopped(tx, operation.endpoint_id as string)
+    const runs = await backend.findCompute(refOf(branch))
+    if (runs) await setNoted(tx, branch.id, false)
+    const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
+    // What still runs on a branch that its endpoint has left is none of the endpoint's: it is stopped as one that nobody wants.
+    if (!runs || endpoint?.branch_id !== branch.id) return noteStopped(tx, operation.endpoint_id as string)
+    await setHolding(tx, endpoint.id, null)
   },
 }
 
 /** The suspend_compute after which the endpoint will be idle: the last one queued, if no start stands behind it, or a new one. */
 export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendReason): Promise<Operation> {
-  const unfinished = await unfinishedOperations(tx, endpoint.branch_id)
-  const last = unfinished.findLast(
-    (operation) => operation.action === 'start_compute' || operation.action === 'suspend_compute',
-  )
+  const last = await lastMove(tx, endpoint)
   // One of the idle loop's may still decide to stay: what a person asks for must not hang on that.
   if (last?.action === 'suspend_compute' && reason === 'idle') return last
-  await setPending(tx, endpoint.id, 'idle')
   return requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason })
 }
 

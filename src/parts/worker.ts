@@ -40,7 +40,6 @@ export async function startWorker(
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
   const worker: WorkerContext = { ...context, backend }
-  log.info(await adopt(worker), 'the catalog and this machine agree')
   const runner = await startRunner<WorkerContext>({
     catalog,
     definitions: ACTIONS,
@@ -66,6 +65,7 @@ export async function startWorker(
     },
     ...changed,
   })
+  log.info(await adopt(worker), 'the catalog and this machine agree')
   const loops = [
     await startIdleLoop(worker),
     startAvailabilityLoop(worker),

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { sql } from '../../src/catalog/sql.ts'
 import { FAILURE } from '../../src/engine/claim.ts'
 import { OperationFailed, wait } from '../../src/engine/definition.ts'
+import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newProject, type OperationRow, queue, read } from './operations.ts'
 import { during, ended, nothing, run, toil } from './runners.ts'
@@ -36,6 +37,33 @@ test('a failure that may pass is tried again after a while, and shown meanwhile'
       for (const { retry_at, updated_at } of seen.slice(1)) assert.ok(retry_at && updated_at >= retry_at)
       assert.equal(operation?.status, 'finished')
       assert.deepEqual([operation.failures_count, operation.error, operation.retry_at], [2, null, null])
+    })
+  }))
+
+test('one that failed very often goes on for as long as it has time, and one that never came to an end does not', () =>
+  catalogs.with(async ({ catalog }) => {
+    const hurry = (id: string) =>
+      catalog.rows(sql`
+        with now as (update operation set run_at = clock_timestamp() where id = ${id}) select pg_notify('operation_due', '')`)
+    let tries = 0
+    const definition = toil({
+      async begun() {
+        if (++tries <= 2) throw new Error('still no room')
+      },
+    })
+    const project = await newProject(catalog)
+    const [patient, deadly] = [await queue(catalog, project), await queue(catalog, project)]
+    await catalog.rows(sql`update operation set failures_count = 40, attempts = 19 where id = ${patient.id}`)
+    await catalog.rows(sql`update operation set attempts = 20 where id = ${deadly.id}`)
+    await during([run(catalog, definition)], async () => {
+      const [one] = await ended(catalog, deadly)
+      assert.match(one?.error ?? '', /^given up after 20 attempts/)
+      await until('it was tried', async () => (await read(catalog, patient.id)).failures_count === 41)
+      await hurry(patient.id)
+      await until('it was tried again', async () => (await read(catalog, patient.id)).failures_count === 42)
+      await hurry(patient.id)
+      const [other] = await ended(catalog, patient)
+      assert.equal(other?.status, 'finished')
     })
   }))
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { setActive, setIdle } from '../../src/catalog/endpoint.ts'
+import { findEndpoint, forgetCompute, setActive, setIdle } from '../../src/catalog/endpoint.ts'
 import { findOperation, type Operation } from '../../src/catalog/operation.ts'
 import { lockProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -9,7 +9,9 @@ import { claim, end, lockForStep } from '../../src/engine/claim.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { requestOperation } from '../../src/operations/request.ts'
-import { requestStart, startCompute } from '../../src/operations/start_compute.ts'
+import { queueCheck } from '../../src/operations/check_availability.ts'
+import { queueStart, requestStart, startCompute } from '../../src/operations/start_compute.ts'
+import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { messageOf } from '../../src/errors.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
@@ -68,6 +70,45 @@ test('who connects just when a start ends asks for no second one', () =>
       )
       assert.equal((await catalog.rows(starts)).length, round)
     }
+  }))
+
+test('an endpoint is on its way to where the last of its operations leads, whatever becomes of the others', () =>
+  catalogs.with(async ({ catalog }) => {
+    const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
+    const location = { host: '/nowhere', port: 1, pid: 7, startedAt: new Date() }
+    await setActive(catalog, endpoint.id, endpoint.branch_id, location)
+    const pending = async () => (await findEndpoint(catalog, endpoint.id))?.pending_state
+    const [suspended, started] = await catalog.transaction(async (tx) => [
+      await queueSuspend(tx, endpoint, 'request'),
+      await queueStart(tx, endpoint, 'request'),
+    ])
+    assert.equal(await pending(), 'active')
+    await catalog.transaction(async (tx) => {
+      await setIdle(tx, endpoint.id)
+      await end(tx, suspended.id, 'finished', null)
+    })
+    assert.equal(await pending(), 'active')
+    const again = await queueSuspend(catalog, endpoint, 'request')
+    assert.equal(await pending(), 'idle')
+    await catalog.transaction((tx) => cancel(tx, again))
+    assert.equal(await pending(), 'active')
+    await end(catalog, started.id, 'failed', 'no room')
+    assert.equal(await pending(), null)
+    const check = await queueCheck(catalog, endpoint)
+    assert.equal(await pending(), 'active')
+    await end(catalog, check.id, 'finished', null)
+    assert.equal(await pending(), null)
+  }))
+
+test('the end of a compute that another has replaced does not take the address of that one away', () =>
+  catalogs.with(async ({ catalog }) => {
+    const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
+    const location = { host: '/nowhere', port: 1, pid: 8, startedAt: new Date() }
+    await setActive(catalog, endpoint.id, endpoint.branch_id, location)
+    await forgetCompute(catalog, endpoint.id, 7)
+    assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_pid, 8)
+    await forgetCompute(catalog, endpoint.id, 8)
+    assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_pid, null)
   }))
 
 test('a cancel and a claim at the same time: one of them has it, never both', () =>

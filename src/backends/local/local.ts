@@ -22,7 +22,7 @@ import {
   stopServer,
 } from './server.ts'
 import { HBA, configFor } from './settings.ts'
-import { runningBranches } from './running.ts'
+import { busyBranches } from './running.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
 import { watchProcesses } from './watch.ts'
@@ -121,7 +121,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     removeBranch: (branch, fence) => removeStored(layout, branch, fence, options.log),
     lastWords: async (branch, since) => lastWordsIn(logFile(branch.id, 'postgres.log'), since),
     listBranches: () => storedBranches(layout),
-    listRunning: () => runningBranches(layout),
+    listRunning: () => busyBranches(layout),
     stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),
     rotateLogs: () => rotateLogs(layout.logs),

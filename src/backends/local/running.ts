@@ -1,19 +1,13 @@
 import { readdir, readlink, realpath } from 'node:fs/promises'
-import { join, sep } from 'node:path'
+import { sep } from 'node:path'
 import type { Layout } from './layout.ts'
 import { storedBranches } from './remove.ts'
-import { findServer } from './server.ts'
 
-/** The ids of the branches on which a server runs. Every process of one works in its data directory; the lock has the last word. */
-export async function runningBranches(layout: Layout): Promise<string[]> {
-  const suspects = process.platform === 'linux' ? await workplaces(layout) : await storedBranches(layout)
-  const running = await Promise.all(
-    suspects.map(async (id) => ((await findServer(join(layout.branches, id))) ? [id] : [])),
-  )
-  return running.flat()
+/** The ids of the branches on which a server may run: those in whose data directories processes work, or all where /proc does not tell. */
+export function busyBranches(layout: Layout): Promise<string[]> {
+  return process.platform === 'linux' ? workplaces(layout) : storedBranches(layout)
 }
 
-/** The branches in whose data directories processes work. */
 async function workplaces({ branches }: Layout): Promise<string[]> {
   const top = await realpath(branches).catch(() => undefined)
   if (top === undefined) return []

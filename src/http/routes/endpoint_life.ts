@@ -2,9 +2,8 @@ import type { Endpoint } from '../../catalog/endpoint.ts'
 import { AppError } from '../../errors.ts'
 import { queueStart } from '../../operations/start_compute.ts'
 import { queueSuspend } from '../../operations/suspend_compute.ts'
-import { lockedProject } from '../require.ts'
 import { route } from '../route.ts'
-import { EndpointAndOperations, EndpointId, presentEndpoint, requireEndpoint } from './endpoints.ts'
+import { EndpointAndOperations, EndpointId, lockedEndpoint, presentEndpoint } from './endpoints.ts'
 import { presentOperation } from './operations.ts'
 
 export const startEndpoint = route('POST /projects/:project_id/endpoints/:endpoint_id/start', {
@@ -14,8 +13,7 @@ export const startEndpoint = route('POST /projects/:project_id/endpoints/:endpoi
   returns: EndpointAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id)
-  const endpoint = await requireEndpoint(context, params)
+  const endpoint = await lockedEndpoint(context, params)
   requireEnabled(endpoint)
   if (endpoint.current_state === 'active' && endpoint.pending_state === null)
     return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
@@ -33,8 +31,7 @@ export const suspendEndpoint = route('POST /projects/:project_id/endpoints/:endp
   returns: EndpointAndOperations,
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id)
-  const endpoint = await requireEndpoint(context, params)
+  const endpoint = await lockedEndpoint(context, params)
   if (endpoint.current_state === 'idle' && endpoint.pending_state === null)
     return { endpoint: presentEndpoint(endpoint, context.config), operations: [] }
   const operation = await queueSuspend(context.db, endpoint, 'request')
@@ -51,8 +48,7 @@ export const restartEndpoint = route('POST /projects/:project_id/endpoints/:endp
   returns: EndpointAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id)
-  const endpoint = await requireEndpoint(context, params)
+  const endpoint = await lockedEndpoint(context, params)
   requireEnabled(endpoint)
   const sleeps = endpoint.current_state === 'idle' && endpoint.pending_state === null
   const operations = sleeps ? [] : [await queueSuspend(context.db, endpoint, 'request')]

@@ -5,7 +5,6 @@ import {
   type EndpointChanges,
   findBranchEndpoint,
   setHolding,
-  setPending,
   updateEndpoint,
 } from '../../catalog/endpoint.ts'
 import { cancelUnbegun, type Operation } from '../../catalog/operation.ts'
@@ -16,7 +15,7 @@ import { subjectOf } from '../../operations/start_compute.ts'
 import { queueSuspend, suspendCompute } from '../../operations/suspend_compute.ts'
 import { requireNewSize, requireSuspendTimeout } from '../compute_size.ts'
 import { requirePgSettings } from '../pg_settings.ts'
-import { lockedProject, requireBranch } from '../require.ts'
+import { requireBranch } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import {
   EndpointAndOperations,
@@ -24,7 +23,7 @@ import {
   EndpointId,
   presentEndpoint,
   REFUSALS,
-  requireEndpoint,
+  lockedEndpoint,
   requirePoolerMode,
 } from './endpoints.ts'
 import { presentOperation } from './operations.ts'
@@ -43,8 +42,7 @@ export const updateProjectEndpoint = route('PATCH /projects/:project_id/endpoint
   errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', 'ENDPOINT_MODE_CHANGE_NOT_SUPPORTED', ...REFUSALS],
 }).handle(async ({ params, body }, context) => {
   const { db, config } = context
-  await lockedProject(context, params.project_id)
-  const before = await requireEndpoint(context, params)
+  const before = await lockedEndpoint(context, params)
   const changes = await requireChanges(context, before, body.endpoint)
   if (Object.keys(changes).length === 0)
     return { endpoint: presentEndpoint(before, config, { settled: true }), operations: [] }
@@ -120,7 +118,6 @@ async function queueChanges(
 async function queueMove(db: Db, before: Endpoint, endpoint: Endpoint): Promise<Operation[]> {
   await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was moved to another branch')
   const applied = await requestOperation(db, applyConfigOperation, subjectOf(endpoint), { moved: true })
-  await setPending(db, endpoint.id, 'idle')
   const suspended = await requestOperation(db, suspendCompute, subjectOf(before), {
     reason: 'move',
     to: endpoint.branch_id,

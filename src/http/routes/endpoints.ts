@@ -5,6 +5,7 @@ import {
   findProjectEndpoint,
   insertEndpoint,
   listEndpoints,
+  lockEndpoint,
 } from '../../catalog/endpoint.ts'
 import type { Branch } from '../../catalog/branch.ts'
 import { cancelUnbegun, type Operation as OperationRow } from '../../catalog/operation.ts'
@@ -227,12 +228,21 @@ export const deleteProjectEndpoint = route('DELETE /projects/:project_id/endpoin
   returns: EndpointAndOperations,
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id)
-  const endpoint = await requireEndpoint(context, params)
+  const endpoint = await lockedEndpoint(context, params)
   await cancelUnbegun(context.db, endpoint.project_id, { endpointId: endpoint.id }, 'the endpoint was deleted')
   await removeEndpoint(context.db, endpoint)
   return { endpoint: presentEndpoint(endpoint, context.config, { gone: true }), operations: [] }
 })
+
+/** The same for a request that changes it: project and endpoint are locked until its transaction ends. Errors: NOT_FOUND, LOCKED. */
+export async function lockedEndpoint(
+  context: RequestContext,
+  params: { project_id: string; endpoint_id: string },
+): Promise<EndpointRow> {
+  await lockedProject(context, params.project_id)
+  const { id } = await requireEndpoint(context, params)
+  return (await lockEndpoint(context.db, id)) as EndpointRow
+}
 
 /** An endpoint of a project that is the caller's. Errors: NOT_FOUND. */
 export async function requireEndpoint(
