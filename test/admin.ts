@@ -24,6 +24,7 @@ export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql:
 export async function catalogClient(neap: Neap): Promise<pg.Client> {
   const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), await passwordOf(neap))
   const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
   await client.connect()
   return client
 }
