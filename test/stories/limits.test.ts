@@ -79,7 +79,8 @@ test('a deleted project can be recovered, data and all', async () => {
   interface Listed {
     readonly projects: { id: string; deleted_at?: string; recoverable_until?: string }[]
   }
-  const listed = async (filter = '') => ((await http('GET', `/projects${filter}`)).body as unknown as Listed).projects
+  const listed = async (filter = '', request?: Request) =>
+    ((await http('GET', `/projects${filter}`, request)).body as unknown as Listed).projects
   const [project] = await listed()
   const path = `/projects/${project?.id}`
   const { branches } = (await http('GET', `${path}/branches`)).body as unknown as {
@@ -90,11 +91,15 @@ test('a deleted project can be recovered, data and all', async () => {
   await query(neap, uri, 'create table kept as select 1 as one')
   refused(await http('POST', `${path}/recover`), 404, 'NOT_FOUND', /not found among/)
 
+  const narrow = { body: { key_name: 'narrow', project_id: project?.id } }
+  const { key = '' } = (await http('POST', '/api_keys', narrow)).body
+
   assert.equal((await http('DELETE', path)).status, 200)
   refused(await http('GET', path), 404, 'NOT_FOUND', /not found/)
   assert.deepEqual(await listed(), [])
   const [deleted] = await listed('?recoverable=true')
   assert.equal(deleted?.id, project?.id)
+  assert.deepEqual(await listed('?recoverable=true', { key }), [deleted])
   assert.ok(Date.parse(deleted?.recoverable_until ?? '') - Date.parse(deleted?.deleted_at ?? '') >= 3_600_000 - 1000)
   await until('its compute has stopped', () => postmastersOf(neap.ready.data_dir).length === 1)
   await assert.rejects(query(neap, uri, 'select 1'), /could not be found/)
@@ -113,6 +118,7 @@ test('a deleted project can be recovered, data and all', async () => {
     (await listed('?recoverable=true')).map(({ id }) => id),
     [other.id],
   )
+  assert.deepEqual(await listed('?recoverable=true', { key }), [], 'a key for one project sees no other')
   assert.deepEqual(await query(neap, uri, 'select one from kept'), [{ one: 1 }])
 })
 

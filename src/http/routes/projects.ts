@@ -272,7 +272,7 @@ export const listAccountProjects = route('GET /projects', {
   requireOrganization(context, query.org_id)
   const { account, projectId } = context.caller
   const projects = query.recoverable
-    ? await listRecoverable(context.db, account.id, query.limit ?? 10, query.cursor)
+    ? await listRecoverable(context.db, account.id, query.limit ?? 10, query.cursor, projectId)
     : await listProjects(context.db, account.id, query.limit ?? 10, query.cursor, query.search, projectId)
   const last = projects.at(-1)
   return {
