@@ -223,12 +223,12 @@ test('who has much to catch up with gets it page by page, all of one moment', as
       [place.project_id, many],
     )
   try {
-    const before = await snapshotNow(catalog)
+    const start = await snapshotNow(catalog)
     await insert(MANY)
     const sizes: number[] = []
     const found: number[] = []
     let seen: string | undefined
-    for await (const page of eventsSince(catalog, place.project_id, before)) {
+    for await (const page of eventsSince(catalog, place.project_id, start)) {
       // What happens meanwhile is for the next time.
       if (found.length === 0) await insert(1)
       assert.equal(seen, undefined)
