@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox'
 import { insertAudit } from '../catalog/audit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
-import { type ErrorCode, ERRORS } from '../errors.ts'
+import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
 import { type Authenticate, authorize } from './auth.ts'
 import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
 import { awaited, preferredWait } from './prefer.ts'
@@ -50,8 +50,9 @@ export function mount(
     onRequest: async (request, reply) => {
       request.route = route.key
       const caller = await authenticate(request).catch(async (error: unknown) => {
-        // Who tries keys is counted by address.
-        await limit(request, reply, request.ip, 'unauthenticated')
+        // Who tries keys is counted by address; a key that nobody could look up says nothing of who sent it.
+        if (error instanceof AppError && error.code === 'UNAUTHENTICATED')
+          await limit(request, reply, request.ip, 'unauthenticated')
         throw error
       })
       request.caller = caller
@@ -74,7 +75,12 @@ export function mount(
       const seconds = reads && !route.waits ? undefined : preferredWait(request)
       if (seconds === undefined || code >= 400) return body
       void reply.header('preference-applied', `wait=${seconds}`)
-      return awaited(context, body, seconds, AbortSignal.any([untilGone(reply), closing]))
+      return awaited(
+        { ...context, log: request.log as Context['log'] },
+        body,
+        seconds,
+        AbortSignal.any([untilGone(reply), closing]),
+      )
     },
   })
 

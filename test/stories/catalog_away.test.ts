@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { newApiKey } from '../../src/secrets.ts'
 import { connect, query } from '../clients.ts'
 import { type Answer, send } from '../http.ts'
 import { envOf, leaveNothing, type Neap, newDataDir, spawnNeap, startNeap } from '../neap.ts'
@@ -185,9 +186,12 @@ describe('the embedded catalog', () => {
 
   test('frozen, and thawed', () => endured(neap, place, sleeping, frozen(catalogPid)))
 
-  test('a part that starts meanwhile waits for it', async () => {
+  test('a part that starts meanwhile waits for it, and unknown keys are not counted as wrong', async () => {
     const { begin, end } = frozen(catalogPid)
     await begin()
+    // Nobody could look them up: they are not taken for somebody who tries keys, which is limited.
+    const strangers = Array.from({ length: 250 }, () => send(neap, 'GET', '/projects', { key: newApiKey() }))
+    assert.deepEqual(new Set((await Promise.all(strangers)).map(({ status }) => status)), new Set([503]))
     const worker = spawnNeap(['worker'], envOf(dataDir))
     let said = ''
     worker.stderr?.setEncoding('utf8').on('data', (text: string) => (said += text))
