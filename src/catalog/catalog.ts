@@ -82,6 +82,8 @@ export function openCatalog(
   async function checkOut(): Promise<pg.PoolClient> {
     let asked: Promise<pg.PoolClient> | undefined
     try {
+      // One that is idle is had at once, whatever the catalog does.
+      if (pool.idleCount > pool.waitingCount) return await pool.connect()
       return await pulse.during(() => (asked = pool.connect()))
     } catch (error) {
       // Nobody waits for it any more.
