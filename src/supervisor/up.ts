@@ -6,7 +6,7 @@ import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
 import { localBackend } from '../backends/local/local.ts'
 import { type Config, isRoot, SETTINGS } from '../config.ts'
-import { AppError, UsageError } from '../errors.ts'
+import { AppError, messageOf, UsageError } from '../errors.ts'
 import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
@@ -18,6 +18,7 @@ import { endStaleParts, type Parts, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { Progress } from './progress.ts'
 import { suspendAll } from './suspend_all.ts'
+import { type Undo, undoAll } from './undo.ts'
 
 export interface UpOptions {
   readonly config: Config
@@ -40,8 +41,6 @@ export interface Ready extends ReadyProject {
   readonly data_dir: string
   readonly pid: number
 }
-
-type Undo = () => Promise<unknown>
 
 /**
  * Runs Neap: catalog, api, worker and proxy, each a process of its own that is started again when it ends. Resolves when it
@@ -93,23 +92,27 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     })
     if (key !== null) updateState(config.dataDir, { isFirstStart: false })
     await told
-  } finally {
-    for (const step of undo.toReversed()) await step()
+  } catch (error) {
+    await undoAll(undo).catch((other: unknown) => progress.say(messageOf(other)))
+    throw error
   }
+  await undoAll(undo)
 }
 
 /** Ends the parts in the order in which nothing new can begin: first what takes requests, last the worker that suspends. */
 async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunning }: UpOptions): Promise<void> {
   await Promise.all([parts.api.stop(), parts.proxy.stop()])
-  if (!leaveRunning) {
+  try {
+    if (leaveRunning) return
     const left = await progress.during('suspending computes', suspendAll(catalog)).catch((error: unknown) => {
       if (!(error instanceof AppError)) throw error
       progress.say('The catalog is away, so computes are left running: the next start finds them.')
       return 0
     })
     if (left > 0) progress.say(`${left} computes could not be suspended; 'neap status' shows them after the next start`)
+  } finally {
+    await parts.worker.stop()
   }
-  await parts.worker.stop()
 }
 
 const isWrongPassword = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === '28P01'

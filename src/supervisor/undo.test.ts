@@ -1,0 +1,16 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { undoAll } from './undo.ts'
+
+test('all is taken back in turn although some of it fails, and the first failure is told', async () => {
+  const done: string[] = []
+  const step =
+    (name: string, fails = false) =>
+    async () => {
+      done.push(name)
+      if (fails) throw new Error(`${name} failed`)
+    }
+  const steps = [step('lock'), step('catalog', true), step('pool'), step('parts', true)]
+  await assert.rejects(undoAll(steps), /^Error: parts failed$/)
+  assert.deepEqual(done, ['parts', 'pool', 'catalog', 'lock'])
+})
