@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
+import { endOf } from '../backends/local/logs.ts'
 import { messageOf, UsageError } from '../errors.ts'
 
 /** A part of Neap as a child process, started again whenever it ends by itself. */
@@ -92,8 +93,8 @@ export async function startChild(options: ChildOptions): Promise<Child> {
 }
 
 /** What a part last said went wrong, for the person who started it. */
-function lastLine(file: string): string {
-  const lines = readFileSync(file, 'utf8').trim().split('\n').slice(-50)
+export function lastLine(file: string): string {
+  const lines = endOf(file, 0).filter((line) => line !== '')
   for (const line of lines.toReversed()) {
     try {
       const { err, msg } = JSON.parse(line) as { err?: { message?: string }; msg?: string }

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { rotateLog } from '../backends/local/logs.ts'
 import { type Config, configEnv } from '../config.ts'
 import { messageOf } from '../errors.ts'
 import { type Child, startChild } from './child.ts'
@@ -24,7 +25,7 @@ export async function startParts(config: Config, progress: Progress): Promise<Pa
       entry: ENTRY,
       args: [name],
       env: configEnv(config),
-      logFile: join(config.dataDir, 'parts', `${name}.log`),
+      logFile: logOf(config.dataDir, name),
       onStart(pid) {
         pids.set(name, pid)
         try {
@@ -41,6 +42,22 @@ export async function startParts(config: Config, progress: Progress): Promise<Pa
   if (api && worker && proxy) return { api, worker, proxy }
   await Promise.all(children.map((child) => child.stop()))
   throw started.find((result) => result.status === 'rejected')?.reason
+}
+
+const PARTS = ['api', 'worker', 'proxy'] as const
+const ROTATE_MS = 60_000
+
+const logOf = (dataDir: string, name: keyof Parts): string => join(dataDir, 'parts', `${name}.log`)
+
+/** Keeps the logs of the parts from growing without end, as `rotateLog` does, until it is told to stop. */
+export function keepRotating({ dataDir }: Config, { say }: Progress): () => Promise<void> {
+  const rotate = () => rotatePartLogs(dataDir).catch((error: unknown) => say(`no log was rotated: ${messageOf(error)}`))
+  const timer = setInterval(() => void rotate(), ROTATE_MS)
+  return async () => clearInterval(timer)
+}
+
+export async function rotatePartLogs(dataDir: string): Promise<void> {
+  for (const name of PARTS) await rotateLog(logOf(dataDir, name))
 }
 
 /** Ends parts that outlived a killed supervisor, as a frozen one would, before new ones take their place. */

@@ -14,7 +14,7 @@ import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, 
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
 import { takeLock } from './lock.ts'
-import { endStaleParts, type Parts, startParts } from './parts.ts'
+import { endStaleParts, keepRotating, type Parts, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { Progress } from './progress.ts'
 import { suspendAll } from './suspend_all.ts'
@@ -79,6 +79,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const key = await firstKey(catalog, secrets, config)
     const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
     undo.push(() => stopParts(parts, catalog, options))
+    undo.push(keepRotating(config, progress))
     const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)
     options.onReady({
       api_url: `http://127.0.0.1:${config.apiPort}/api/v2`,

@@ -37,7 +37,8 @@ export function lastWordsIn(path: string, since: Date): string {
   return existsSync(path) ? telling(endOf(path, 0).filter((line) => isOwn(line) && timeOf(line) >= since)) : ''
 }
 
-function endOf(path: string, from: number): string[] {
+/** The lines at the end of a log, 16 KiB at most and nothing before `from`; the first may not be whole. */
+export function endOf(path: string, from: number): string[] {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
     const start = Math.max(from, fstatSync(file).size - 16_384)
@@ -68,22 +69,24 @@ function withoutPrefix(line: string): string {
   return line.replace(/^\d{4}-\d\d-\d\d [\d:.]+ \w+ \[\d+\] (?:\S+@\S+ )?/, '').trim()
 }
 
-/**
- * Rotates every `postgres.log` under a directory of logs that has grown over 10 MiB and keeps three. Copied and emptied rather than
- * renamed, since a server keeps its own file open; a line written in between is lost.
- */
+/** Rotates every `postgres.log` under a directory of logs. */
 export async function rotateLogs(directory: string): Promise<void> {
-  for (const id of await readdir(directory)) {
-    const log = join(directory, id, 'postgres.log')
-    const size = await stat(log).then(
-      (found) => found.size,
-      () => 0,
-    )
-    if (size <= ROTATE_BYTES) continue
-    for (let number = KEPT - 1; number >= 1; number--) {
-      await rename(`${log}.${number}`, `${log}.${number + 1}`).catch(() => undefined)
-    }
-    await copyFile(log, `${log}.1`)
-    await truncate(log)
+  for (const id of await readdir(directory)) await rotateLog(join(directory, id, 'postgres.log'))
+}
+
+/**
+ * Rotates a log that has grown over 10 MiB and keeps three of before. Copied and emptied rather than renamed, since who writes it
+ * keeps the file open; a line written in between is lost. One that does not exist is fine.
+ */
+export async function rotateLog(log: string): Promise<void> {
+  const size = await stat(log).then(
+    (found) => found.size,
+    () => 0,
+  )
+  if (size <= ROTATE_BYTES) return
+  for (let number = KEPT - 1; number >= 1; number--) {
+    await rename(`${log}.${number}`, `${log}.${number + 1}`).catch(() => undefined)
   }
+  await copyFile(log, `${log}.1`)
+  await truncate(log)
 }

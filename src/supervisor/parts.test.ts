@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { lastLine } from './child.ts'
+import { rotatePartLogs } from './parts.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'neap-parts-'))
+after(() => rmSync(directory, { recursive: true }))
+mkdirSync(join(directory, 'parts'))
+const log = join(directory, 'parts', 'api.log')
+
+/** Makes the log so large, without its taking room on disk, and ends it with a line. */
+function grow(bytes: number, line: string): void {
+  truncateSync(log, bytes)
+  appendFileSync(log, `\n${line}\n`)
+}
+
+test('the logs of the parts are rotated when they have grown, and three of before are kept', async () => {
+  for (const turn of ['1', '2', '3', '4']) {
+    appendFileSync(log, '')
+    grow(11 * 2 ** 20, `turn ${turn}`)
+    await rotatePartLogs(directory)
+    assert.equal(readFileSync(log, 'utf8'), '')
+  }
+  for (const [number, turn] of ['4', '3', '2'].entries())
+    assert.ok(readFileSync(`${log}.${number + 1}`, 'utf8').endsWith(`turn ${turn}\n`))
+  assert.ok(!existsSync(`${log}.4`))
+  appendFileSync(log, 'little')
+  await rotatePartLogs(directory)
+  assert.equal(readFileSync(log, 'utf8'), 'little')
+})
+
+test('what a part last said is found at the end of a log that no memory would hold', () => {
+  grow(2 ** 31, '{"level":"error","err":{"message":"the port is taken"},"msg":"did not start"}')
+  assert.equal(lastLine(log), 'the port is taken')
+})
