@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { insertAudit } from '../catalog/audit.ts'
+import { isBusy } from '../catalog/busy.ts'
 import type { Context } from '../context.ts'
 import { AppError, ERRORS, messageOf } from '../errors.ts'
 
@@ -39,14 +40,12 @@ export function toAppError(error: AppError | FastifyError): AppError {
   const { code } = error
   if (OUT_OF_RANGE.has(code))
     return new AppError('INVALID_REQUEST', 'invalid request: a value is out of range', { cause: error })
-  if (BUSY.has(code)) return new AppError('UNAVAILABLE', 'The catalog is busy. Try again shortly.', { cause: error })
+  if (isBusy(error)) return new AppError('UNAVAILABLE', 'The catalog is busy. Try again shortly.', { cause: error })
   return new AppError('INTERNAL', undefined, { cause: error })
 }
 
 /** SQLSTATEs of values that no schema rules out and Postgres does not take (Postgres manual, appendix A). */
 const OUT_OF_RANGE = new Set(['22003', '22008', '22021', '22P02', '22P05'])
-/** And of waiting too long, or for each other. */
-const BUSY = new Set(['40P01', '55P03', '57014'])
 
 export function auditEntry(request: FastifyRequest, action: string, status: number) {
   const { project_id } = (request.params ?? {}) as { project_id?: string }
