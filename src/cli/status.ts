@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { Command, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
@@ -14,9 +14,10 @@ export function statusCommand(dataDir: Option): Command {
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
       const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = readState(loadConfig(flags).dataDir)
+      const children = childrenByParent()
       const measured = computes.map((compute) => ({
         ...compute,
-        ...(compute.pid && { memory_bytes: memoryOf(compute.pid) }),
+        ...(compute.pid && { memory_bytes: memoryOf([compute.pid, ...(children.get(compute.pid) ?? [])]) }),
       }))
       if (flags.json) {
         process.stdout.write(
@@ -51,17 +52,20 @@ export function statusCommand(dataDir: Option): Command {
     })
 }
 
-/** Bytes that a postmaster and its children take, each shared page counted once between them (PSS); nothing where /proc has no such figure. */
-function memoryOf(postmaster: number): number | undefined {
-  const family = readdirSync('/proc').filter(
-    (name) => /^\d+$/.test(name) && (Number(name) === postmaster || parentOf(name) === postmaster),
-  )
+/** Bytes that processes take, each shared page counted once between them (PSS); nothing where /proc has no such figure. */
+function memoryOf(family: readonly number[]): number | undefined {
   const sizes = family.map((pid) => Number(/^Pss: +(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? NaN) * 1024)
   const sum = sizes.reduce((total, size) => total + (Number.isNaN(size) ? 0 : size), 0)
   return sum || undefined
 }
 
-function parentOf(pid: string): number {
+/** The processes of this machine by their parents. */
+function childrenByParent(): Map<number, number[]> {
+  const pids = existsSync('/proc') ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []
+  return Map.groupBy(pids.map(Number), parentOf)
+}
+
+function parentOf(pid: number): number {
   return Number(/^\d+ \(.*\) \S (\d+)/s.exec(read(`/proc/${pid}/stat`))?.[1] ?? 0)
 }
 
