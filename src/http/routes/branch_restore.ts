@@ -41,7 +41,7 @@ export const resetBranch = route('POST /projects/:project_id/branches/:branch_id
   tag: 'Branch',
   params: BranchId,
   returns: Restored,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'CONFLICT'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'CONFLICT', 'BRANCHES_LIMIT_EXCEEDED'],
 }).handle(async ({ params }, context) => {
   await requireProject(context, params.project_id)
   const { parent_id } = await requireBranch(context, params.project_id, params.branch_id)
@@ -87,8 +87,8 @@ async function restore(
       throw new AppError('NOT_ALLOWED', 'The branch is protected: give preserve_under_name to keep its data.')
   } else {
     await requireFreeName(context, branch.project_id, keptName)
-    await requireRoomForBranch(context, branch.project_id)
   }
+  await requireRoomForBranch(context, branch.project_id)
   const { copy, operations } = await queueRestore(db, { branch, source, keptName })
   const now = copy.created_at
   return {

@@ -9,6 +9,7 @@ import {
   setDefaultBranch,
   updateBranch,
 } from '../../catalog/branch.ts'
+import { countAgainstQuota } from '../../catalog/branch_quota.ts'
 import { AppError } from '../../errors.ts'
 import { removeBranch } from '../../operations/removal.ts'
 import { lockedProject, requireBranch, requireFuture, requireProject } from '../require.ts'
@@ -219,9 +220,9 @@ export async function requireFreeName({ db }: RequestContext, projectId: string,
     throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
 }
 
-/** Errors: BRANCHES_LIMIT_EXCEEDED. */
+/** Room for one branch more, or for the copy that a restore makes. Errors: BRANCHES_LIMIT_EXCEEDED. */
 export async function requireRoomForBranch({ db, config }: RequestContext, projectId: string): Promise<void> {
-  if ((await countBranches(db, projectId)) >= config.branchesLimit)
+  if ((await countAgainstQuota(db, projectId)) >= config.branchesLimit)
     throw new AppError(
       'BRANCHES_LIMIT_EXCEEDED',
       `The project has ${config.branchesLimit} branches, as many as it may. Delete one, or raise NEAP_BRANCHES_LIMIT.`,
