@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { lockAccount } from '../../catalog/account.ts'
 import {
   deleteWebhook as deleteWebhookRow,
   findWebhook,
@@ -92,6 +93,7 @@ export const createWebhook = route('POST /webhooks', {
   const { events, project_id, enabled = true } = body.webhook
   const url = requireWebhookUrl(body.webhook.url, config.webhookAllow)
   if (project_id !== undefined) await requireProject(context, project_id)
+  await lockAccount(db, caller.account.id)
   if ((await listWebhookRows(db, caller.account.id)).length >= MOST_WEBHOOKS)
     throw new AppError(
       'WEBHOOKS_LIMIT_EXCEEDED',
