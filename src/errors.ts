@@ -30,6 +30,7 @@ export const ERRORS = {
   BRANCHES_LIMIT_EXCEEDED: { status: 422, text: 'The project has as many branches as it may.' },
   ROLES_LIMIT_EXCEEDED: { status: 422, text: 'The branch has as many roles as it may.' },
   DATABASES_LIMIT_EXCEEDED: { status: 422, text: 'The branch has as many databases as it may.' },
+  API_KEYS_LIMIT_EXCEEDED: { status: 422, text: 'The account has as many API keys as it may.' },
   WEBHOOKS_LIMIT_EXCEEDED: { status: 422, text: 'The account has as many webhooks as it may.' },
   NOT_ALLOWED: { status: 422, text: 'That is well-formed but not allowed.' },
   LOCKED: {

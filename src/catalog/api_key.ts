@@ -40,8 +40,11 @@ export async function useApiKey(db: Db, hash: Buffer, address: string): Promise<
   return key
 }
 
+/** The keys of an account that are in force: neither revoked nor expired. */
 export function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
-  return db.rows(sql`select * from api_key where account_id = ${accountId} and revoked_at is null order by id`)
+  return db.rows(sql`
+    select * from api_key where account_id = ${accountId} and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
+     order by id`)
 }
 
 export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<ApiKey | undefined> {

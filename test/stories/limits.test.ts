@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { catalogQuery } from '../admin.ts'
 import { query } from '../clients.ts'
 import { type Request, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
@@ -50,6 +51,10 @@ test('the free plan has the smallest size only, and quotas say which they are', 
   refused(await http('POST', '/projects', { body: { project: {} } }), 422, 'PROJECTS_LIMIT_EXCEEDED', /1 projects/)
   assert.equal((await http('POST', `${path}/branches`, done)).status, 201)
   refused(await http('POST', `${path}/branches`, done), 422, 'BRANCHES_LIMIT_EXCEEDED', /2 branches/)
+  // A restore makes a branch for a while, of which users see nothing.
+  const { branches } = (await http('GET', `${path}/branches`)).body as unknown as { branches: { id: string }[] }
+  const child = branches.find(({ id }) => id !== branch.id)?.id
+  refused(await http('POST', `${path}/branches/${child}/reset_to_parent`), 422, 'BRANCHES_LIMIT_EXCEEDED', /2 branches/)
   const of = `${path}/branches/${branch.id}`
   assert.equal((await http('POST', `${of}/roles`, { ...done, body: { role: { name: 'a' } } })).status, 201)
   refused(await http('POST', `${of}/roles`, { body: { role: { name: 'b' } } }), 422, 'ROLES_LIMIT_EXCEEDED', /2/)
@@ -120,6 +125,41 @@ test('a deleted project can be recovered, data and all', async () => {
   )
   assert.deepEqual(await listed('?recoverable=true', { key }), [], 'a key for one project sees no other')
   assert.deepEqual(await query(neap, uri, 'select one from kept'), [{ one: 1 }])
+})
+
+test('of many that ask at once for the last room, one has it', async () => {
+  const ATONCE = 8
+  const atOnce = async (path: string, body: object) => {
+    const answers = await Promise.all(Array.from({ length: ATONCE }, () => http('POST', path, { body })))
+    return answers.map(({ status, body: { code } }) => code ?? String(status)).sort()
+  }
+  const [account] = await catalogQuery<{ id: string }>(neap, 'select id from account')
+  await catalogQuery(
+    neap,
+    `insert into webhook (id, account_id, url, events, enabled, secret)
+     select gen_random_uuid(), $1, 'https://example.com', array['branch.ready'], false, '' from generate_series(1, 49)`,
+    [account?.id],
+  )
+  const webhook = { url: 'https://example.com', events: ['branch.ready'], enabled: false }
+  const refusals = (code: string) => Array.from({ length: ATONCE - 1 }, () => code)
+  assert.deepEqual(await atOnce('/webhooks', { webhook }), ['201', ...refusals('WEBHOOKS_LIMIT_EXCEEDED')])
+
+  const names = async () =>
+    ((await http('GET', '/api_keys')).body as unknown as { name: string }[]).map(({ name }) => name)
+  const insert = (many: number, expires_at: string) =>
+    catalogQuery(
+      neap,
+      `insert into api_key (account_id, name, scope, hash, expires_at)
+       select $1, 'many', 'read', uuid_send(gen_random_uuid()), $3::timestamptz from generate_series(1, $2)`,
+      [account?.id, many, expires_at],
+    )
+  // Those whose time is over are no keys any more.
+  await insert(10, '2020-01-01')
+  assert.ok(!(await names()).includes('many'))
+  await insert(999 - (await names()).length, '2100-01-01')
+  assert.deepEqual(await atOnce('/api_keys', { key_name: 'last' }), ['200', ...refusals('API_KEYS_LIMIT_EXCEEDED')])
+  assert.equal((await names()).length, 1000)
+  await catalogQuery(neap, `delete from api_key where name = 'many'`)
 })
 
 test('who asks too often is told when to try again', async () => {

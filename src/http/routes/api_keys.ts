@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../catalog/api_key.ts'
-import type { Account } from '../../catalog/account.ts'
+import { type Account, lockAccount } from '../../catalog/account.ts'
 import { AppError } from '../../errors.ts'
 import { newApiKey } from '../../secrets.ts'
 import { requireFuture, requireProject } from '../require.ts'
@@ -19,6 +19,9 @@ function restriction({ project_id, expires_at }: ApiKey) {
 function lastUse(key: ApiKey) {
   return { last_used_at: key.last_used_at, last_used_from_addr: key.last_used_from }
 }
+
+/** More than anybody keeps apart. */
+const MOST_KEYS = 1_000
 
 const creator = (account: Account) => ({ id: account.id, name: account.name, image: '' })
 
@@ -41,11 +44,17 @@ export const createApiKey = route('POST /api_keys', {
     created_at: Type.String(),
     created_by: Type.String(),
   }),
-  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'API_KEYS_LIMIT_EXCEEDED'],
 }).handle(async ({ body }, context) => {
   const { db, secrets, caller } = context
   if (body.project_id) await requireProject(context, body.project_id)
   const expires = body.expires_at === undefined ? null : requireFuture('expires_at', body.expires_at)
+  await lockAccount(db, caller.account.id)
+  if ((await listApiKeys(db, caller.account.id)).length >= MOST_KEYS)
+    throw new AppError(
+      'API_KEYS_LIMIT_EXCEEDED',
+      `The account has ${MOST_KEYS} API keys, as many as it may. Revoke one that is not used any more.`,
+    )
   const key = newApiKey()
   const row = await insertApiKey(db, {
     account_id: caller.account.id,
