@@ -1,6 +1,8 @@
-import { createInterface } from 'node:readline/promises'
 import { readFileSync } from 'node:fs'
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline/promises'
 import { Command, type Option } from 'commander'
 import pg from 'pg'
 import { loadConfig, type Overrides } from '../config.ts'
@@ -43,15 +45,20 @@ async function firstUri(flags: Overrides): Promise<string> {
 /** Verifies the server against Neap's own authority, and reaches endpoint names where this machine does not resolve them. */
 async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
   const url = parse(uri)
+  const { dataDir, domain } = loadConfig(flags)
   const client = new pg.Client({
-    host: url.hostname,
+    host: (await resolves(url.hostname)) || !url.hostname.endsWith(`.${domain}`) ? url.hostname : '127.0.0.1',
     port: Number(url.port || 5432),
     user: decodeURIComponent(url.username),
     password: decodeURIComponent(url.password),
     database: decodeURIComponent(url.pathname.slice(1)),
     options: url.searchParams.get('options') ?? undefined,
     application_name: 'neap psql',
-    ssl: { ca: readFileSync(join(loadConfig(flags).dataDir, 'tls', 'ca.crt'), 'utf8') },
+    ssl: {
+      ca: readFileSync(join(dataDir, 'tls', 'ca.crt'), 'utf8'),
+      // By this name the proxy knows the endpoint, wherever it is connected to.
+      ...(isIP(url.hostname) === 0 && { servername: url.hostname }),
+    },
   })
   client.on('error', () => {})
   client.on('notice', (notice) => process.stderr.write(`${notice.severity}:  ${notice.message}\n`))
@@ -60,6 +67,12 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
   })
   return client
 }
+
+const resolves = (name: string): Promise<boolean> =>
+  lookup(name).then(
+    () => true,
+    () => false,
+  )
 
 function parse(uri: string): URL {
   try {

@@ -122,6 +122,23 @@ test('neap psql works where there is no psql', async () => {
   rmSync(bin, { recursive: true })
 })
 
+test('neap psql reaches an endpoint whose name does not resolve', async (t) => {
+  const dataDir = newDataDir()
+  // No name in that domain ever resolves (RFC 6761, section 6.4).
+  const env = { NEAP_DOMAIN: 'neap.invalid' }
+  const other = await startNeap({ dataDir, env })
+  t.after(() => other.stop())
+  const { uri, endpoint_id } = await firstPlace(other)
+  const url = new URL(uri)
+  assert.deepEqual([url.hostname, url.searchParams.get('options')], ['localhost', `endpoint=${endpoint_id}`])
+  const host = `${endpoint_id}.local.neap.invalid`
+  const named = `postgresql://${url.username}:${url.password}@${host}:${url.port}${url.pathname}?sslmode=require`
+  for (const each of [uri, named]) {
+    const { code, stdout, stderr } = await neapRun(['psql', each, '-c', `${SELECT} as answer`], envOf(dataDir, env))
+    assert.deepEqual([code, stdout], [0, 'answer\n42\n(1 row)\n'], stderr)
+  }
+})
+
 test('what is printed for people works as it is pasted', { skip }, async (t) => {
   const dataDir = newDataDir()
   t.after(() => leaveNothing(dataDir))
