@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { catalogQuery } from '../admin.ts'
+import { catalogClient, catalogQuery } from '../admin.ts'
 import { query } from '../clients.ts'
 import { type Request, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
@@ -129,8 +129,18 @@ test('a deleted project can be recovered, data and all', async () => {
 
 test('of many that ask at once for the last room, one has it', async () => {
   const ATONCE = 8
-  const atOnce = async (path: string, body: object) => {
-    const answers = await Promise.all(Array.from({ length: ATONCE }, () => http('POST', path, { body })))
+  /** Has all of them begin before the first has made what it asks for, and answers what each was told. */
+  const atOnce = async (table: string, path: string, body: object) => {
+    const holder = await catalogClient(neap)
+    await holder.query(`begin; lock table ${table} in share mode`)
+    const asked = Promise.all(Array.from({ length: ATONCE }, () => http('POST', path, { body })))
+    await until('all of them wait', async () => {
+      const waiting = await catalogQuery(neap, `select from pg_stat_activity where wait_event_type = 'Lock'`)
+      return waiting.length >= ATONCE
+    })
+    await holder.query('commit')
+    await holder.end()
+    const answers = await asked
     return answers.map(({ status, body: { code } }) => code ?? String(status)).sort()
   }
   const [account] = await catalogQuery<{ id: string }>(neap, 'select id from account')
@@ -142,7 +152,7 @@ test('of many that ask at once for the last room, one has it', async () => {
   )
   const webhook = { url: 'https://example.com', events: ['branch.ready'], enabled: false }
   const refusals = (code: string) => Array.from({ length: ATONCE - 1 }, () => code)
-  assert.deepEqual(await atOnce('/webhooks', { webhook }), ['201', ...refusals('WEBHOOKS_LIMIT_EXCEEDED')])
+  assert.deepEqual(await atOnce('webhook', '/webhooks', { webhook }), ['201', ...refusals('WEBHOOKS_LIMIT_EXCEEDED')])
 
   const names = async () =>
     ((await http('GET', '/api_keys')).body as unknown as { name: string }[]).map(({ name }) => name)
@@ -157,7 +167,10 @@ test('of many that ask at once for the last room, one has it', async () => {
   await insert(10, '2020-01-01')
   assert.ok(!(await names()).includes('many'))
   await insert(999 - (await names()).length, '2100-01-01')
-  assert.deepEqual(await atOnce('/api_keys', { key_name: 'last' }), ['200', ...refusals('API_KEYS_LIMIT_EXCEEDED')])
+  assert.deepEqual(await atOnce('api_key', '/api_keys', { key_name: 'last' }), [
+    '200',
+    ...refusals('API_KEYS_LIMIT_EXCEEDED'),
+  ])
   assert.equal((await names()).length, 1000)
   await catalogQuery(neap, `delete from api_key where name = 'many'`)
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { catalogClient, superuser } from '../admin.ts'
+import { catalogClient, catalogQuery, superuser } from '../admin.ts'
 import { branchHttp, databasePath, rolePath, uriWith } from '../branch_http.ts'
 import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
@@ -100,10 +100,8 @@ test('the parent of a new branch says what it has before the project is locked, 
   await holder.query('select from project where id = $1 for update', [place.project_id])
   const asked = send(neap, 'POST', `/projects/${place.project_id}/branches`, { body: {} })
   await until('the request waits for the project', async () => {
-    const { rows } = await holder.query(
-      'select from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))',
-    )
-    return rows.length > 0
+    const waiting = await catalogQuery(neap, `select from pg_stat_activity where wait_event_type = 'Lock'`)
+    return waiting.length > 0
   })
   await run('create role too_late')
   await holder.query('commit')
