@@ -7,3 +7,10 @@ export async function countAgainstQuota(db: Db, projectId: string): Promise<numb
     select count(*)::int as count from branch where project_id = ${projectId} and (deleted_at is null or restores is not null)`)
   return row?.count ?? 0
 }
+
+/** How many copies restores under way make: each may become as large as what it is a copy of. */
+export async function countCopies(db: Db, projectId: string): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`
+    select count(*)::int as count from branch where project_id = ${projectId} and restores is not null`)
+  return row?.count ?? 0
+}

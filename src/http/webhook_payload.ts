@@ -15,8 +15,13 @@ export function presentSubject(
   switch (event.split('.')[0]) {
     case 'operation':
       return presentOperation(row as Operation, occurred_at)
-    case 'endpoint':
-      return presentEndpoint(row as Endpoint, config, { gone: event === 'endpoint.deleted' })
+    case 'endpoint': {
+      const endpoint = row as Endpoint
+      // The row was taken as it got there, a moment before the operation that brought it there had ended.
+      const isThere = endpoint.pending_state === endpoint.current_state
+      const settled = isThere ? { ...endpoint, pending_state: null } : endpoint
+      return presentEndpoint(settled, config, { gone: event === 'endpoint.deleted' })
+    }
     case 'branch':
       return presentBranch(row as Branch)
     default:

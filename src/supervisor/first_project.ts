@@ -25,7 +25,9 @@ export async function firstProject(
 ): Promise<ReadyProject> {
   const call = makeClient({ socket: adminSocket(config) })
   const { projectId } = readState(config.dataDir)
-  if (!options.make) return projectId ? findSurely(call, projectId, progress) : NONE
+  const find = (id: string) =>
+    findSurely(call, id, async () => progress.during('asking a compute', wake(call, catalog, id)), progress)
+  if (!options.make) return projectId ? find(projectId) : NONE
   const project_id = projectId ?? (await anyProject(call)) ?? (await makeProject(call))
   updateState(config.dataDir, { projectId: project_id })
   const params = { project_id }
@@ -33,15 +35,23 @@ export async function firstProject(
   const ids = operations.map(({ id }) => id)
   const ended = await progress.during('making a first project', awaitOperations(catalog, ids, MAKE_MS))
   const failed = ended.find((operation) => operation.status !== 'finished')
-  if (!failed) return findSurely(call, project_id, progress)
+  if (!failed) return find(project_id)
   // The next start begins with another.
   await call('DELETE /projects/:project_id', { params })
   updateState(config.dataDir, { projectId: undefined })
   throw new UsageError(`The first project could not be made: ${failed.action}: ${failed.error ?? 'it takes too long'}`)
 }
 
-/** As `findProject`. A password that nobody can be sure of, since its compute was killed, is no reason not to start. */
-async function findSurely(call: Client, id: string, { say }: Progress): Promise<ReadyProject> {
+/**
+ * As `findProject`. Only a compute knows for sure whether a password is still the one that was given out, if the last one was killed:
+ * then it is woken to be asked. One that nobody can be sure of is no reason not to start.
+ */
+async function findSurely(
+  call: Client,
+  id: string,
+  wakeCompute: () => Promise<void>,
+  { say }: Progress,
+): Promise<ReadyProject> {
   for (let turn = 1; ; turn++) {
     try {
       return await findProject(call, id)
@@ -49,10 +59,30 @@ async function findSurely(call: Client, id: string, { say }: Progress): Promise<
       if (!(error instanceof AppError) || !['NOT_ALLOWED', 'UNAVAILABLE'].includes(error.code)) throw error
       // A compute that is busy may answer the next time.
       if (error.code === 'UNAVAILABLE' && turn < TRIES) continue
+      if (error.code === 'NOT_ALLOWED' && turn === 1) {
+        await wakeCompute()
+        continue
+      }
       say(`The first project has no connection string to show: ${error.message}`)
       return { project_id: id, connection_uri: null }
     }
   }
+}
+
+/** Starts the compute of a project's default branch, and waits. */
+async function wake(call: Client, catalog: Catalog, project_id: string): Promise<void> {
+  const { branches } = await call('GET /projects/:project_id/branches', { params: { project_id } })
+  const { endpoints } = await call('GET /projects/:project_id/endpoints', { params: { project_id } })
+  const branch = branches.find((each) => each.default)
+  const endpoint = endpoints.find((each) => each.branch_id === branch?.id)
+  if (!endpoint) return
+  const params = { project_id, endpoint_id: endpoint.id }
+  const { operations } = await call('POST /projects/:project_id/endpoints/:endpoint_id/start', { params })
+  await awaitOperations(
+    catalog,
+    operations.map(({ id }) => id),
+    MAKE_MS,
+  )
 }
 
 async function anyProject(call: Client): Promise<string | undefined> {

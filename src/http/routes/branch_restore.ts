@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type Branch as BranchRow, hasChildren } from '../../catalog/branch.ts'
+import { countCopies } from '../../catalog/branch_quota.ts'
 import { AppError } from '../../errors.ts'
 import { queueRestore } from '../../operations/restore_branch.ts'
 import { changeableBranch } from '../branch_config.ts'
@@ -85,10 +86,11 @@ async function restore(
       throw new AppError('NOT_ALLOWED', 'Branch has children, preserve_under_name is required')
     if (branch.protected)
       throw new AppError('NOT_ALLOWED', 'The branch is protected: give preserve_under_name to keep its data.')
+    await requireRoomForCopy(context, branch.project_id)
   } else {
     await requireFreeName(context, branch.project_id, keptName)
+    await requireRoomForBranch(context, branch.project_id)
   }
-  await requireRoomForBranch(context, branch.project_id)
   const { copy, operations } = await queueRestore(db, { branch, source, keptName })
   const now = copy.created_at
   return {
@@ -100,6 +102,15 @@ async function restore(
     },
     operations: operations.map((each) => presentOperation(each)),
   }
+}
+
+/** What takes a branch's place takes none of the quota, but not any number is made at once. Errors: BRANCHES_LIMIT_EXCEEDED. */
+async function requireRoomForCopy({ db, config }: RequestContext, projectId: string): Promise<void> {
+  if ((await countCopies(db, projectId)) >= config.branchesLimit)
+    throw new AppError(
+      'BRANCHES_LIMIT_EXCEEDED',
+      `The project has ${config.branchesLimit} restores under way, as many as it may. Try again when one has ended.`,
+    )
 }
 
 function requireData(branch: BranchRow): void {
