@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { createVerifierReader } from '../compute/verifiers.ts'
 import type { Context } from '../context.ts'
 import { requestStart } from '../operations/start_compute.ts'
 import { startProxy } from '../proxy/proxy.ts'
@@ -6,8 +7,9 @@ import { ensureCertificates } from '../tls/certificates.ts'
 import type { Part } from './part.ts'
 
 /** The Postgres proxy on its loopback port. */
-export async function startProxyPart({ catalog, config, log, registry }: Context): Promise<Part> {
-  return startProxy({
+export async function startProxyPart({ catalog, config, secrets, log, registry }: Context): Promise<Part> {
+  const verifiers = createVerifierReader(secrets.adminPassword())
+  const proxy = await startProxy({
     catalog,
     host: '127.0.0.1',
     port: config.proxyPort,
@@ -15,7 +17,15 @@ export async function startProxyPart({ catalog, config, log, registry }: Context
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
     requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
+    readVerifier: (address, pid, role) => verifiers.read(address, pid, role),
     log,
     registry,
   })
+  return {
+    ...proxy,
+    async stop() {
+      await proxy.stop()
+      verifiers.close()
+    },
+  }
 }

@@ -1,25 +1,51 @@
 import { connect, type Socket } from 'node:net'
 import type { ComputeLocation } from '../catalog/endpoint.ts'
-import { errorCode } from './messages.ts'
+import {
+  AUTHENTICATION,
+  BACKEND_KEY_DATA,
+  encodeMessage,
+  ERROR_RESPONSE,
+  errorField,
+  int32,
+  MESSAGE_HEAD,
+  messageAt,
+  PASSWORD_MESSAGE,
+  READY_FOR_QUERY,
+} from './messages.ts'
+import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 
 /**
- * What came of connecting to a compute: it answers; it is gone, stopping or not up yet; it has no room just now; or the
- * endpoint began to be held before anything was sent. Or nothing is known of it, since this process has no descriptor left to ask.
+ * What came of connecting to a compute: the session is ready, or was refused for a reason that is the client's to hear; the compute is gone,
+ * stopping or not up yet; it has no room just now; or the endpoint began to be held before anything was sent. Or nothing is known of it,
+ * since this process has no descriptor left to ask.
  */
 export type Answer =
-  | { readonly is: 'there'; readonly socket: Socket; readonly first: Buffer }
+  | {
+      readonly is: 'there'
+      readonly socket: Socket
+      /** What the client is to get: from what follows the login to the first ReadyForQuery, or an error. */
+      readonly first: Buffer
+      /** The body of BackendKeyData, by which what the session does can be cancelled. */
+      readonly key: Buffer | undefined
+    }
   | { readonly is: 'gone' | 'full' | 'held' | 'unasked'; readonly why: string }
 
 export type ComputeAddress = Pick<ComputeLocation, 'host' | 'port'>
 
-/** cannot_connect_now and too_many_connections, each sent as the very first message, before a client knows of anything. */
-const CANNOT_CONNECT_NOW = '57P03'
+/** Which Authentication… message it is (Postgres manual, "Message Formats"). */
+const [SASL, SASL_CONTINUE, SASL_FINAL] = [10, 11, 12] as const
+
+/** It is starting, stopping, or was killed in the middle of the login: another turn finds it as it is then. */
+const IS_GONE = /^57P0[123]$/
 const TOO_MANY_CONNECTIONS = '53300'
+/** Of the ways to have too many connections the ones that no limit of the user's sets. */
+const NO_SLOT = /^(sorry, too many clients|remaining connection slots)/
 
 /** What an error of the socket says, if not that the compute is gone. A Unix socket whose queue of connections is full says EAGAIN. */
 const MEANING: Readonly<Record<string, 'full' | 'unasked'>> = { EAGAIN: 'full', EMFILE: 'unasked', ENFILE: 'unasked' }
 
-const MAX_FIRST_MESSAGE = 16_384
+/** Of what a compute sends until it is ready for queries. */
+const MAX_FIRST_BYTES = 65_536
 
 /** Opens a socket to a compute; a host that begins with a slash is the directory of its Unix socket, as in libpq. */
 export function openCompute({ host, port }: ComputeAddress): Socket {
@@ -30,18 +56,24 @@ export function openCompute({ host, port }: ComputeAddress): Socket {
 }
 
 /**
- * Connects, sends the startup packet and waits for the first message or for `signal`.
- * @param isHeld asked right before the packet is sent: from then on the compute knows of the session
+ * Connects, logs in with the keys that the client's own login brought to light, and waits until the compute is ready for queries.
+ * @param isHeld asked right before the startup packet is sent: from then on the compute knows of the session
  */
 export function connectCompute(
   address: ComputeAddress,
   startup: Buffer,
+  keys: ScramKeys,
   isHeld: () => boolean,
   signal: AbortSignal,
 ): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = openCompute(address)
-    let first: Buffer = Buffer.alloc(0)
+    const scram = scramClient(keys)
+    let bytes: Buffer = Buffer.alloc(0)
+    /** Where what the client is to get begins, once the login is over. */
+    let begins: number | undefined
+    let at = 0
+    let key: Buffer | undefined
     let settled = false
 
     function done(answer: Answer): void {
@@ -54,13 +86,41 @@ export function connectCompute(
       resolve(answer)
     }
 
+    const pass = (first: Buffer): void => done({ is: 'there', socket, first, key })
+
     function read(chunk: Buffer): void {
-      first = first.length > 0 ? Buffer.concat([first, chunk]) : chunk
-      const code = errorCode(first)
-      if (code === undefined && first.length < MAX_FIRST_MESSAGE) return
-      if (code === CANNOT_CONNECT_NOW) done({ is: 'gone', why: 'it is starting up or shutting down' })
-      else if (code === TOO_MANY_CONNECTIONS) done({ is: 'full', why: 'it has too many connections' })
-      else done({ is: 'there', socket, first })
+      bytes = bytes.length > 0 ? Buffer.concat([bytes, chunk]) : chunk
+      while (!settled) {
+        const message = messageAt(bytes, at, MAX_FIRST_BYTES)
+        if (message === undefined) return
+        if (message === 'invalid') return done({ is: 'gone', why: 'it does not speak as Postgres does' })
+        const from = at
+        at += MESSAGE_HEAD + message.body.length
+        if (message.type === ERROR_RESPONSE) return refused(message.body, bytes.subarray(from, at))
+        if (message.type === AUTHENTICATION) authenticate(message.body)
+        else if (message.type === BACKEND_KEY_DATA) key = Buffer.from(message.body)
+        else if (message.type === READY_FOR_QUERY) return pass(bytes.subarray(begins ?? from))
+      }
+    }
+
+    function authenticate(body: Buffer): void {
+      const kind = body.readInt32BE(0)
+      const data = body.toString('utf8', 4)
+      if (kind === 0) begins = at
+      else if (kind === SASL) send(Buffer.from(`${SCRAM}\0`), int32(scram.first.length), Buffer.from(scram.first))
+      else if (kind === SASL_CONTINUE) send(Buffer.from(scram.prove(data) ?? ''))
+      else if (kind !== SASL_FINAL || !scram.isServer(data))
+        done({ is: 'gone', why: 'it does not know the password of the role' })
+    }
+
+    const send = (...parts: Buffer[]): void => void socket.write(encodeMessage(PASSWORD_MESSAGE, ...parts))
+
+    function refused(body: Buffer, message: Buffer): void {
+      const code = errorField(body, 'C')
+      if (IS_GONE.test(code)) done({ is: 'gone', why: 'it is starting up or shutting down' })
+      else if (code === TOO_MANY_CONNECTIONS && NO_SLOT.test(errorField(body, 'M')))
+        done({ is: 'full', why: 'it has too many connections' })
+      else pass(Buffer.from(message))
     }
 
     function ended(): void {

@@ -1,25 +1,36 @@
 /*
  * One client's connection, stage after stage:
  *
- *   startup packet ─▶ route ─▶ admit ─▶ reach (look up, wait, wake, connect) ─▶ splice
+ *   startup packet ─▶ route ─▶ log in ─▶ reach (look up, wait, wake, connect) ─▶ splice
  *
- * Nothing is looked up or woken for a client before it was admitted.
+ * Nothing is woken for a client before it has shown that it knows the password, but where only the compute knows what that is.
  */
 import type { TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
-import { admit } from './admit.ts'
 import type { CancelKeys } from './cancel.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
+import { askForEndpoint, authenticate, checkPassword } from './login.ts'
+import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
 import { reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
+import type { ScramKeys } from './scram.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
-import { CANCEL_REQUEST, encodeStartup, packetCode, parseStartup } from './startup.ts'
+import {
+  CANCEL_REQUEST,
+  encodeStartup,
+  isProtocolOption,
+  packetCode,
+  parseStartup,
+  PROTOCOL_3_0,
+  type Startup,
+} from './startup.ts'
 import type { TrafficTable } from './traffic.ts'
+import type { Verifiers } from './verifiers.ts'
 import type { Waker } from './wake.ts'
 
 /** What connections share. */
@@ -28,6 +39,7 @@ export interface ConnectionContext {
   readonly wakeTimeoutMs: number
   readonly table: TrafficTable
   readonly waker: Waker
+  readonly verifiers: Verifiers
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -44,21 +56,47 @@ export async function serve(context: ConnectionContext, client: TLSSocket): Prom
   try {
     const packet = await readFirstPacket(client)
     if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
-    const routed = route(
-      parseStartup(packet),
-      typeof client.servername === 'string' ? client.servername : undefined,
-      context.domain,
-    )
-    admit(routed.startup)
-    await join(context, client, routed)
+    const startup = parseStartup(packet)
+    negotiate(client, startup)
+    const serverName = typeof client.servername === 'string' ? client.servername : undefined
+    const routed = route(startup, serverName, context.domain)
+    await join(context, client, routed.startup, await logIn(context, client, routed))
   } catch (error) {
     if (error instanceof ClientGone) closeGently(client)
     else refuse(client, asProxyError(error, context))
   }
 }
 
+/** Tells a client that would speak a newer protocol, or with options, that this is 3.0 (Postgres manual, "Start-up"). */
+function negotiate(client: TLSSocket, { version, parameters }: Startup): void {
+  const options = [...parameters.keys()].filter(isProtocolOption)
+  if (version !== PROTOCOL_3_0 || options.length > 0) client.write(encodeNegotiation(options))
+}
+
+interface LoggedIn {
+  readonly endpointId: string
+  readonly keys: ScramKeys
+}
+
+/** Has the client show that it knows the password of its role. Errors: no_user, wrong_password and what looking for it brings. */
+async function logIn({ verifiers }: ConnectionContext, client: TLSSocket, routed: Route): Promise<LoggedIn> {
+  const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
+  if (user === '') throw new ProxyError('no_user')
+  if (routed.endpointId !== undefined) {
+    const { endpointId } = routed
+    return { endpointId, keys: await authenticate(client, user, endpointId, await verifiers(endpointId, user)) }
+  }
+  const { endpointId, password } = await askForEndpoint(client)
+  return { endpointId, keys: await checkPassword(client, user, password, await verifiers(endpointId, user)) }
+}
+
 /** Joins the client to a compute; returns once bytes pass. */
-async function join(context: ConnectionContext, client: TLSSocket, { endpointId, startup }: Route): Promise<void> {
+async function join(
+  context: ConnectionContext,
+  client: TLSSocket,
+  startup: Startup,
+  { endpointId, keys }: LoggedIn,
+): Promise<void> {
   const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
   if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
@@ -83,10 +121,9 @@ async function join(context: ConnectionContext, client: TLSSocket, { endpointId,
         return context.waker.wake(...which)
       },
     }
-    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), reaching.signal)
-    session.attach(reached.socket, reached.first, reached.computePid, (key) => {
-      client.once('close', cancelKeys.remember(key, reached.address))
-    })
+    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), keys, reaching.signal)
+    if (reached.key) client.once('close', cancelKeys.remember(reached.key, reached.address))
+    session.attach(reached.socket, reached.first, reached.computePid)
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
     log.debug({ endpoint: endpointId, ms }, 'connected')

@@ -10,10 +10,15 @@ const PROXY_ERRORS = {
   too_slow: { code: '08P01', text: 'the connection was not set up within the time allowed' },
   no_user: { code: '28000', text: 'no PostgreSQL user name specified in startup packet' },
   wrong_password: { code: '28P01', text: 'password authentication failed' },
+  md5_password: {
+    code: '28P01',
+    text: 'password authentication failed',
+    hint: "The password of this role is stored as an md5 hash. Set it again after SET password_encryption = 'scram-sha-256'.",
+  },
   no_endpoint: {
     code: '08004',
     text: 'Endpoint ID is not specified.',
-    hint: 'Connect to the host name of the endpoint with a client that sends it by TLS (SNI), or add ?options=endpoint%3D<endpoint-id> to the connection string.',
+    hint: 'Connect to the host name of the endpoint with a client that sends it by TLS (SNI), add ?options=endpoint%3D<endpoint-id> to the connection string, or write endpoint=<endpoint-id>; before the password.',
   },
   inconsistent_endpoint: { code: '08004', text: 'Inconsistent project name inferred from SNI and project option.' },
   bad_endpoint: { code: '08004', text: 'Endpoint ID must contain only alphanumeric characters and hyphen.' },

@@ -48,7 +48,7 @@ function heldBy(operationId: string, proxyCount: number): Promise<ProxyHold[]> {
 const woken = async (operationId: string): Promise<boolean> =>
   (await holdsOf(fixture.catalog, operationId)).some((one) => one.woken)
 
-test('a login that is under way when the hold comes goes on, and the hold is said after it', async () => {
+test('who logs in while it is held is let in when it is open again, and puts nothing off', async () => {
   const endpoint = await fixture.endpoint(pid)
   const asked = Promise.withResolvers<void>()
   const given = Promise.withResolvers<string>()
@@ -58,17 +58,12 @@ test('a login that is under way when the hold comes goes on, and the hold is sai
   }
   const connecting = connect(proxies[0].port, endpoint, { password })
   await asked.promise
-  const { id } = await fixture.operation(endpoint, 'suspend_compute')
-  await fixture.hold(endpoint, id)
-  await until(async () => (await holdsOf(fixture.catalog, id)).length > 0)
+  const id = await hold(endpoint)
+  assert.equal(await woken(id), false)
   given.resolve(PASSWORD)
-  const session = await connecting
-  assert.equal(
-    (await heldBy(id, (await living()).length)).some((one) => one.woken),
-    true,
-  )
+  await until(() => woken(id))
   await fixture.hold(endpoint, null)
-  await session.end()
+  await (await connecting).end()
 })
 
 /** So long that what a proxy forwarded last surely is in Postgres' own statistics. */

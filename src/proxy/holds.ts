@@ -5,7 +5,7 @@
  *    ▲                          │ a byte or a connection comes ──▶ woken (written once)
  *    └──row asks no more────────┘ what was kept goes on, if the compute is still the same
  *
- * A login that is under way goes on, and is over before the hold is acknowledged: cut off, it would be a refusal.
+ * A login at the compute that is under way is given up and begins anew: the client has not heard of it yet.
  * Every living proxy acknowledges, with sessions there or without. Rows are read one batch at a time, so that what was
  * read last is what counts; whoever may have missed a notification reads all that matters.
  */
@@ -19,9 +19,6 @@ import type { Traffic, TrafficTable } from './traffic.ts'
 const UNSEEN_MS = 250
 
 const RETRY_MS = 250
-
-/** How long a client that does not finish its login puts off the acknowledgement. */
-const LOGIN_MS = 1_000
 
 export interface Holds {
   /** Waits until the endpoint, whose row asks to hold, is open again; says that something wants through. */
@@ -97,7 +94,7 @@ export async function startHolds(options: {
     const { promise: over, resolve: end } = Promise.withResolvers<void>()
     const recent = Date.now() - traffic.lastByteAt < UNSEEN_MS
     const woken = recent || [...traffic.sessions].some((session) => session.isSending())
-    const entry: Held = { traffic, operationId, woken, written: loggedIn(traffic), end }
+    const entry: Held = { traffic, operationId, woken, written: Promise.resolve(), end }
     held.set(endpointId, entry)
     traffic.hold = { operationId, over, wake: () => wake(entry) }
     write(entry)
@@ -162,9 +159,4 @@ export async function startHolds(options: {
       unlisten()
     },
   }
-}
-
-async function loggedIn({ sessions }: Traffic): Promise<void> {
-  const logins = [...sessions].map((session) => session.loginEnds()).filter((ends) => ends !== undefined)
-  if (logins.length > 0) await Promise.race([Promise.all(logins), sleep(LOGIN_MS)])
 }

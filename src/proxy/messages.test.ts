@@ -1,39 +1,29 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyError } from './errors.ts'
-import { encodeError, endsReady, errorCode, followStart } from './messages.ts'
+import { encodeError, encodeMessage, endsReady, ERROR_RESPONSE, errorField, messageAt } from './messages.ts'
 
 const READY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
-const KEY = Buffer.from([0x4b, 0, 0, 0, 12, 0, 0, 1, 2, 9, 8, 7, 6])
 const PARAMETER = Buffer.concat([Buffer.from([0x53, 0, 0, 0, 9]), Buffer.from('a\0b\0Z')])
 
-test('an error is read as it was written', () => {
-  const message = encodeError(new ProxyError('start_failed', { detail: 'with\0zero' }))
-  assert.equal(errorCode(message), '08001')
-  assert.match(message.toString(), /SFATAL\0VFATAL\0C08001\0MCouldn't connect to compute node\0Dwithzero\0\0$/)
-  for (let length = 0; length < message.length; length++)
-    assert.equal(errorCode(message.subarray(0, length)), undefined)
-  assert.equal(errorCode(READY), null)
+test('an error is read as it was written, when it is whole', () => {
+  const bytes = encodeError(new ProxyError('start_failed', { detail: 'with\0zero' }))
+  const message = messageAt(bytes, 0, 1_000)
+  assert.ok(typeof message === 'object')
+  assert.equal(message.type, ERROR_RESPONSE)
+  assert.equal(errorField(message.body, 'C'), '08001')
+  assert.equal(errorField(message.body, 'D'), 'withzero')
+  assert.equal(errorField(message.body, 'X'), '')
+  for (let length = 0; length < bytes.length; length++)
+    assert.equal(messageAt(bytes.subarray(0, length), 0, 1_000), undefined)
 })
 
-test('the start of a session is followed whatever the chunks', () => {
-  const start = Buffer.concat([
-    Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0]),
-    PARAMETER,
-    KEY,
-    PARAMETER,
-    READY,
-    PARAMETER,
-  ])
-  const readyAt = start.length - PARAMETER.length - READY.length
-  for (let size = 1; size <= start.length; size++) {
-    const keys: string[] = []
-    const follow = followStart((key) => keys.push(key.toString('hex')))
-    let at = 0
-    while (!follow(start.subarray(at, at + size))) at += size
-    assert.ok(at <= readyAt && readyAt < at + size, `chunks of ${size}`)
-    assert.deepEqual(keys, ['0000010209080706'])
-  }
+test('messages follow each other, and what cannot be one is told apart', () => {
+  const bytes = Buffer.concat([READY, encodeMessage(0x70, Buffer.from('ab'), Buffer.from('c'))])
+  assert.deepEqual(messageAt(bytes, READY.length, 100), { type: 0x70, body: Buffer.from('abc') })
+  assert.equal(messageAt(bytes, READY.length, 6), 'invalid')
+  assert.equal(messageAt(Buffer.from([0x70, 0, 0, 0, 3]), 0, 100), 'invalid')
+  assert.equal(messageAt(Buffer.from([0x70, 0xff, 0, 0, 3]), 0, 100), 'invalid')
 })
 
 test('rest is known by what was sent last', () => {

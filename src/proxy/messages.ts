@@ -2,10 +2,56 @@ import type { ProxyError } from './errors.ts'
 
 /* The few messages that the proxy itself reads or writes (Postgres manual, "Message Formats"). */
 
-const TYPE_AND_LENGTH = 5
-const ERROR_RESPONSE = 0x45
-const BACKEND_KEY_DATA = 0x4b
-const READY_FOR_QUERY = 0x5a
+/** Type and length, which every message begins with. */
+export const MESSAGE_HEAD = 5
+
+export const ERROR_RESPONSE = 0x45
+export const AUTHENTICATION = 0x52
+export const BACKEND_KEY_DATA = 0x4b
+export const READY_FOR_QUERY = 0x5a
+/** What a client sends in answer to any request to authenticate. */
+export const PASSWORD_MESSAGE = 0x70
+const NEGOTIATE_PROTOCOL_VERSION = 0x76
+
+export interface Message {
+  readonly type: number
+  readonly body: Buffer
+}
+
+/** The message that begins at `at`: nothing while it is not whole, `invalid` if it is longer than `most` or shorter than any. */
+export function messageAt(bytes: Buffer, at: number, most: number): Message | 'invalid' | undefined {
+  if (bytes.length < at + MESSAGE_HEAD) return undefined
+  const length = bytes.readInt32BE(at + 1)
+  if (length < 4 || length > most) return 'invalid'
+  if (bytes.length < at + 1 + length) return undefined
+  return { type: bytes.readUInt8(at), body: bytes.subarray(at + MESSAGE_HEAD, at + 1 + length) }
+}
+
+export function encodeMessage(type: number, ...parts: Buffer[]): Buffer {
+  const head = Buffer.alloc(MESSAGE_HEAD)
+  head.writeUInt8(type, 0)
+  head.writeInt32BE(4 + parts.reduce((sum, part) => sum + part.length, 0), 1)
+  return Buffer.concat([head, ...parts])
+}
+
+export const int32 = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeInt32BE(value)
+  return bytes
+}
+
+/** An Authentication… message: which one, by its number, and what it carries. */
+export const encodeAuthentication = (kind: number, data: string | Buffer = ''): Buffer =>
+  encodeMessage(AUTHENTICATION, int32(kind), Buffer.from(data))
+
+/** That only protocol 3.0 is spoken here, and none of these options of it. */
+export const encodeNegotiation = (options: readonly string[]): Buffer =>
+  encodeMessage(
+    NEGOTIATE_PROTOCOL_VERSION,
+    int32(3 << 16),
+    int32(options.length),
+    Buffer.from(options.map((name) => `${name}\0`).join(''), 'latin1'),
+  )
 
 /** An ErrorResponse of severity FATAL. */
 export function encodeError(error: ProxyError): Buffer {
@@ -20,20 +66,13 @@ export function encodeError(error: ProxyError): Buffer {
   const text = fields.flatMap(([field, value]) =>
     value === undefined ? [] : [`${field}${value.replaceAll('\0', '')}\0`],
   )
-  const body = Buffer.from(`${text.join('')}\0`)
-  const head = Buffer.alloc(TYPE_AND_LENGTH)
-  head.writeUInt8(ERROR_RESPONSE, 0)
-  head.writeInt32BE(4 + body.length, 1)
-  return Buffer.concat([head, body])
+  return encodeMessage(ERROR_RESPONSE, Buffer.from(`${text.join('')}\0`))
 }
 
-/** The SQLSTATE if these bytes begin with an ErrorResponse; null if with something else; nothing while that is not known. */
-export function errorCode(bytes: Buffer): string | null | undefined {
-  if (bytes.length === 0) return undefined
-  if (bytes[0] !== ERROR_RESPONSE) return null
-  if (bytes.length < TYPE_AND_LENGTH || bytes.length < 1 + bytes.readInt32BE(1)) return undefined
-  const fields = bytes.toString('latin1', TYPE_AND_LENGTH, 1 + bytes.readInt32BE(1)).split('\0')
-  return fields.find((field) => field.startsWith('C'))?.slice(1) ?? ''
+/** A field of an ErrorResponse by its letter, such as `C` for the SQLSTATE. */
+export function errorField(body: Buffer, letter: string): string {
+  const fields = body.toString('latin1').split('\0')
+  return fields.find((field) => field.startsWith(letter))?.slice(1) ?? ''
 }
 
 /** True if what a server sent so far ends with ReadyForQuery: the session is between two messages and at rest. */
@@ -47,35 +86,4 @@ export function endsReady(chunk: Buffer): boolean {
     chunk[at + 2] === 0 &&
     chunk[at + 1] === 0
   )
-}
-
-/**
- * Follows what a server sends from its first byte to its first ReadyForQuery, in chunks as they come, and tells the body
- * of BackendKeyData (process number and secret) on the way. The answer to each chunk: whether that first end is reached.
- */
-export function followStart(tellKey: (body: Buffer) => void): (chunk: Buffer) => boolean {
-  let rest = Buffer.alloc(0)
-  let skip = 0
-  return (chunk) => {
-    let bytes = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk
-    rest = Buffer.alloc(0)
-    for (;;) {
-      const skipped = Math.min(skip, bytes.length)
-      bytes = bytes.subarray(skipped)
-      skip -= skipped
-      if (bytes.length === 0) return false
-      const type = bytes[0]
-      const length = bytes.length < TYPE_AND_LENGTH ? undefined : bytes.readInt32BE(1)
-      if (length !== undefined && length < 4) return true
-      if (type === READY_FOR_QUERY) return true
-      const wanted = type === BACKEND_KEY_DATA ? 1 + (length ?? 4) : TYPE_AND_LENGTH
-      if (wanted > 1024) return true
-      if (bytes.length < wanted || length === undefined) {
-        rest = Buffer.from(bytes)
-        return false
-      }
-      if (type === BACKEND_KEY_DATA) tellKey(bytes.subarray(TYPE_AND_LENGTH, wanted))
-      skip = 1 + length
-    }
-  }
 }

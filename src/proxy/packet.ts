@@ -1,9 +1,19 @@
 import type { Socket } from 'node:net'
 import { ClientGone, ProxyError } from './errors.ts'
+import { MESSAGE_HEAD, type Message, messageAt } from './messages.ts'
 import { packetLength } from './startup.ts'
 
 /** First byte of a TLS handshake record: a client that begins with TLS instead of asking for it. */
 const TLS_HANDSHAKE = 0x16
+
+/** What a client may send to log in: names, nonces, a proof, or a password. */
+const MAX_LOGIN_BYTES = 4_096
+
+interface Frame<T> {
+  readonly value: T
+  /** How many bytes it has. */
+  readonly length: number
+}
 
 /**
  * Reads one packet that has no type byte, and leaves the socket paused with whatever follows unread.
@@ -11,6 +21,28 @@ const TLS_HANDSHAKE = 0x16
  * Errors: malformed, too_slow after `ms`, ClientGone.
  */
 export function readPacket(socket: Socket, ms: number): Promise<Buffer | 'tls'> {
+  return readFrame<Buffer | 'tls'>(socket, ms, (bytes) => {
+    if (bytes[0] === TLS_HANDSHAKE) return { value: 'tls', length: 0 }
+    const length = packetLength(bytes)
+    if (length === 'invalid') return new ProxyError('malformed', { text: 'invalid length of startup packet' })
+    return length !== undefined && bytes.length >= length ? { value: bytes.subarray(0, length), length } : undefined
+  })
+}
+
+/** Reads one message of a client that is logging in, and leaves the socket as `readPacket` does. Errors: as there. */
+export function readMessage(socket: Socket, ms: number): Promise<Message> {
+  return readFrame(socket, ms, (bytes) => {
+    const message = messageAt(bytes, 0, MAX_LOGIN_BYTES)
+    if (message === 'invalid') return new ProxyError('malformed', { text: 'invalid message while logging in' })
+    return message && { value: message, length: MESSAGE_HEAD + message.body.length }
+  })
+}
+
+function readFrame<T>(
+  socket: Socket,
+  ms: number,
+  frameOf: (bytes: Buffer) => Frame<T> | ProxyError | undefined,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     let bytes: Buffer = Buffer.alloc(0)
     const timer = setTimeout(() => done(() => reject(new ProxyError('too_slow'))), ms)
@@ -28,16 +60,11 @@ export function readPacket(socket: Socket, ms: number): Promise<Buffer | 'tls'> 
 
     function read(chunk: Buffer): void {
       bytes = bytes.length > 0 ? Buffer.concat([bytes, chunk]) : chunk
-      if (bytes[0] === TLS_HANDSHAKE) return finish(0, 'tls')
-      const length = packetLength(bytes)
-      if (length === 'invalid')
-        return done(() => reject(new ProxyError('malformed', { text: 'invalid length of startup packet' })))
-      if (length !== undefined && bytes.length >= length) finish(length, bytes.subarray(0, length))
-    }
-
-    function finish(used: number, packet: Buffer | 'tls'): void {
-      done(() => resolve(packet))
-      if (bytes.length > used) socket.unshift(bytes.subarray(used))
+      const frame = frameOf(bytes)
+      if (frame instanceof ProxyError) return done(() => reject(frame))
+      if (!frame) return
+      done(() => resolve(frame.value))
+      if (bytes.length > frame.length) socket.unshift(bytes.subarray(frame.length))
     }
 
     socket.on('data', read).on('end', gone).on('close', gone)

@@ -15,6 +15,7 @@ import { startHolds } from './holds.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
+import { createVerifiers, type ReadVerifier } from './verifiers.ts'
 import { type RequestStart, startWaker } from './wake.ts'
 
 /** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
@@ -31,6 +32,7 @@ export interface ProxyOptions {
   /** How long a client may be kept waiting for its endpoint. */
   readonly wakeTimeoutMs: number
   readonly requestStart: RequestStart
+  readonly readVerifier: ReadVerifier
   readonly log: Logger
   /** Where it counts. */
   readonly registry?: Registry
@@ -66,11 +68,18 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     sessions: () => sessions.size,
     held: () => table.held().reduce((sum, traffic) => sum + traffic.sessions.size, 0),
   })
+  const waker = await startWaker({
+    catalog,
+    requestStart: options.requestStart,
+    wakeTimeoutMs,
+    onWoken: metrics.woke,
+  })
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
     table,
-    waker: await startWaker({ catalog, requestStart: options.requestStart, wakeTimeoutMs, onWoken: metrics.woke }),
+    waker,
+    verifiers: createVerifiers(catalog, waker, options.readVerifier, wakeTimeoutMs),
     holds,
     cancelKeys: createCancelKeys(),
     sessions,

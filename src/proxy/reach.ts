@@ -4,6 +4,7 @@ import type { ConnectTarget } from '../catalog/endpoint.ts'
 import { type ComputeAddress, connectCompute } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
+import type { ScramKeys } from './scram.ts'
 import type { Traffic } from './traffic.ts'
 import type { Waker } from './wake.ts'
 
@@ -13,6 +14,8 @@ export interface Reached {
   readonly socket: Socket
   /** What the compute has sent already. */
   readonly first: Buffer
+  /** The body of BackendKeyData. */
+  readonly key: Buffer | undefined
 }
 
 const LONGEST_PAUSE_MS = 500
@@ -21,6 +24,7 @@ const LONGEST_PAUSE_MS = 500
  * Gets a compute that answers: waits while the endpoint is held, has it started when it sleeps or when its compute turns
  * out to be gone, tries again when there is no room or the catalog is away.
  * @param startup the packet to open the session with
+ * @param keys those that the client has shown itself to have
  * @param signal ends the attempt; what it was aborted with is thrown, or catalog_away if that is why it took so long
  * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time, crowded.
  */
@@ -29,6 +33,7 @@ export async function reachCompute(
   holds: Holds,
   traffic: Traffic,
   startup: Buffer,
+  keys: ScramKeys,
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
@@ -54,12 +59,12 @@ export async function reachCompute(
       ask = () => waker.wake(endpointId, undefined)
       continue
     }
-    const answer = await connectCompute(address, startup, () => traffic.hold !== undefined, signal)
+    const answer = await connectCompute(address, startup, keys, () => traffic.hold !== undefined, signal)
     // One that has not answered yet when the client hangs up is not gone for that.
     if (signal.aborted) throw signal.reason
     const computePid = endpoint.compute_pid ?? undefined
     if (answer.is === 'there') {
-      if (!traffic.hold) return { address, computePid, socket: answer.socket, first: answer.first }
+      if (!traffic.hold) return { address, computePid, socket: answer.socket, first: answer.first, key: answer.key }
       // The client has not heard of it yet, so it can begin anew.
       answer.socket.destroy()
     }
@@ -74,7 +79,7 @@ function addressOf({ current_state, compute_host, compute_port }: ConnectTarget)
 }
 
 /** The first two turns follow at once: a look, and after a wake the compute. Then 25, 50, 100, … milliseconds. */
-const pauseMs = (turn: number): number => Math.min(25 * 2 ** (turn - 2), LONGEST_PAUSE_MS)
+export const pauseMs = (turn: number): number => Math.min(25 * 2 ** (turn - 2), LONGEST_PAUSE_MS)
 
 /** Waits for the promise or the signal, whichever is first. */
 async function within<T>(signal: AbortSignal, promise: Promise<T>, instead?: Error): Promise<T> {

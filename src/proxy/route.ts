@@ -1,8 +1,9 @@
 import { ProxyError } from './errors.ts'
-import type { Startup } from './startup.ts'
+import { isProtocolOption, PROTOCOL_3_0, type Startup } from './startup.ts'
 
 export interface Route {
-  readonly endpointId: string
+  /** Nothing where the client has not said: it may with its password. */
+  readonly endpointId: string | undefined
   /** What the compute is to get: the client's own words without those that were meant for the proxy. */
   readonly startup: Startup
 }
@@ -14,7 +15,7 @@ const POOLER = /-pooler$/
  * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options. A `-pooler` suffix is accepted.
  * @param serverName what the client sent by SNI (RFC 6066), which is never an address
  * @param domain what follows the endpoint in our host names
- * Errors: no_endpoint, inconsistent_endpoint, bad_endpoint.
+ * Errors: inconsistent_endpoint, bad_endpoint.
  */
 export function route(startup: Startup, serverName: string | undefined, domain: string): Route {
   const options = splitOptions(startup.parameters.get('options') ?? '')
@@ -27,8 +28,7 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
     })
   }
   const endpointId = byOption ?? bySni
-  if (endpointId === undefined) throw new ProxyError('no_endpoint')
-  if (!/^[a-z0-9-]+$/i.test(endpointId)) {
+  if (endpointId !== undefined && !/^[a-z0-9-]+$/i.test(endpointId)) {
     throw new ProxyError('bad_endpoint', {
       text: `Endpoint ID ('${endpointId}') must contain only alphanumeric characters and hyphen.`,
     })
@@ -37,10 +37,10 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
     .filter((word) => !isOurs(word.text))
     .map((word) => word.raw)
     .join(' ')
-  const parameters = new Map(startup.parameters)
+  const parameters = new Map([...startup.parameters].filter(([name]) => !isProtocolOption(name)))
   if (kept) parameters.set('options', kept)
   else parameters.delete('options')
-  return { endpointId, startup: { version: startup.version, parameters } }
+  return { endpointId, startup: { version: PROTOCOL_3_0, parameters } }
 }
 
 function labelOf(serverName: string | undefined, domain: string): string | undefined {

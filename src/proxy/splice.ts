@@ -1,32 +1,31 @@
 import type { Socket } from 'node:net'
 import { closeGently } from './close.ts'
 import type { ProxyError } from './errors.ts'
-import { encodeError, endsReady, followStart } from './messages.ts'
+import { encodeError, endsReady } from './messages.ts'
 import type { Session, Traffic } from './traffic.ts'
 
 export interface SplicedSession extends Session {
   /** Joins the client to its compute. `first` is what the compute has sent already. */
-  attach(server: Socket, first: Buffer, computePid: number | undefined, tellKey: (key: Buffer) => void): void
+  attach(server: Socket, first: Buffer, computePid: number | undefined): void
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
 }
 
 /**
  * Moves bytes between a client and its compute, with back-pressure: each side is read only as fast as the other takes.
- * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops). A login goes on.
+ * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops).
  */
 export function spliceSession(client: Socket, traffic: Traffic): SplicedSession {
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false
   let atRest = false
-  let login: PromiseWithResolvers<void> | undefined
   const kept: Buffer[] = []
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
     traffic.hold?.wake()
-    if (server && (!traffic.hold || login)) {
+    if (server && !traffic.hold) {
       if (!server.write(chunk)) client.pause()
       return
     }
@@ -52,39 +51,23 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
     get computePid() {
       return computePid
     },
-    isSending: () => !server || login !== undefined || kept.length > 0 || server.writableLength > 0,
-    loginEnds: () => login?.promise,
+    isSending: () => !server || kept.length > 0 || server.writableLength > 0,
     release,
-    attach(compute, first, pid, tellKey) {
+    attach(compute, first, pid) {
       if (client.destroyed) {
         compute.destroy()
         return
       }
       server = compute
       computePid = pid
-      login = Promise.withResolvers()
-      const loggedIn = (): void => {
-        login?.resolve()
-        login = undefined
-      }
-      const isStarted = followStart(tellKey)
-      const starting = (chunk: Buffer): void => {
-        fromServer(chunk)
-        if (!isStarted(chunk)) return
-        compute.off('data', starting).on('data', fromServer)
-        loggedIn()
-      }
-      compute.on('data', starting)
+      compute.on('data', fromServer)
       compute.on('drain', () => {
         if (kept.length === 0) client.resume()
       })
       compute.once('end', () => compute.destroy())
-      compute.once('close', () => {
-        loggedIn()
-        closeGently(client)
-      })
+      compute.once('close', () => closeGently(client))
       client.on('drain', () => compute.resume())
-      starting(first)
+      fromServer(first)
       if (compute.destroyed) closeGently(client)
       if (!client.writableNeedDrain) compute.resume()
       release()

@@ -6,6 +6,12 @@ export const SSL_REQUEST = 80_877_103
 export const GSSENC_REQUEST = 80_877_104
 export const CANCEL_REQUEST = 80_877_102
 
+/** The version that the proxy speaks, on both sides. */
+export const PROTOCOL_3_0 = 3 << 16
+
+/** Whether a startup parameter is an option of the protocol, none of which the proxy knows. */
+export const isProtocolOption = (name: string): boolean => name.startsWith('_pq_.')
+
 /** Postgres' own limit (MAX_STARTUP_PACKET_LENGTH). */
 export const MAX_STARTUP_BYTES = 10_000
 

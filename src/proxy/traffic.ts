@@ -4,8 +4,6 @@ export interface Session {
   readonly computePid: number | undefined
   /** True if the client, or bytes of it, are still on the way to the compute. */
   isSending(): boolean
-  /** Resolves when the login that is under way has ended; nothing if none is. A login goes on while its endpoint is held: broken off, it would be a refusal. */
-  loginEnds(): Promise<void> | undefined
   /** Forwards what was kept while held. */
   release(): void
 }

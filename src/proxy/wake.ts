@@ -112,7 +112,7 @@ function together<Rest extends unknown[], Result>(ask: (endpointId: string, ...r
 }
 
 /** Turns what the catalog and the operations say into what the client is told. */
-function told(error: unknown): never {
+export function told(error: unknown): never {
   if (isBusy(error)) throw new ProxyError('catalog_away', { cause: error })
   if (!(error instanceof AppError)) throw error
   switch (error.code) {

@@ -35,11 +35,8 @@ async function quiet(project_id = place.project_id): Promise<void> {
 
 /** Runs psql as a user does who has put the proxy's address into the environment, and answers what it printed. */
 async function psql(connection: string, sql: string): Promise<string> {
-  const url = new URL(connection)
-  // The proxy does not speak SCRAM-SHA-256-PLUS yet.
-  url.searchParams.delete('channel_binding')
   const env = { PATH: process.env['PATH'], PGHOSTADDR: '127.0.0.1', PGPORT: String(neap.ready.proxy_port) }
-  const { code, stdout, stderr } = await run('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', url.href, '-c', sql], env)
+  const { code, stdout, stderr } = await run('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', connection, '-c', sql], env)
   assert.equal(code, 0, stderr)
   return stdout.trim()
 }

@@ -28,6 +28,8 @@ export interface Fixture {
   readonly caFile: string
   /** The one compute, with a role `alice`. Every endpoint of a test is served by it. */
   readonly compute: Server
+  /** What the compute keeps of the password of `alice`. */
+  readonly verifier: string
   /** Starts a proxy; its requestStart is real: an operation, a Postgres process, the row. */
   proxy(options?: Partial<ProxyOptions>): Promise<Proxy>
   /** How often a start was asked for, and how many operations came of it. */
@@ -45,7 +47,7 @@ export interface Fixture {
 export async function makeFixture(): Promise<Fixture> {
   const servers = await makeServers()
   const [catalogServer, compute] = await Promise.all([servers.server('catalog'), servers.server('compute')])
-  await Promise.all([catalogServer.start(), makeRole(compute)])
+  const [verifier] = await Promise.all([makeRole(compute), catalogServer.start()])
   const catalogUrl = `postgresql://postgres:${encodeURIComponent(PASSWORD)}@/postgres?host=${catalogServer.socketDir}&port=5432`
   await migrate(catalogUrl)
   const catalog = openCatalog(catalogUrl, 8, () => {})
@@ -92,6 +94,7 @@ export async function makeFixture(): Promise<Fixture> {
     catalog,
     caFile: tls.caFile,
     compute,
+    verifier,
     starts,
     async proxy(options = {}) {
       const proxy = await startProxy({
@@ -102,6 +105,7 @@ export async function makeFixture(): Promise<Fixture> {
         domain: DOMAIN,
         wakeTimeoutMs: 20_000,
         requestStart,
+        readVerifier: ({ host }, _pid, role) => verifierAt(host, role),
         log,
         ...options,
       })
@@ -115,6 +119,9 @@ export async function makeFixture(): Promise<Fixture> {
       )
       await catalog.rows(
         sql`insert into branch (id, account_id, project_id, name) values (${id}, ${account}, ${id}, 'main')`,
+      )
+      await catalog.rows(
+        sql`insert into role (branch_id, account_id, name, login, verifier) values (${id}, ${account}, 'alice', true, ${verifier})`,
       )
       await catalog.rows(sql`
         insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
@@ -150,13 +157,31 @@ export async function makeFixture(): Promise<Fixture> {
   return fixture
 }
 
-async function makeRole(compute: Server): Promise<void> {
+/** Makes the role and answers its verifier. */
+async function makeRole(compute: Server): Promise<string> {
   await compute.start()
-  const client = new pg.Client({ host: compute.socketDir, user: 'postgres', password: PASSWORD, database: 'postgres' })
+  const client = superuserAt(compute.socketDir)
   await client.connect()
   await client.query(`create role alice login password '${PASSWORD}'`)
   await client.end()
+  const verifier = await verifierAt(compute.socketDir, 'alice')
   await compute.stop()
+  return verifier ?? ''
+}
+
+const superuserAt = (host: string): pg.Client =>
+  new pg.Client({ host, user: 'postgres', password: PASSWORD, database: 'postgres' })
+
+async function verifierAt(host: string, role: string): Promise<string | null | undefined> {
+  const client = superuserAt(host)
+  client.on('error', () => {})
+  await client.connect()
+  const { rows } = await client.query<{ verifier: string | null }>(
+    'select rolpassword as verifier from pg_authid where rolname = $1',
+    [role],
+  )
+  await client.end()
+  return rows[0]?.verifier
 }
 
 /** Why tests with psql are skipped, if they are. */

@@ -81,8 +81,8 @@ test('a connection without TLS is refused', { skip }, () =>
   refused(conninfo(place.uri, { sslmode: 'disable' }), /connection is insecure \(try using `sslmode=require`\)/),
 )
 
-test('an unknown endpoint, and none, are refused', { skip }, async () => {
-  const unknown = /endpoint could not be found, or you don't have access to it/
+test('an unknown endpoint is refused as a wrong password is, and none with what to do', { skip }, async () => {
+  const unknown = /password authentication failed for user "neondb_owner"/
   await refused(place.uri.replace(place.endpoint_id, 'ep-no-such-12345678'), unknown)
   await refused(conninfo(place.uri, bySni('ep-no-such-12345678')), unknown)
   await refused(conninfo(place.uri, { options: undefined }), /Endpoint ID is not specified/)

@@ -107,7 +107,7 @@ test('a deleted project can be recovered, data and all', async () => {
   assert.deepEqual(await listed('?recoverable=true', { key }), [deleted])
   assert.ok(Date.parse(deleted?.recoverable_until ?? '') - Date.parse(deleted?.deleted_at ?? '') >= 3_600_000 - 1000)
   await until('its compute has stopped', () => postmastersOf(neap.ready.data_dir).length === 1)
-  await assert.rejects(query(neap, uri, 'select 1'), /could not be found/)
+  await assert.rejects(query(neap, uri, 'select 1'), /password authentication failed/)
 
   // Another that took its room meanwhile keeps it.
   const { project: other } = (await http('POST', '/projects', { ...done, body: { project: {} } })).body as unknown as {

@@ -103,7 +103,7 @@ test('operations, wakes, connections and requests are counted', async () => {
   await client.end()
   await assert.rejects(connect(neap, place.uri.replace(place.endpoint_id, 'ep-no-such-00000000')))
   await until('the connections have ended', async () => valueOf(await scrape('proxy'), 'neap_proxy_connections') === 0)
-  assert.equal(valueOf(await scrape('proxy'), 'neap_proxy_refused_total', { reason: 'unknown_endpoint' }), 1)
+  assert.equal(valueOf(await scrape('proxy'), 'neap_proxy_refused_total', { reason: 'wrong_password' }), 1)
 
   const worker = await until('the start is counted', async () => {
     const text = await scrape('worker')

@@ -250,7 +250,7 @@ test('a deleted project is gone at once and for good; its operations tell when i
     refused(await http(method, where), 404, 'NOT_FOUND', gone)
   refused(await http('POST', `${path}/recover`), 404, 'NOT_FOUND', /not found among those that can be recovered/)
   assert.ok(!(await page({ limit: '400' })).projects.some((each) => each.id === id))
-  await assert.rejects(query(neap, uri, 'select 1'), /could not be found/)
+  await assert.rejects(query(neap, uri, 'select 1'), /password authentication failed/)
 
   const list = async () => body(await http('GET', `${path}/operations`)).operations
   const [removal] = await list()

@@ -1,0 +1,25 @@
+import type { Db } from './catalog.ts'
+import type { Endpoint } from './endpoint.ts'
+import { sql } from './sql.ts'
+
+/** What the catalog knows of a role that would log in at an endpoint. */
+export interface Login extends Pick<
+  Endpoint,
+  'disabled' | 'current_state' | 'compute_host' | 'compute_port' | 'compute_pid'
+> {
+  /** As Postgres is to have it, null where there is no such role or it has no password. */
+  readonly verifier: string | null
+  /** Whether that is all there is to know while no compute runs: the last one has said before it stopped what users had changed. */
+  readonly noted: boolean
+}
+
+/** Nothing where there is no such endpoint. */
+export function findLogin(db: Db, endpointId: string, role: string): Promise<Login | undefined> {
+  return db.row(sql`
+    select e.disabled, e.current_state, e.compute_host, e.compute_port, e.compute_pid, r.verifier, b.noted
+      from endpoint e
+      join project p on p.id = e.project_id and p.deleted_at is null
+      join branch b on b.id = e.branch_id
+      left join role r on r.branch_id = e.branch_id and r.name = ${role}
+     where e.id = ${endpointId} and e.deleted_at is null`)
+}

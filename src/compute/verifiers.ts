@@ -1,0 +1,82 @@
+import pg from 'pg'
+import type { ComputeAddress } from '../backends/backend.ts'
+import { ADMIN, ADMIN_DATABASE } from './session.ts'
+
+/** What a compute says of how its roles log in, over a session that is kept for a while: it is asked for each login. */
+export interface VerifierReader {
+  /**
+   * The verifier of a role as it is now (Postgres manual, pg_authid): null without a password, nothing where there is no such role.
+   * @param pid the process of the compute: the session of another at the same address is not used
+   * Errors: the driver's own, when the compute does not answer.
+   */
+  read(address: ComputeAddress, pid: number, role: string): Promise<string | null | undefined>
+  close(): void
+}
+
+const KEPT_MS = 10_000
+const ANSWER_MS = 4_000
+
+interface Kept {
+  readonly session: Promise<pg.Client>
+  timer: NodeJS.Timeout
+}
+
+/** @param password of Neap's own role */
+export function createVerifierReader(password: string): VerifierReader {
+  const sessions = new Map<string, Kept>()
+
+  function forget(name: string, kept: Kept): void {
+    clearTimeout(kept.timer)
+    if (sessions.get(name) === kept) sessions.delete(name)
+    kept.session.then(
+      (client) => void client.end().catch(() => {}),
+      () => {},
+    )
+  }
+
+  function sessionOf(name: string, { host, port }: ComputeAddress): Kept {
+    const known = sessions.get(name)
+    if (known) return known
+    const client = new pg.Client({
+      host,
+      port,
+      user: ADMIN,
+      password,
+      database: ADMIN_DATABASE,
+      application_name: 'neap: login',
+      connectionTimeoutMillis: ANSWER_MS,
+      query_timeout: ANSWER_MS,
+      options: '-c search_path=pg_catalog',
+    })
+    const session = client.connect().then(() => client)
+    const kept: Kept = { session, timer: setTimeout(() => {}, 0) }
+    const over = (): void => forget(name, kept)
+    client.on('error', over).once('end', over)
+    sessions.set(name, kept)
+    return kept
+  }
+
+  return {
+    async read(address, pid, role) {
+      const name = `${address.host} ${address.port} ${pid}`
+      const kept = sessionOf(name, address)
+      clearTimeout(kept.timer)
+      kept.timer = setTimeout(() => forget(name, kept), KEPT_MS).unref()
+      try {
+        const client = await kept.session
+        const { rows } = await client.query<{ verifier: string | null }>({
+          name: 'verifier',
+          text: 'select rolpassword as verifier from pg_authid where rolname = $1',
+          values: [role],
+        })
+        return rows[0]?.verifier
+      } catch (error) {
+        forget(name, kept)
+        throw error
+      }
+    },
+    close() {
+      for (const [name, kept] of sessions) forget(name, kept)
+    },
+  }
+}

@@ -1,0 +1,104 @@
+/*
+ * How a client proves who it is, before anything is woken for it:
+ *
+ *   AuthenticationSASL ─▶ SASLInitialResponse ─▶ …Continue ─▶ SASLResponse ─▶ …Final, AuthenticationOk
+ *
+ * Who names a role or an endpoint that there is not is led through the same to the same end. A client that can say by neither host name
+ * nor options which endpoint it means sends `endpoint=<id>;<password>` in the place of its password, in clear text within TLS.
+ */
+import { createHash, createHmac, hkdfSync, pbkdf2, randomBytes, X509Certificate } from 'node:crypto'
+import type { TLSSocket } from 'node:tls'
+import { promisify } from 'node:util'
+import { ProxyError } from './errors.ts'
+import { encodeAuthentication, PASSWORD_MESSAGE } from './messages.ts'
+import { readMessage } from './packet.ts'
+import { mockVerifier, SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from './scram.ts'
+
+/** A program answers at once. Who is asked for a password by one connects anew with it. */
+const ANSWER_MS = 15_000
+
+const [OK, CLEARTEXT, SASL, SASL_CONTINUE, SASL_FINAL] = [0, 3, 10, 11, 12] as const
+
+/** For the salts of roles that there are not. Another in each process: who would compare must restart it. */
+const secret = Buffer.from(hkdfSync('sha256', randomBytes(32), '', 'mock salts', 32))
+
+/**
+ * Has the client prove that it knows the password of a verifier, and answers the keys of that conversation.
+ * @param verifier nothing for a role that there is not, or that has no password
+ * Errors: wrong_password, malformed, too_slow, ClientGone.
+ */
+export async function authenticate(
+  client: TLSSocket,
+  user: string,
+  endpointId: string,
+  verifier: Verifier | undefined,
+): Promise<ScramKeys> {
+  const binding = bindingOf(client)
+  const mechanisms = [...(binding ? [SCRAM_PLUS] : []), SCRAM]
+  client.write(encodeAuthentication(SASL, `${mechanisms.map((name) => `${name}\0`).join('')}\0`))
+  const { mechanism, first } = initialResponse(await answer(client))
+  if (!mechanisms.includes(mechanism))
+    throw new ProxyError('malformed', { text: 'client selected an invalid SASL authentication mechanism' })
+  const server = scramServer(verifier ?? mockVerifier(secret, `${endpointId} ${user}`), binding)
+  const challenge = server.challenge(mechanism, first)
+  if (challenge === undefined) throw malformedScram()
+  client.write(encodeAuthentication(SASL_CONTINUE, challenge))
+  const verified = server.verify((await answer(client)).toString())
+  if (verified === undefined) throw malformedScram()
+  if (verified === 'wrong' || !verifier) throw wrongPassword(user)
+  client.write(Buffer.concat([encodeAuthentication(SASL_FINAL, verified.serverFinal), encodeAuthentication(OK)]))
+  return verified.keys
+}
+
+/** Asks for a password in clear text that names the endpoint as well. Errors: no_endpoint, malformed, too_slow, ClientGone. */
+export async function askForEndpoint(client: TLSSocket): Promise<{ endpointId: string; password: string }> {
+  client.write(encodeAuthentication(CLEARTEXT))
+  const given = (await answer(client)).toString().replace(/\0$/, '')
+  const [, endpointId, password] = /^(?:endpoint|project)=([A-Za-z0-9-]+)[;$](.*)$/s.exec(given) ?? []
+  if (endpointId === undefined || password === undefined) throw new ProxyError('no_endpoint')
+  return { endpointId, password }
+}
+
+/** The same for a password that was sent in clear text. Errors: wrong_password. */
+export async function checkPassword(
+  client: TLSSocket,
+  user: string,
+  password: string,
+  verifier: Verifier | undefined,
+): Promise<ScramKeys> {
+  const { salt, iterations, storedKey, serverKey } = verifier ?? mockVerifier(secret, user)
+  // SASLprep (RFC 4013) comes down to this for what people type; Postgres too takes what it cannot prepare as it is.
+  const salted = await promisify(pbkdf2)(password.normalize('NFKC'), salt, iterations, 32, 'sha256')
+  const clientKey = createHmac('sha256', salted).update('Client Key').digest()
+  if (!verifier || !createHash('sha256').update(clientKey).digest().equals(storedKey)) throw wrongPassword(user)
+  client.write(encodeAuthentication(OK))
+  return { clientKey, serverKey }
+}
+
+const wrongPassword = (user: string): ProxyError =>
+  new ProxyError('wrong_password', { text: `password authentication failed for user "${user}"` })
+
+const malformedScram = (): ProxyError => new ProxyError('malformed', { text: 'malformed SCRAM message' })
+
+async function answer(client: TLSSocket): Promise<Buffer> {
+  const { type, body } = await readMessage(client, ANSWER_MS)
+  if (type !== PASSWORD_MESSAGE) throw new ProxyError('malformed', { text: 'expected a password response' })
+  return body
+}
+
+/** Errors: malformed. */
+function initialResponse(body: Buffer): { mechanism: string; first: string } {
+  const end = body.indexOf(0)
+  const length = end >= 0 && body.length >= end + 5 ? body.readInt32BE(end + 1) : -1
+  if (length < 0 || body.length !== end + 5 + length) throw malformedScram()
+  return { mechanism: body.toString('latin1', 0, end), first: body.toString('utf8', end + 5) }
+}
+
+/** The hash of the certificate that the client was shown (RFC 5929, section 4.1); nothing where its kind of signature names none. */
+function bindingOf(client: TLSSocket): Buffer | undefined {
+  const shown = client.getCertificate()
+  const raw = shown && 'raw' in shown ? shown.raw : undefined
+  if (!raw) return undefined
+  const hash = /sha-?(256|384|512)/i.exec(new X509Certificate(raw).signatureAlgorithm ?? '')?.[1]
+  return hash === undefined ? undefined : createHash(`sha${hash}`).update(raw).digest()
+}

@@ -1,0 +1,130 @@
+/*
+ * SCRAM-SHA-256 (RFC 5802, RFC 7677; Postgres manual, "SASL Authentication") on both sides: as the server of a client, with the verifier of
+ * its role, and as a client of the compute, with the key that the first conversation has brought to light. No password is ever known.
+ *
+ *   client ─first▶ proxy ─challenge▶ client ─proof▶ proxy: StoredKey fits, so XOR gives the ClientKey ─▶ the same towards the compute
+ */
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+
+export const SCRAM = 'SCRAM-SHA-256'
+export const SCRAM_PLUS = 'SCRAM-SHA-256-PLUS'
+
+const KEY_BYTES = 32
+const NONCE_BYTES = 18
+
+/** What Postgres keeps of a password (Postgres manual, pg_authid). */
+export interface Verifier {
+  readonly iterations: number
+  readonly salt: Buffer
+  readonly storedKey: Buffer
+  readonly serverKey: Buffer
+}
+
+/** Enough to log in as the role, wherever its verifier is the same. */
+export interface ScramKeys {
+  readonly clientKey: Buffer
+  readonly serverKey: Buffer
+}
+
+/** Reads a verifier in Postgres' own form; nothing for what is none, as an md5 hash. */
+export function parseVerifier(text: string): Verifier | undefined {
+  const [, iterations, salt = '', stored = '', server = ''] =
+    /^SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)$/.exec(text) ?? []
+  const [storedKey, serverKey] = [Buffer.from(stored, 'base64'), Buffer.from(server, 'base64')]
+  if (storedKey.length !== KEY_BYTES || serverKey.length !== KEY_BYTES) return undefined
+  return { iterations: Number(iterations), salt: Buffer.from(salt, 'base64'), storedKey, serverKey }
+}
+
+/**
+ * A verifier that no password fits, the same for the same name each time: who asks for a role that there is not, is asked the same questions
+ * as one who has forgotten a password.
+ * @param secret keeps anybody from telling such a salt from a real one
+ */
+export function mockVerifier(secret: Buffer, name: string): Verifier {
+  const salt = hmac(secret, name).subarray(0, 16)
+  return { iterations: 4096, salt, storedKey: randomBytes(KEY_BYTES), serverKey: randomBytes(KEY_BYTES) }
+}
+
+/** One conversation with a client, whose messages come in order. `undefined` where what came is no SCRAM. */
+export interface ScramServer {
+  /** @param mechanism what the client has chosen */
+  challenge(mechanism: string, clientFirst: string): string | undefined
+  /** The last message to the client and the keys, `wrong` for a proof that does not fit. */
+  verify(clientFinal: string): { readonly serverFinal: string; readonly keys: ScramKeys } | 'wrong' | undefined
+}
+
+/**
+ * @param binding the hash of the server's certificate (`tls-server-end-point`, RFC 5929), where that was offered
+ */
+export function scramServer(verifier: Verifier, binding: Buffer | undefined, nonce = newNonce()): ScramServer {
+  let header = ''
+  let clientBare = ''
+  let serverFirst = ''
+  let bound = Buffer.alloc(0)
+
+  return {
+    challenge(mechanism, clientFirst) {
+      const [, gs2 = '', flag = '', bare = ''] =
+        /^(((?:n|y|p=[A-Za-z0-9.-]+)),(?:a=[^,]*)?,)(.*)$/s.exec(clientFirst) ?? []
+      const clientNonce = /^n=[^,]*,r=([\x21-\x2b\x2d-\x7e]+)(?:,|$)/.exec(bare)?.[1]
+      if (clientNonce === undefined) return undefined
+      const plus = mechanism === SCRAM_PLUS
+      if (plus ? flag !== 'p=tls-server-end-point' : flag.startsWith('p=')) return undefined
+      // It could have bound and was made to believe that we cannot: somebody stands between.
+      if (flag === 'y' && binding) return undefined
+      header = gs2
+      clientBare = bare
+      bound = plus && binding ? Buffer.from(binding) : bound
+      serverFirst = `r=${clientNonce}${nonce},s=${verifier.salt.toString('base64')},i=${verifier.iterations}`
+      return serverFirst
+    },
+    verify(clientFinal) {
+      const [, withoutProof = '', channel = '', sentNonce = '', proof64 = ''] =
+        /^(c=([A-Za-z0-9+/=]+),r=([^,]+)(?:,[^p][^,]*)*),p=([A-Za-z0-9+/=]+)$/.exec(clientFinal) ?? []
+      const proof = Buffer.from(proof64, 'base64')
+      if (serverFirst === '' || proof.length !== KEY_BYTES) return undefined
+      if (!serverFirst.startsWith(`r=${sentNonce},s=`)) return undefined
+      const expected = Buffer.concat([Buffer.from(header), bound]).toString('base64')
+      if (channel !== expected) return 'wrong'
+      const message = `${clientBare},${serverFirst},${withoutProof}`
+      const clientKey = xor(proof, hmac(verifier.storedKey, message))
+      if (!timingSafeEqual(sha256(clientKey), verifier.storedKey)) return 'wrong'
+      const { serverKey } = verifier
+      return { serverFinal: `v=${hmac(serverKey, message).toString('base64')}`, keys: { clientKey, serverKey } }
+    },
+  }
+}
+
+/** The other side, with keys in the place of a password. */
+export interface ScramClient {
+  readonly first: string
+  /** Answers the server's challenge; nothing for one that is none. */
+  prove(serverFirst: string): string | undefined
+  /** Whether the server has shown that it knows the verifier too. */
+  isServer(serverFinal: string): boolean
+}
+
+export function scramClient({ clientKey, serverKey }: ScramKeys, nonce = newNonce()): ScramClient {
+  const bare = `n=,r=${nonce}`
+  let message = ''
+  return {
+    first: `n,,${bare}`,
+    prove(serverFirst) {
+      const both = /^r=([^,]+),s=[A-Za-z0-9+/=]+,i=\d+$/.exec(serverFirst)?.[1]
+      if (both === undefined || !both.startsWith(nonce) || both === nonce) return undefined
+      const withoutProof = `c=biws,r=${both}`
+      message = `${bare},${serverFirst},${withoutProof}`
+      const proof = xor(clientKey, hmac(sha256(clientKey), message))
+      return `${withoutProof},p=${proof.toString('base64')}`
+    },
+    isServer(serverFinal) {
+      const signature = Buffer.from(/^v=([A-Za-z0-9+/=]+)/.exec(serverFinal)?.[1] ?? '', 'base64')
+      return signature.length === KEY_BYTES && timingSafeEqual(signature, hmac(serverKey, message))
+    },
+  }
+}
+
+const newNonce = (): string => randomBytes(NONCE_BYTES).toString('base64')
+const hmac = (key: Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest()
+const sha256 = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
+const xor = (one: Buffer, other: Buffer): Buffer => Buffer.from(one.map((byte, index) => byte ^ (other[index] ?? 0)))
