@@ -9,6 +9,8 @@ import type { TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
+import type { FindAdmission } from './admission.ts'
+import { isAllowed } from './allowed.ts'
 import type { CancelKeys } from './cancel.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
@@ -30,7 +32,6 @@ import {
   type Startup,
 } from './startup.ts'
 import type { TrafficTable } from './traffic.ts'
-import type { Verifiers } from './verifiers.ts'
 import type { Waker } from './wake.ts'
 
 /** What connections share. */
@@ -39,7 +40,7 @@ export interface ConnectionContext {
   readonly wakeTimeoutMs: number
   readonly table: TrafficTable
   readonly waker: Waker
-  readonly verifiers: Verifiers
+  readonly findAdmission: FindAdmission
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -79,16 +80,27 @@ interface LoggedIn {
 }
 
 /** Has the client show that it knows the password of its role. Errors: no_user, wrong_password and what looking for it brings. */
-async function logIn({ verifiers }: ConnectionContext, client: TLSSocket, routed: Route): Promise<LoggedIn> {
+async function logIn({ findAdmission }: ConnectionContext, client: TLSSocket, routed: Route): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
-  if (routed.endpointId !== undefined) {
-    const { endpointId } = routed
-    return { endpointId, keys: await authenticate(client, user, endpointId, await verifiers(endpointId, user)) }
-  }
-  const { endpointId, password } = await askForEndpoint(client)
-  return { endpointId, keys: await checkPassword(client, user, password, await verifiers(endpointId, user)) }
+  const { endpointId, password } =
+    routed.endpointId === undefined
+      ? await askForEndpoint(client)
+      : { endpointId: routed.endpointId, password: undefined }
+  const { verifier, allowedIps } = await findAdmission(endpointId, user)
+  const keys =
+    password === undefined
+      ? await authenticate(client, user, endpointId, verifier)
+      : await checkPassword(client, user, password, verifier)
+  // Only now: to anybody else it would tell that there is such an endpoint.
+  if (!isAllowed(client.remoteAddress, allowedIps)) throw notAllowed(client.remoteAddress)
+  return { endpointId, keys }
 }
+
+const notAllowed = (address: string | undefined): ProxyError =>
+  new ProxyError('address', {
+    text: `This IP address ${address} is not allowed to connect to this endpoint. Please add it to the project's allowed_ips. Make sure to check for IPv4 or IPv6 addresses.`,
+  })
 
 /** Joins the client to a compute; returns once bytes pass. */
 async function join(

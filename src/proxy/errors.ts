@@ -15,6 +15,7 @@ const PROXY_ERRORS = {
     text: 'password authentication failed',
     hint: "The password of this role is stored as an md5 hash. Set it again after SET password_encryption = 'scram-sha-256'.",
   },
+  address: { code: '28000', text: 'This IP address is not allowed to connect to this endpoint.' },
   no_endpoint: {
     code: '08004',
     text: 'Endpoint ID is not specified.',

@@ -6,6 +6,7 @@ import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
+import { createFindAdmission, type ReadVerifier } from './admission.ts'
 import { createCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { closeGently, refuse } from './close.ts'
@@ -15,7 +16,6 @@ import { startHolds } from './holds.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
-import { createVerifiers, type ReadVerifier } from './verifiers.ts'
 import { type RequestStart, startWaker } from './wake.ts'
 
 /** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
@@ -79,7 +79,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     wakeTimeoutMs,
     table,
     waker,
-    verifiers: createVerifiers(catalog, waker, options.readVerifier, wakeTimeoutMs),
+    findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs),
     holds,
     cancelKeys: createCancelKeys(),
     sessions,
