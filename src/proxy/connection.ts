@@ -11,6 +11,7 @@ import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import type { FindAdmission } from './admission.ts'
 import { isAllowed } from './allowed.ts'
+import type { Attempts } from './attempts.ts'
 import type { CancelKeys } from './cancel.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
@@ -41,6 +42,7 @@ export interface ConnectionContext {
   readonly table: TrafficTable
   readonly waker: Waker
   readonly findAdmission: FindAdmission
+  readonly attempts: Attempts
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -80,18 +82,28 @@ interface LoggedIn {
 }
 
 /** Has the client show that it knows the password of its role. Errors: no_user, wrong_password and what looking for it brings. */
-async function logIn({ findAdmission }: ConnectionContext, client: TLSSocket, routed: Route): Promise<LoggedIn> {
+async function logIn(
+  { findAdmission, attempts }: ConnectionContext,
+  client: TLSSocket,
+  routed: Route,
+): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
   const { endpointId, password } =
     routed.endpointId === undefined
       ? await askForEndpoint(client)
       : { endpointId: routed.endpointId, password: undefined }
+  const whose = [client.remoteAddress, endpointId, user] as const
+  await attempts.admit(...whose)
   const { verifier, allowedIps } = await findAdmission(endpointId, user)
-  const keys =
+  const shown =
     password === undefined
-      ? await authenticate(client, user, endpointId, verifier)
-      : await checkPassword(client, user, password, verifier)
+      ? authenticate(client, user, endpointId, verifier)
+      : checkPassword(client, user, password, verifier)
+  const keys = await shown.catch((error: unknown) => {
+    if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
+    throw error
+  })
   // Only now: to anybody else it would tell that there is such an endpoint.
   if (!isAllowed(client.remoteAddress, allowedIps)) throw notAllowed(client.remoteAddress)
   return { endpointId, keys }

@@ -10,6 +10,11 @@ const PROXY_ERRORS = {
   too_slow: { code: '08P01', text: 'the connection was not set up within the time allowed' },
   no_user: { code: '28000', text: 'no PostgreSQL user name specified in startup packet' },
   wrong_password: { code: '28P01', text: 'password authentication failed' },
+  too_many_attempts: {
+    code: '53300',
+    text: 'Too many attempts to log in. Please try again later.',
+    hint: 'Somebody at this address sends wrong passwords for this role.',
+  },
   md5_password: {
     code: '28P01',
     text: 'password authentication failed',

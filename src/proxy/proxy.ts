@@ -7,6 +7,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
 import { createFindAdmission, type ReadVerifier } from './admission.ts'
+import { createAttempts } from './attempts.ts'
 import { createCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { closeGently, refuse } from './close.ts'
@@ -74,11 +75,13 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     wakeTimeoutMs,
     onWoken: metrics.woke,
   })
+  const attempts = createAttempts()
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
     table,
     waker,
+    attempts,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs),
     holds,
     cancelKeys: createCancelKeys(),
@@ -120,6 +123,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   async function leave(): Promise<void> {
     unfollow()
     holds.stop()
+    attempts.stop()
     context.waker.stop()
     await activity.stop()
     await registration.stop()
