@@ -15,8 +15,8 @@ export type ReadVerifier = (address: ComputeAddress, pid: number, role: string) 
 export interface Admission {
   /** Nothing where there is no such role or endpoint, or no password. */
   readonly verifier: Verifier | undefined
-  /** Where one must come from; from anywhere if it is empty. */
-  readonly allowedIps: readonly string[]
+  /** What else there is to know of the endpoint, where there is one. */
+  readonly login: Login | undefined
 }
 
 /** Errors: md5_password, start_failed; catalog_away and not_in_time when it takes for so long. */
@@ -48,15 +48,17 @@ export function createFindAdmission(
     }
   }
 
-  async function textOf(endpointId: string, role: string, login: Login, until: number) {
-    let now: Login | undefined = login
-    for (let turn = 1; now; turn++) {
-      const { disabled, noted, current_state, compute_host: host, compute_port: port, compute_pid: pid }: Login = now
-      if (disabled || (noted && current_state !== 'active')) return now.verifier
+  /** What the catalog says in the end, with the verifier from where it is to be had. */
+  async function surely(endpointId: string, role: string, until: number): Promise<Login | undefined> {
+    for (let turn = 1; ; turn++) {
+      const login = await loginOf(endpointId, role, until)
+      if (!login) return undefined
+      const { current_state, compute_host: host, compute_port: port, compute_pid: pid } = login
+      if (login.disabled || (login.noted && current_state !== 'active')) return login
       let deadPid: number | undefined
       if (current_state === 'active' && host !== null && port !== null && pid !== null) {
         try {
-          return await read({ host, port }, pid, role)
+          return { ...login, verifier: (await read({ host, port }, pid, role)) ?? null }
         } catch (error) {
           if (performance.now() > until) throw new ProxyError('not_in_time', { cause: error })
           // One that is only slow is asked again.
@@ -65,16 +67,13 @@ export function createFindAdmission(
         }
       }
       await waker.wake(endpointId, deadPid)
-      now = await loginOf(endpointId, role, until)
     }
-    return undefined
   }
 
   return async (endpointId, role) => {
     const until = performance.now() + wakeTimeoutMs
-    const login = OWN_ROLES.test(role) ? undefined : await loginOf(endpointId, role, until)
-    const text = login && (await textOf(endpointId, role, login, until))
-    if (text?.startsWith('md5')) throw new ProxyError('md5_password')
-    return { verifier: parseVerifier(text ?? ''), allowedIps: login?.allowed_ips ?? [] }
+    const login = OWN_ROLES.test(role) ? undefined : await surely(endpointId, role, until)
+    if (login?.verifier?.startsWith('md5')) throw new ProxyError('md5_password')
+    return { verifier: parseVerifier(login?.verifier ?? ''), login }
   }
 }

@@ -19,9 +19,8 @@ import type { Holds } from './holds.ts'
 import { askForEndpoint, authenticate, checkPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
-import { reachCompute } from './reach.ts'
+import { type Admitted, reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
-import type { ScramKeys } from './scram.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
 import {
   CANCEL_REQUEST,
@@ -76,12 +75,14 @@ function negotiate(client: TLSSocket, { version, parameters }: Startup): void {
   if (version !== PROTOCOL_3_0 || options.length > 0) client.write(encodeNegotiation(options))
 }
 
-interface LoggedIn {
+interface LoggedIn extends Admitted {
   readonly endpointId: string
-  readonly keys: ScramKeys
 }
 
-/** Has the client show that it knows the password of its role. Errors: no_user, wrong_password and what looking for it brings. */
+/**
+ * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
+ * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
+ */
 async function logIn(
   { findAdmission, attempts }: ConnectionContext,
   client: TLSSocket,
@@ -95,7 +96,7 @@ async function logIn(
       : { endpointId: routed.endpointId, password: undefined }
   const whose = [client.remoteAddress, endpointId, user] as const
   await attempts.admit(...whose)
-  const { verifier, allowedIps } = await findAdmission(endpointId, user)
+  const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
     password === undefined
       ? authenticate(client, user, endpointId, verifier)
@@ -104,9 +105,10 @@ async function logIn(
     if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
     throw error
   })
-  // Only now: to anybody else it would tell that there is such an endpoint.
-  if (!isAllowed(client.remoteAddress, allowedIps)) throw notAllowed(client.remoteAddress)
-  return { endpointId, keys }
+  if (!login) throw new ProxyError('unknown_endpoint')
+  if (!isAllowed(client.remoteAddress, login.allowed_ips ?? [])) throw notAllowed(client.remoteAddress)
+  if (login.disabled) throw new ProxyError('disabled_endpoint')
+  return { endpointId, keys, target: login }
 }
 
 const notAllowed = (address: string | undefined): ProxyError =>
@@ -119,7 +121,7 @@ async function join(
   context: ConnectionContext,
   client: TLSSocket,
   startup: Startup,
-  { endpointId, keys }: LoggedIn,
+  { endpointId, ...admitted }: LoggedIn,
 ): Promise<void> {
   const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
@@ -145,7 +147,7 @@ async function join(
         return context.waker.wake(...which)
       },
     }
-    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), keys, reaching.signal)
+    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
     if (reached.key) client.once('close', cancelKeys.remember(reached.key, reached.address))
     session.attach(reached.socket, reached.first, reached.computePid)
     const ms = performance.now() - began

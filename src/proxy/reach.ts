@@ -8,6 +8,12 @@ import type { ScramKeys } from './scram.ts'
 import type { Traffic } from './traffic.ts'
 import type { Waker } from './wake.ts'
 
+/** What a login has brought. */
+export interface Admitted {
+  readonly keys: ScramKeys
+  readonly target: ConnectTarget
+}
+
 export interface Reached {
   readonly address: ComputeAddress
   readonly computePid: number | undefined
@@ -24,7 +30,7 @@ const LONGEST_PAUSE_MS = 500
  * Gets a compute that answers: waits while the endpoint is held, has it started when it sleeps or when its compute turns
  * out to be gone, tries again when there is no room or the catalog is away.
  * @param startup the packet to open the session with
- * @param keys those that the client has shown itself to have
+ * @param admitted the client's keys, and where the endpoint was when it was looked up for its login: a moment ago, or some seconds
  * @param signal ends the attempt; what it was aborted with is thrown, or catalog_away if that is why it took so long
  * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time, crowded.
  */
@@ -33,12 +39,13 @@ export async function reachCompute(
   holds: Holds,
   traffic: Traffic,
   startup: Buffer,
-  keys: ScramKeys,
+  { target, keys }: Admitted,
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
   const find = (): Promise<ConnectTarget> => waker.find(endpointId)
-  let ask = find
+  // One that slept may have been woken for somebody else since.
+  let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find
   let away: ProxyError | undefined
 
   for (let turn = 0; ; turn++) {
