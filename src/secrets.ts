@@ -26,6 +26,8 @@ export interface Secrets {
   readonly hashApiKey: (key: string) => Buffer
   /** The password of Postgres' superuser neap_admin in every compute. */
   readonly adminPassword: () => string
+  /** Makes the salts that are shown for roles that there are not: the same in every process, and not to be told from real ones. */
+  readonly mockSaltKey: () => Buffer
 }
 
 /**
@@ -50,11 +52,13 @@ function secretsFrom(master: Buffer): Secrets {
   const sealing = subkey('encrypt v1')
   const hashing = subkey('api key hash v1')
   const adminPassword = base62(subkey('admin password v1'), KEY_WIDTH)
+  const mockSaltKey = subkey('mock salt v1')
   return {
     encrypt: (text, context) => encrypt(sealing, text, context),
     decrypt: (sealed, context) => decrypt(sealing, sealed, context),
     hashApiKey: (key) => createHmac('sha256', hashing).update(key).digest(),
     adminPassword: () => adminPassword,
+    mockSaltKey: () => mockSaltKey,
   }
 }
 

@@ -18,7 +18,7 @@ const ANSWER_MS = 4_000
 
 interface Kept {
   readonly session: Promise<pg.Client>
-  timer: NodeJS.Timeout
+  timer: NodeJS.Timeout | undefined
 }
 
 /** @param password of Neap's own role */
@@ -49,7 +49,7 @@ export function createVerifierReader(password: string): VerifierReader {
       options: '-c search_path=pg_catalog',
     })
     const session = client.connect().then(() => client)
-    const kept: Kept = { session, timer: setTimeout(() => {}, 0) }
+    const kept: Kept = { session, timer: undefined }
     const over = (): void => forget(name, kept)
     client.on('error', over).once('end', over)
     sessions.set(name, kept)

@@ -18,6 +18,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     wakeTimeoutMs: config.wakeTimeout * 1000,
     requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
     readVerifier: (address, pid, role) => verifiers.read(address, pid, role),
+    mockSaltKey: secrets.mockSaltKey(),
     log,
     registry,
   })

@@ -98,9 +98,7 @@ async function logIn(
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
-    password === undefined
-      ? authenticate(client, user, endpointId, verifier)
-      : checkPassword(client, user, password, verifier)
+    password === undefined ? authenticate(client, user, verifier) : checkPassword(client, user, password, verifier)
   const keys = await shown.catch((error: unknown) => {
     if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
     throw error

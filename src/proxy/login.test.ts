@@ -110,13 +110,16 @@ test('who comes from elsewhere is told so, with the right password only', { skip
 })
 
 test('the salts of roles that there are not stay the same, and differ from each other', async () => {
-  const saltOf = async (user: string) => {
-    const [, continued] = await converse([startup({ user }), initial(SCRAM, 'n,,n=,r=abc')])
+  const another = await fixture.proxy()
+  const saltOf = async (user: string, port = proxy.port) => {
+    const [, continued] = await converse([startup({ user }), initial(SCRAM, 'n,,n=,r=abc')], port)
     return /,s=([^,]+),/.exec(continued?.body.toString() ?? '')?.[1]
   }
   const bob = await saltOf('bob')
   assert.equal(Buffer.from(bob ?? '', 'base64').length, 16)
   assert.equal(await saltOf('bob'), bob)
+  assert.equal(await saltOf('bob', another.port), bob)
+  await another.stop()
   assert.notEqual(await saltOf('ann'), bob)
 })
 
@@ -154,16 +157,14 @@ const startup = (parameters: Record<string, string>, version = PROTOCOL_3_0): Bu
 const initial = (mechanism: string, first: string): Buffer =>
   encodeMessage(PASSWORD_MESSAGE, Buffer.from(`${mechanism}\0`), int32(first.length), Buffer.from(first))
 
-/** Sends all of these and answers what has come by the time when nothing more is to come. */
-async function converse(packets: readonly Buffer[]): Promise<Message[]> {
-  const socket = await secure(proxy.port)
+/** Sends all of these, hangs up, and answers what came. */
+async function converse(packets: readonly Buffer[], port = proxy.port): Promise<Message[]> {
+  const socket = await secure(port)
   let bytes = Buffer.alloc(0)
   const messages: Message[] = []
   socket.on('data', (chunk: Buffer) => (bytes = Buffer.concat([bytes, chunk])))
-  socket.write(Buffer.concat(packets))
-  const enough = setTimeout(() => socket.destroy(), 500)
+  socket.end(Buffer.concat(packets))
   await once(socket, 'close')
-  clearTimeout(enough)
   for (let at = 0; ;) {
     const message = messageAt(bytes, at, 10_000)
     if (typeof message !== 'object') return messages

@@ -6,46 +6,38 @@
  * Who names a role or an endpoint that there is not is led through the same to the same end. A client that can say by neither host name
  * nor options which endpoint it means sends `endpoint=<id>;<password>` in the place of its password, in clear text within TLS.
  */
-import { createHash, createHmac, hkdfSync, pbkdf2, randomBytes, X509Certificate } from 'node:crypto'
+import { createHash, createHmac, pbkdf2, X509Certificate } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { ProxyError } from './errors.ts'
 import { encodeAuthentication, PASSWORD_MESSAGE } from './messages.ts'
 import { readMessage } from './packet.ts'
-import { mockVerifier, SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from './scram.ts'
+import { SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from './scram.ts'
 
 /** A program answers at once. Who is asked for a password by one connects anew with it. */
 const ANSWER_MS = 15_000
 
 const [OK, CLEARTEXT, SASL, SASL_CONTINUE, SASL_FINAL] = [0, 3, 10, 11, 12] as const
 
-/** For the salts of roles that there are not. Another in each process: who would compare must restart it. */
-const secret = Buffer.from(hkdfSync('sha256', randomBytes(32), '', 'mock salts', 32))
-
 /**
  * Has the client prove that it knows the password of a verifier, and answers the keys of that conversation.
- * @param verifier nothing for a role that there is not, or that has no password
+ * @param verifier one that no password fits for a role that there is not, or that has none
  * Errors: wrong_password, malformed, too_slow, ClientGone.
  */
-export async function authenticate(
-  client: TLSSocket,
-  user: string,
-  endpointId: string,
-  verifier: Verifier | undefined,
-): Promise<ScramKeys> {
+export async function authenticate(client: TLSSocket, user: string, verifier: Verifier): Promise<ScramKeys> {
   const binding = bindingOf(client)
   const mechanisms = [...(binding ? [SCRAM_PLUS] : []), SCRAM]
   client.write(encodeAuthentication(SASL, `${mechanisms.map((name) => `${name}\0`).join('')}\0`))
   const { mechanism, first } = initialResponse(await answer(client))
   if (!mechanisms.includes(mechanism))
     throw new ProxyError('malformed', { text: 'client selected an invalid SASL authentication mechanism' })
-  const server = scramServer(verifier ?? mockVerifier(secret, `${endpointId} ${user}`), binding)
+  const server = scramServer(verifier, binding)
   const challenge = server.challenge(mechanism, first)
   if (challenge === undefined) throw malformedScram()
   client.write(encodeAuthentication(SASL_CONTINUE, challenge))
   const verified = server.verify((await answer(client)).toString())
   if (verified === undefined) throw malformedScram()
-  if (verified === 'wrong' || !verifier) throw wrongPassword(user)
+  if (verified === 'wrong') throw wrongPassword(user)
   client.write(Buffer.concat([encodeAuthentication(SASL_FINAL, verified.serverFinal), encodeAuthentication(OK)]))
   return verified.keys
 }
@@ -64,13 +56,12 @@ export async function checkPassword(
   client: TLSSocket,
   user: string,
   password: string,
-  verifier: Verifier | undefined,
+  { salt, iterations, storedKey, serverKey }: Verifier,
 ): Promise<ScramKeys> {
-  const { salt, iterations, storedKey, serverKey } = verifier ?? mockVerifier(secret, user)
   // SASLprep (RFC 4013) comes down to this for what people type; Postgres too takes what it cannot prepare as it is.
   const salted = await promisify(pbkdf2)(password.normalize('NFKC'), salt, iterations, 32, 'sha256')
   const clientKey = createHmac('sha256', salted).update('Client Key').digest()
-  if (!verifier || !createHash('sha256').update(clientKey).digest().equals(storedKey)) throw wrongPassword(user)
+  if (!createHash('sha256').update(clientKey).digest().equals(storedKey)) throw wrongPassword(user)
   client.write(encodeAuthentication(OK))
   return { clientKey, serverKey }
 }

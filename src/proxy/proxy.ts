@@ -34,6 +34,8 @@ export interface ProxyOptions {
   readonly wakeTimeoutMs: number
   readonly requestStart: RequestStart
   readonly readVerifier: ReadVerifier
+  /** Makes the salts of roles that there are not: the same in all proxies. */
+  readonly mockSaltKey: Buffer
   readonly log: Logger
   /** Where it counts. */
   readonly registry?: Registry
@@ -82,7 +84,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     table,
     waker,
     attempts,
-    findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs),
+    findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
     cancelKeys: createCancelKeys(),
     sessions,

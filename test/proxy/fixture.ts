@@ -105,6 +105,7 @@ export async function makeFixture(): Promise<Fixture> {
         domain: DOMAIN,
         wakeTimeoutMs: 20_000,
         requestStart,
+        mockSaltKey: Buffer.from('mock'),
         readVerifier: ({ host }, _pid, role) => verifierAt(host, role),
         log,
         ...options,
