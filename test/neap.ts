@@ -11,7 +11,7 @@ import { AppError } from '../src/errors.ts'
 import type { Ready } from '../src/supervisor/up.ts'
 import { kill, processesOf, until } from './processes.ts'
 
-const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
+export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
 /** A real Neap in a data directory of its own, as a user starts it. */
 export interface Neap {

@@ -110,20 +110,27 @@ function show(result: pg.QueryArrayResult<(string | null)[]>): string {
   )}\n(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`
 }
 
+/** A person is prompted, and ends well whatever was mistyped; what comes through a pipe is only run, and fails if any of it does. */
 async function converse(client: pg.Client): Promise<void> {
-  const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: `${client.database}=> ` })
+  const { isTTY } = process.stdin
+  const terminal = createInterface({ input: process.stdin, ...(isTTY && { output: process.stdout }) })
+  const prompt = (text: string): void => {
+    if (!isTTY) return
+    terminal.setPrompt(text)
+    terminal.prompt()
+  }
   let statement = ''
-  terminal.prompt()
+  prompt(`${client.database}=> `)
   for await (const line of terminal) {
     if (statement === '' && ['\\q', 'exit', 'quit'].includes(line.trim())) break
     statement += `${line}\n`
     if (/;\s*$/.test(statement)) {
       await run(client, statement)
-      process.exitCode = 0
+      if (isTTY) process.exitCode = 0
       statement = ''
     }
-    terminal.setPrompt(statement.trim() === '' ? `${client.database}=> ` : `${client.database}-> `)
-    terminal.prompt()
+    prompt(statement.trim() === '' ? `${client.database}=> ` : `${client.database}-> `)
   }
+  if (!isTTY && statement.trim() !== '') await run(client, statement)
   terminal.close()
 }

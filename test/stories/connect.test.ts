@@ -10,6 +10,7 @@ import {
   envOf,
   leaveNothing,
   type Neap,
+  NEAP,
   neapRun,
   newDataDir,
   run,
@@ -119,6 +120,16 @@ test('neap psql works where there is no psql', async () => {
   assert.deepEqual([row.code, row.stdout], [0, 'answer\n42\n(1 row)\n'], row.stderr)
   const wrong = await neapRun(['psql', '-c', 'select nothing'], env)
   assert.deepEqual([wrong.code, wrong.stderr], [1, 'ERROR:  column "nothing" does not exist\n'])
+  // Through a pipe: no prompt, the last statement with or without a semicolon, and a failure is one.
+  const piped = (sql: string) =>
+    run('sh', ['-c', `printf %s "$SQL" | "$NEAP" psql`], { ...envOf(neap.ready.data_dir), NEAP, SQL: sql })
+  assert.deepEqual(await piped(`${SELECT} as answer;\nselect 1 as one`), {
+    code: 0,
+    stdout: 'answer\n42\n(1 row)\none\n1\n(1 row)\n',
+    stderr: '',
+  })
+  const failed = await piped('select nothing;\nselect 1 as one;')
+  assert.deepEqual([failed.code, failed.stdout], [1, 'one\n1\n(1 row)\n'])
   rmSync(bin, { recursive: true })
 })
 
