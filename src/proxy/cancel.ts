@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { closeGently } from './close.ts'
 import { type ComputeAddress, openCompute } from './compute.ts'
 
@@ -11,7 +11,7 @@ export interface CancelKeys {
   /** Remembers where the session lives to which a compute gave this key (the body of BackendKeyData). The answer forgets it. */
   remember(key: Buffer, address: ComputeAddress): () => void
   /** Passes a CancelRequest on to the compute that gave out its key; says nothing either way, as Postgres does not. */
-  pass(client: Socket, packet: Buffer): void
+  pass(client: Duplex, packet: Buffer): void
 }
 
 export function createCancelKeys(): CancelKeys {

@@ -5,7 +5,7 @@
  *
  * Nothing is woken for a client before it has shown that it knows the password, but where only the compute knows what that is.
  */
-import type { TLSSocket } from 'node:tls'
+import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
@@ -13,10 +13,11 @@ import type { FindAdmission } from './admission.ts'
 import { isAllowed } from './allowed.ts'
 import type { Attempts } from './attempts.ts'
 import type { CancelKeys } from './cancel.ts'
+import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
-import { askForEndpoint, authenticate, checkPassword } from './login.ts'
+import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
 import { type Admitted, reachCompute } from './reach.ts'
@@ -53,24 +54,24 @@ export interface ConnectionContext {
 /** A session has two descriptors: the client's and the compute's. */
 const MOST_SESSIONS = Math.max(1, Math.floor((openFilesLimit() - RESERVED_FILES) / 2))
 
-/** Serves a client from the end of its TLS handshake on. Never rejects: what goes wrong is told to the client or logged. */
-export async function serve(context: ConnectionContext, client: TLSSocket): Promise<void> {
+/** Serves a client from its startup packet on. Never rejects: what goes wrong is told to the client or logged. */
+export async function serve(context: ConnectionContext, client: Client): Promise<void> {
+  const { stream } = client
   try {
-    const packet = await readFirstPacket(client)
-    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
+    const packet = await readFirstPacket(stream)
+    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(stream, packet)
     const startup = parseStartup(packet)
-    negotiate(client, startup)
-    const serverName = typeof client.servername === 'string' ? client.servername : undefined
-    const routed = route(startup, serverName, context.domain)
-    await join(context, client, routed.startup, await logIn(context, client, routed))
+    negotiate(stream, startup)
+    const routed = route(startup, client.serverName, context.domain)
+    await join(context, stream, routed.startup, await logIn(context, client, routed))
   } catch (error) {
-    if (error instanceof ClientGone) closeGently(client)
-    else refuse(client, asProxyError(error, context))
+    if (error instanceof ClientGone) closeGently(stream)
+    else refuse(stream, asProxyError(error, context))
   }
 }
 
 /** Tells a client that would speak a newer protocol, or with options, that this is 3.0 (Postgres manual, "Start-up"). */
-function negotiate(client: TLSSocket, { version, parameters }: Startup): void {
+function negotiate(client: Duplex, { version, parameters }: Startup): void {
   const options = [...parameters.keys()].filter(isProtocolOption)
   if (version !== PROTOCOL_3_0 || options.length > 0) client.write(encodeNegotiation(options))
 }
@@ -83,28 +84,25 @@ interface LoggedIn extends Admitted {
  * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
-async function logIn(
-  { findAdmission, attempts }: ConnectionContext,
-  client: TLSSocket,
-  routed: Route,
-): Promise<LoggedIn> {
+async function logIn({ findAdmission, attempts }: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
+  const { stream, address, shows } = client
+  const asked = routed.endpointId === undefined || shows === 'password'
+  const given = asked ? await askForPassword(stream) : undefined
   const { endpointId, password } =
-    routed.endpointId === undefined
-      ? await askForEndpoint(client)
-      : { endpointId: routed.endpointId, password: undefined }
-  const whose = [client.remoteAddress, endpointId, user] as const
+    routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
+  const whose = [address, endpointId, user] as const
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
-    password === undefined ? authenticate(client, user, verifier) : checkPassword(client, user, password, verifier)
+    password === undefined ? authenticate(client, user, verifier) : checkPassword(stream, user, password, verifier)
   const keys = await shown.catch((error: unknown) => {
     if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
     throw error
   })
   if (!login) throw new ProxyError('unknown_endpoint')
-  if (!isAllowed(client.remoteAddress, login.allowed_ips ?? [])) throw notAllowed(client.remoteAddress)
+  if (!isAllowed(address, login.allowed_ips ?? [])) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
   return { endpointId, keys, target: login }
 }
@@ -117,7 +115,7 @@ const notAllowed = (address: string | undefined): ProxyError =>
 /** Joins the client to a compute; returns once bytes pass. */
 async function join(
   context: ConnectionContext,
-  client: TLSSocket,
+  client: Duplex,
   startup: Startup,
   { endpointId, ...admitted }: LoggedIn,
 ): Promise<void> {

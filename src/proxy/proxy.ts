@@ -10,6 +10,7 @@ import { createFindAdmission, type ReadVerifier } from './admission.ts'
 import { createAttempts } from './attempts.ts'
 import { createCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
+import { tlsClient } from './client.ts'
 import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
@@ -96,7 +97,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   tls.on('tlsClientError', (_error, socket) => socket.destroy())
   tls.on('secureConnection', (socket) => {
     socket.on('error', () => {})
-    void serve(context, socket)
+    void serve(context, tlsClient(socket))
   })
 
   async function accept(socket: Socket): Promise<void> {
