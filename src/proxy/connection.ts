@@ -6,6 +6,7 @@
  * Nothing is woken for a client before it has shown that it knows the password, but where only the compute knows what that is.
  */
 import type { Duplex } from 'node:stream'
+import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
@@ -15,6 +16,7 @@ import type { Attempts } from './attempts.ts'
 import type { CancelKeys } from './cancel.ts'
 import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
+import { cancelAt } from './compute.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
 import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
@@ -22,6 +24,11 @@ import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
 import { type Admitted, reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
+import type { Login } from '../catalog/login.ts'
+import { trackedOf, requestedParameters } from './pool/parameters.ts'
+import type { Pools } from './pool/pools.ts'
+import { pooledSession } from './pool/session.ts'
+import { encodeWelcome, firstReported } from './pool/welcome.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
 import {
   CANCEL_REQUEST,
@@ -46,7 +53,8 @@ export interface ConnectionContext {
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
-  readonly sessions: Set<SplicedSession>
+  readonly sessions: Set<Pick<SplicedSession, 'end'>>
+  readonly pools: Pools
   readonly metrics: ProxyMetrics
   readonly log: Logger
 }
@@ -63,7 +71,9 @@ export async function serve(context: ConnectionContext, client: Client): Promise
     const startup = parseStartup(packet)
     negotiate(stream, startup)
     const routed = route(startup, client.serverName, context.domain)
-    await join(context, stream, routed.startup, await logIn(context, client, routed))
+    const loggedIn = await logIn(context, client, routed)
+    const join = routed.pooled || loggedIn.target.pooler_enabled ? joinPool : joinCompute
+    await join(context, stream, routed.startup, loggedIn)
   } catch (error) {
     if (error instanceof ClientGone) closeGently(stream)
     else refuse(stream, asProxyError(error, context))
@@ -78,6 +88,7 @@ function negotiate(client: Duplex, { version, parameters }: Startup): void {
 
 interface LoggedIn extends Admitted {
   readonly endpointId: string
+  readonly target: Login
 }
 
 /**
@@ -112,8 +123,8 @@ const notAllowed = (address: string | undefined): ProxyError =>
     text: `This IP address ${address} is not allowed to connect to this endpoint. Please add it to the project's allowed_ips. Make sure to check for IPv4 or IPv6 addresses.`,
   })
 
-/** Joins the client to a compute; returns once bytes pass. */
-async function join(
+/** Joins the client to a session of its own at the compute; returns once bytes pass. */
+async function joinCompute(
   context: ConnectionContext,
   client: Duplex,
   startup: Startup,
@@ -144,7 +155,8 @@ async function join(
       },
     }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
-    if (reached.key) client.once('close', cancelKeys.remember(reached.key, reached.address))
+    const { key, address } = reached
+    if (key) client.once('close', cancelKeys.remember(key, { cancel: () => cancelAt(address, key) }))
     session.attach(reached.socket, reached.first, reached.computePid)
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
@@ -153,6 +165,32 @@ async function join(
     clearTimeout(timer)
     client.off('end', gone).off('close', gone)
   }
+}
+
+/** Joins the client to those that share sessions. Errors: unpoolable, and what opening the first session brings. */
+async function joinPool(
+  context: ConnectionContext,
+  client: Duplex,
+  { parameters }: Startup,
+  { endpointId, ...admitted }: LoggedIn,
+): Promise<void> {
+  const { sessions, pools, cancelKeys } = context
+  if (client.destroyed) throw new ClientGone('closed right after its startup packet')
+  const user = parameters.get('user') ?? ''
+  const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
+  client.once('close', pool.join())
+  if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
+  const reported = pool.reported() ?? (await firstReported(pool, client))
+  const chosen = new Map([...trackedOf(reported), ...requestedParameters(parameters, reported)])
+  const key = randomBytes(8)
+  client.write(encodeWelcome(new Map([...reported, ...chosen]), key))
+  const session = pooledSession(client, pool, chosen, (error) => asProxyError(error, context))
+  sessions.add(session)
+  const forget = cancelKeys.remember(key, session)
+  client.once('close', () => {
+    sessions.delete(session)
+    forget()
+  })
 }
 
 /** What the client is told, counted; what is not meant for it, or is the operator's to mend, goes to the log. */

@@ -50,6 +50,18 @@ const PROXY_ERRORS = {
     text: 'The proxy has as many connections open as it may.',
     hint: 'Close some, or start Neap with a higher limit of open files (ulimit -n).',
   },
+  unpoolable: {
+    code: '0A000',
+    text: 'not supported on a pooled connection',
+    hint: 'Connect to the host name without -pooler.',
+  },
+  pool_crowded: {
+    code: '53300',
+    text: 'No connection of the pool became free in time.',
+    hint: 'Keep transactions short, or start Neap with a larger NEAP_POOL_SIZE.',
+  },
+  compute_refused: { code: '08004', text: 'The compute refused the connection.' },
+  compute_lost: { code: '08006', text: 'The compute was stopped in the middle of an answer.', hint: 'Connect again.' },
   stopping: { code: '57P01', text: 'terminating connection due to administrator command' },
   internal: {
     code: 'XX000',
@@ -70,12 +82,15 @@ export class ProxyError extends Error {
   readonly detail: string | undefined
   readonly hint: string | undefined
 
-  /** `text` replaces the table's where it has to name something. */
-  constructor(reason: ProxyErrorReason, more: { text?: string; detail?: string | undefined; cause?: unknown } = {}) {
+  /** `text` replaces the table's where it has to name something, and `code` where it is another's. */
+  constructor(
+    reason: ProxyErrorReason,
+    more: { text?: string; code?: string; detail?: string | undefined; cause?: unknown } = {},
+  ) {
     const known: { code: string; text: string; hint?: string } = PROXY_ERRORS[reason]
     super(more.text ?? known.text, { cause: more.cause })
     this.reason = reason
-    this.code = known.code
+    this.code = more.code ?? known.code
     this.detail = more.detail
     this.hint = known.hint
   }

@@ -16,6 +16,7 @@ import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
+import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
 import { type RequestStart, startWaker } from './wake.ts'
@@ -33,6 +34,8 @@ export interface ProxyOptions {
   readonly domain: string
   /** How long a client may be kept waiting for its endpoint. */
   readonly wakeTimeoutMs: number
+  /** How many sessions the clients of one user and database of an endpoint may share. */
+  readonly poolSize: number
   readonly requestStart: RequestStart
   readonly readVerifier: ReadVerifier
   /** Makes the salts of roles that there are not: the same in all proxies. */
@@ -79,12 +82,14 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     onWoken: metrics.woke,
   })
   const attempts = createAttempts()
+  const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
     table,
     waker,
     attempts,
+    pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
     cancelKeys: createCancelKeys(),
@@ -127,6 +132,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     unfollow()
     holds.stop()
     attempts.stop()
+    pools.stop()
     context.waker.stop()
     await activity.stop()
     await registration.stop()
