@@ -8,7 +8,7 @@ import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
 import { createFindAdmission, type ReadVerifier } from './admission.ts'
 import { createAttempts } from './attempts.ts'
-import { createCancelKeys } from './cancel.ts'
+import { startCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { tlsClient } from './client.ts'
 import { closeGently, refuse } from './close.ts'
@@ -35,7 +35,7 @@ export interface ProxyOptions {
   readonly wakeTimeoutMs: number
   readonly requestStart: RequestStart
   readonly readVerifier: ReadVerifier
-  /** Makes the salts of roles that there are not: the same in all proxies. */
+  /** Makes the salts of roles that there are not, and names keys to cancel among proxies: the same in all of them. */
   readonly mockSaltKey: Buffer
   readonly log: Logger
   /** Where it counts. */
@@ -87,7 +87,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     attempts,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
-    cancelKeys: createCancelKeys(),
+    cancelKeys: await startCancelKeys(catalog, options.mockSaltKey, log),
     sessions,
     metrics,
     log,
@@ -103,7 +103,8 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   async function accept(socket: Socket): Promise<void> {
     try {
       const opening = await readOpening(socket)
-      if (opening.wants === 'cancel') context.cancelKeys.pass(socket, opening.packet)
+      if (opening.wants === 'cancel')
+        context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
       else tls.emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
@@ -128,6 +129,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     holds.stop()
     attempts.stop()
     context.waker.stop()
+    context.cancelKeys.stop()
     await activity.stop()
     await registration.stop()
   }
