@@ -13,10 +13,9 @@ import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import type { FindAdmission } from './admission.ts'
 import { isAllowed } from './allowed.ts'
 import type { Attempts } from './attempts.ts'
-import type { CancelKeys } from './cancel.ts'
+import { cancelAtCompute, type CancelKeys } from './cancel.ts'
 import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
-import { cancelAt } from './compute.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
 import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
@@ -67,7 +66,7 @@ export async function serve(context: ConnectionContext, client: Client): Promise
   const { stream } = client
   try {
     const packet = await readFirstPacket(stream)
-    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(stream, packet)
+    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
     const startup = parseStartup(packet)
     negotiate(stream, startup)
     const routed = route(startup, client.serverName, context.domain)
@@ -89,6 +88,8 @@ function negotiate(client: Duplex, { version, parameters }: Startup): void {
 interface LoggedIn extends Admitted {
   readonly endpointId: string
   readonly target: Login
+  /** The addresses that may connect to the endpoint; none for all. */
+  readonly allowed: readonly string[]
 }
 
 /**
@@ -113,9 +114,10 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
     throw error
   })
   if (!login) throw new ProxyError('unknown_endpoint')
-  if (!isAllowed(address, login.allowed_ips ?? [])) throw notAllowed(address)
+  const allowed = login.allowed_ips ?? []
+  if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
-  return { endpointId, keys, target: login }
+  return { endpointId, keys, target: login, allowed }
 }
 
 const notAllowed = (address: string | undefined): ProxyError =>
@@ -128,7 +130,7 @@ async function joinCompute(
   context: ConnectionContext,
   client: Duplex,
   startup: Startup,
-  { endpointId, ...admitted }: LoggedIn,
+  { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
   const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
@@ -156,7 +158,10 @@ async function joinCompute(
     }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
     const { key, address } = reached
-    if (key) client.once('close', cancelKeys.remember(key, { cancel: () => cancelAt(address, key) }))
+    if (key) {
+      const admits = (from: string | undefined): boolean => isAllowed(from, allowed)
+      client.once('close', cancelKeys.remember(key, { cancel: () => cancelAtCompute(address, key), admits }))
+    }
     session.attach(reached.socket, reached.first, reached.computePid)
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
@@ -172,7 +177,7 @@ async function joinPool(
   context: ConnectionContext,
   client: Duplex,
   { parameters }: Startup,
-  { endpointId, ...admitted }: LoggedIn,
+  { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
   const { sessions, pools, cancelKeys } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
@@ -186,7 +191,10 @@ async function joinPool(
   client.write(encodeWelcome(new Map([...reported, ...chosen]), key))
   const session = pooledSession(client, pool, chosen, (error) => asProxyError(error, context))
   sessions.add(session)
-  const forget = cancelKeys.remember(key, session)
+  const forget = cancelKeys.remember(key, {
+    cancel: () => session.cancel(),
+    admits: (from) => isAllowed(from, allowed),
+  })
   client.once('close', () => {
     sessions.delete(session)
     forget()

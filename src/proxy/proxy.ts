@@ -8,7 +8,7 @@ import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
 import { createFindAdmission, type ReadVerifier } from './admission.ts'
 import { createAttempts } from './attempts.ts'
-import { createCancelKeys } from './cancel.ts'
+import { startCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { tlsClient } from './client.ts'
 import { closeGently, refuse } from './close.ts'
@@ -38,7 +38,7 @@ export interface ProxyOptions {
   readonly poolSize: number
   readonly requestStart: RequestStart
   readonly readVerifier: ReadVerifier
-  /** Makes the salts of roles that there are not: the same in all proxies. */
+  /** Makes the salts of roles that there are not, and names keys to cancel among proxies: the same in all of them. */
   readonly mockSaltKey: Buffer
   readonly log: Logger
   /** Where it counts. */
@@ -92,7 +92,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
-    cancelKeys: createCancelKeys(),
+    cancelKeys: await startCancelKeys(catalog, options.mockSaltKey, log),
     sessions,
     metrics,
     log,
@@ -108,7 +108,8 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   async function accept(socket: Socket): Promise<void> {
     try {
       const opening = await readOpening(socket)
-      if (opening.wants === 'cancel') context.cancelKeys.pass(socket, opening.packet)
+      if (opening.wants === 'cancel')
+        context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
       else tls.emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
@@ -134,6 +135,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     attempts.stop()
     pools.stop()
     context.waker.stop()
+    context.cancelKeys.stop()
     await activity.stop()
     await registration.stop()
   }

@@ -1,4 +1,4 @@
-import { cancelAt } from '../compute.ts'
+import { cancelAtCompute } from '../cancel.ts'
 import { ProxyError } from '../errors.ts'
 import type { Holds } from '../holds.ts'
 import { ERROR_RESPONSE, errorField, MESSAGE_HEAD, messageAt } from '../messages.ts'
@@ -68,7 +68,9 @@ export function createPools(options: {
           socket: reached.socket,
           computePid: reached.computePid,
           parameters: parametersOf(reached),
-          cancel: (over) => (reached.key ? cancelAt(reached.address, reached.key, over) : over()),
+          cancel: async () => {
+            if (reached.key) await cancelAtCompute(reached.address, reached.key)
+          },
           onBytes: () => {
             traffic.lastByteAt = Date.now()
           },

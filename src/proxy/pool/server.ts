@@ -86,7 +86,7 @@ export interface PoolServer {
   /** Runs a statement whose answer nobody sees. */
   run(statement: string, onAnswer?: () => void): void
   /** Cancels what it does. It is not lent again before that has come and gone. */
-  cancel(): void
+  cancel(): Promise<void>
   pause(): void
   resume(): void
   close(): void
@@ -96,8 +96,8 @@ export interface PoolServerOptions {
   readonly socket: Socket
   readonly computePid: number | undefined
   readonly parameters: Parameters
-  /** Asks the compute to cancel what this server does; `over` is told when that can do no more harm. */
-  readonly cancel: (over: () => void) => void
+  /** Asks the compute to cancel what this server does; resolves when that can do no more harm, and never rejects. */
+  readonly cancel: () => Promise<void>
   readonly onBytes: () => void
   readonly onRest: (server: PoolServer) => void
   readonly onClosed: (server: PoolServer) => void
@@ -336,13 +336,12 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
       socket.write(encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1')))
     },
-    cancel() {
+    async cancel() {
       if (closed) return
       cancelling++
-      options.cancel(() => {
-        cancelling--
-        if (!borrower && isSettled()) rested()
-      })
+      await options.cancel()
+      cancelling--
+      if (!borrower && isSettled()) rested()
     },
     pause: () => socket.pause(),
     resume: () => socket.resume(),

@@ -25,7 +25,7 @@ const MOST_KEPT = 65_536
 
 export interface PooledSession extends Session {
   /** Cancels what runs for this client. */
-  cancel(): void
+  cancel(): Promise<void>
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
 }
@@ -248,7 +248,7 @@ export function pooledSession(
     server = undefined
     // Who has said goodbye may have asked for something first.
     if (leaving) return was?.takeBack()
-    was?.cancel()
+    void was?.cancel()
     was?.close()
   }
 
@@ -256,7 +256,7 @@ export function pooledSession(
     computePid: undefined,
     isSending: () => giveUp !== undefined || server?.isSending() === true,
     release: () => {},
-    cancel: () => server?.cancel(),
+    cancel: async () => await server?.cancel(),
     end(why) {
       if (!server && stream.writable) stream.write(encodeError(why))
       closeGently(stream)
