@@ -24,10 +24,9 @@ import { readFirstPacket } from './opening.ts'
 import { type Admitted, reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
 import type { Login } from '../catalog/login.ts'
-import { trackedOf, requestedParameters } from './pool/parameters.ts'
 import type { Pools } from './pool/pools.ts'
 import { pooledSession } from './pool/session.ts'
-import { encodeWelcome, firstReported } from './pool/welcome.ts'
+import { encodeWelcome, settingsOf } from './pool/welcome.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
 import {
   CANCEL_REQUEST,
@@ -185,11 +184,10 @@ async function joinPool(
   const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
   client.once('close', pool.join())
   if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
-  const reported = pool.reported() ?? (await firstReported(pool, client))
-  const chosen = new Map([...trackedOf(reported), ...requestedParameters(parameters, reported)])
+  const { all, tracked } = await settingsOf(pool, client, parameters)
   const key = randomBytes(8)
-  client.write(encodeWelcome(new Map([...reported, ...chosen]), key))
-  const session = pooledSession(client, pool, chosen, (error) => asProxyError(error, context))
+  client.write(encodeWelcome(all, key))
+  const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))
   sessions.add(session)
   const forget = cancelKeys.remember(key, {
     cancel: () => session.cancel(),

@@ -188,6 +188,10 @@ test('what pooling cannot do is refused with a hint', async () => {
     await refusedWith({ options: `endpoint=${endpoint}-pooler -c statement_timeout=1` }),
     '0A000 unsupported startup parameter in options: statement_timeout Connect to the host name without -pooler.',
   )
+  assert.equal(
+    await refusedWith({ options: `endpoint=${endpoint}-pooler -c timezone=Nowhere` }),
+    '22023 invalid value for parameter "TimeZone": "Nowhere" undefined',
+  )
   const client = await pooled({ options: `endpoint=${endpoint}-pooler -c timezone=Asia/Tokyo` })
   const { rows } = await client.query<{ TimeZone: string }>('show timezone')
   assert.deepEqual(rows, [{ TimeZone: 'Asia/Tokyo' }])
