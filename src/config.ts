@@ -17,6 +17,7 @@ interface Setting<T> {
   readonly expects: string
 }
 
+const file = { parse: (value: string) => resolve(value), expects: 'the path of a file' }
 const text = { parse: (value: string) => value || undefined, expects: 'some text' }
 const port = { parse: whole(0, 65535), expects: 'a port from 0 to 65535 (0 picks a free one)' }
 const name = {
@@ -112,6 +113,19 @@ export const SETTINGS = {
     ...name,
     about: 'Domain that endpoint host names end in.',
     fallback: () => 'localhost',
+  }),
+  tlsCert: setting<string | undefined>({
+    env: 'NEAP_TLS_CERT',
+    ...file,
+    about:
+      "A certificate of yours (PEM, with its chain) for the proxy to show, instead of one by Neap's own authority. Read again when the file changes.",
+    fallback: () => undefined,
+  }),
+  tlsKey: setting<string | undefined>({
+    env: 'NEAP_TLS_KEY',
+    ...file,
+    about: 'And its private key (PEM, without a passphrase).',
+    fallback: () => undefined,
   }),
   secretFile: setting<string>({
     env: 'NEAP_SECRET_FILE',

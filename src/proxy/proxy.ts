@@ -120,7 +120,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       void accept(socket)
     },
   )
-  const unfollow = followCertificate(tls, options.certificate, log)
+  const unfollow = followCertificate(tls, options.certificate, certificate, log)
 
   async function leave(): Promise<void> {
     unfollow()
