@@ -21,6 +21,12 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
     readVerifier: (address, pid, role) => verifiers.read(address, pid, role),
     mockSaltKey: secrets.mockSaltKey(),
+    limits: {
+      perEndpoint: config.connectionsPerEndpoint,
+      perAddress: config.connectionsPerAddress,
+      loggingIn: config.connectionsLoggingIn,
+      newPerSecond: config.newConnectionsPerSecond,
+    },
     log,
     registry,
   })

@@ -16,6 +16,7 @@ import type { CancelKeys } from './cancel.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
+import type { Limits } from './limits.ts'
 import { askForEndpoint, authenticate, checkPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
@@ -42,6 +43,7 @@ export interface ConnectionContext {
   readonly waker: Waker
   readonly findAdmission: FindAdmission
   readonly attempts: Attempts
+  readonly limits: Limits
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -84,7 +86,7 @@ interface LoggedIn extends Admitted {
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
 async function logIn(
-  { findAdmission, attempts }: ConnectionContext,
+  { findAdmission, attempts, limits }: ConnectionContext,
   client: TLSSocket,
   routed: Route,
 ): Promise<LoggedIn> {
@@ -95,6 +97,7 @@ async function logIn(
       ? await askForEndpoint(client)
       : { endpointId: routed.endpointId, password: undefined }
   const whose = [client.remoteAddress, endpointId, user] as const
+  limits.attempt(client, endpointId)
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
@@ -106,6 +109,7 @@ async function logIn(
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(client.remoteAddress, login.allowed_ips ?? [])) throw notAllowed(client.remoteAddress)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
+  limits.admit(client, endpointId)
   return { endpointId, keys, target: login }
 }
 

@@ -14,6 +14,7 @@ import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
+import { createLimits, type LimitSettings } from './limits.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
@@ -36,6 +37,8 @@ export interface ProxyOptions {
   readonly readVerifier: ReadVerifier
   /** Makes the salts of roles that there are not: the same in all proxies. */
   readonly mockSaltKey: Buffer
+  /** None, where there are none. */
+  readonly limits?: LimitSettings
   readonly log: Logger
   /** Where it counts. */
   readonly registry?: Registry
@@ -78,12 +81,14 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     onWoken: metrics.woke,
   })
   const attempts = createAttempts()
+  const limits = createLimits(options.limits)
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
     table,
     waker,
     attempts,
+    limits,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
     cancelKeys: createCancelKeys(),
@@ -101,6 +106,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
 
   async function accept(socket: Socket): Promise<void> {
     try {
+      limits.accept(socket)
       const opening = await readOpening(socket)
       if (opening.wants === 'cancel') context.cancelKeys.pass(socket, opening.packet)
       else tls.emit('connection', socket)
@@ -126,6 +132,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     unfollow()
     holds.stop()
     attempts.stop()
+    limits.stop()
     context.waker.stop()
     await activity.stop()
     await registration.stop()
