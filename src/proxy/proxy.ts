@@ -55,7 +55,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.certificate)
   const table = createTrafficTable()
-  const activity = startActivityWriter(catalog, table, log)
+  const activity = startActivityWriter(catalog, table, log, (counts) => metrics.passed(counts))
   const registration = createRegistration(catalog, log)
   const holds = await startHolds({
     catalog,

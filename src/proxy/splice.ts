@@ -24,6 +24,7 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server && !traffic.hold) {
       if (!server.write(chunk)) client.pause()
@@ -35,6 +36,7 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
 
   function fromServer(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.toClients += chunk.length
     atRest = endsReady(chunk)
     if (!client.write(chunk)) server?.pause()
   }
@@ -80,6 +82,7 @@ export function spliceSession(client: Socket, traffic: Traffic): SplicedSession 
   }
 
   traffic.sessions.add(session)
+  traffic.connections += 1
   client.on('data', fromClient)
   client.once('end', () => {
     clientEnded = true
