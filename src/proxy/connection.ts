@@ -97,7 +97,7 @@ async function logIn(
       ? await askForEndpoint(client)
       : { endpointId: routed.endpointId, password: undefined }
   const whose = [client.remoteAddress, endpointId, user] as const
-  limits.attempt(client, endpointId)
+  limits.attempt(client, client.remoteAddress, endpointId)
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =

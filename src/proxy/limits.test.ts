@@ -66,7 +66,7 @@ test('a crowd may come at once, but not go on coming, and others are not held up
   const come = (endpointId: string, count: number): number => {
     for (let came = 0; came < count; came++) {
       try {
-        limits.attempt(new Socket(), endpointId)
+        limits.attempt(new Socket(), '127.0.0.1', endpointId)
       } catch (error) {
         assert.equal(error instanceof ProxyError && error.reason, 'too_many_new')
         return came

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { ProxyError, type ProxyErrorReason } from './errors.ts'
 
 /** How many of each there may be in this process; 0 sets no limit. */
@@ -22,9 +23,9 @@ export interface Limits {
   /** A connection was accepted. Errors: too_many_logins, too_many_from_address, before it has cost anything. */
   accept(socket: Socket): void
   /** Somebody wants to log in at what may be an endpoint. Errors: too_many_new, too_many_from_address. */
-  attempt(client: Socket, endpointId: string): void
+  attempt(client: Duplex, address: string | undefined, endpointId: string): void
   /** They have logged in. Errors: too_many_at_endpoint. */
-  admit(client: Socket, endpointId: string): void
+  admit(client: Duplex, endpointId: string): void
   stop(): void
 }
 
@@ -56,8 +57,8 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
       refuseOver(2 * settings.perAddress, accepted.of(network), 'too_many_from_address')
       accepted.add(network, socket)
     },
-    attempt(client, endpointId) {
-      const network = networkOf(client.remoteAddress)
+    attempt(client, address, endpointId) {
+      const network = networkOf(address)
       refuseOver(settings.perAddress, attempting.of(network), 'too_many_from_address')
       pay(endpointId)
       attempting.add(network, client)
@@ -74,7 +75,7 @@ function refuseOver(most: number, there: number, reason: ProxyErrorReason): void
   if (most > 0 && there >= most) throw new ProxyError(reason)
 }
 
-/** Counts sockets by name, each until it is closed. */
+/** Counts connections by name, each until it is closed. */
 function createTally() {
   const counts = new Map<string, number>()
   let total = 0
@@ -89,10 +90,10 @@ function createTally() {
   return {
     all: () => total,
     of: (name: string) => counts.get(name) ?? 0,
-    add(name: string, socket: Socket) {
-      if (socket.destroyed) return
+    add(name: string, client: Duplex) {
+      if (client.destroyed) return
       change(name, 1)
-      socket.once('close', () => change(name, -1))
+      client.once('close', () => change(name, -1))
     },
   }
 }
