@@ -236,6 +236,13 @@ export const SETTINGS = {
     about: 'New connections of one endpoint in a second, for long; ten times as many may come at once.',
     fallback: () => 500,
   }),
+  poolSize: setting<number>({
+    env: 'NEAP_POOL_SIZE',
+    parse: whole(1, 10_000),
+    expects: 'a number of connections from 1 to 10000',
+    about: 'How many sessions at a compute the pooled clients of one user and database share, in each proxy process.',
+    fallback: () => 32,
+  }),
   availabilityInterval: setting<number>({
     env: 'NEAP_AVAILABILITY_INTERVAL',
     ...seconds(0, 31_536_000),

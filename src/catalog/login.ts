@@ -3,7 +3,7 @@ import type { ConnectTarget, Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
 /** What the catalog knows of a role that would log in at an endpoint. */
-export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled'> {
+export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled' | 'pooler_enabled'> {
   /** As Postgres is to have it, null where there is no such role or it has no password. */
   readonly verifier: string | null
   /** Whether that is all there is to know while no compute runs: the last one has said before it stopped what users had changed. */
@@ -15,7 +15,7 @@ export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled'> {
 /** Nothing where there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<Login | undefined> {
   return db.row(sql`
-    select e.disabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, r.verifier, b.noted,
+    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, r.verifier, b.noted,
            case when b.protected or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then p.settings #> '{allowed_ips,ips}' end as allowed_ips
       from endpoint e

@@ -18,6 +18,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     certificate: async () => operators ?? ensureCertificates(join(config.dataDir, 'tls'), config),
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
+    poolSize: config.poolSize,
     requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
     readVerifier: (address, pid, role) => verifiers.read(address, pid, role),
     mockSaltKey: secrets.mockSaltKey(),

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { ProxyError } from './errors.ts'
 import { encodeError } from './messages.ts'
 
@@ -10,7 +10,7 @@ const MOST_MS = 60_000
  * Sends what is still to be sent, says goodbye, and gives the other side a moment to do so too, a minute in all: closing with unread bytes
  * would reset the connection, and with it what was just sent.
  */
-export function closeGently(socket: Socket): void {
+export function closeGently(socket: Duplex): void {
   if (socket.destroyed || socket.writableEnded) return
   const destroyAfter = (ms: number): void => {
     const timer = setTimeout(() => socket.destroy(), ms)
@@ -19,13 +19,19 @@ export function closeGently(socket: Socket): void {
   destroyAfter(MOST_MS)
   socket.removeAllListeners('data')
   socket.resume()
-  socket.once('end', () => socket.destroySoon())
-  if (socket.readableEnded) socket.destroySoon()
+  socket.once('end', () => destroySoon(socket))
+  if (socket.readableEnded) destroySoon(socket)
   else socket.once('finish', () => destroyAfter(LINGER_MS)).end()
 }
 
+/** Destroys a stream once everything is sent. */
+export function destroySoon(socket: Duplex): void {
+  if (socket.writableFinished) socket.destroy()
+  else socket.once('finish', () => socket.destroy()).end()
+}
+
 /** Tells the client why, and closes. */
-export function refuse(socket: Socket, error: ProxyError): void {
+export function refuse(socket: Duplex, error: ProxyError): void {
   if (socket.writable) socket.write(encodeError(error))
   closeGently(socket)
 }

@@ -5,7 +5,8 @@
  *
  * Nothing is woken for a client before it has shown that it knows the password, but where only the compute knows what that is.
  */
-import type { TLSSocket } from 'node:tls'
+import type { Duplex } from 'node:stream'
+import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
@@ -13,15 +14,22 @@ import type { FindAdmission } from './admission.ts'
 import { isAllowed } from './allowed.ts'
 import type { Attempts } from './attempts.ts'
 import type { CancelKeys } from './cancel.ts'
+import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
+import { cancelAt } from './compute.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
 import type { Limits } from './limits.ts'
-import { askForEndpoint, authenticate, checkPassword } from './login.ts'
+import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
 import { type Admitted, reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
+import type { Login } from '../catalog/login.ts'
+import { trackedOf, requestedParameters } from './pool/parameters.ts'
+import type { Pools } from './pool/pools.ts'
+import { pooledSession } from './pool/session.ts'
+import { encodeWelcome, firstReported } from './pool/welcome.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
 import {
   CANCEL_REQUEST,
@@ -47,7 +55,8 @@ export interface ConnectionContext {
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
-  readonly sessions: Set<SplicedSession>
+  readonly sessions: Set<Pick<SplicedSession, 'end'>>
+  readonly pools: Pools
   readonly metrics: ProxyMetrics
   readonly log: Logger
 }
@@ -55,30 +64,33 @@ export interface ConnectionContext {
 /** A session has two descriptors: the client's and the compute's. */
 const MOST_SESSIONS = Math.max(1, Math.floor((openFilesLimit() - RESERVED_FILES) / 2))
 
-/** Serves a client from the end of its TLS handshake on. Never rejects: what goes wrong is told to the client or logged. */
-export async function serve(context: ConnectionContext, client: TLSSocket): Promise<void> {
+/** Serves a client from its startup packet on. Never rejects: what goes wrong is told to the client or logged. */
+export async function serve(context: ConnectionContext, client: Client): Promise<void> {
+  const { stream } = client
   try {
-    const packet = await readFirstPacket(client)
-    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
+    const packet = await readFirstPacket(stream)
+    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(stream, packet)
     const startup = parseStartup(packet)
-    negotiate(client, startup)
-    const serverName = typeof client.servername === 'string' ? client.servername : undefined
-    const routed = route(startup, serverName, context.domain)
-    await join(context, client, routed.startup, await logIn(context, client, routed))
+    negotiate(stream, startup)
+    const routed = route(startup, client.serverName, context.domain)
+    const loggedIn = await logIn(context, client, routed)
+    const join = routed.pooled || loggedIn.target.pooler_enabled ? joinPool : joinCompute
+    await join(context, stream, routed.startup, loggedIn)
   } catch (error) {
-    if (error instanceof ClientGone) closeGently(client)
-    else refuse(client, asProxyError(error, context))
+    if (error instanceof ClientGone) closeGently(stream)
+    else refuse(stream, asProxyError(error, context))
   }
 }
 
 /** Tells a client that would speak a newer protocol, or with options, that this is 3.0 (Postgres manual, "Start-up"). */
-function negotiate(client: TLSSocket, { version, parameters }: Startup): void {
+function negotiate(client: Duplex, { version, parameters }: Startup): void {
   const options = [...parameters.keys()].filter(isProtocolOption)
   if (version !== PROTOCOL_3_0 || options.length > 0) client.write(encodeNegotiation(options))
 }
 
 interface LoggedIn extends Admitted {
   readonly endpointId: string
+  readonly target: Login
 }
 
 /**
@@ -87,29 +99,30 @@ interface LoggedIn extends Admitted {
  */
 async function logIn(
   { findAdmission, attempts, limits }: ConnectionContext,
-  client: TLSSocket,
+  client: Client,
   routed: Route,
 ): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
+  const { stream, address, shows } = client
+  const asked = routed.endpointId === undefined || shows === 'password'
+  const given = asked ? await askForPassword(stream) : undefined
   const { endpointId, password } =
-    routed.endpointId === undefined
-      ? await askForEndpoint(client)
-      : { endpointId: routed.endpointId, password: undefined }
-  const whose = [client.remoteAddress, endpointId, user] as const
-  limits.attempt(client, client.remoteAddress, endpointId)
+    routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
+  const whose = [address, endpointId, user] as const
+  limits.attempt(stream, address, endpointId)
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
-    password === undefined ? authenticate(client, user, verifier) : checkPassword(client, user, password, verifier)
+    password === undefined ? authenticate(client, user, verifier) : checkPassword(stream, user, password, verifier)
   const keys = await shown.catch((error: unknown) => {
     if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
     throw error
   })
   if (!login) throw new ProxyError('unknown_endpoint')
-  if (!isAllowed(client.remoteAddress, login.allowed_ips ?? [])) throw notAllowed(client.remoteAddress)
+  if (!isAllowed(address, login.allowed_ips ?? [])) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
-  limits.admit(client, endpointId)
+  limits.admit(stream, endpointId)
   return { endpointId, keys, target: login }
 }
 
@@ -118,10 +131,10 @@ const notAllowed = (address: string | undefined): ProxyError =>
     text: `This IP address ${address} is not allowed to connect to this endpoint. Please add it to the project's allowed_ips. Make sure to check for IPv4 or IPv6 addresses.`,
   })
 
-/** Joins the client to a compute; returns once bytes pass. */
-async function join(
+/** Joins the client to a session of its own at the compute; returns once bytes pass. */
+async function joinCompute(
   context: ConnectionContext,
-  client: TLSSocket,
+  client: Duplex,
   startup: Startup,
   { endpointId, ...admitted }: LoggedIn,
 ): Promise<void> {
@@ -150,7 +163,8 @@ async function join(
       },
     }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
-    if (reached.key) client.once('close', cancelKeys.remember(reached.key, reached.address))
+    const { key, address } = reached
+    if (key) client.once('close', cancelKeys.remember(key, { cancel: () => cancelAt(address, key) }))
     session.attach(reached.socket, reached.first, reached.computePid)
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
@@ -159,6 +173,32 @@ async function join(
     clearTimeout(timer)
     client.off('end', gone).off('close', gone)
   }
+}
+
+/** Joins the client to those that share sessions. Errors: unpoolable, and what opening the first session brings. */
+async function joinPool(
+  context: ConnectionContext,
+  client: Duplex,
+  { parameters }: Startup,
+  { endpointId, ...admitted }: LoggedIn,
+): Promise<void> {
+  const { sessions, pools, cancelKeys } = context
+  if (client.destroyed) throw new ClientGone('closed right after its startup packet')
+  const user = parameters.get('user') ?? ''
+  const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
+  client.once('close', pool.join())
+  if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
+  const reported = pool.reported() ?? (await firstReported(pool, client))
+  const chosen = new Map([...trackedOf(reported), ...requestedParameters(parameters, reported)])
+  const key = randomBytes(8)
+  client.write(encodeWelcome(new Map([...reported, ...chosen]), key))
+  const session = pooledSession(client, pool, chosen, (error) => asProxyError(error, context))
+  sessions.add(session)
+  const forget = cancelKeys.remember(key, session)
+  client.once('close', () => {
+    sessions.delete(session)
+    forget()
+  })
 }
 
 /** What the client is told, counted; what is not meant for it, or is the operator's to mend, goes to the log. */

@@ -29,10 +29,14 @@ const counts = (toClients: number, fromClients: number, connections: number) => 
   connections,
 })
 
-test('what passes through several proxies adds up in the catalog', async () => {
+test('what passes through several proxies, pooled or not, adds up in the catalog', async () => {
   const endpoint = await fixture.endpoint(pid)
   const [one, two] = await Promise.all([fixture.proxy(), fixture.proxy()])
-  const clients = await Promise.all([one, two, two].map(({ port }) => connect(port, endpoint)))
+  const clients = await Promise.all([
+    connect(one.port, endpoint),
+    connect(two.port, endpoint),
+    connect(two.port, `${endpoint}-pooler`),
+  ])
   for (const client of clients) await client.query(`select repeat('x', 1000000), length($1)`, ['y'.repeat(100_000)])
   const [toClients, fromClients] = await until(async () => {
     const found = await trafficOf(endpoint)

@@ -55,6 +55,18 @@ const PROXY_ERRORS = {
   too_many_new: { code: '53300', text: 'Too many connections to this endpoint. Please try again later.' },
   too_many_from_address: { code: '53300', text: 'Too many connections from this address. Please try again later.' },
   too_many_logins: { code: '53300', text: 'Too many clients are about to log in. Please try again later.' },
+  unpoolable: {
+    code: '0A000',
+    text: 'not supported on a pooled connection',
+    hint: 'Connect to the host name without -pooler.',
+  },
+  pool_crowded: {
+    code: '53300',
+    text: 'No connection of the pool became free in time.',
+    hint: 'Keep transactions short, or start Neap with a larger NEAP_POOL_SIZE.',
+  },
+  compute_refused: { code: '08004', text: 'The compute refused the connection.' },
+  compute_lost: { code: '08006', text: 'The compute was stopped in the middle of an answer.', hint: 'Connect again.' },
   stopping: { code: '57P01', text: 'terminating connection due to administrator command' },
   internal: {
     code: 'XX000',
@@ -75,12 +87,15 @@ export class ProxyError extends Error {
   readonly detail: string | undefined
   readonly hint: string | undefined
 
-  /** `text` replaces the table's where it has to name something. */
-  constructor(reason: ProxyErrorReason, more: { text?: string; detail?: string | undefined; cause?: unknown } = {}) {
+  /** `text` replaces the table's where it has to name something, and `code` where it is another's. */
+  constructor(
+    reason: ProxyErrorReason,
+    more: { text?: string; code?: string; detail?: string | undefined; cause?: unknown } = {},
+  ) {
     const known: { code: string; text: string; hint?: string } = PROXY_ERRORS[reason]
     super(more.text ?? known.text, { cause: more.cause })
     this.reason = reason
-    this.code = known.code
+    this.code = more.code ?? known.code
     this.detail = more.detail
     this.hint = known.hint
   }

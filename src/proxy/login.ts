@@ -6,9 +6,10 @@
  * Who names a role or an endpoint that there is not is led through the same to the same end. A client that can say by neither host name
  * nor options which endpoint it means sends `endpoint=<id>;<password>` in the place of its password, in clear text within TLS.
  */
-import { createHash, createHmac, pbkdf2, X509Certificate } from 'node:crypto'
-import type { TLSSocket } from 'node:tls'
+import { createHash, createHmac, pbkdf2 } from 'node:crypto'
+import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
+import type { Client } from './client.ts'
 import { ProxyError } from './errors.ts'
 import { encodeAuthentication, PASSWORD_MESSAGE } from './messages.ts'
 import { readMessage } from './packet.ts'
@@ -24,8 +25,11 @@ const [OK, CLEARTEXT, SASL, SASL_CONTINUE, SASL_FINAL] = [0, 3, 10, 11, 12] as c
  * @param verifier one that no password fits for a role that there is not, or that has none
  * Errors: wrong_password, malformed, too_slow, ClientGone.
  */
-export async function authenticate(client: TLSSocket, user: string, verifier: Verifier): Promise<ScramKeys> {
-  const binding = bindingOf(client)
+export async function authenticate(
+  { stream: client, binding }: Client,
+  user: string,
+  verifier: Verifier,
+): Promise<ScramKeys> {
   const mechanisms = [...(binding ? [SCRAM_PLUS] : []), SCRAM]
   client.write(encodeAuthentication(SASL, `${mechanisms.map((name) => `${name}\0`).join('')}\0`))
   const { mechanism, first } = initialResponse(await answer(client))
@@ -42,18 +46,22 @@ export async function authenticate(client: TLSSocket, user: string, verifier: Ve
   return verified.keys
 }
 
-/** Asks for a password in clear text that names the endpoint as well. Errors: no_endpoint, malformed, too_slow, ClientGone. */
-export async function askForEndpoint(client: TLSSocket): Promise<{ endpointId: string; password: string }> {
+/** Asks for the password in clear text. Errors: malformed, too_slow, ClientGone. */
+export async function askForPassword(client: Duplex): Promise<string> {
   client.write(encodeAuthentication(CLEARTEXT))
-  const given = (await answer(client)).toString().replace(/\0$/, '')
+  return (await answer(client)).toString().replace(/\0$/, '')
+}
+
+/** What a password says that names the endpoint as well. Errors: no_endpoint. */
+export function splitPassword(given: string): { endpointId: string; password: string } {
   const [, endpointId, password] = /^(?:endpoint|project)=([A-Za-z0-9-]+)[;$](.*)$/s.exec(given) ?? []
   if (endpointId === undefined || password === undefined) throw new ProxyError('no_endpoint')
   return { endpointId, password }
 }
 
-/** The same for a password that was sent in clear text. Errors: wrong_password. */
+/** As `authenticate`, for a password that was sent in clear text. Errors: wrong_password. */
 export async function checkPassword(
-  client: TLSSocket,
+  client: Duplex,
   user: string,
   password: string,
   { salt, iterations, storedKey, serverKey }: Verifier,
@@ -71,7 +79,7 @@ const wrongPassword = (user: string): ProxyError =>
 
 const malformedScram = (): ProxyError => new ProxyError('malformed', { text: 'malformed SCRAM message' })
 
-async function answer(client: TLSSocket): Promise<Buffer> {
+async function answer(client: Duplex): Promise<Buffer> {
   const { type, body } = await readMessage(client, ANSWER_MS)
   if (type !== PASSWORD_MESSAGE) throw new ProxyError('malformed', { text: 'expected a password response' })
   return body
@@ -83,13 +91,4 @@ function initialResponse(body: Buffer): { mechanism: string; first: string } {
   const length = end >= 0 && body.length >= end + 5 ? body.readInt32BE(end + 1) : -1
   if (length < 0 || body.length !== end + 5 + length) throw malformedScram()
   return { mechanism: body.toString('latin1', 0, end), first: body.toString('utf8', end + 5) }
-}
-
-/** The hash of the certificate that the client was shown (RFC 5929, section 4.1); nothing where its kind of signature names none. */
-function bindingOf(client: TLSSocket): Buffer | undefined {
-  const shown = client.getCertificate()
-  const raw = shown && 'raw' in shown ? shown.raw : undefined
-  if (!raw) return undefined
-  const hash = /sha-?(256|384|512)/i.exec(new X509Certificate(raw).signatureAlgorithm ?? '')?.[1]
-  return hash === undefined ? undefined : createHash(`sha${hash}`).update(raw).digest()
 }

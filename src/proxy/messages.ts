@@ -55,18 +55,29 @@ export const encodeNegotiation = (options: readonly string[]): Buffer =>
 
 /** An ErrorResponse of severity FATAL. */
 export function encodeError(error: ProxyError): Buffer {
+  return encodeFields('FATAL', error.code, error.message, error.detail, error.hint)
+}
+
+/** An ErrorResponse (Postgres manual, "Error and Notice Message Fields"). */
+export function encodeFields(
+  severity: 'FATAL' | 'ERROR',
+  code: string,
+  text: string,
+  detail?: string,
+  hint?: string,
+): Buffer {
   const fields: [string, string | undefined][] = [
-    ['S', 'FATAL'],
-    ['V', 'FATAL'],
-    ['C', error.code],
-    ['M', error.message],
-    ['D', error.detail],
-    ['H', error.hint],
+    ['S', severity],
+    ['V', severity],
+    ['C', code],
+    ['M', text],
+    ['D', detail],
+    ['H', hint],
   ]
-  const text = fields.flatMap(([field, value]) =>
+  const encoded = fields.flatMap(([field, value]) =>
     value === undefined ? [] : [`${field}${value.replaceAll('\0', '')}\0`],
   )
-  return encodeMessage(ERROR_RESPONSE, Buffer.from(`${text.join('')}\0`))
+  return encodeMessage(ERROR_RESPONSE, Buffer.from(`${encoded.join('')}\0`))
 }
 
 /** A field of an ErrorResponse by its letter, such as `C` for the SQLSTATE. */

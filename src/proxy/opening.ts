@@ -1,5 +1,4 @@
-import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
+import type { Duplex } from 'node:stream'
 import { ProxyError } from './errors.ts'
 import { readPacket } from './packet.ts'
 import { CANCEL_REQUEST, GSSENC_REQUEST, packetCode, SSL_REQUEST } from './startup.ts'
@@ -24,7 +23,7 @@ export const ALPN = 'postgresql'
 export type Opening = { readonly wants: 'tls' } | { readonly wants: 'cancel'; readonly packet: Buffer }
 
 /** Reads what comes before TLS. Errors: insecure, early_data, malformed, too_slow, ClientGone. */
-export async function readOpening(socket: Socket): Promise<Opening> {
+export async function readOpening(socket: Duplex): Promise<Opening> {
   let packet = await readPacket(socket, STAGE_MS)
   if (packet !== 'tls' && packetCode(packet) === GSSENC_REQUEST) {
     refuseEarlyData(socket)
@@ -47,12 +46,12 @@ export async function readOpening(socket: Socket): Promise<Opening> {
 }
 
 /** What was sent before the answer was not encrypted: somebody in between may have put it there (CVE-2021-23222). */
-function refuseEarlyData(socket: Socket): void {
+function refuseEarlyData(socket: Duplex): void {
   if (socket.readableLength > 0) throw new ProxyError('early_data')
 }
 
 /** Reads the first packet inside TLS, which is a StartupMessage or a CancelRequest. Errors: malformed, too_slow, ClientGone. */
-export async function readFirstPacket(socket: TLSSocket): Promise<Buffer> {
+export async function readFirstPacket(socket: Duplex): Promise<Buffer> {
   const packet = await readPacket(socket, STAGE_MS)
   if (packet === 'tls') throw new ProxyError('malformed')
   const code = packetCode(packet)

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { ClientGone, ProxyError } from './errors.ts'
 import { MESSAGE_HEAD, type Message, messageAt } from './messages.ts'
 import { packetLength } from './startup.ts'
@@ -20,7 +20,7 @@ interface Frame<T> {
  * The answer is 'tls' if the client has begun a TLS handshake instead.
  * Errors: malformed, too_slow after `ms`, ClientGone.
  */
-export function readPacket(socket: Socket, ms: number): Promise<Buffer | 'tls'> {
+export function readPacket(socket: Duplex, ms: number): Promise<Buffer | 'tls'> {
   return readFrame<Buffer | 'tls'>(socket, ms, (bytes) => {
     if (bytes[0] === TLS_HANDSHAKE) return { value: 'tls', length: 0 }
     const length = packetLength(bytes)
@@ -30,7 +30,7 @@ export function readPacket(socket: Socket, ms: number): Promise<Buffer | 'tls'> 
 }
 
 /** Reads one message of a client that is logging in, and leaves the socket as `readPacket` does. Errors: as there. */
-export function readMessage(socket: Socket, ms: number): Promise<Message> {
+export function readMessage(socket: Duplex, ms: number): Promise<Message> {
   return readFrame(socket, ms, (bytes) => {
     const message = messageAt(bytes, 0, MAX_LOGIN_BYTES)
     if (message === 'invalid') return new ProxyError('malformed', { text: 'invalid message while logging in' })
@@ -39,7 +39,7 @@ export function readMessage(socket: Socket, ms: number): Promise<Message> {
 }
 
 function readFrame<T>(
-  socket: Socket,
+  socket: Duplex,
   ms: number,
   frameOf: (bytes: Buffer) => Frame<T> | ProxyError | undefined,
 ): Promise<T> {

@@ -46,8 +46,8 @@ test('psql reaches an endpoint by startup options and by the host name in TLS', 
   })
   const verified = bySni(proxy.port, active, `sslrootcert=${fixture.caFile} sslmode=verify-full`)
   assert.deepEqual(await psql(verified, 'select 42'), { code: 0, stdout: '42', stderr: '' })
-  const pooled = bySni(proxy.port, `${active}-pooler`, "options='-c application_name=told -c work_mem=123MB'")
-  assert.equal((await psql(pooled, "select current_setting('work_mem')")).stdout, '123MB')
+  const tuned = bySni(proxy.port, active, "options='-c application_name=told -c work_mem=123MB'")
+  assert.equal((await psql(tuned, "select current_setting('work_mem')")).stdout, '123MB')
 })
 
 test('who cannot be let in is told why', { skip: NO_PSQL }, async () => {

@@ -10,12 +10,14 @@ import { createFindAdmission, type ReadVerifier } from './admission.ts'
 import { createAttempts } from './attempts.ts'
 import { createCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
+import { tlsClient } from './client.ts'
 import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
 import { createLimits, type LimitSettings } from './limits.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
+import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
 import { type RequestStart, startWaker } from './wake.ts'
@@ -33,6 +35,8 @@ export interface ProxyOptions {
   readonly domain: string
   /** How long a client may be kept waiting for its endpoint. */
   readonly wakeTimeoutMs: number
+  /** How many sessions the clients of one user and database of an endpoint may share. */
+  readonly poolSize: number
   readonly requestStart: RequestStart
   readonly readVerifier: ReadVerifier
   /** Makes the salts of roles that there are not: the same in all proxies. */
@@ -82,6 +86,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   })
   const attempts = createAttempts()
   const limits = createLimits(options.limits)
+  const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
@@ -89,6 +94,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     waker,
     attempts,
     limits,
+    pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
     cancelKeys: createCancelKeys(),
@@ -101,7 +107,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   tls.on('tlsClientError', (_error, socket) => socket.destroy())
   tls.on('secureConnection', (socket) => {
     socket.on('error', () => {})
-    void serve(context, socket)
+    void serve(context, tlsClient(socket))
   })
 
   async function accept(socket: Socket): Promise<void> {
@@ -133,6 +139,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     holds.stop()
     attempts.stop()
     limits.stop()
+    pools.stop()
     context.waker.stop()
     await activity.stop()
     await registration.stop()

@@ -4,6 +4,8 @@ import { isProtocolOption, PROTOCOL_3_0, type Startup } from './startup.ts'
 export interface Route {
   /** Nothing where the client has not said: it may with its password. */
   readonly endpointId: string | undefined
+  /** Whether it asks to share sessions with others: its endpoint is named with `-pooler`. */
+  readonly pooled: boolean
   /** What the compute is to get: the client's own words without those that were meant for the proxy. */
   readonly startup: Startup
 }
@@ -12,16 +14,18 @@ const POOLER = /-pooler$/
 
 /**
  * Finds which endpoint a client means: by the first label of the host name it sent by TLS, if the rest of that name is
- * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options. A `-pooler` suffix is accepted.
+ * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options.
  * @param serverName what the client sent by SNI (RFC 6066), which is never an address
  * @param domain what follows the endpoint in our host names
  * Errors: inconsistent_endpoint, bad_endpoint.
  */
 export function route(startup: Startup, serverName: string | undefined, domain: string): Route {
   const options = splitOptions(startup.parameters.get('options') ?? '')
-  const bySni = labelOf(serverName, domain)
+  const label = labelOf(serverName, domain)
+  const bySni = label?.replace(POOLER, '')
   const named = options.flatMap((word) => /^(?:endpoint|project)=(.*)$/s.exec(word.text)?.[1] ?? [])
-  const byOption = named.length === 1 ? named[0]?.replace(POOLER, '') : undefined
+  const option = named.length === 1 ? named[0] : undefined
+  const byOption = option?.replace(POOLER, '')
   if (bySni !== undefined && byOption !== undefined && bySni !== byOption) {
     throw new ProxyError('inconsistent_endpoint', {
       text: `Inconsistent project name inferred from SNI ('${bySni}') and project option ('${byOption}').`,
@@ -40,14 +44,15 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
   const parameters = new Map([...startup.parameters].filter(([name]) => !isProtocolOption(name)))
   if (kept) parameters.set('options', kept)
   else parameters.delete('options')
-  return { endpointId, startup: { version: PROTOCOL_3_0, parameters } }
+  const pooled = [label, option].some((given) => given !== undefined && POOLER.test(given))
+  return { endpointId, pooled, startup: { version: PROTOCOL_3_0, parameters } }
 }
 
 function labelOf(serverName: string | undefined, domain: string): string | undefined {
   const name = serverName?.toLowerCase().replace(/\.$/, '') ?? ''
   const suffix = `.${domain.toLowerCase()}`
   const label = name.endsWith(suffix) ? name.slice(0, -suffix.length) : ''
-  return label === '' || label.includes('.') ? undefined : label.replace(POOLER, '')
+  return label === '' || label.includes('.') ? undefined : label
 }
 
 const isOurs = (word: string): boolean => /^(?:endpoint|project)=|^neon_[a-z_]+:/s.test(word)

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { closeGently } from './close.ts'
 import type { ProxyError } from './errors.ts'
 import { encodeError, endsReady } from './messages.ts'
@@ -15,7 +16,7 @@ export interface SplicedSession extends Session {
  * Moves bytes between a client and its compute, with back-pressure: each side is read only as fast as the other takes.
  * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops).
  */
-export function spliceSession(client: Socket, traffic: Traffic): SplicedSession {
+export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession {
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false

@@ -104,6 +104,7 @@ export async function makeFixture(): Promise<Fixture> {
         certificate: async () => tls,
         domain: DOMAIN,
         wakeTimeoutMs: 20_000,
+        poolSize: 4,
         requestStart,
         mockSaltKey: Buffer.from('mock'),
         readVerifier: ({ host }, _pid, role) => verifierAt(host, role),

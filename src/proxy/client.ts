@@ -1,0 +1,35 @@
+import type { Duplex } from 'node:stream'
+import type { TLSSocket } from 'node:tls'
+import { createHash, X509Certificate } from 'node:crypto'
+
+/** Who is at the other end: a program over TLS, or one that came over HTTP. */
+export interface Client {
+  readonly stream: Duplex
+  /** Its IP address. */
+  readonly address: string | undefined
+  /** The host that it says it wants: by TLS (SNI, RFC 6066), or by what came with its request. */
+  readonly serverName: string | undefined
+  /** How it shows its password: without telling it, bound to what is around its bytes, or in clear text within TLS. */
+  readonly shows: 'scram' | 'password'
+  /** The hash of the certificate that it was shown (RFC 5929, section 4.1); nothing where its kind of signature names none. */
+  readonly binding: Buffer | undefined
+}
+
+/** A client whose TLS handshake is over. */
+export function tlsClient(socket: TLSSocket): Client {
+  return {
+    stream: socket,
+    address: socket.remoteAddress,
+    serverName: typeof socket.servername === 'string' ? socket.servername : undefined,
+    shows: 'scram',
+    binding: bindingOf(socket),
+  }
+}
+
+function bindingOf(socket: TLSSocket): Buffer | undefined {
+  const shown = socket.getCertificate()
+  const raw = shown && 'raw' in shown ? shown.raw : undefined
+  if (!raw) return undefined
+  const hash = /sha-?(256|384|512)/i.exec(new X509Certificate(raw).signatureAlgorithm ?? '')?.[1]
+  return hash === undefined ? undefined : createHash(`sha${hash}`).update(raw).digest()
+}

@@ -1,0 +1,89 @@
+import { ProxyError } from '../errors.ts'
+
+/**
+ * Of the settings that Postgres reports to its client the ones that a client chooses (Postgres manual, "Asynchronous Operations"): they
+ * follow it from server to server. Older versions do not report search_path.
+ */
+const TRACKED = [
+  'application_name',
+  'client_encoding',
+  'DateStyle',
+  'IntervalStyle',
+  'search_path',
+  'standard_conforming_strings',
+  'TimeZone',
+] as const
+
+const BY_LOWER_CASE = new Map<string, string>(TRACKED.map((name) => [name.toLowerCase(), name]))
+
+/** What drivers set, and what makes no difference to what a client may rely on. */
+const IGNORED = new Set(['extra_float_digits'])
+
+/** Names and values as a server reports them, in Latin-1, which keeps every byte. */
+export type Parameters = Map<string, string>
+
+/**
+ * What a pooled client's startup packet asks for.
+ * @param parameters of the packet, without what was meant for the proxy
+ * @param reported what the servers of its pool report
+ * Errors: unpoolable.
+ */
+export function requestedParameters(parameters: ReadonlyMap<string, string>, reported: Parameters): Parameters {
+  const requested: Parameters = new Map()
+  const ask = (name: string, value: string, where: string): void => {
+    const tracked = BY_LOWER_CASE.get(name.toLowerCase())
+    if (tracked !== undefined && reported.has(tracked)) requested.set(tracked, value)
+    else if (!IGNORED.has(name.toLowerCase()))
+      throw new ProxyError('unpoolable', { text: `unsupported startup parameter${where}: ${name}` })
+  }
+  for (const [name, value] of parameters) {
+    if (name === 'user' || name === 'database') continue
+    if (name === 'replication') {
+      if (/^(0|false|off|no)$/i.test(value)) continue
+      throw new ProxyError('unpoolable', { text: 'replication connections cannot be pooled' })
+    }
+    if (name !== 'options') ask(name, value, '')
+    else for (const [option, chosen] of settingsOf(value)) ask(option, chosen, ' in options')
+  }
+  return requested
+}
+
+/** The settings in `options` of a startup packet: `-c name=value`, `-cname=value`, `--name=value`. Errors: unpoolable. */
+function settingsOf(options: string): [string, string][] {
+  const words = (options.match(/(?:\\[\s\S]|[^\\ \t\n\v\f\r])+/g) ?? []).map((raw) => raw.replace(/\\([\s\S])/g, '$1'))
+  return words
+    .join('\0')
+    .replaceAll('-c\0', '-c')
+    .split('\0')
+    .filter((word) => word !== '')
+    .map((word) => {
+      const [, name, value] = /^(?:-c|--)([^=]+)=([\s\S]*)$/.exec(word) ?? []
+      if (name === undefined || value === undefined)
+        throw new ProxyError('unpoolable', { text: `unsupported startup parameter in options: ${word}` })
+      return [name.replaceAll('-', '_'), value]
+    })
+}
+
+/** The statements that give a server the settings of a client, one for each in which they differ. */
+export function settingStatements(wanted: Parameters, has: Parameters): string[] {
+  const statements: string[] = []
+  for (const [name, value] of wanted) {
+    if (has.get(name) === value) continue
+    // The value of search_path is a list of names, quoted where they must be.
+    const text = name === 'search_path' ? `pg_catalog.set_config('search_path', ${quote(value)}, false)` : undefined
+    statements.push(text === undefined ? `SET ${name} = ${quote(value)}` : `SELECT ${text}`)
+  }
+  return statements
+}
+
+const quote = (value: string): string => {
+  const text = `'${value.replaceAll("'", "''")}'`
+  return value.includes('\\') ? `E${text.replaceAll('\\', '\\\\')}` : text
+}
+
+/** Of what a server reports that which follows its client. */
+export function trackedOf(reported: Parameters): Parameters {
+  return new Map(TRACKED.flatMap((name) => (reported.has(name) ? [[name, reported.get(name) ?? '']] : [])))
+}
+
+export const isTracked = (name: string): boolean => BY_LOWER_CASE.get(name.toLowerCase()) === name

@@ -1,0 +1,185 @@
+import { ProxyError } from '../errors.ts'
+import type { Traffic } from '../traffic.ts'
+import type { Parameters } from './parameters.ts'
+import type { PoolServer } from './server.ts'
+import { createStatements, type Statements } from './statements.ts'
+
+/** Who waits for a server. */
+export interface Waiter {
+  given(server: PoolServer): void
+  /** None is to be had. */
+  failed(error: Error): void
+}
+
+/** The servers that the clients of one user and database of an endpoint share. */
+export interface Pool {
+  readonly traffic: Traffic
+  readonly statements: Statements
+  /** What a fresh server reports, once one was there. */
+  reported(): Parameters | undefined
+  /** A server at once, if one is at rest and the endpoint is not held. */
+  take(): PoolServer | undefined
+  /** Waits for a server: one that comes to rest, or a new one. The answer gives up. */
+  wait(waiter: Waiter): () => void
+  /** Makes one more client of this pool; the answer makes it one less. */
+  join(): () => void
+  /** Closes its servers. */
+  close(): void
+}
+
+export interface PoolOptions {
+  readonly traffic: Traffic
+  readonly most: number
+  /** Opens a session at the compute, waking it if need be; `onRest` is told whenever it may be lent. */
+  readonly open: (hooks: ServerHooks) => Promise<PoolServer>
+  /** Nobody is left, neither client nor server. */
+  readonly onEmpty: () => void
+}
+
+export interface ServerHooks {
+  readonly onRest: (server: PoolServer) => void
+  readonly onClosed: (server: PoolServer) => void
+}
+
+/** So many sessions are opened at once: while they are, others may come to rest. */
+const MOST_OPENING = 4
+/** A server that nobody has wanted for so long is closed. */
+const IDLE_MS = 60_000
+/** How long a client waits for a server while others have all there may be, as in PgBouncer. */
+const WAIT_MS = 120_000
+
+export function createPool(options: PoolOptions): Pool {
+  const { traffic, most, open, onEmpty } = options
+  const servers = new Set<PoolServer>()
+  /** The one used last is taken first, so that what is not needed grows old. */
+  const resting: { server: PoolServer; since: number }[] = []
+  const waiters = new Set<Waiter>()
+  let opening = 0
+  let clients = 0
+  let reported: Parameters | undefined
+  let sweep: NodeJS.Timeout | undefined
+  let held = false
+
+  const hooks: ServerHooks = {
+    onRest(server) {
+      if (!servers.has(server)) return
+      const [first] = waiters
+      if (first && !traffic.hold) {
+        waiters.delete(first)
+        first.given(server)
+        return
+      }
+      resting.push({ server, since: performance.now() })
+      sweep ??= setInterval(closeOld, IDLE_MS / 4).unref()
+      if (first) serve()
+    },
+    onClosed(server) {
+      servers.delete(server)
+      const at = resting.findIndex((each) => each.server === server)
+      if (at >= 0) resting.splice(at, 1)
+      serve()
+      leaveIfEmpty()
+    },
+  }
+
+  /** Gives those that wait what there is, and opens what there may be. */
+  function serve(): void {
+    if (waiters.size === 0) return
+    if (traffic.hold) {
+      if (held) return
+      held = true
+      traffic.hold.wake()
+      void traffic.hold.over.then(() => {
+        held = false
+        serve()
+      })
+      return
+    }
+    for (const waiter of waiters) {
+      const rested = resting.pop()
+      if (!rested) break
+      waiters.delete(waiter)
+      waiter.given(rested.server)
+    }
+    while (opening < Math.min(waiters.size, MOST_OPENING) && servers.size + opening < most) {
+      opening++
+      void openOne()
+    }
+  }
+
+  async function openOne(): Promise<void> {
+    try {
+      const server = await open(hooks)
+      reported ??= new Map(server.parameters)
+      servers.add(server)
+      opening--
+      hooks.onRest(server)
+      serve()
+    } catch (thrown) {
+      opening--
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      // Where others are at work, one of them will come to rest.
+      if (servers.size > resting.length) return
+      const failed = [...waiters]
+      waiters.clear()
+      for (const waiter of failed) waiter.failed(error)
+    }
+    leaveIfEmpty()
+  }
+
+  function closeOld(): void {
+    const now = performance.now()
+    for (const { server } of resting.filter(({ since }) => now - since > IDLE_MS)) server.close()
+    if (resting.length > 0) return
+    clearInterval(sweep)
+    sweep = undefined
+  }
+
+  function leaveIfEmpty(): void {
+    if (clients > 0 || servers.size > 0 || opening > 0) return
+    clearInterval(sweep)
+    sweep = undefined
+    onEmpty()
+  }
+
+  return {
+    traffic,
+    statements: createStatements(),
+    reported: () => reported,
+    take() {
+      if (traffic.hold || waiters.size > 0) return undefined
+      return resting.pop()?.server
+    },
+    wait(waiter) {
+      const timer = setTimeout(() => {
+        if (waiters.delete(timed)) waiter.failed(new ProxyError('pool_crowded'))
+      }, WAIT_MS)
+      const timed: Waiter = {
+        given(server) {
+          clearTimeout(timer)
+          waiter.given(server)
+        },
+        failed(error) {
+          clearTimeout(timer)
+          waiter.failed(error)
+        },
+      }
+      waiters.add(timed)
+      serve()
+      return () => {
+        clearTimeout(timer)
+        waiters.delete(timed)
+      }
+    },
+    close() {
+      for (const server of servers) server.close()
+    },
+    join() {
+      clients++
+      return () => {
+        clients--
+        leaveIfEmpty()
+      }
+    },
+  }
+}

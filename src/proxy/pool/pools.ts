@@ -1,0 +1,116 @@
+import { cancelAt } from '../compute.ts'
+import { ProxyError } from '../errors.ts'
+import type { Holds } from '../holds.ts'
+import { ERROR_RESPONSE, errorField, MESSAGE_HEAD, messageAt } from '../messages.ts'
+import { type Admitted, reachCompute, type Reached } from '../reach.ts'
+import { encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
+import type { TrafficTable } from '../traffic.ts'
+import type { Waker } from '../wake.ts'
+import type { Parameters } from './parameters.ts'
+import { createPool, type Pool, type ServerHooks } from './pool.ts'
+import { PARAMETER_STATUS } from './protocol.ts'
+import { createPoolServer, type PoolServer } from './server.ts'
+
+/** Whose sessions may be shared. */
+export interface PoolName {
+  readonly endpointId: string
+  /** As in the startup packet, in Latin-1. */
+  readonly user: string
+  readonly database: string
+}
+
+export interface Pools {
+  /** The pool of that name, made if need be. @param admitted what its latest client has shown: servers are opened with that from now on */
+  enter(name: PoolName, admitted: Admitted): Pool
+  stop(): void
+}
+
+export function createPools(options: {
+  waker: Waker
+  holds: Holds
+  table: TrafficTable
+  wakeTimeoutMs: number
+  /** How many servers one pool may have. */
+  size: number
+}): Pools {
+  const { waker, holds, table, wakeTimeoutMs, size } = options
+  const pools = new Map<string, { pool: Pool; admitted: Admitted; isFresh: boolean }>()
+
+  return {
+    enter({ endpointId, user, database }, admitted) {
+      const key = [endpointId, user, database].join('\0')
+      const known = pools.get(key)
+      if (known) {
+        known.admitted = admitted
+        known.isFresh = true
+        return known.pool
+      }
+      const traffic = table.enter(endpointId)
+      const startup = encodeStartup({ version: PROTOCOL_3_0, parameters: new Map(Object.entries({ user, database })) })
+
+      async function open(hooks: ServerHooks): Promise<PoolServer> {
+        const { keys, target } = entry.admitted
+        const reaching = new AbortController()
+        const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), wakeTimeoutMs)
+        // Where it was when a client logged in is soon out of date.
+        const then = entry.isFresh ? target : { ...target, current_state: 'idle' as const }
+        entry.isFresh = false
+        try {
+          const reached = await reachCompute(waker, holds, traffic, startup, { keys, target: then }, reaching.signal)
+          return serverOf(reached, hooks)
+        } finally {
+          clearTimeout(timer)
+        }
+      }
+
+      function serverOf(reached: Reached, hooks: ServerHooks): PoolServer {
+        return createPoolServer({
+          socket: reached.socket,
+          computePid: reached.computePid,
+          parameters: parametersOf(reached),
+          cancel: (over) => (reached.key ? cancelAt(reached.address, reached.key, over) : over()),
+          onBytes: () => {
+            traffic.lastByteAt = Date.now()
+          },
+          ...hooks,
+        })
+      }
+
+      const pool = createPool({
+        traffic,
+        most: size,
+        open,
+        onEmpty() {
+          if (pools.get(key) === entry) pools.delete(key)
+          table.leave(traffic)
+        },
+      })
+      const entry = { pool, admitted, isFresh: true }
+      pools.set(key, entry)
+      return pool
+    },
+    stop() {
+      for (const { pool } of pools.values()) pool.close()
+    },
+  }
+}
+
+/** What a compute reports of a fresh session. Errors: compute_refused. */
+function parametersOf({ socket, first }: Reached): Parameters {
+  const parameters: Parameters = new Map()
+  for (let at = 0; ;) {
+    const message = messageAt(first, at, first.length)
+    if (message === undefined || message === 'invalid') return parameters
+    at += MESSAGE_HEAD + message.body.length
+    if (message.type === ERROR_RESPONSE) {
+      socket.destroy()
+      throw new ProxyError('compute_refused', {
+        code: errorField(message.body, 'C'),
+        text: Buffer.from(errorField(message.body, 'M'), 'latin1').toString(),
+      })
+    }
+    if (message.type !== PARAMETER_STATUS) continue
+    const [name = '', value = ''] = message.body.toString('latin1').split('\0')
+    parameters.set(name, value)
+  }
+}

@@ -1,0 +1,84 @@
+import { COMMAND_COMPLETE, PARAMETER_STATUS } from './protocol.ts'
+import { ERROR_RESPONSE, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+
+/** Which messages are looked at whole: short ones that say what has become of the session. */
+const LOOKED_AT_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])
+
+/** Reads what a server sends, message by message, and passes on what is to be passed on in pieces as large as they came. */
+export interface Reader {
+  read(chunk: Buffer): void
+  /** Passes on something that the server did not send, behind the message that is being read. */
+  insert(bytes: Buffer): void
+  /** Whether only the beginning of a message has been passed on. */
+  isMidMessage(): boolean
+}
+
+/**
+ * @param look told of each message: its type, and where it begins and ends; it may have come in part, but for those that are looked at
+ *   whole. Answers whether it is passed on.
+ * @param invalid told of what cannot be a message; no more is read then
+ */
+export function createReader(
+  look: (type: number, bytes: Buffer, at: number, end: number) => boolean,
+  pass: (bytes: Buffer) => void,
+  invalid: () => void,
+): Reader {
+  /** The beginning of a message of which there is too little. */
+  let rest: Buffer | undefined
+  /** How much is to come of a message whose head has been looked at, and whether it is passed on. */
+  let inBody = 0
+  let bodyPasses = false
+  let reading = false
+  const inserted: Buffer[] = []
+
+  function read(chunk: Buffer): void {
+    const bytes = rest ? Buffer.concat([rest, chunk]) : chunk
+    rest = undefined
+    /** Where what is to be passed on begins, and how far messages have been looked at. */
+    let from = 0
+    let at = Math.min(inBody, bytes.length)
+    inBody -= at
+    if (!bodyPasses) from = at
+    const flush = (until: number): void => {
+      if (until > from) pass(until - from === bytes.length ? bytes : bytes.subarray(from, until))
+      from = Math.max(from, until)
+    }
+    for (;;) {
+      if (inserted.length > 0 && inBody === 0) {
+        flush(at)
+        for (const made of inserted.splice(0)) pass(made)
+      }
+      if (bytes.length - at < MESSAGE_HEAD) break
+      const type = bytes[at] ?? 0
+      const length = bytes.readInt32BE(at + 1)
+      if (length < 4) return invalid()
+      const end = at + 1 + length
+      if (end > bytes.length && LOOKED_AT_WHOLE.has(type)) break
+      bodyPasses = look(type, bytes, at, end)
+      if (!bodyPasses) {
+        flush(at)
+        from = end
+      }
+      at = end
+      if (at > bytes.length) {
+        inBody = at - bytes.length
+        break
+      }
+    }
+    if (at < bytes.length) rest = Buffer.from(bytes.subarray(at))
+    flush(Math.min(at, bytes.length))
+  }
+
+  return {
+    read(chunk) {
+      reading = true
+      read(chunk)
+      reading = false
+    },
+    insert(bytes) {
+      if (reading || inBody > 0) inserted.push(bytes)
+      else pass(bytes)
+    },
+    isMidMessage: () => inBody > 0 && bodyPasses,
+  }
+}

@@ -1,0 +1,360 @@
+/*
+ * A server connection of a pool. Of what the server sends only the heads are read: which question an answer is for, and when nothing is left
+ * to be answered outside of a transaction, so that another client may have the server.
+ *
+ *   at rest ──lend──▶ lent ──all answered, no transaction──▶ settle ──nothing to clear up──▶ at rest
+ *                                                              └──a hidden RESET or DISCARD──▶ at rest
+ */
+import type { Socket } from 'node:net'
+import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+import { clearing } from './clearing.ts'
+import { createExpectedQueue, type Expected } from './expected.ts'
+import type { Parameters } from './parameters.ts'
+import {
+  BIND_COMPLETE,
+  CLOSE_COMPLETE,
+  COMMAND_COMPLETE,
+  COPY_DATA,
+  COPY_IN,
+  DATA_ROW,
+  EMPTY_QUERY,
+  IDLE,
+  NO_DATA,
+  NOTICE,
+  NOTIFICATION,
+  PARAMETER_STATUS,
+  PARSE_COMPLETE,
+  PORTAL_SUSPENDED,
+  QUERY,
+  ROW_DESCRIPTION,
+} from './protocol.ts'
+import { createReader } from './reader.ts'
+import { encodeClose, type Statement } from './statements.ts'
+
+/** Statements that one server keeps prepared: who was used longest ago goes first. */
+const MOST_STATEMENTS = 500
+
+/** The client that has a server just now. */
+export interface Borrower {
+  /** Answers false if it cannot take more for now; `resume` of the server tells that it can. */
+  receive(bytes: Buffer): boolean
+  /** A setting that it has changed, or that was changed for it. */
+  parameter(name: string, value: string): void
+  /** Everything is answered, outside of a transaction. */
+  settled(): void
+  lost(loss: Loss): void
+  /** The server takes bytes again. */
+  drained(): void
+  /** A Parse of its failed. */
+  unprepared(statement: Statement): void
+}
+
+/** How a server ended. */
+export interface Loss {
+  /** What it said last, if it did: SQLSTATE and text. */
+  readonly code: string | undefined
+  /** Whether the borrower was sent anything. */
+  readonly answered: boolean
+  /** Whether it was sent the beginning of a message only. */
+  readonly midMessage: boolean
+  /** The state of its transaction when the server was last ready. */
+  readonly status: number
+  readonly unanswered: readonly Expected[]
+}
+
+export interface PoolServer {
+  readonly computePid: number | undefined
+  readonly parameters: Parameters
+  /** Nothing is left to be answered, outside of a transaction. */
+  isSettled(): boolean
+  /** Bytes are on their way to it that it has not taken. */
+  isSending(): boolean
+  needsDrain(): boolean
+  /** Whose unnamed statement it has. */
+  unnamedOf: Borrower | undefined
+  lend(borrower: Borrower): void
+  /** Takes it back; `onRest` is told when it may be lent again, which it is not if what is still under way leaves a transaction open. */
+  takeBack(): void
+  /** Everything is answered, be it within a transaction. */
+  isAnswered(): boolean
+  /** Notes a question that is about to be written, in the order of writing. */
+  expect(entry: Expected): void
+  /** Bytes that make it have a statement; none if it has. @param hidden the client has not asked for it just now */
+  prepare(statement: Statement, hidden: boolean): Buffer[]
+  has(statement: Statement): boolean
+  send(pieces: readonly Buffer[]): void
+  /** Runs a statement whose answer nobody sees. */
+  run(statement: string, onAnswer?: () => void): void
+  /** Cancels what it does. It is not lent again before that has come and gone. */
+  cancel(): void
+  pause(): void
+  resume(): void
+  close(): void
+}
+
+export interface PoolServerOptions {
+  readonly socket: Socket
+  readonly computePid: number | undefined
+  readonly parameters: Parameters
+  /** Asks the compute to cancel what this server does; `over` is told when that can do no more harm. */
+  readonly cancel: (over: () => void) => void
+  readonly onBytes: () => void
+  readonly onRest: (server: PoolServer) => void
+  readonly onClosed: (server: PoolServer) => void
+}
+
+/** What ends the answer to a question of the extended protocol. */
+const ENDED_BY: ReadonlyMap<number, readonly string[]> = new Map([
+  [PARSE_COMPLETE, ['parse']],
+  [BIND_COMPLETE, ['bind']],
+  [CLOSE_COMPLETE, ['close']],
+  [ROW_DESCRIPTION, ['describe']],
+  [NO_DATA, ['describe']],
+  [COMMAND_COMPLETE, ['execute']],
+  [EMPTY_QUERY, ['execute']],
+  [PORTAL_SUSPENDED, ['execute']],
+])
+
+const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
+
+export function createPoolServer(options: PoolServerOptions): PoolServer {
+  const { socket, parameters, onBytes, onRest, onClosed } = options
+  const unanswered = createExpectedQueue()
+  const prepared = new Set<Statement>()
+  let borrower: Borrower | undefined
+  let status = IDLE
+  /** The last of the extended protocol's messages that was sent is no Sync. */
+  let inBatch = false
+  /** Between an error and the next Sync the server passes over what it is asked. */
+  let skipping = false
+  let copyIn = false
+  let answered = false
+  /** What the last client left behind, and what clears it up. */
+  let clears: string | undefined
+  let fatal: { code: string } | undefined
+  let closed = false
+  let cancelling = 0
+  /** It was ready for a query within what came last. */
+  let isReady = false
+
+  const isSettled = (): boolean => unanswered.length === 0 && !inBatch && status === IDLE
+
+  const reader = createReader(look, pass, over)
+
+  function read(chunk: Buffer): void {
+    onBytes()
+    isReady = false
+    reader.read(chunk)
+    if (!isReady || unanswered.length > 0) return
+    if (isSettled()) settle()
+    else if (!borrower) over()
+  }
+
+  function pass(bytes: Buffer): void {
+    answered = true
+    if (borrower && !borrower.receive(bytes)) socket.pause()
+  }
+
+  /** Takes note of a message; answers whether the client gets it. */
+  function look(type: number, bytes: Buffer, at: number, end: number): boolean {
+    switch (type) {
+      case DATA_ROW:
+      case COPY_DATA:
+        return !hidden()
+      case NOTIFICATION:
+        return false
+      case NOTICE:
+        return !hidden()
+      case PARAMETER_STATUS:
+        return parameter(bytes.toString('latin1', at + MESSAGE_HEAD, end - 1))
+      case ERROR_RESPONSE:
+        return failed(bytes.subarray(at + MESSAGE_HEAD, end))
+      case READY_FOR_QUERY:
+        return readyFor(bytes[at + MESSAGE_HEAD] ?? IDLE)
+      case COPY_IN:
+        copyIn = !unanswered.dropCopySyncs()
+        return true
+      default:
+        return answer(type, type === COMMAND_COMPLETE ? bytes.toString('latin1', at + MESSAGE_HEAD, end - 1) : '')
+    }
+  }
+
+  const hidden = (): boolean => unanswered.head()?.hidden === true
+
+  function answer(type: number, tag: string): boolean {
+    const head = unanswered.head()
+    const passes = head?.hidden !== true
+    if (passes && tag !== '') {
+      clears = clearing(tag, clears)
+      if (tag === 'DEALLOCATE ALL' || tag === 'DISCARD ALL') prepared.clear()
+    }
+    if (head && ENDED_BY.get(type)?.includes(head.kind)) {
+      unanswered.shift()
+      passInstead()
+    }
+    return passes
+  }
+
+  /** What was answered by the pooler is next in line. */
+  function passInstead(): void {
+    for (let head = unanswered.head(); head?.instead || head?.kind === 'copy_end'; head = unanswered.head()) {
+      unanswered.shift()
+      if (head.instead) reader.insert(head.instead)
+    }
+  }
+
+  function parameter(text: string): boolean {
+    const [name = '', value = ''] = text.split('\0')
+    parameters.set(name, value)
+    borrower?.parameter(name, value)
+    return !hidden()
+  }
+
+  function failed(body: Buffer): boolean {
+    const severity = errorField(body, 'V')
+    if (severity === 'FATAL' || severity === 'PANIC') {
+      fatal = { code: errorField(body, 'C') }
+      return false
+    }
+    copyIn = false
+    const head = unanswered.head()
+    // A plan that no longer fits its table stays so until it is made anew.
+    if (errorField(body, 'C') === '0A000') clears = clearing('PREPARE', clears)
+    if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
+    skipping = true
+    for (const entry of unanswered.dropToSync()) unprepare(entry)
+    if (unanswered.length > 0) skipping = false
+    return true
+  }
+
+  /** A question that the server has passed over. */
+  function unprepare({ kind, statement, instead: made, hidden: ours }: Expected): void {
+    if (!statement) return
+    if (kind === 'close') return void prepared.add(statement)
+    if (!made) prepared.delete(statement)
+    if (!ours) borrower?.unprepared(statement)
+  }
+
+  function readyFor(now: number): boolean {
+    status = now
+    isReady = true
+    const head = unanswered.shift()
+    head?.onAnswer?.()
+    passInstead()
+    return head?.hidden !== true
+  }
+
+  /** The client is done with it, or what cleared up after one is. */
+  function settle(): void {
+    if (borrower) borrower.settled()
+    else rested()
+  }
+
+  function rested(): void {
+    if (closed || cancelling > 0) return
+    if (clears === undefined) return onRest(server)
+    const statement = clears
+    clears = undefined
+    if (statement === 'DISCARD ALL') prepared.clear()
+    server.run(statement)
+  }
+
+  function over(): void {
+    if (closed) return
+    closed = true
+    const was = borrower
+    borrower = undefined
+    socket.destroy()
+    onClosed(server)
+    was?.lost({
+      code: fatal?.code,
+      answered,
+      midMessage: reader.isMidMessage(),
+      status,
+      unanswered: unanswered.all().filter((entry) => !entry.hidden),
+    })
+  }
+
+  const server: PoolServer = {
+    computePid: options.computePid,
+    parameters,
+    unnamedOf: undefined,
+    isSettled,
+    isAnswered: () => unanswered.length === 0,
+    isSending: () => socket.writableLength > 0,
+    needsDrain: () => socket.writableNeedDrain,
+    lend(to) {
+      borrower = to
+      answered = false
+    },
+    takeBack() {
+      borrower = undefined
+      socket.resume()
+      if (isSettled()) rested()
+      else if (unanswered.length === 0) over()
+    },
+    expect(entry) {
+      const { kind } = entry
+      if (skipping && kind !== 'sync') return unprepare(entry)
+      if (kind === 'copy_end') {
+        if (!copyIn && unanswered.length > 0) unanswered.push(entry)
+        copyIn = false
+        return
+      }
+      // While it takes in a COPY a server passes over a Sync.
+      if (kind === 'sync' && copyIn) return
+      if (kind === 'sync') skipping = inBatch = false
+      else if (kind !== 'query' && !entry.instead) inBatch = true
+      if (!entry.instead || unanswered.length > 0) unanswered.push(entry)
+      else reader.insert(entry.instead)
+    },
+    has: (statement) => prepared.has(statement),
+    prepare(statement, ours) {
+      if (prepared.has(statement)) {
+        // The one used last is the last in the order of insertion.
+        prepared.delete(statement)
+        prepared.add(statement)
+        return []
+      }
+      const pieces: Buffer[] = []
+      for (const oldest of prepared) {
+        if (prepared.size < MOST_STATEMENTS) break
+        prepared.delete(oldest)
+        server.expect({ kind: 'close', hidden: true, statement: oldest })
+        pieces.push(encodeClose(oldest))
+      }
+      prepared.add(statement)
+      server.expect({ kind: 'parse', hidden: ours, statement })
+      return [...pieces, statement.parse]
+    },
+    send(pieces) {
+      socket.cork()
+      for (const piece of pieces) socket.write(piece)
+      socket.uncork()
+    },
+    run(statement, onAnswer) {
+      unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
+      socket.write(encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1')))
+    },
+    cancel() {
+      if (closed) return
+      cancelling++
+      options.cancel(() => {
+        cancelling--
+        if (!borrower && isSettled()) rested()
+      })
+    },
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
+    close() {
+      borrower = undefined
+      over()
+    },
+  }
+
+  socket.on('data', read)
+  socket.on('drain', () => borrower?.drained())
+  socket.once('end', over).once('close', over)
+  socket.resume()
+  return server
+}

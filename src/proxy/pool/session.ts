@@ -1,0 +1,276 @@
+/*
+ * A pooled client. It has a server only from its first message until everything is answered outside of a transaction:
+ *
+ *   idle ──a message──▶ waiting ──a server──▶ lent ──all answered──▶ idle
+ *                          ▲                    │ the server is gone
+ *                          └──nothing was done──┴──▶ aborted (a transaction was open) ──ROLLBACK──▶ idle
+ *
+ * So what happens to a compute while it is idle is of no concern to it.
+ */
+import type { Duplex } from 'node:stream'
+import { closeGently, destroySoon, refuse } from '../close.ts'
+import { ProxyError } from '../errors.ts'
+import { encodeError } from '../messages.ts'
+import type { Session } from '../traffic.ts'
+import { type Aborted, abortedTransaction, encodeFailure, encodeReady, type Failure } from './aborted.ts'
+import { isTracked, type Parameters, settingStatements } from './parameters.ts'
+import type { Pool } from './pool.ts'
+import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SYNC, TERMINATE } from './protocol.ts'
+import { mayRepeat } from './repeat.ts'
+import { createRequests } from './requests.ts'
+import type { Borrower, Loss, PoolServer } from './server.ts'
+
+/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
+const MOST_KEPT = 65_536
+
+export interface PooledSession extends Session {
+  /** Cancels what runs for this client. */
+  cancel(): void
+  /** Ends the session; the client is told why if nothing is under way to it. */
+  end(why: ProxyError): void
+}
+
+/** Goodbye, and data for a COPY that is over. */
+const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
+
+const UNKNOWN_OUTCOME: Failure = {
+  code: '40003',
+  text: 'the compute was stopped while this ran',
+  hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
+}
+const ROLLED_BACK: Failure = {
+  code: '40001',
+  text: 'the compute was stopped, and this transaction rolled back',
+  hint: 'The connection goes on: roll back, and begin the transaction again.',
+}
+
+/**
+ * @param parameters the settings that the client has chosen
+ * @param asError what the client is told of an error, counted and logged
+ */
+export function pooledSession(
+  stream: Duplex,
+  pool: Pool,
+  parameters: Parameters,
+  asError: (error: unknown) => ProxyError,
+): PooledSession {
+  const { traffic } = pool
+  let server: PoolServer | undefined
+  let giveUp: (() => void) | undefined
+  /** What came while there was no server. */
+  let pending: Buffer[] = []
+  /** What was sent to the server, while all of it is kept. */
+  let kept: Buffer[] = []
+  let keptLength = 0
+  let keeping = false
+  let aborted: Aborted | undefined
+  /** After an error of a batch that the server did not see the end of. */
+  let skipping = false
+  let leaving = false
+
+  const borrower: Borrower = {
+    receive(bytes) {
+      stopKeeping()
+      traffic.toClients += bytes.length
+      return stream.write(bytes)
+    },
+    parameter(name, value) {
+      if (isTracked(name)) parameters.set(name, value)
+    },
+    settled: giveBack,
+    lost,
+    drained: () => stream.resume(),
+    unprepared: (statement) => requests.forget(statement),
+  }
+  const requests = createRequests(pool.statements, borrower)
+  const textOf = (name: string): string | undefined => requests.textOf(name)
+
+  function fromClient(chunk: Buffer): void {
+    traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
+    traffic.hold?.wake()
+    if (server) return send(server, chunk)
+    pending.push(chunk)
+    if (giveUp) stream.pause()
+    else next()
+  }
+
+  function stopKeeping(): void {
+    keeping = false
+    kept = []
+  }
+
+  /** Goes on with what came while there was no server. */
+  function next(): void {
+    try {
+      if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(pending[0]?.[0] ?? 0)) {
+        const { messages, tail } = requests.cut(Buffer.concat(pending))
+        const wanted = answerHere(messages)
+        if (wanted[0]?.[0] === TERMINATE) return leave()
+        pending = [Buffer.concat([...wanted, tail])]
+        if (wanted.length === 0 || aborted || skipping) return
+      }
+      ask()
+    } catch (error) {
+      refuse(stream, asError(error))
+    }
+  }
+
+  /** Answers what needs no server, and leaves the rest. */
+  function answerHere(messages: Buffer[]): Buffer[] {
+    while (messages.length > 0 && (aborted || skipping)) {
+      const message = messages.shift() ?? Buffer.alloc(0)
+      if (message[0] === TERMINATE) return [message]
+      if (aborted) {
+        const answer = aborted.answer(message)
+        if (answer.length > 0) stream.write(answer)
+        // What ends it is answered to the end: the extended protocol's Sync comes after.
+        if (aborted.isOver() && (message[0] === SYNC || message[0] === QUERY)) aborted = undefined
+      } else if (message[0] === SYNC) {
+        skipping = false
+        stream.write(encodeReady(IDLE))
+      }
+    }
+    return messages
+  }
+
+  function ask(): void {
+    const free = pool.take()
+    if (free) return given(free)
+    stream.pause()
+    giveUp = pool.wait({ given, failed })
+  }
+
+  function given(to: PoolServer): void {
+    giveUp = undefined
+    server = to
+    stopKeeping()
+    keptLength = 0
+    keeping = true
+    to.lend(borrower)
+    // As the server writes it: what it takes for the same is not set again each time.
+    const adopt = (): void => {
+      for (const name of parameters.keys()) parameters.set(name, to.parameters.get(name) ?? '')
+    }
+    const statements = settingStatements(parameters, to.parameters)
+    for (const [index, statement] of statements.entries())
+      to.run(statement, index === statements.length - 1 ? adopt : undefined)
+    const bytes = Buffer.concat(pending.splice(0))
+    send(to, bytes)
+    if (!to.needsDrain()) stream.resume()
+  }
+
+  function send(to: PoolServer, bytes: Buffer): void {
+    if (keeping) {
+      keptLength += bytes.length
+      kept.push(bytes)
+      if (keptLength > MOST_KEPT) stopKeeping()
+    }
+    try {
+      leaving = requests.forward(to, bytes) || leaving
+    } catch (error) {
+      refuse(stream, asError(error))
+      return
+    }
+    if (to.needsDrain()) stream.pause()
+    if (server === to && to.isSettled()) giveBack()
+    else if (leaving && to.isAnswered()) leave()
+  }
+
+  function giveBack(): void {
+    const was = server
+    server = undefined
+    stopKeeping()
+    was?.takeBack()
+    if (leaving) leave()
+    else stream.resume()
+  }
+
+  function lost(loss: Loss): void {
+    server = undefined
+    const sent = Buffer.concat(kept)
+    stopKeeping()
+    if (sent.length > 0 && mayRepeat(loss, sent, textOf)) {
+      requests.restart()
+      pending = [sent]
+      return ask()
+    }
+    if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
+    const status = loss.status === IDLE ? IDLE : FAILED
+    let told = false
+    let open = false
+    for (const { kind } of loss.unanswered) {
+      if (kind === 'copy_end') continue
+      if (!open) stream.write(encodeFailure(UNKNOWN_OUTCOME))
+      told = true
+      open = kind !== 'query' && kind !== 'sync'
+      if (!open) stream.write(encodeReady(status))
+    }
+    skipping = open
+    if (status === FAILED) aborted = abortedTransaction(told ? undefined : ROLLED_BACK, open, textOf)
+    if (leaving) leave()
+    else stream.resume()
+  }
+
+  /** None is to be had: those whose statement it was are told so, and may try again. */
+  function failed(error: unknown): void {
+    giveUp = undefined
+    const known = asError(error)
+    if (known.reason === 'unknown_endpoint') return refuse(stream, known)
+    const failure = { code: known.code, text: known.message, detail: known.detail, hint: known.hint }
+    try {
+      let open = false
+      const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
+      if (tail.length > 0) pending = [tail]
+      for (const message of messages) {
+        const type = message[0]
+        if (type === TERMINATE) return leave()
+        if (!open) stream.write(encodeFailure(failure))
+        open = type !== QUERY && type !== FUNCTION_CALL && type !== SYNC
+        if (!open) stream.write(encodeReady(IDLE))
+      }
+      skipping = open
+      stream.resume()
+    } catch (malformed) {
+      refuse(stream, asError(malformed))
+    }
+  }
+
+  function leave(): void {
+    leaving = true
+    destroySoon(stream)
+  }
+
+  function over(): void {
+    giveUp?.()
+    giveUp = undefined
+    requests.close()
+    traffic.sessions.delete(session)
+    const was = server
+    server = undefined
+    // Who has said goodbye may have asked for something first.
+    if (leaving) return was?.takeBack()
+    was?.cancel()
+    was?.close()
+  }
+
+  const session: PooledSession = {
+    computePid: undefined,
+    isSending: () => giveUp !== undefined || server?.isSending() === true,
+    release: () => {},
+    cancel: () => server?.cancel(),
+    end(why) {
+      if (!server && stream.writable) stream.write(encodeError(why))
+      closeGently(stream)
+    },
+  }
+
+  traffic.sessions.add(session)
+  traffic.connections += 1
+  stream.on('data', fromClient)
+  stream.on('drain', () => server?.resume())
+  stream.once('end', () => closeGently(stream))
+  stream.once('close', over)
+  stream.resume()
+  return session
+}

@@ -1,0 +1,55 @@
+import { encodeMessage } from '../messages.ts'
+import { CLOSE, PARSE } from './protocol.ts'
+
+/** A prepared statement as all servers of a pool know it, whatever its clients call it. */
+export interface Statement {
+  /** Its name at the servers. */
+  readonly name: Buffer
+  /** The Parse that makes it there. */
+  readonly parse: Buffer
+  /** How its text begins. */
+  readonly text: string
+}
+
+/** How much of a text is kept to tell what kind of statement it is. */
+const SHOWN_BYTES = 64
+
+/** The statements of a pool's clients: the same text with the same types is one, and has one name. */
+export interface Statements {
+  /** @param definition what follows the name in a Parse: text and types. To be given back by `release`. */
+  intern(definition: Buffer): Statement
+  release(statement: Statement): void
+}
+
+export function createStatements(): Statements {
+  const known = new Map<string, { statement: Statement; users: number }>()
+  const keys = new Map<Statement, string>()
+  let count = 0
+
+  return {
+    intern(definition) {
+      const key = definition.toString('latin1')
+      const entry = known.get(key)
+      if (entry) {
+        entry.users++
+        return entry.statement
+      }
+      const name = Buffer.from(`neap_${++count}\0`)
+      const text = definition.toString('latin1', 0, Math.min(SHOWN_BYTES, definition.indexOf(0)))
+      const statement = { name, parse: encodeMessage(PARSE, name, definition), text }
+      known.set(key, { statement, users: 1 })
+      keys.set(statement, key)
+      return statement
+    },
+    release(statement) {
+      const key = keys.get(statement)
+      const entry = key === undefined ? undefined : known.get(key)
+      if (key === undefined || !entry || --entry.users > 0) return
+      known.delete(key)
+      keys.delete(statement)
+    },
+  }
+}
+
+/** The Close of a statement at a server. */
+export const encodeClose = ({ name }: Statement): Buffer => encodeMessage(CLOSE, Buffer.from('S'), name)
