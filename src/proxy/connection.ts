@@ -18,6 +18,7 @@ import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
+import type { Limits } from './limits.ts'
 import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
@@ -48,6 +49,7 @@ export interface ConnectionContext {
   readonly waker: Waker
   readonly findAdmission: FindAdmission
   readonly attempts: Attempts
+  readonly limits: Limits
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -95,7 +97,11 @@ interface LoggedIn extends Admitted {
  * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
-async function logIn({ findAdmission, attempts }: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
+async function logIn(
+  { findAdmission, attempts, limits }: ConnectionContext,
+  client: Client,
+  routed: Route,
+): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
   const { stream, address, shows } = client
@@ -104,6 +110,7 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
   const { endpointId, password } =
     routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
   const whose = [address, endpointId, user] as const
+  limits.attempt(stream, address, endpointId)
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
@@ -116,6 +123,7 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
   const allowed = login.allowed_ips ?? []
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
+  limits.admit(stream, endpointId)
   return { endpointId, keys, target: login, allowed }
 }
 
@@ -185,6 +193,7 @@ async function joinPool(
   client.once('close', pool.join())
   if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
   const { all, tracked } = await settingsOf(pool, client, parameters)
+  if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(8)
   client.write(encodeWelcome(all, key))
   const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))

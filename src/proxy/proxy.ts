@@ -15,6 +15,7 @@ import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
+import { createLimits, type LimitSettings } from './limits.ts'
 import { ALPN, readOpening, STAGE_MS } from './opening.ts'
 import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
@@ -40,6 +41,8 @@ export interface ProxyOptions {
   readonly readVerifier: ReadVerifier
   /** Makes the salts of roles that there are not, and names keys to cancel among proxies: the same in all of them. */
   readonly mockSaltKey: Buffer
+  /** None, where there are none. */
+  readonly limits?: LimitSettings
   readonly log: Logger
   /** Where it counts. */
   readonly registry?: Registry
@@ -56,7 +59,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.certificate)
   const table = createTrafficTable()
-  const activity = startActivityWriter(catalog, table, log)
+  const activity = startActivityWriter(catalog, table, log, (counts) => metrics.passed(counts))
   const registration = createRegistration(catalog, log)
   const holds = await startHolds({
     catalog,
@@ -82,6 +85,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     onWoken: metrics.woke,
   })
   const attempts = createAttempts()
+  const limits = createLimits(options.limits)
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
     domain: options.domain,
@@ -89,6 +93,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     table,
     waker,
     attempts,
+    limits,
     pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
@@ -107,6 +112,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
 
   async function accept(socket: Socket): Promise<void> {
     try {
+      limits.accept(socket)
       const opening = await readOpening(socket)
       if (opening.wants === 'cancel')
         context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
@@ -127,12 +133,13 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       void accept(socket)
     },
   )
-  const unfollow = followCertificate(tls, options.certificate, log)
+  const unfollow = followCertificate(tls, options.certificate, certificate, log)
 
   async function leave(): Promise<void> {
     unfollow()
     holds.stop()
     attempts.stop()
+    limits.stop()
     pools.stop()
     context.waker.stop()
     context.cancelKeys.stop()

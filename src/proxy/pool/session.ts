@@ -71,6 +71,7 @@ export function pooledSession(
   const borrower: Borrower = {
     receive(bytes) {
       stopKeeping()
+      traffic.toClients += bytes.length
       return stream.write(bytes)
     },
     parameter(name, value) {
@@ -86,6 +87,7 @@ export function pooledSession(
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server) return send(server, chunk)
     pending.push(chunk)
@@ -264,6 +266,7 @@ export function pooledSession(
   }
 
   traffic.sessions.add(session)
+  traffic.connections += 1
   stream.on('data', fromClient)
   stream.on('drain', () => server?.resume())
   stream.once('end', () => closeGently(stream))
