@@ -66,16 +66,19 @@ const ASIDE = [0x4e, 0x53, 0x41]
 /** In ReadyForQuery. */
 const IN_NO_TRANSACTION = 0x49
 
+/** Somebody who asks. */
+export interface Who extends Login {
+  readonly address: string | undefined
+}
+
 /**
  * Logs in and waits until the compute is there.
- * @param address of who asked
  * @param signal gives up
  * Errors: PostgresError, in the words of the proxy or the compute; Refusal; ClientGone.
  */
 export async function openSession(
   context: ConnectionContext,
-  { serverName, parameters, password }: Login,
-  address: string | undefined,
+  { address, serverName, parameters, password }: Who,
   signal: AbortSignal,
 ): Promise<SqlSession> {
   const stream = streamTo(context, address, serverName)

@@ -35,7 +35,8 @@ export async function answerSql(
   try {
     const login = loginOf(context.connection, request)
     const asked = parseRequest(request.headers, await context.bodies.read(request, closed))
-    const results = await run(context, login, asked, request.socket.remoteAddress, gone.signal)
+    const who = { ...login, address: request.socket.remoteAddress }
+    const results = await context.sessions.use(who, gone.signal, (session) => session.run(framed(asked)))
     send(response, 200, answerOf(asked, results))
   } catch (error) {
     if (error instanceof ClientGone) response.destroy()
@@ -53,16 +54,9 @@ function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): L
   return parseConnectionString(given, domain)
 }
 
-function run(
-  { sessions }: SqlContext,
-  login: Login,
-  { statements, begin }: SqlRequest,
-  address: string | undefined,
-  signal: AbortSignal,
-): Promise<Result[]> {
-  const framed = begin === undefined ? statements : [plain(begin), ...statements, plain('commit')]
-  return sessions.use(login, address, signal, (session) => session.run(framed))
-}
+/** A batch is one transaction. */
+const framed = ({ statements, begin }: SqlRequest): readonly Statement[] =>
+  begin === undefined ? statements : [plain(begin), ...statements, plain('commit')]
 
 const plain = (text: string): Statement => ({ text, parameters: [], arrayMode: true, rawText: true })
 
