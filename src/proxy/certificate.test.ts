@@ -33,7 +33,7 @@ async function serverOf(t: TestContext, current: CurrentCertificate, { everyMs =
   const server = createServer(first).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const stop = followCertificate(server, current, first, logged, everyMs)
+  const stop = followCertificate([server], current, first, logged, everyMs)
   t.after(() => {
     stop()
     server.close()

@@ -21,12 +21,12 @@ export async function readCertificate(current: CurrentCertificate) {
 const secure = (pair: Pair) => ({ ...pair, minVersion: 'TLSv1.2' }) as const
 
 /**
- * Has the server show new clients the certificate that the files hold, from shortly after they have changed, however they were replaced.
+ * Has servers show new clients the certificate that the files hold, from shortly after they have changed, however they were replaced.
  * While they do not serve, the one in use stays, and the log says why. Connections that are open go on. The answer stops that.
- * @param used what the server shows now
+ * @param used what they show now
  */
 export function followCertificate(
-  server: Server,
+  servers: readonly Server[],
   current: CurrentCertificate,
   used: Pair,
   log: Logger,
@@ -47,7 +47,7 @@ export function followCertificate(
       const found = secure(await readPair(files))
       complaint = undefined
       if (found.cert.equals(shown.cert) && found.key.equals(shown.key)) return
-      server.setSecureContext(found)
+      for (const server of servers) server.setSecureContext(found)
       shown = found
       log.info({ file: files.certFile }, 'new connections are shown the certificate that is there now')
     } catch (error) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { createServer as createTlsServer } from 'node:tls'
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -15,8 +15,9 @@ import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
+import { createSqlServer } from './http/server.ts'
 import { createLimits, type LimitSettings } from './limits.ts'
-import { ALPN, readOpening, STAGE_MS } from './opening.ts'
+import { ALPN, ALPN_HTTP, readOpening, STAGE_MS } from './opening.ts'
 import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
@@ -103,11 +104,20 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     log,
   }
 
-  const tls = createTlsServer({ ...certificate, ALPNProtocols: [ALPN], handshakeTimeout: STAGE_MS })
-  tls.on('tlsClientError', (_error, socket) => socket.destroy())
-  tls.on('secureConnection', (socket) => {
-    socket.on('error', () => {})
-    void serve(context, tlsClient(socket))
+  const sql = createSqlServer(context)
+  function tlsServer(protocols: string[], served: (socket: TLSSocket) => void) {
+    const tls = createTlsServer({ ...certificate, ALPNProtocols: protocols, handshakeTimeout: STAGE_MS })
+    tls.on('tlsClientError', (_error, socket) => socket.destroy())
+    return tls.on('secureConnection', (socket) => {
+      socket.on('error', () => {})
+      served(socket)
+    })
+  }
+  const servePostgres = (socket: TLSSocket): void => void serve(context, tlsClient(socket))
+  const tls = tlsServer([ALPN], servePostgres)
+  const directTls = tlsServer([ALPN, ALPN_HTTP], (socket) => {
+    if (socket.alpnProtocol === ALPN) servePostgres(socket)
+    else sql.accept(socket)
   })
 
   async function accept(socket: Socket): Promise<void> {
@@ -116,7 +126,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       const opening = await readOpening(socket)
       if (opening.wants === 'cancel')
         context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
-      else tls.emit('connection', socket)
+      else (opening.wants === 'tls' ? tls : directTls).emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
       else refuse(socket, asProxyError(error, context))
@@ -133,10 +143,11 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       void accept(socket)
     },
   )
-  const unfollow = followCertificate(tls, options.certificate, certificate, log)
+  const unfollow = followCertificate([tls, directTls], options.certificate, certificate, log)
 
   async function leave(): Promise<void> {
     unfollow()
+    sql.stop()
     holds.stop()
     attempts.stop()
     limits.stop()
@@ -159,6 +170,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     port: (server.address() as AddressInfo).port,
     async stop() {
       const closed = new Promise((resolve) => server.close(resolve))
+      sql.stop()
       for (const session of context.sessions) session.end(new ProxyError('stopping'))
       const timer = setTimeout(() => {
         for (const socket of clients) socket.destroy()
