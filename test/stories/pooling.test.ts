@@ -23,6 +23,7 @@ after(() => neap?.stop())
 const params = () => ({ project_id: home.project_id, endpoint_id: home.endpoint_id })
 
 async function change(endpoint: {
+  pooler_enabled?: boolean
   autoscaling_limit_min_cu?: number
   autoscaling_limit_max_cu?: number
   branch_id?: string
@@ -144,6 +145,16 @@ test('moved to another branch: the next query is answered there', async () => {
   await change({ branch_id: home.branch_id })
   assert.equal(await there(), 'here')
   await client.end()
+})
+
+test('an endpoint with pooler_enabled pools its plain host too', async () => {
+  await change({ pooler_enabled: true })
+  const client = await connect(neap, home.uri)
+  await suspend(neap, home)
+  assert.equal((await client.query('select 1')).rowCount, 1)
+  await assert.rejects(client.query('listen news'), { code: '0A000' })
+  await client.end()
+  await change({ pooler_enabled: false })
 })
 
 test('a pooled client keeps no compute awake, and wakes it', async () => {
