@@ -197,3 +197,16 @@ test('what pooling cannot do is refused with a hint', async () => {
   assert.deepEqual(rows, [{ TimeZone: 'Asia/Tokyo' }])
   await client.end()
 })
+
+test('long texts and values pass, however they are cut', async () => {
+  const client = await pooled()
+  const long = 'x'.repeat(5_000_000)
+  const lengthOf = async (query: pg.QueryConfig): Promise<unknown> =>
+    (await client.query<{ length: number }>(query)).rows[0]?.length
+  assert.equal(await lengthOf({ text: `select length('${long}')` }), long.length)
+  assert.equal(await lengthOf({ text: 'select length($1)', values: [long] }), long.length)
+  assert.equal(await lengthOf({ name: 'long', text: `select length($1) -- ${long}`, values: [long] }), long.length)
+  const { rows } = await client.query<{ long: string }>({ text: "select repeat('y', 5000000) as long" })
+  assert.equal(rows[0]?.long.length, 5_000_000)
+  await client.end()
+})

@@ -19,6 +19,7 @@ import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SY
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
 import type { Borrower, Loss, PoolServer } from './server.ts'
+import { createTranslator } from './translate.ts'
 
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
 const MOST_KEPT = 65_536
@@ -80,10 +81,11 @@ export function pooledSession(
     settled: giveBack,
     lost,
     drained: () => stream.resume(),
-    unprepared: (statement) => requests.forget(statement),
+    unprepared: (statement) => translator.forget(statement),
   }
-  const requests = createRequests(pool.statements, borrower)
-  const textOf = (name: string): string | undefined => requests.textOf(name)
+  const translator = createTranslator(pool.statements, borrower)
+  const requests = createRequests(translator)
+  const textOf = (name: string): string | undefined => translator.textOf(name)
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
@@ -244,7 +246,7 @@ export function pooledSession(
   function over(): void {
     giveUp?.()
     giveUp = undefined
-    requests.close()
+    translator.close()
     traffic.sessions.delete(session)
     const was = server
     server = undefined
