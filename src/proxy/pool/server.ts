@@ -51,8 +51,9 @@ export interface Borrower {
 
 /** How a server ended. */
 export interface Loss {
-  /** What it said last, if it did: SQLSTATE and text. */
-  readonly code: string | undefined
+  /** What it said last, if it did. */
+  readonly said: Refused | undefined
+  readonly computePid: number | undefined
   /** Whether the borrower was sent anything. */
   readonly answered: boolean
   /** Whether it was sent the beginning of a message only. */
@@ -137,7 +138,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   let answered = false
   /** What the last client left behind, and what clears it up. */
   let clears: string | undefined
-  let fatal: { code: string } | undefined
+  let fatal: Refused | undefined
   /** The error of a hidden question. */
   let refused: Refused | undefined
   let closed = false
@@ -221,7 +222,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   function failed(body: Buffer): boolean {
     const severity = errorField(body, 'V')
     if (severity === 'FATAL' || severity === 'PANIC') {
-      fatal = { code: errorField(body, 'C') }
+      fatal = refusedBy(body)
       return false
     }
     copyIn = false
@@ -277,7 +278,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     socket.destroy()
     onClosed(server)
     was?.lost({
-      code: fatal?.code,
+      said: fatal,
+      computePid: options.computePid,
       answered,
       midMessage: reader.isMidMessage(),
       status,

@@ -36,12 +36,12 @@ const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
 
 const UNKNOWN_OUTCOME: Failure = {
   code: '40003',
-  text: 'the compute was stopped while this ran',
+  text: 'the session at the compute was ended while this ran',
   hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
 }
 const ROLLED_BACK: Failure = {
   code: '40001',
-  text: 'the compute was stopped, and this transaction rolled back',
+  text: 'the session at the compute was ended, and this transaction rolled back',
   hint: 'The connection goes on: roll back, and begin the transaction again.',
 }
 
@@ -195,31 +195,51 @@ export function pooledSession(
     if (sent.length > 0 && mayRepeat(loss, sent, textOf)) {
       requests.restart()
       pending = [sent]
-      return ask()
+      return repeat(loss)
     }
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
     const status = loss.status === IDLE ? IDLE : FAILED
+    // That it ends because it is told to is no answer.
+    const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
     let told = false
     let open = false
     for (const { kind } of loss.unanswered) {
       if (kind === 'copy_end') continue
-      if (!open) stream.write(encodeFailure(UNKNOWN_OUTCOME))
+      if (!open) stream.write(encodeFailure(said ?? UNKNOWN_OUTCOME))
       told = true
       open = kind !== 'query' && kind !== 'sync'
       if (!open) stream.write(encodeReady(status))
     }
     skipping = open
-    if (status === FAILED) aborted = abortedTransaction(told ? undefined : ROLLED_BACK, open, textOf)
+    if (status === FAILED) aborted = abortedTransaction(told ? undefined : (said ?? ROLLED_BACK), open, textOf)
     if (leaving) leave()
     else stream.resume()
   }
 
+  /** Sends what was lost with a compute to the next one. Where that is still the same, somebody has ended just this session. */
+  function repeat({ computePid, said }: Loss): void {
+    stream.pause()
+    giveUp = pool.waitForNew({
+      given(to) {
+        if (to.computePid !== computePid) return given(to)
+        to.takeBack()
+        fail(said ?? UNKNOWN_OUTCOME)
+      },
+      failed,
+    })
+  }
+
   /** None is to be had: those whose statement it was are told so, and may try again. */
   function failed(error: unknown): void {
-    giveUp = undefined
     const known = asError(error)
-    if (known.reason === 'unknown_endpoint') return refuse(stream, known)
-    const failure = { code: known.code, text: known.message, detail: known.detail, hint: known.hint }
+    giveUp = undefined
+    if (known.reason === 'unknown_endpoint') refuse(stream, known)
+    else fail({ code: known.code, text: known.message, detail: known.detail, hint: known.hint })
+  }
+
+  /** Answers what waits for a server. */
+  function fail(failure: Failure): void {
+    giveUp = undefined
     try {
       let open = false
       const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
