@@ -165,11 +165,14 @@ async function joinCompute(
     }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
     const { key, address } = reached
+    const cancel = async (): Promise<void> => {
+      if (key) await cancelAtCompute(address, key)
+    }
     if (key) {
       const admits = (from: string | undefined): boolean => isAllowed(from, allowed)
-      client.once('close', cancelKeys.remember(key, { cancel: () => cancelAtCompute(address, key), admits }))
+      client.once('close', cancelKeys.remember(key, { cancel, admits }))
     }
-    session.attach(reached.socket, reached.first, reached.computePid)
+    session.attach(reached.socket, reached.first, reached.computePid, () => void cancel())
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
     log.debug({ endpoint: endpointId, ms }, 'connected')

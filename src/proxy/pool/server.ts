@@ -340,6 +340,11 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       return [...pieces, statement.parse]
     },
     send(pieces) {
+      const [only] = pieces
+      if (only && pieces.length === 1) {
+        socket.write(only)
+        return
+      }
       socket.cork()
       for (const piece of pieces) socket.write(piece)
       socket.uncork()
