@@ -181,7 +181,7 @@ function conversation(
     const bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks)
     let at = 0
     while (!gone) {
-      const message = messageAt(bytes, at, MOST_ANSWER_BYTES)
+      const message = messageAt(bytes, at, MOST_ANSWER_BYTES + 4)
       if (message === 'invalid') return leave(tooLarge())
       if (!message) break
       at += MESSAGE_HEAD + message.body.length
