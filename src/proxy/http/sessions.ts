@@ -11,7 +11,7 @@ const LIFE_MS = 60_000
 /** More at once would keep each other from being there. */
 const MOST_OPENING = 8
 const MOST_IDLE_EACH = 20
-const MOST_IDLE = 500
+const MOST_IDLE = 200
 
 /** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
 const IS_GONE = /^57P0[123]$/
@@ -124,6 +124,7 @@ export function createSessions(context: ConnectionContext): Sessions {
       const { opened, isNew } = await take(lane, who, signal)
       const gone = (): void => opened.session.abandon()
       signal.addEventListener('abort', gone)
+      if (signal.aborted) gone()
       try {
         return await work(opened.session)
       } catch (error) {
@@ -156,7 +157,11 @@ export function createSessions(context: ConnectionContext): Sessions {
 /** Resolves at the next turn, with a session if one was left, or when the signal is aborted. */
 async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | undefined> {
   const { promise, resolve } = Promise.withResolvers<Opened | undefined>()
-  const aborted = (): void => resolve(undefined)
+  // Out of the queue at once: what is given is given to one who takes it.
+  const aborted = (): void => {
+    waiting.delete(resolve)
+    resolve(undefined)
+  }
   waiting.add(resolve)
   signal.addEventListener('abort', aborted)
   try {

@@ -211,6 +211,18 @@ test('many at once share few sessions', async () => {
   assert.ok(distinct.size < 60, `${distinct.size} sessions for 60 requests`)
 })
 
+test('who hangs up while it waits for a session takes none away from the others', async () => {
+  const hangUp = new AbortController()
+  const asking = Array.from({ length: 60 }, (_, index) =>
+    ask({ body: '{"query":"select 1"}', ...(index % 2 && { signal: hangUp.signal }) }).catch(() => undefined),
+  )
+  await Promise.race(asking)
+  hangUp.abort()
+  const answers = await Promise.all(asking)
+  assert.ok(answers.every((answer, index) => index % 2 || answer?.status === 200))
+  assert.deepEqual(await rows('select 1 as n'), [{ n: 1 }])
+})
+
 test('nobody notices that the compute was stopped since the last request, or while one is held', async () => {
   await rows('select 1')
   await fixture.compute.stop()
