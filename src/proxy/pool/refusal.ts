@@ -16,7 +16,9 @@ export function refusal(text: string): string | undefined {
 /** Whether a text may be one of them, by its first letter that is no white space: a look that costs next to nothing. */
 export function mayBeRefused(bytes: Buffer, at: number): boolean {
   let letter = at
-  while (bytes[letter] === 0x20 || (bytes[letter] ?? 0) - 9 <= 4) letter++
+  while (isSpace(bytes[letter])) letter++
   const lower = (bytes[letter] ?? 0) | 0x20
   return lower === 0x6c || lower === 0x75
 }
+
+const isSpace = (byte: number | undefined): boolean => byte === 0x20 || (byte !== undefined && byte >= 9 && byte <= 13)
