@@ -59,8 +59,10 @@ export interface Requests {
    * a lost server got, and data for a COPY that is over, is dropped. Errors: malformed.
    */
   cut(bytes: Buffer): { readonly messages: Buffer[]; readonly tail: Buffer }
-  /** Whether a message has begun that is not over. */
+  /** Whether a server has been sent the beginning of a message only. */
   isMidMessage(): boolean
+  /** The type of a message that has begun, of which no server has been sent anything. */
+  begun(): number | undefined
   /** How the text begins of a statement that the client has prepared. */
   textOf(name: string): string | undefined
   /** A Parse has failed. */
@@ -248,7 +250,9 @@ export function createRequests(statements: Statements, borrower: Borrower): Requ
 
   return {
     forward,
-    cut(bytes) {
+    cut(chunk) {
+      const bytes = restLength > 0 ? Buffer.concat([...rest, chunk]) : chunk
+      restLength = 0
       const messages: Buffer[] = []
       let at = Math.min(passing, bytes.length)
       passing -= at
@@ -266,6 +270,7 @@ export function createRequests(statements: Statements, borrower: Borrower): Requ
       return { messages, tail: bytes.subarray(at) }
     },
     isMidMessage: () => passing > 0,
+    begun: () => (restLength > 0 ? rest[0]?.[0] : undefined),
     textOf: (name) => names.get(name)?.text,
     forget(statement) {
       for (const [name, known] of names) {

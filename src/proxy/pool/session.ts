@@ -76,7 +76,7 @@ export function pooledSession(
     parameter(name, value) {
       if (isTracked(name)) parameters.set(name, value)
     },
-    settled: giveBack,
+    settled,
     lost,
     drained: () => stream.resume(),
     unprepared: (statement) => requests.forget(statement),
@@ -101,7 +101,8 @@ export function pooledSession(
   /** Goes on with what came while there was no server. */
   function next(): void {
     try {
-      if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(pending[0]?.[0] ?? 0)) {
+      const type = requests.begun() ?? pending[0]?.[0] ?? 0
+      if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(type)) {
         const { messages, tail } = requests.cut(Buffer.concat(pending))
         const wanted = answerHere(messages)
         if (wanted[0]?.[0] === TERMINATE) return leave()
@@ -171,8 +172,13 @@ export function pooledSession(
       return
     }
     if (to.needsDrain()) stream.pause()
-    if (server === to && to.isSettled()) giveBack()
+    if (server === to && to.isSettled()) settled()
     else if (leaving && to.isAnswered()) leave()
+  }
+
+  /** After a COPY that failed the server may have got the beginning of a message that it still has to be sent the end of. */
+  function settled(): void {
+    if (!requests.isMidMessage()) giveBack()
   }
 
   function giveBack(): void {
