@@ -1,9 +1,10 @@
+import { once } from 'node:events'
 import { createHmac, pbkdf2Sync } from 'node:crypto'
 import { connect as tcp, type Socket } from 'node:net'
 import { connect as overTls, type ConnectionOptions } from 'node:tls'
 import { ERROR_RESPONSE, encodeMessage, errorField, int32, MESSAGE_HEAD } from '../../src/proxy/messages.ts'
 import { parseVerifier, SCRAM, scramClient, type ScramKeys } from '../../src/proxy/scram.ts'
-import { encodeStartup, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
+import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
 import { PASSWORD } from './servers.ts'
 
 /* A client that says what it is told to, message by message, for what no driver would say. */
@@ -77,6 +78,14 @@ export async function rawClient(way: Way): Promise<RawClient> {
     end: () => collect(() => false),
     close: () => void socket.end(encodeMessage(0x58)),
   }
+}
+
+/** Asks a proxy to cancel what runs for the client that was given a key; resolves when it has closed the connection. */
+export async function cancel(port: number, key: Buffer): Promise<void> {
+  const socket = tcp(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.end(Buffer.concat([int32(8 + key.length), int32(CANCEL_REQUEST), key]))
+  await once(socket.resume(), 'close')
 }
 
 async function open({ to, tls, direct }: Way): Promise<Socket> {

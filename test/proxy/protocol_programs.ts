@@ -1,0 +1,3 @@
+import type { Kind, On } from './protocol.ts'
+
+export function programTests(_on: On, _kind: Kind, _version: number): void {}
