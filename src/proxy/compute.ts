@@ -12,7 +12,6 @@ import {
   PASSWORD_MESSAGE,
   READY_FOR_QUERY,
 } from './messages.ts'
-import { CANCEL_REQUEST } from './startup.ts'
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 
 /**
@@ -54,27 +53,6 @@ export function openCompute({ host, port }: ComputeAddress): Socket {
   return host.startsWith('/')
     ? connect({ ...options, path: `${host}/.s.PGSQL.${port}` })
     : connect({ ...options, host, port })
-}
-
-/** How long a compute may take to do with a request to cancel what it does, and close. */
-const CANCEL_MS = 5_000
-
-/**
- * Asks a compute to cancel what a session does (Postgres manual, "Canceling Requests in Progress").
- * @param key the body of the BackendKeyData that it gave out
- * @param over told when that has been done: the compute closes then
- */
-export function cancelAt(address: ComputeAddress, key: Buffer, over: () => void = () => {}): void {
-  const compute = openCompute(address)
-  const timer = setTimeout(() => compute.destroy(), CANCEL_MS)
-  compute.on('error', () => {})
-  compute.once('end', () => compute.destroy())
-  compute.once('close', () => {
-    clearTimeout(timer)
-    over()
-  })
-  compute.resume()
-  compute.write(Buffer.concat([int32(8 + key.length), int32(CANCEL_REQUEST), key]))
 }
 
 /**

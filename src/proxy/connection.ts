@@ -13,22 +13,21 @@ import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import type { FindAdmission } from './admission.ts'
 import { isAllowed } from './allowed.ts'
 import type { Attempts } from './attempts.ts'
-import type { CancelKeys } from './cancel.ts'
+import { cancelAtCompute, type CancelKeys } from './cancel.ts'
 import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
-import { cancelAt } from './compute.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
+import type { Limits } from './limits.ts'
 import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
 import { type Admitted, reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
 import type { Login } from '../catalog/login.ts'
-import { trackedOf, requestedParameters } from './pool/parameters.ts'
 import type { Pools } from './pool/pools.ts'
 import { pooledSession } from './pool/session.ts'
-import { encodeWelcome, firstReported } from './pool/welcome.ts'
+import { encodeWelcome, settingsOf } from './pool/welcome.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
 import {
   CANCEL_REQUEST,
@@ -50,6 +49,7 @@ export interface ConnectionContext {
   readonly waker: Waker
   readonly findAdmission: FindAdmission
   readonly attempts: Attempts
+  readonly limits: Limits
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -67,7 +67,7 @@ export async function serve(context: ConnectionContext, client: Client): Promise
   const { stream } = client
   try {
     const packet = await readFirstPacket(stream)
-    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(stream, packet)
+    if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
     const startup = parseStartup(packet)
     negotiate(stream, startup)
     const routed = route(startup, client.serverName, context.domain)
@@ -89,13 +89,19 @@ function negotiate(client: Duplex, { version, parameters }: Startup): void {
 interface LoggedIn extends Admitted {
   readonly endpointId: string
   readonly target: Login
+  /** The addresses that may connect to the endpoint; none for all. */
+  readonly allowed: readonly string[]
 }
 
 /**
  * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
-async function logIn({ findAdmission, attempts }: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
+async function logIn(
+  { findAdmission, attempts, limits }: ConnectionContext,
+  client: Client,
+  routed: Route,
+): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
   const { stream, address, shows } = client
@@ -104,6 +110,7 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
   const { endpointId, password } =
     routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
   const whose = [address, endpointId, user] as const
+  limits.attempt(stream, address, endpointId)
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
   const shown =
@@ -113,9 +120,11 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
     throw error
   })
   if (!login) throw new ProxyError('unknown_endpoint')
-  if (!isAllowed(address, login.allowed_ips ?? [])) throw notAllowed(address)
+  const allowed = login.allowed_ips ?? []
+  if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
-  return { endpointId, keys, target: login }
+  limits.admit(stream, endpointId)
+  return { endpointId, keys, target: login, allowed }
 }
 
 const notAllowed = (address: string | undefined): ProxyError =>
@@ -128,7 +137,7 @@ async function joinCompute(
   context: ConnectionContext,
   client: Duplex,
   startup: Startup,
-  { endpointId, ...admitted }: LoggedIn,
+  { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
   const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
@@ -156,7 +165,10 @@ async function joinCompute(
     }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
     const { key, address } = reached
-    if (key) client.once('close', cancelKeys.remember(key, { cancel: () => cancelAt(address, key) }))
+    if (key) {
+      const admits = (from: string | undefined): boolean => isAllowed(from, allowed)
+      client.once('close', cancelKeys.remember(key, { cancel: () => cancelAtCompute(address, key), admits }))
+    }
     session.attach(reached.socket, reached.first, reached.computePid)
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
@@ -172,7 +184,7 @@ async function joinPool(
   context: ConnectionContext,
   client: Duplex,
   { parameters }: Startup,
-  { endpointId, ...admitted }: LoggedIn,
+  { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
   const { sessions, pools, cancelKeys } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
@@ -180,13 +192,16 @@ async function joinPool(
   const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
   client.once('close', pool.join())
   if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
-  const reported = pool.reported() ?? (await firstReported(pool, client))
-  const chosen = new Map([...trackedOf(reported), ...requestedParameters(parameters, reported)])
+  const { all, tracked } = await settingsOf(pool, client, parameters)
+  if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(8)
-  client.write(encodeWelcome(new Map([...reported, ...chosen]), key))
-  const session = pooledSession(client, pool, chosen, (error) => asProxyError(error, context))
+  client.write(encodeWelcome(all, key))
+  const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))
   sessions.add(session)
-  const forget = cancelKeys.remember(key, session)
+  const forget = cancelKeys.remember(key, {
+    cancel: () => session.cancel(),
+    admits: (from) => isAllowed(from, allowed),
+  })
   client.once('close', () => {
     sessions.delete(session)
     forget()

@@ -25,6 +25,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server && !traffic.hold) {
       if (!server.write(chunk)) client.pause()
@@ -36,6 +37,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
 
   function fromServer(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.toClients += chunk.length
     atRest = endsReady(chunk)
     if (!client.write(chunk)) server?.pause()
   }
@@ -81,6 +83,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   }
 
   traffic.sessions.add(session)
+  traffic.connections += 1
   client.on('data', fromClient)
   client.once('end', () => {
     clientEnded = true

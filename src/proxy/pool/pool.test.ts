@@ -188,8 +188,25 @@ test('what pooling cannot do is refused with a hint', async () => {
     await refusedWith({ options: `endpoint=${endpoint}-pooler -c statement_timeout=1` }),
     '0A000 unsupported startup parameter in options: statement_timeout Connect to the host name without -pooler.',
   )
+  assert.equal(
+    await refusedWith({ options: `endpoint=${endpoint}-pooler -c timezone=Nowhere` }),
+    '22023 invalid value for parameter "TimeZone": "Nowhere" undefined',
+  )
   const client = await pooled({ options: `endpoint=${endpoint}-pooler -c timezone=Asia/Tokyo` })
   const { rows } = await client.query<{ TimeZone: string }>('show timezone')
   assert.deepEqual(rows, [{ TimeZone: 'Asia/Tokyo' }])
+  await client.end()
+})
+
+test('long texts and values pass, however they are cut', async () => {
+  const client = await pooled()
+  const long = 'x'.repeat(5_000_000)
+  const lengthOf = async (query: pg.QueryConfig): Promise<unknown> =>
+    (await client.query<{ length: number }>(query)).rows[0]?.length
+  assert.equal(await lengthOf({ text: `select length('${long}')` }), long.length)
+  assert.equal(await lengthOf({ text: 'select length($1)', values: [long] }), long.length)
+  assert.equal(await lengthOf({ name: 'long', text: `select length($1) -- ${long}`, values: [long] }), long.length)
+  const { rows } = await client.query<{ long: string }>({ text: "select repeat('y', 5000000) as long" })
+  assert.equal(rows[0]?.long.length, 5_000_000)
   await client.end()
 })

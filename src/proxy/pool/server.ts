@@ -8,7 +8,7 @@
 import type { Socket } from 'node:net'
 import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
 import { clearing } from './clearing.ts'
-import { createExpectedQueue, type Expected } from './expected.ts'
+import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
 import type { Parameters } from './parameters.ts'
 import {
   BIND_COMPLETE,
@@ -84,9 +84,9 @@ export interface PoolServer {
   has(statement: Statement): boolean
   send(pieces: readonly Buffer[]): void
   /** Runs a statement whose answer nobody sees. */
-  run(statement: string, onAnswer?: () => void): void
+  run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
   /** Cancels what it does. It is not lent again before that has come and gone. */
-  cancel(): void
+  cancel(): Promise<void>
   pause(): void
   resume(): void
   close(): void
@@ -96,8 +96,8 @@ export interface PoolServerOptions {
   readonly socket: Socket
   readonly computePid: number | undefined
   readonly parameters: Parameters
-  /** Asks the compute to cancel what this server does; `over` is told when that can do no more harm. */
-  readonly cancel: (over: () => void) => void
+  /** Asks the compute to cancel what this server does; resolves when that can do no more harm, and never rejects. */
+  readonly cancel: () => Promise<void>
   readonly onBytes: () => void
   readonly onRest: (server: PoolServer) => void
   readonly onClosed: (server: PoolServer) => void
@@ -117,6 +117,12 @@ const ENDED_BY: ReadonlyMap<number, readonly string[]> = new Map([
 
 const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
 
+/** What an ErrorResponse says. */
+export const refusedBy = (body: Buffer): Refused => ({
+  code: errorField(body, 'C'),
+  text: Buffer.from(errorField(body, 'M'), 'latin1').toString(),
+})
+
 export function createPoolServer(options: PoolServerOptions): PoolServer {
   const { socket, parameters, onBytes, onRest, onClosed } = options
   const unanswered = createExpectedQueue()
@@ -132,6 +138,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   /** What the last client left behind, and what clears it up. */
   let clears: string | undefined
   let fatal: { code: string } | undefined
+  /** The error of a hidden question. */
+  let refused: Refused | undefined
   let closed = false
   let cancelling = 0
   /** It was ready for a query within what came last. */
@@ -218,6 +226,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     }
     copyIn = false
     const head = unanswered.head()
+    if (head?.hidden) refused = refusedBy(body)
     // A plan that no longer fits its table stays so until it is made anew.
     if (errorField(body, 'C') === '0A000') clears = clearing('PREPARE', clears)
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
@@ -239,7 +248,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     status = now
     isReady = true
     const head = unanswered.shift()
-    head?.onAnswer?.()
+    head?.onAnswer?.(refused)
+    refused = undefined
     passInstead()
     return head?.hidden !== true
   }
@@ -336,13 +346,12 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
       socket.write(encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1')))
     },
-    cancel() {
+    async cancel() {
       if (closed) return
       cancelling++
-      options.cancel(() => {
-        cancelling--
-        if (!borrower && isSettled()) rested()
-      })
+      await options.cancel()
+      cancelling--
+      if (!borrower && isSettled()) rested()
     },
     pause: () => socket.pause(),
     resume: () => socket.resume(),

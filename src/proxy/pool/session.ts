@@ -19,13 +19,14 @@ import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SY
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
 import type { Borrower, Loss, PoolServer } from './server.ts'
+import { createTranslator } from './translate.ts'
 
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
 const MOST_KEPT = 65_536
 
 export interface PooledSession extends Session {
   /** Cancels what runs for this client. */
-  cancel(): void
+  cancel(): Promise<void>
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
 }
@@ -71,6 +72,7 @@ export function pooledSession(
   const borrower: Borrower = {
     receive(bytes) {
       stopKeeping()
+      traffic.toClients += bytes.length
       return stream.write(bytes)
     },
     parameter(name, value) {
@@ -79,13 +81,15 @@ export function pooledSession(
     settled,
     lost,
     drained: () => stream.resume(),
-    unprepared: (statement) => requests.forget(statement),
+    unprepared: (statement) => translator.forget(statement),
   }
-  const requests = createRequests(pool.statements, borrower)
-  const textOf = (name: string): string | undefined => requests.textOf(name)
+  const translator = createTranslator(pool.statements, borrower)
+  const requests = createRequests(translator)
+  const textOf = (name: string): string | undefined => translator.textOf(name)
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server) return send(server, chunk)
     pending.push(chunk)
@@ -248,13 +252,13 @@ export function pooledSession(
   function over(): void {
     giveUp?.()
     giveUp = undefined
-    requests.close()
+    translator.close()
     traffic.sessions.delete(session)
     const was = server
     server = undefined
     // Who has said goodbye may have asked for something first.
     if (leaving) return was?.takeBack()
-    was?.cancel()
+    void was?.cancel()
     was?.close()
   }
 
@@ -262,7 +266,7 @@ export function pooledSession(
     computePid: undefined,
     isSending: () => giveUp !== undefined || server?.isSending() === true,
     release: () => {},
-    cancel: () => server?.cancel(),
+    cancel: async () => await server?.cancel(),
     end(why) {
       if (!server && stream.writable) stream.write(encodeError(why))
       closeGently(stream)
@@ -270,6 +274,7 @@ export function pooledSession(
   }
 
   traffic.sessions.add(session)
+  traffic.connections += 1
   stream.on('data', fromClient)
   stream.on('drain', () => server?.resume())
   stream.once('end', () => closeGently(stream))

@@ -1,0 +1,208 @@
+/* What load is sent to: Neap's proxy, a Postgres with TLS of its own, and PgBouncer in front of that Postgres. */
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type pg from 'pg'
+import { ensureCertificates } from '../../src/tls/certificates.ts'
+import { type Neap, startNeap } from '../../test/neap.ts'
+import { makeServers, PASSWORD, type Servers } from '../../test/proxy/servers.ts'
+
+/** Where to connect, by TCP and TLS, and as whom. */
+export interface Target {
+  readonly host: string
+  readonly port: number
+  readonly user: string
+  readonly password: string
+  readonly database: string
+  readonly options?: string
+  readonly caFile: string
+}
+
+/** The first project of a Neap, through its proxy. */
+export function neapTarget({ ready }: Neap, { pooled = false } = {}): Target {
+  const url = new URL(ready.connection_uri ?? '')
+  const options = url.searchParams.get('options')
+  const pooler = pooled ? '-pooler' : ''
+  return {
+    host: options === null ? url.hostname.replace('.', `${pooler}.`) : url.hostname,
+    port: Number(url.port),
+    user: url.username,
+    password: decodeURIComponent(url.password),
+    database: url.pathname.slice(1),
+    ...(options !== null && { options: `${options}${pooler}` }),
+    caFile: ready.ca_file,
+  }
+}
+
+interface Direct {
+  readonly target: Target
+  readonly socketDir: string
+  readonly certFile: string
+  readonly keyFile: string
+}
+
+/** A Postgres with TLS by a certificate of the same kind as the proxy's, a password of the same kind, and memory and syncs as a compute has. */
+export async function startDirect(servers: Servers): Promise<Direct> {
+  const made = await ensureCertificates(join(servers.dir, 'tls'), { region: 'bench', domain: 'localhost' })
+  const server = await servers.server('direct')
+  const { socketDir } = server
+  const certFile = join(socketDir, 'server.crt')
+  const keyFile = join(socketDir, 'server.key')
+  copyFileSync(made.certFile, certFile)
+  copyFileSync(made.keyFile, keyFile)
+  chmodSync(keyFile, 0o600)
+  giveTo(socketDir, keyFile)
+  const port = await freePort()
+  await server.start(
+    'listen_addresses=127.0.0.1',
+    `port=${port}`,
+    'shared_buffers=128MB',
+    'fsync=on',
+    'ssl=on',
+    `ssl_cert_file=${certFile}`,
+    `ssl_key_file=${keyFile}`,
+  )
+  const target = { host: '127.0.0.1', port, user: 'postgres', password: PASSWORD, database: 'postgres' }
+  return { target: { ...target, caFile: made.caFile }, socketDir, certFile, keyFile }
+}
+
+interface Pgbouncer {
+  readonly target: Target
+  stop(): Promise<void>
+}
+
+/**
+ * PgBouncer with TLS towards clients by the certificate of the direct Postgres, and its Unix socket behind.
+ * @param poolSize of server connections for one user and database
+ */
+async function startPgbouncer(
+  servers: Servers,
+  { target, socketDir, certFile, keyFile }: Direct,
+  mode: 'session' | 'transaction',
+  poolSize: number,
+): Promise<Pgbouncer> {
+  need('pgbouncer', '--version')
+  const dir = join(servers.dir, `pgbouncer-${mode}`)
+  mkdirSync(dir)
+  const [config, users] = [join(dir, 'pgbouncer.ini'), join(dir, 'users.txt')]
+  const port = await freePort()
+  writeFileSync(users, `"${target.user}" "${target.password}"\n`)
+  writeFileSync(
+    config,
+    `[databases]
+${target.database} = host=${socketDir} port=${target.port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = ${users}
+pool_mode = ${mode}
+default_pool_size = ${poolSize}
+max_client_conn = 1000
+client_tls_sslmode = require
+client_tls_cert_file = ${certFile}
+client_tls_key_file = ${keyFile}
+log_connections = 0
+log_disconnections = 0
+`,
+  )
+  // As root it will not run.
+  const { uid, gid } = statSync(socketDir)
+  const child = spawn('pgbouncer', [config], {
+    ...(process.getuid?.() === 0 && { uid, gid }),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const ended = once(child, 'exit')
+  const said: string[] = []
+  await new Promise<void>((resolve, reject) => {
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      said.push(line)
+      if (line.includes('process up')) resolve()
+    })
+    void ended.then(() => reject(new Error(`pgbouncer ended: ${said.join('\n')}`)))
+  })
+  return {
+    target: { ...target, port },
+    async stop() {
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+}
+
+export type Targets = Readonly<Record<'neap' | 'pgbouncer' | 'direct', Target>>
+
+/**
+ * Starts all three, has them used, and ends them.
+ * @param use is given a directory for its files too
+ */
+export async function withTargets(
+  { mode, poolSize }: { mode: 'session' | 'transaction'; poolSize: number },
+  use: (targets: Targets, dir: string) => Promise<void>,
+): Promise<void> {
+  const servers = await makeServers()
+  const stops = [() => servers.close()]
+  try {
+    const neap = await startNeap()
+    stops.unshift(() => neap.stop())
+    const direct = await startDirect(servers)
+    const pgbouncer = await startPgbouncer(servers, direct, mode, poolSize)
+    stops.unshift(() => pgbouncer.stop())
+    const targets = {
+      neap: neapTarget(neap, { pooled: mode === 'transaction' }),
+      pgbouncer: pgbouncer.target,
+      direct: direct.target,
+    }
+    await use(targets, servers.dir)
+  } finally {
+    for (const stop of stops) await stop()
+  }
+}
+
+/** For programs that use libpq. */
+export const libpqEnv = ({ host, port, user, password, database, options }: Target): NodeJS.ProcessEnv => ({
+  PATH: process.env['PATH'],
+  PGHOST: host,
+  ...(host.endsWith('localhost') && { PGHOSTADDR: '127.0.0.1' }),
+  PGPORT: String(port),
+  PGUSER: user,
+  PGPASSWORD: password,
+  PGDATABASE: database,
+  PGSSLMODE: 'require',
+  ...(options !== undefined && { PGOPTIONS: options }),
+})
+
+/** For the driver. */
+export const clientConfig = ({ caFile, ...target }: Target): pg.ClientConfig => ({
+  ...target,
+  ssl: { ca: readFileSync(caFile, 'utf8') },
+})
+
+/** Errors: the program is not installed. */
+export function need(program: 'pgbench' | 'pgbouncer' | 'psql', ...args: readonly string[]): void {
+  const packageOf = { pgbench: 'postgresql-contrib', pgbouncer: 'pgbouncer', psql: 'postgresql-client' }
+  try {
+    execFileSync(program, args, { stdio: 'ignore' })
+  } catch (error) {
+    throw new Error(`this benchmark needs ${program}: install it, on Debian by the package ${packageOf[program]}`, {
+      cause: error,
+    })
+  }
+}
+
+function giveTo(likeThis: string, file: string): void {
+  const { uid, gid } = statSync(likeThis)
+  execFileSync('chown', [`${uid}:${gid}`, file])
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  await new Promise((resolve) => probe.close(resolve))
+  return port
+}
