@@ -81,7 +81,8 @@ export function pooledSession(
     settled,
     lost,
     drained: () => stream.resume(),
-    unprepared: (statement) => translator.forget(statement),
+    unprepared: (statement, name) => translator.forget(statement, name),
+    deallocated: () => server && translator.forgetAll(server),
   }
   const translator = createTranslator(pool.statements, borrower)
   const requests = createRequests(translator)
@@ -100,6 +101,7 @@ export function pooledSession(
   function stopKeeping(): void {
     keeping = false
     kept = []
+    translator.settle()
   }
 
   /** Goes on with what came while there was no server. */
@@ -197,8 +199,10 @@ export function pooledSession(
   function lost(loss: Loss): void {
     server = undefined
     const sent = Buffer.concat(kept)
+    const repeats = sent.length > 0 && mayRepeat(loss, sent, textOf)
+    if (repeats) translator.restart()
     stopKeeping()
-    if (sent.length > 0 && mayRepeat(loss, sent, textOf)) {
+    if (repeats) {
       requests.restart()
       pending = [sent]
       return ask()
@@ -207,7 +211,8 @@ export function pooledSession(
     const status = loss.status === IDLE ? IDLE : FAILED
     let told = false
     let open = false
-    for (const { kind } of loss.unanswered) {
+    for (const { kind, statement, name } of loss.unanswered) {
+      if (statement && name !== undefined) translator.forget(statement, name)
       if (kind === 'copy_end') continue
       if (!open) stream.write(encodeFailure(UNKNOWN_OUTCOME))
       told = true
