@@ -92,20 +92,23 @@ export function protocolTests(version: number): void {
   for (const kind of ['direct', 'pooled'] as const) {
     const named = (name: string): string => `Postgres ${version}, ${kind}: ${name}`
     const on = (name: string, run: (scene: Scene) => Promise<void>, absent: string | false = false): void =>
-      void test(named(name), { skip: skip === false ? absent : skip, timeout: Number(process.env["T"] ?? 60_000) }, () => run(scene()))
+      void test(named(name), { skip: skip === false ? absent : skip, timeout: 60_000 }, () => run(scene()))
 
     for (const [name, script] of Object.entries(SCRIPTS))
       on(`${name}, as Postgres answers`, async (at) => {
         const expected = await play(script, at.way())
         assert.deepEqual(await play(script, at.way(kind)), expected)
       })
-    for (const add of [driverTests, copyTests, largeTests, mixTests, programTests, replicationTests]) add(on, kind, version)
+    for (const add of [driverTests, copyTests, largeTests, mixTests, programTests, replicationTests])
+      add(on, kind, version)
     on('no session is left in a transaction', async ({ fixture, proxy, endpoint, host }) => {
       const client = await connect(proxy.port, host(kind))
       await client.query('select 1')
       await client.end()
       const watcher = await observer(fixture)
-      const { rows } = await watcher.query("select query from pg_stat_activity where usename = 'alice' and state like 'idle in%'")
+      const { rows } = await watcher.query(
+        "select query from pg_stat_activity where usename = 'alice' and state like 'idle in%'",
+      )
       await watcher.end()
       assert.deepEqual(rows, [], endpoint)
     })

@@ -108,9 +108,15 @@ const known = new Map<string, ScramKeys>()
 
 /** What the password gives with the salt of a verifier (RFC 5802). */
 export function keysOf(verifier: string): ScramKeys {
-  const { salt, iterations, serverKey } = parseVerifier(verifier) ?? { salt: '', iterations: 1, serverKey: Buffer.alloc(32) }
+  const { salt, iterations, serverKey } = parseVerifier(verifier) ?? {
+    salt: '',
+    iterations: 1,
+    serverKey: Buffer.alloc(32),
+  }
   const keys = known.get(verifier) ?? {
-    clientKey: createHmac('sha256', pbkdf2Sync(PASSWORD, salt, iterations, 32, 'sha256')).update('Client Key').digest(),
+    clientKey: createHmac('sha256', pbkdf2Sync(PASSWORD, salt, iterations, 32, 'sha256'))
+      .update('Client Key')
+      .digest(),
     serverKey,
   }
   known.set(verifier, keys)
@@ -174,7 +180,8 @@ function brief(message: Buffer | undefined): string {
   const text = (): string => body.toString('latin1').replace(/\0$/, '').replaceAll('\0', '=')
   switch (letter) {
     case 'E':
-      return `E ${errorField(body, 'C')} ${errorField(body, 'M')}`
+      // A pooled client's statements have other names at the server, which is what it tells of.
+      return `E ${errorField(body, 'C')} ${errorField(body, 'M').replace(/"neap_\d+"|"\w+"(?= already exists)/, '…')}`
     case 'N':
       return `N ${errorField(body, 'M')}`
     case 'Z':

@@ -12,7 +12,8 @@ export function copyTests(on: On, kind: Kind): void {
     const client = await connect(proxy.port, host(kind))
     await client.query('truncate arrived')
     const line = `${'x'.repeat(99)}\n`
-    const lines = (count: number): Readable => Readable.from(Array.from({ length: count / 1000 }, () => line.repeat(1000)))
+    const lines = (count: number): Readable =>
+      Readable.from(Array.from({ length: count / 1000 }, () => line.repeat(1000)))
     await pipeline(lines(30_000), client.query(from('copy arrived from stdin')))
     assert.deepEqual((await client.query('select count(*)::int as n from arrived')).rows, [{ n: 30_000 }])
     let bytes = 0

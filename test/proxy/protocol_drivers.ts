@@ -25,12 +25,22 @@ export function driverTests(on: On, kind: Kind): void {
 
   withPg('parameters, types and errors', async (client) => {
     const { rows } = await client.query(
-      "select $1::int as i, $2::text as t, $3::jsonb as j, $4::bytea as b, $5::timestamptz as d, $6::int[] as a, $7::numeric as n, null as z, true as y",
+      'select $1::int as i, $2::text as t, $3::jsonb as j, $4::bytea as b, $5::timestamptz as d, $6::int[] as a, $7::numeric as n, null as z, true as y',
       [42, 'naïve 😀', { a: [1] }, Buffer.from([0, 255]), new Date(0), [1, 2], '1e20'],
     )
     const z = null
     assert.deepEqual(rows, [
-      { i: 42, t: 'naïve 😀', j: { a: [1] }, b: Buffer.from([0, 255]), d: new Date(0), a: [1, 2], n: '100000000000000000000', z, y: true },
+      {
+        i: 42,
+        t: 'naïve 😀',
+        j: { a: [1] },
+        b: Buffer.from([0, 255]),
+        d: new Date(0),
+        a: [1, 2],
+        n: '100000000000000000000',
+        z,
+        y: true,
+      },
     ])
     await assert.rejects(client.query('select $1::int', ['x']), { code: '22P02', severity: 'ERROR' })
     await assert.rejects(client.query("insert into item values (1, 'x'), (1, 'y')"), {
@@ -38,17 +48,27 @@ export function driverTests(on: On, kind: Kind): void {
       constraint: 'item_pkey',
       table: 'item',
     })
-    assert.equal((await client.query({ text: 'select $1::int4 as n', values: [7], binary: true } as pg.QueryConfig)).rows[0].n, 7)
+    assert.equal(
+      (await client.query({ text: 'select $1::int4 as n', values: [7], binary: true } as pg.QueryConfig)).rows[0].n,
+      7,
+    )
     assert.deepEqual((await client.query({ text: 'select 1, 2', rowMode: 'array' })).rows, [[1, 2]])
   })
 
   withPg('named statements, many at once', async (client) => {
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, index) =>
-        client.query<{ sum: number }>({ name: `add${index % 8}`, text: `select $1::int + ${index % 8} as sum`, values: [index] }),
+        client.query<{ sum: number }>({
+          name: `add${index % 8}`,
+          text: `select $1::int + ${index % 8} as sum`,
+          values: [index],
+        }),
       ),
     )
-    assert.deepEqual(answers.map(({ rows }) => rows[0]?.sum), answers.map((_, index) => index + (index % 8)))
+    assert.deepEqual(
+      answers.map(({ rows }) => rows[0]?.sum),
+      answers.map((_, index) => index + (index % 8)),
+    )
   })
 
   withPg('a cursor', async (client) => {
@@ -65,7 +85,9 @@ export function driverTests(on: On, kind: Kind): void {
 
   withPg('a stream of rows, and one that is given up', async (client) => {
     let sum = 0
-    for await (const row of client.query(new QueryStream('select n from generate_series(1, 3000) n', [], { batchSize: 500 })))
+    for await (const row of client.query(
+      new QueryStream('select n from generate_series(1, 3000) n', [], { batchSize: 500 }),
+    ))
       sum += (row as { n: number }).n
     assert.equal(sum, 4_501_500)
     const given = client.query(new QueryStream('select n from generate_series(1, 100000) n', [], { batchSize: 10 }))
@@ -76,7 +98,9 @@ export function driverTests(on: On, kind: Kind): void {
   withPg('a cancelled query', async (client, scene) => {
     const sleeping = client.query('select pg_sleep(600)').catch((error: unknown) => error)
     const watcher = await observer(scene.fixture)
-    await until(async () => (await watcher.query("select 1 from pg_stat_activity where wait_event = 'PgSleep'")).rowCount)
+    await until(
+      async () => (await watcher.query("select 1 from pg_stat_activity where wait_event = 'PgSleep'")).rowCount,
+    )
     const { processID, secretKey } = client as unknown as { processID: number; secretKey: number }
     await cancel(scene.proxy.port, Buffer.concat([int32(processID), int32(secretKey)]))
     assert.equal(((await sleeping) as { code?: string }).code, '57014')
@@ -120,8 +144,12 @@ export function driverTests(on: On, kind: Kind): void {
 
 async function withPostgres(sql: postgres.Sql): Promise<void> {
   const many = await Promise.all(Array.from({ length: 60 }, (_, n) => sql<{ n: number }[]>`select ${n}::int as n`))
-  assert.deepEqual(many.map(([row]) => row?.n), many.map((_, n) => n))
-  const [types] = await sql`select ${sql.json({ a: 1 })}::jsonb as j, ${[1, 2]}::int[] as a, ${new Date(0)}::timestamptz as d`
+  assert.deepEqual(
+    many.map(([row]) => row?.n),
+    many.map((_, n) => n),
+  )
+  const [types] =
+    await sql`select ${sql.json({ a: 1 })}::jsonb as j, ${[1, 2]}::int[] as a, ${new Date(0)}::timestamptz as d`
   assert.deepEqual({ ...types }, { j: { a: 1 }, a: [1, 2], d: new Date(0) })
   await assert.rejects(sql`select ${1}::int / 0`, { code: '22012' })
   const sums = await sql.begin(async (tx) => {
@@ -138,5 +166,8 @@ async function withPostgres(sql: postgres.Sql): Promise<void> {
   assert.equal((await sql`select 1; select 2`.simple()).length, 2)
   assert.equal((await sql.unsafe('select $1::text as t', ['x']))[0]?.['t'], 'x')
   const described = await sql`select 1 as one, 'x' as two`.describe()
-  assert.deepEqual(described.columns.map(({ name }) => name), ['one', 'two'])
+  assert.deepEqual(
+    described.columns.map(({ name }) => name),
+    ['one', 'two'],
+  )
 }

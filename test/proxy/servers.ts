@@ -43,7 +43,17 @@ export async function makeServers(): Promise<Servers> {
     const template = join(dir, `template.${version}`)
     await mkdir(template, { mode: 0o700 })
     if (owner) await chown(template, owner.uid, owner.gid)
-    const options = ['-U', 'postgres', '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
+    const options = [
+      '-U',
+      'postgres',
+      '-A',
+      'scram-sha-256',
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '--no-sync',
+      '--no-instructions',
+    ]
     await promisify(execFile)(join(bin, 'initdb'), ['-D', template, `--pwfile=${passwordFile}`, ...options], {
       ...owner,
       cwd: '/',

@@ -23,6 +23,7 @@ export async function programsOf(version: number, directory: string): Promise<st
 
 /** For the `skip` of tests: why they cannot run with a version of Postgres. */
 export function withoutVersion(version: number): string | false {
-  if (version === 18 || packageOf(version) !== undefined || existsSync(`/usr/lib/postgresql/${version}/bin/initdb`)) return false
+  if (version === 18 || packageOf(version) !== undefined || existsSync(`/usr/lib/postgresql/${version}/bin/initdb`))
+    return false
   return `Postgres ${version} is not here: NEAP_TEST_POSTGRES names no directory with node_modules/pg${version} (see .ci/run)`
 }
