@@ -21,11 +21,11 @@ import { createRequests } from './requests.ts'
 import type { Borrower, Loss, PoolServer } from './server.ts'
 import { createTranslator } from './translate.ts'
 
-/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
+/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins; and so much is read before. */
 const MOST_KEPT = 65_536
 
 export interface PooledSession extends Session {
-  /** Cancels what runs for this client. */
+  /** Cancels what runs for this client, or waits to. */
   cancel(): Promise<void>
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
@@ -60,6 +60,8 @@ export function pooledSession(
   let giveUp: (() => void) | undefined
   /** What came while there was no server. */
   let pending: Buffer[] = []
+  /** How much of it came while another's turn was waited for. */
+  let waitingLength = 0
   /** What was sent to the server, while all of it is kept. */
   let kept: Buffer[] = []
   let keptLength = 0
@@ -94,8 +96,9 @@ export function pooledSession(
     traffic.hold?.wake()
     if (server) return send(server, chunk)
     pending.push(chunk)
-    if (giveUp) stream.pause()
-    else next()
+    if (!giveUp) return next()
+    waitingLength += chunk.length
+    if (waitingLength > MOST_KEPT) stream.pause()
   }
 
   function stopKeeping(): void {
@@ -142,7 +145,8 @@ export function pooledSession(
   function ask(): void {
     const free = pool.take()
     if (free) return given(free)
-    stream.pause()
+    // It goes on being read for a while, so that its end is noticed.
+    waitingLength = 0
     giveUp = pool.wait({ given, failed })
   }
 
@@ -271,7 +275,11 @@ export function pooledSession(
     computePid: undefined,
     isSending: () => giveUp !== undefined || server?.isSending() === true,
     release: () => {},
-    cancel: async () => await server?.cancel(),
+    async cancel() {
+      if (!giveUp) return await server?.cancel()
+      giveUp()
+      failed(new ProxyError('cancelled'))
+    },
     end(why) {
       if (!server && stream.writable) stream.write(encodeError(why))
       closeGently(stream)
