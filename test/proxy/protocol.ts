@@ -23,9 +23,9 @@ export interface Scene {
   readonly proxy: Proxy
   readonly endpoint: string
   /** What to ask the proxy for. */
-  host(kind: Kind): string
+  readonly host: (kind: Kind) => string
   /** How a raw client gets there; without a kind straight to Postgres. */
-  way(kind?: Kind, parameters?: Record<string, string>): Way
+  readonly way: (kind?: Kind, parameters?: Record<string, string>) => Way
 }
 
 /** Two sessions for all the clients of a pool, so that they have to share. */
