@@ -260,6 +260,19 @@ test('a session that ends: nobody who is idle notices, who is in a transaction i
   await client.end()
 })
 
+test('who asks to commit what was lost is told so', async () => {
+  const client = await pooled()
+  await client.query({ name: 'commit', text: 'commit' })
+  for (const commit of [{ text: 'commit' }, { name: 'commit', text: 'commit' }, { text: ' END', values: [] }]) {
+    await client.query("begin; insert into item values (5, 'lost')")
+    const pid = await value(client, 'select pg_backend_pid()')
+    await watcher.query('select pg_terminate_backend($1, 5000)', [pid])
+    await assert.rejects(client.query(commit), { code: /^4000[13]$/ })
+    assert.equal(await value(client, 'select count(*)::int from item'), 0)
+  }
+  await client.end()
+})
+
 test('startup parameters that follow the client, however they are written', async () => {
   const endpoint = `endpoint=${scene.host('pooled')}`
   const shown = async (options: string, name: string): Promise<unknown> => {
