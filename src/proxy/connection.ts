@@ -11,6 +11,7 @@ import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import type { FindAdmission } from './admission.ts'
+import { openAhead } from './ahead.ts'
 import { isAllowed } from './allowed.ts'
 import type { Attempts } from './attempts.ts'
 import { cancelAtCompute, type CancelKeys } from './cancel.ts'
@@ -107,6 +108,9 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
   const whose = [address, endpointId, user] as const
   await attempts.admit(...whose)
   const { verifier, login } = await findAdmission(endpointId, user)
+  const allowed = login?.allowed_ips ?? []
+  const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
+  const ahead = mayEnter ? openAhead(login, stream) : undefined
   const shown =
     password === undefined ? authenticate(client, user, verifier) : checkPassword(stream, user, password, verifier)
   const keys = await shown.catch((error: unknown) => {
@@ -114,10 +118,9 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
     throw error
   })
   if (!login) throw new ProxyError('unknown_endpoint')
-  const allowed = login.allowed_ips ?? []
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
-  return { endpointId, keys, target: login, allowed }
+  return { endpointId, keys, target: login, allowed, ahead }
 }
 
 const notAllowed = (address: string | undefined): ProxyError =>
