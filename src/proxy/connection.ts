@@ -107,16 +107,19 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
     routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
   const whose = [address, endpointId, user] as const
   await attempts.admit(...whose)
-  const { verifier, login } = await findAdmission(endpointId, user)
-  const allowed = login?.allowed_ips ?? []
-  const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
-  const ahead = mayEnter ? openAhead(login, stream) : undefined
+  const admission = findAdmission(endpointId, user).then(({ verifier, login }) => {
+    const allowed = login?.allowed_ips ?? []
+    const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
+    return { verifier, login, allowed, ahead: mayEnter ? openAhead(login, stream) : undefined }
+  })
+  const found = admission.then(({ verifier }) => verifier)
   const shown =
-    password === undefined ? authenticate(client, user, verifier) : checkPassword(stream, user, password, verifier)
+    password === undefined ? authenticate(client, user, found) : checkPassword(stream, user, password, await found)
   const keys = await shown.catch((error: unknown) => {
     if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
     throw error
   })
+  const { login, allowed, ahead } = await admission
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
