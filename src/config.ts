@@ -17,6 +17,7 @@ interface Setting<T> {
   readonly expects: string
 }
 
+const file = { parse: (value: string) => resolve(value), expects: 'the path of a file' }
 const text = { parse: (value: string) => value || undefined, expects: 'some text' }
 const port = { parse: whole(0, 65535), expects: 'a port from 0 to 65535 (0 picks a free one)' }
 const name = {
@@ -36,6 +37,8 @@ function whole(least: number, most: number) {
 }
 
 const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
+
+const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }
 
 /** Networks as CIDR, with commas between. */
 const cidrs = {
@@ -112,6 +115,19 @@ export const SETTINGS = {
     ...name,
     about: 'Domain that endpoint host names end in.',
     fallback: () => 'localhost',
+  }),
+  tlsCert: setting<string | undefined>({
+    env: 'NEAP_TLS_CERT',
+    ...file,
+    about:
+      "A certificate of yours (PEM, with its chain) for the proxy to show, instead of one by Neap's own authority. Read again when the file changes.",
+    fallback: () => undefined,
+  }),
+  tlsKey: setting<string | undefined>({
+    env: 'NEAP_TLS_KEY',
+    ...file,
+    about: 'And its private key (PEM, without a passphrase).',
+    fallback: () => undefined,
   }),
   secretFile: setting<string>({
     env: 'NEAP_SECRET_FILE',
@@ -195,6 +211,30 @@ export const SETTINGS = {
     ...seconds(1, 600),
     about: 'How long the proxy lets a client wait for its compute.',
     fallback: () => 60,
+  }),
+  connectionsPerEndpoint: setting<number>({
+    env: 'NEAP_CONNECTIONS_PER_ENDPOINT',
+    ...connections,
+    about: 'Connections of one endpoint at once. This and the next three are what each proxy process takes by itself.',
+    fallback: () => 10_000,
+  }),
+  connectionsPerAddress: setting<number>({
+    env: 'NEAP_CONNECTIONS_PER_ADDRESS',
+    ...connections,
+    about: 'Connections from one client address (of IPv6: one /64) at once.',
+    fallback: () => 0,
+  }),
+  connectionsLoggingIn: setting<number>({
+    env: 'NEAP_CONNECTIONS_LOGGING_IN',
+    ...connections,
+    about: 'Connections in all that have not shown a password yet.',
+    fallback: () => 5_000,
+  }),
+  newConnectionsPerSecond: setting<number>({
+    env: 'NEAP_NEW_CONNECTIONS_PER_SECOND',
+    ...connections,
+    about: 'New connections of one endpoint in a second, for long; ten times as many may come at once.',
+    fallback: () => 500,
   }),
   poolSize: setting<number>({
     env: 'NEAP_POOL_SIZE',

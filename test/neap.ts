@@ -15,7 +15,7 @@ export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
 /** A real Neap in a data directory of its own, as a user starts it. */
 export interface Neap {
-  readonly ready: Ready
+  readonly ready: Ready & { readonly ca_file: string }
   readonly process: ChildProcess
   readonly call: Client
   /** What it has said on standard error so far. */
@@ -96,7 +96,7 @@ export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
     if (options.dataDir === undefined) await leaveNothing(dataDir)
     throw error
   })
-  const ready = JSON.parse(first) as Ready
+  const ready = JSON.parse(first) as Neap['ready']
   const call = makeClient({ socket: join(dataDir, 'api.sock') })
 
   async function end(signal: NodeJS.Signals = 'SIGINT'): Promise<number | null> {

@@ -3,9 +3,10 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
+import { getCACertificates } from 'node:tls'
 import { Command, type Option } from 'commander'
 import pg from 'pg'
-import { loadConfig, type Overrides } from '../config.ts'
+import { type Config, loadConfig, type Overrides } from '../config.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { findProject } from '../supervisor/first_project.ts'
@@ -42,12 +43,13 @@ async function firstUri(flags: Overrides): Promise<string> {
   return connection_uri
 }
 
-/** Verifies the server against Neap's own authority, and reaches endpoint names where this machine does not resolve them. */
+/** Verifies the server, and reaches endpoint names where this machine does not resolve them. */
 async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
+  const config = loadConfig(flags)
   const url = parse(uri)
-  const { dataDir, domain } = loadConfig(flags)
+  const name = nameIn(url, config)
   const client = new pg.Client({
-    host: (await resolves(url.hostname)) || !url.hostname.endsWith(`.${domain}`) ? url.hostname : '127.0.0.1',
+    host: (await resolves(name)) || !name.endsWith(`.${config.domain}`) ? name : '127.0.0.1',
     port: Number(url.port || 5432),
     user: decodeURIComponent(url.username),
     password: decodeURIComponent(url.password),
@@ -55,9 +57,9 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
     options: url.searchParams.get('options') ?? undefined,
     application_name: 'neap psql',
     ssl: {
-      ca: readFileSync(join(dataDir, 'tls', 'ca.crt'), 'utf8'),
+      ...trusted(config),
       // By this name the proxy knows the endpoint, wherever it is connected to.
-      ...(isIP(url.hostname) === 0 && { servername: url.hostname }),
+      ...(isIP(name) === 0 && { servername: name }),
     },
   })
   client.on('error', () => {})
@@ -66,6 +68,18 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
     throw new UsageError(`Cannot connect: ${messageOf(error)}`)
   })
   return client
+}
+
+/** A certificate of the operator's is not made out to localhost, which is what the URI says where names of endpoints do not resolve. */
+function nameIn(url: URL, { tlsCert, region, domain }: Config): string {
+  const [, endpointId] = /^endpoint=(.+)$/.exec(url.searchParams.get('options') ?? '') ?? []
+  return tlsCert !== undefined && endpointId !== undefined ? `${endpointId}.${region}.${domain}` : url.hostname
+}
+
+/** Neap's own authority; or the certificate that the operator has set, and all that this machine trusts. */
+function trusted({ dataDir, tlsCert }: Config) {
+  if (tlsCert === undefined) return { ca: readFileSync(join(dataDir, 'tls', 'ca.crt'), 'utf8') }
+  return { ca: [...getCACertificates('default'), readFileSync(tlsCert, 'utf8')], allowPartialTrustChain: true }
 }
 
 const resolves = (name: string): Promise<boolean> =>

@@ -4,7 +4,7 @@ import { findBranch } from '../catalog/branch.ts'
 import { findProjectEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Context } from '../context.ts'
-import { type Branch, presentBranch } from './routes/branches.ts'
+import { type Branch, presentWithTransfer } from './routes/branches.ts'
 import { type Endpoint, presentEndpoint } from './routes/endpoints.ts'
 import { type Operation, presentOperation } from './routes/operations.ts'
 
@@ -58,6 +58,6 @@ async function ended(context: Context, answer: unknown, seconds: number, gone: A
     ...(operations && { operations: operations.map((each) => now.get(each.id) ?? each) }),
     ...(endpoint && { endpoint: await nowOf(endpoint) }),
     ...(endpoints && { endpoints: await Promise.all(endpoints.map(nowOf)) }),
-    ...(branchNow && { branch: { ...wasBranch, ...presentBranch(branchNow) } }),
+    ...(branchNow && { branch: { ...wasBranch, ...(await presentWithTransfer(context.catalog, branchNow)) } }),
   }
 }

@@ -10,6 +10,8 @@ export interface ProxyMetrics {
   readonly handedOver: (seconds: number) => void
   /** A wake, for however many clients, came to an end: `ready`, or the reason why not. */
   readonly woke: (outcome: string) => void
+  /** So many bytes more passed between clients and computes. */
+  readonly passed: (bytes: { readonly toClients: number; readonly fromClients: number }) => void
 }
 
 /** What is there at a moment: read when somebody asks. */
@@ -56,6 +58,13 @@ export function createProxyMetrics(registry: Registry, reasons: readonly string[
     labelNames: ['outcome'],
     registers,
   })
+  const bytes = new Counter({
+    name: 'neap_proxy_bytes_total',
+    help: 'Bytes that passed between clients and computes, inside TLS, by direction (to_client, from_client), as of a second ago.',
+    labelNames: ['direction'],
+    registers,
+  })
+  for (const direction of ['to_client', 'from_client']) bytes.inc({ direction }, 0)
   for (const reason of reasons) refused.inc({ reason }, 0)
   for (const outcome of ['ready', 'start_failed', 'not_in_time']) wakes.inc({ outcome }, 0)
   return {
@@ -63,5 +72,9 @@ export function createProxyMetrics(registry: Registry, reasons: readonly string[
     refused: (reason) => refused.inc({ reason }),
     handedOver: (seconds) => wake.observe(seconds),
     woke: (outcome) => wakes.inc({ outcome }),
+    passed({ toClients, fromClients }) {
+      bytes.inc({ direction: 'to_client' }, toClients)
+      bytes.inc({ direction: 'from_client' }, fromClients)
+    },
   }
 }

@@ -1,21 +1,35 @@
 import type { Logger } from 'pino'
 import type { Catalog } from '../catalog/catalog.ts'
 import { setLastActive } from '../catalog/endpoint.ts'
+import type { TrafficCounts } from '../catalog/traffic.ts'
+import { createCountWriter } from './counts.ts'
 import type { TrafficTable } from './traffic.ts'
 
 const EVERY_MS = 1_000
 
 export interface ActivityWriter {
-  /** Writes what was seen since the last time; what cannot be written is kept for the next. */
+  /**
+   * Writes when each endpoint was last used, of those that were since the last time; what cannot be written is kept for the next. Has what
+   * passed added as well, and does not wait for that.
+   */
   write(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Writes to the catalog, once a second and only if something passed, when the last byte of each endpoint did. */
-export function startActivityWriter(catalog: Catalog, table: TrafficTable, log: Logger): ActivityWriter {
+/**
+ * Writes to the catalog, once a second and only if something passed, when the last byte of each endpoint did, and how many.
+ * @param onCounted told what passed, of all endpoints
+ */
+export function startActivityWriter(
+  catalog: Catalog,
+  table: TrafficTable,
+  log: Logger,
+  onCounted: (counts: TrafficCounts) => void = () => {},
+): ActivityWriter {
   const unwritten = new Map<string, number>()
+  const counts = createCountWriter(catalog)
 
-  async function write(): Promise<void> {
+  async function writeSeen(): Promise<void> {
     for (const [endpointId, ms] of table.takeSeen()) unwritten.set(endpointId, ms)
     if (unwritten.size === 0) return
     const seen = new Map(unwritten)
@@ -23,12 +37,29 @@ export function startActivityWriter(catalog: Catalog, table: TrafficTable, log: 
     for (const [endpointId, ms] of seen) if (unwritten.get(endpointId) === ms) unwritten.delete(endpointId)
   }
 
-  const writeOrLog = (): Promise<void> =>
-    write().catch((error: unknown) => log.debug({ err: error }, 'could not write the activity of endpoints'))
+  async function writeCounts(): Promise<void> {
+    const counted = table.takeCounts()
+    for (const each of counted.values()) onCounted(each)
+    counts.take(counted)
+    await counts
+      .write()
+      .catch((error: unknown) => log.debug({ err: error }, 'could not add what passed; it is added later'))
+  }
+
+  async function writeOrLog(): Promise<void> {
+    const written = writeCounts()
+    await writeSeen().catch((error: unknown) => log.debug({ err: error }, 'could not write the activity of endpoints'))
+    await written
+  }
+
   const timer = setInterval(() => void writeOrLog(), EVERY_MS)
 
   return {
-    write,
+    write() {
+      // Before an endpoint that is deleted is gone, and with it the branch that this counts for.
+      void writeCounts()
+      return writeSeen()
+    },
     async stop() {
       clearInterval(timer)
       await writeOrLog()

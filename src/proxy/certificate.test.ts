@@ -1,40 +1,156 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after, test, type TestContext } from 'node:test'
 import { connect, createServer } from 'node:tls'
-import { log } from '../../test/proxy/fixture.ts'
+import { pino } from 'pino'
+import {
+  byOptions,
+  connect as connectPg,
+  DOMAIN,
+  log,
+  makeFixture,
+  NO_PSQL,
+  psql,
+  until,
+} from '../../test/proxy/fixture.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
-import { followCertificate, readCertificate } from './certificate.ts'
+import { issueAuthority, issueServer, newKey } from '../tls/issue.ts'
+import type { PairFiles } from '../tls/operator.ts'
+import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'neap-certificate-'))
 after(() => rm(dir, { recursive: true }))
 
-test('a server that runs for longer than its certificate lasts has a new one in time', async (t) => {
-  const current = () => ensureCertificates(dir, { region: 'local', domain: 'localhost' })
-  t.mock.timers.enable({ apis: ['Date'], now: Date.now() - 340 * 86_400_000 })
-  const server = createServer(await readCertificate(current)).listen(0, '127.0.0.1')
+const HOUR_MS = 3_600_000
+
+/** A server that follows a certificate, and what a client is shown of it. */
+async function serverOf(t: TestContext, current: CurrentCertificate, { everyMs = HOUR_MS, logged = log } = {}) {
+  const first = await readCertificate(current)
+  const server = createServer(first).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const stop = followCertificate(server, current, log, 20)
+  const stop = followCertificate([server], current, first, logged, everyMs)
   t.after(() => {
     stop()
     server.close()
   })
-  const old = await endOf(port)
+  return async () => {
+    const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false })
+    await once(socket, 'secureConnect')
+    const { valid_to: ends, issuerCertificate } = socket.getPeerCertificate(true)
+    socket.destroy()
+    return { ends: Date.parse(ends), authority: issuerCertificate?.fingerprint256 }
+  }
+}
+
+/** Certificate and key by an authority of their own, in a new directory. */
+async function newPair(name: string): Promise<PairFiles & { readonly caFile: string }> {
+  const files = {
+    caFile: join(dir, name, 'ca.crt'),
+    certFile: join(dir, name, 'tls.crt'),
+    keyFile: join(dir, name, 'tls.key'),
+  }
+  await mkdir(join(dir, name))
+  const [authorityKey, key] = await Promise.all([newKey(), newKey()])
+  const authority = { certificate: await issueAuthority(authorityKey), key: authorityKey }
+  const leaf = await issueServer(key, { dns: ['localhost', `*.${DOMAIN}`], ip: ['127.0.0.1'] }, authority)
+  await Promise.all([
+    writeFile(files.caFile, authority.certificate),
+    writeFile(files.certFile, leaf + authority.certificate),
+    writeFile(files.keyFile, key),
+  ])
+  return files
+}
+
+test('a server that runs for longer than its certificate lasts has a new one in time', async (t) => {
+  const current = () => ensureCertificates(join(dir, 'own'), { region: 'local', domain: 'localhost' })
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() - 340 * 86_400_000 })
+  const shown = await serverOf(t, current, { everyMs: 20 })
+  const { ends: old } = await shown()
   t.mock.timers.reset()
-  while ((await endOf(port)) === old);
-  assert.ok((await endOf(port)) > Date.now() + 300 * 86_400_000)
+  const { ends } = await until(async () => {
+    const now = await shown()
+    return now.ends !== old && now
+  })
+  assert.ok(ends > Date.now() + 300 * 86_400_000)
 })
 
-/** When the certificate ends that a client is shown. */
-async function endOf(port: number): Promise<number> {
-  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false })
-  await once(socket, 'secureConnect')
-  const { valid_to } = socket.getPeerCertificate()
-  socket.destroy()
-  return Date.parse(valid_to)
-}
+test('a new pair is shown however it was put in the place of the old one', async (t) => {
+  const [one, two] = await Promise.all([newPair('one'), newPair('two')])
+  const pointTo = async (target: string, link: string) => {
+    await symlink(target, `${link}.new`)
+    await rename(`${link}.new`, link)
+  }
+  const ways: Record<string, { files: PairFiles; put: (pair: PairFiles) => Promise<unknown> }> = {
+    // As who writes files beside and renames them.
+    renamed: {
+      files: { certFile: join(dir, 'renamed', 'a.crt'), keyFile: join(dir, 'renamed', 'a.key') },
+      put: async ({ certFile, keyFile }) => {
+        await symlink(certFile, join(dir, 'renamed', 'next.crt'))
+        await symlink(keyFile, join(dir, 'renamed', 'next.key'))
+        await rename(join(dir, 'renamed', 'next.crt'), join(dir, 'renamed', 'a.crt'))
+        await rename(join(dir, 'renamed', 'next.key'), join(dir, 'renamed', 'a.key'))
+      },
+    },
+    // As Kubernetes mounts a secret: the files are links by way of a directory that is a link.
+    mounted: {
+      files: { certFile: join(dir, 'mounted', 'tls.crt'), keyFile: join(dir, 'mounted', 'tls.key') },
+      put: async ({ certFile }) => {
+        await pointTo(join(certFile, '..'), join(dir, 'mounted', '..data'))
+        for (const name of ['tls.crt', 'tls.key'])
+          await symlink(join('..data', name), join(dir, 'mounted', name)).catch(() => {})
+      },
+    },
+  }
+  for (const [name, { files, put }] of Object.entries(ways)) {
+    await mkdir(join(dir, name))
+    await put(one)
+    const shown = await serverOf(t, async () => files)
+    const { authority } = await shown()
+    await put(two)
+    await until(async () => (await shown()).authority !== authority)
+  }
+})
+
+test('a pair that does not fit is told of, and what is in use stays until one does', async (t) => {
+  const [mine, other] = await Promise.all([newPair('mine'), newPair('other')])
+  const { promise: complaint, resolve } = Promise.withResolvers<string>()
+  const shown = await serverOf(t, async () => mine, { logged: pino({ level: 'error' }, { write: resolve }) })
+  const { authority } = await shown()
+  await rename(other.certFile, mine.certFile)
+  assert.match(await complaint, /The key in .*tls\.key does not fit the first certificate in .*tls\.crt/)
+  assert.equal((await shown()).authority, authority)
+  await rename(other.keyFile, mine.keyFile)
+  await until(async () => (await shown()).authority !== authority)
+})
+
+test(
+  'who verifies and binds to the channel gets in before and after a swap, and an open session goes on',
+  { skip: NO_PSQL },
+  async (t) => {
+    const fixture = await makeFixture()
+    t.after(() => fixture.close())
+    const [before, next] = await Promise.all([newPair('before'), newPair('next')])
+    const proxy = await fixture.proxy({ certificate: async () => before })
+    const endpoint = await fixture.endpoint(await fixture.compute.start())
+    const enters = async (caFile: string) => {
+      const strict = `sslmode=verify-full sslrootcert=${caFile} channel_binding=require`
+      return (await psql(byOptions(proxy.port, endpoint, strict), 'select 1')).stdout === '1'
+    }
+    const firstAuthority = join(dir, 'first.crt')
+    await writeFile(firstAuthority, '')
+    await rename(before.caFile, firstAuthority)
+    const session = await connectPg(proxy.port, endpoint)
+    assert.deepEqual([await enters(firstAuthority), await enters(next.caFile)], [true, false])
+    await rename(next.certFile, before.certFile)
+    await rename(next.keyFile, before.keyFile)
+    await until(() => enters(next.caFile))
+    assert.equal(await enters(firstAuthority), false)
+    assert.equal((await session.query('select 1')).rowCount, 1)
+    await session.end()
+  },
+)

@@ -1,35 +1,92 @@
-import { readFile } from 'node:fs/promises'
+import { type FSWatcher, watch } from 'node:fs'
+import { dirname } from 'node:path'
 import type { Server } from 'node:tls'
 import type { Logger } from 'pino'
+import { messageOf } from '../errors.ts'
+import { type Pair, type PairFiles, readPair } from '../tls/operator.ts'
 
-const EVERY_MS = 3_600_000
-
-/** Certificate chain and key, in PEM. */
-export interface CertificateFiles {
-  readonly certFile: string
-  readonly keyFile: string
-}
+/** Looks without having heard of a change: some filesystems tell of none, nor does a directory that a symbolic link leads to. */
+const EVERY_MS = 60_000
+/** Certificate and key are replaced one after the other. */
+const SETTLED_MS = 200
 
 /** Answers the files as they should be now: renewed, if it was time. */
-export type CurrentCertificate = () => Promise<CertificateFiles>
+export type CurrentCertificate = () => Promise<PairFiles>
 
+/** Errors: UsageError, where the files do not serve. */
 export async function readCertificate(current: CurrentCertificate) {
-  const { certFile, keyFile } = await current()
-  const [cert, key] = await Promise.all([readFile(certFile), readFile(keyFile)])
-  return { cert, key, minVersion: 'TLSv1.2' } as const
+  return secure(await readPair(await current()))
 }
 
-/** Takes the certificate as it is now, every hour: a proxy may run for longer than one lasts. The answer stops that. */
+const secure = (pair: Pair) => ({ ...pair, minVersion: 'TLSv1.2' }) as const
+
+/**
+ * Has servers show new clients the certificate that the files hold, from shortly after they have changed, however they were replaced.
+ * While they do not serve, the one in use stays, and the log says why. Connections that are open go on. The answer stops that.
+ * @param used what they show now
+ */
 export function followCertificate(
-  server: Server,
+  servers: readonly Server[],
   current: CurrentCertificate,
+  used: Pair,
   log: Logger,
   everyMs = EVERY_MS,
 ): () => void {
-  const timer = setInterval(() => {
-    readCertificate(current)
-      .then((certificate) => server.setSecureContext(certificate))
-      .catch((error: unknown) => log.error({ err: error }, 'could not renew the certificate; the one in use stays'))
-  }, everyMs)
-  return () => clearInterval(timer)
+  let shown = used
+  let complaint: string | undefined
+  let looking: Promise<void> = Promise.resolve()
+  let settling: NodeJS.Timeout | undefined
+  let watchers: FSWatcher[] = []
+  let stopped = false
+
+  async function look(): Promise<void> {
+    try {
+      const files = await current()
+      if (stopped) return
+      watchAnew(new Set([files.certFile, files.keyFile].map(dirname)))
+      const found = secure(await readPair(files))
+      complaint = undefined
+      if (found.cert.equals(shown.cert) && found.key.equals(shown.key)) return
+      for (const server of servers) server.setSecureContext(found)
+      shown = found
+      log.info({ file: files.certFile }, 'new connections are shown the certificate that is there now')
+    } catch (error) {
+      if (messageOf(error) === complaint) return
+      complaint = messageOf(error)
+      log.error({ err: error }, 'the certificate was not taken; the one in use stays')
+    }
+  }
+
+  /** Directories, since a file that is replaced is another one; anew each time, since a directory may be replaced too. */
+  function watchAnew(directories: ReadonlySet<string>): void {
+    unwatch()
+    for (const directory of directories) {
+      const watcher = watch(directory, { persistent: false }, changed)
+      watchers.push(watcher)
+      watcher.on('error', () => watcher.close())
+    }
+  }
+
+  function unwatch(): void {
+    for (const watcher of watchers) watcher.close()
+    watchers = []
+  }
+
+  function changed(): void {
+    clearTimeout(settling)
+    settling = setTimeout(lookNext, SETTLED_MS)
+  }
+
+  function lookNext(): void {
+    looking = looking.then(look)
+  }
+
+  lookNext()
+  const timer = setInterval(lookNext, everyMs)
+  return () => {
+    stopped = true
+    clearInterval(timer)
+    clearTimeout(settling)
+    unwatch()
+  }
 }

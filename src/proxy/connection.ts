@@ -19,16 +19,16 @@ import type { Client } from './client.ts'
 import { closeGently, refuse } from './close.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
+import type { Limits } from './limits.ts'
 import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
 import { encodeNegotiation } from './messages.ts'
 import { readFirstPacket } from './opening.ts'
 import { type Admitted, reachCompute } from './reach.ts'
 import { type Route, route } from './route.ts'
 import type { Login } from '../catalog/login.ts'
-import { trackedOf, requestedParameters } from './pool/parameters.ts'
 import type { Pools } from './pool/pools.ts'
 import { pooledSession } from './pool/session.ts'
-import { encodeWelcome, firstReported } from './pool/welcome.ts'
+import { encodeWelcome, settingsOf } from './pool/welcome.ts'
 import { spliceSession, type SplicedSession } from './splice.ts'
 import {
   CANCEL_REQUEST,
@@ -50,6 +50,7 @@ export interface ConnectionContext {
   readonly waker: Waker
   readonly findAdmission: FindAdmission
   readonly attempts: Attempts
+  readonly limits: Limits
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */
@@ -97,7 +98,11 @@ interface LoggedIn extends Admitted {
  * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
-async function logIn({ findAdmission, attempts }: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
+async function logIn(
+  { findAdmission, attempts, limits }: ConnectionContext,
+  client: Client,
+  routed: Route,
+): Promise<LoggedIn> {
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
   const { stream, address, shows } = client
@@ -106,6 +111,7 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
   const { endpointId, password } =
     routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
   const whose = [address, endpointId, user] as const
+  limits.attempt(stream, address, endpointId)
   await attempts.admit(...whose)
   const admission = findAdmission(endpointId, user).then(({ verifier, login }) => {
     const allowed = login?.allowed_ips ?? []
@@ -123,6 +129,7 @@ async function logIn({ findAdmission, attempts }: ConnectionContext, client: Cli
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
+  limits.admit(stream, endpointId)
   return { endpointId, keys, target: login, allowed, ahead }
 }
 
@@ -164,11 +171,14 @@ async function joinCompute(
     }
     const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
     const { key, address } = reached
+    const cancel = async (): Promise<void> => {
+      if (key) await cancelAtCompute(address, key)
+    }
     if (key) {
       const admits = (from: string | undefined): boolean => isAllowed(from, allowed)
-      client.once('close', cancelKeys.remember(key, { cancel: () => cancelAtCompute(address, key), admits }))
+      client.once('close', cancelKeys.remember(key, { cancel, admits }))
     }
-    session.attach(reached.socket, reached.first, reached.computePid)
+    session.attach(reached.socket, reached.first, reached.computePid, () => void cancel())
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
     log.debug({ endpoint: endpointId, ms }, 'connected')
@@ -191,11 +201,11 @@ async function joinPool(
   const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
   client.once('close', pool.join())
   if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
-  const reported = pool.reported() ?? (await firstReported(pool, client))
-  const chosen = new Map([...trackedOf(reported), ...requestedParameters(parameters, reported)])
+  const { all, tracked } = await settingsOf(pool, client, parameters)
+  if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(8)
-  client.write(encodeWelcome(new Map([...reported, ...chosen]), key))
-  const session = pooledSession(client, pool, chosen, (error) => asProxyError(error, context))
+  client.write(encodeWelcome(all, key))
+  const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))
   sessions.add(session)
   const forget = cancelKeys.remember(key, {
     cancel: () => session.cancel(),

@@ -50,6 +50,11 @@ const PROXY_ERRORS = {
     text: 'The proxy has as many connections open as it may.',
     hint: 'Close some, or start Neap with a higher limit of open files (ulimit -n).',
   },
+  // One text for both: what to do is the same.
+  too_many_at_endpoint: { code: '53300', text: 'Too many connections to this endpoint. Please try again later.' },
+  too_many_new: { code: '53300', text: 'Too many connections to this endpoint. Please try again later.' },
+  too_many_from_address: { code: '53300', text: 'Too many connections from this address. Please try again later.' },
+  too_many_logins: { code: '53300', text: 'Too many clients are about to log in. Please try again later.' },
   unpoolable: {
     code: '0A000',
     text: 'not supported on a pooled connection',

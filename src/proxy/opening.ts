@@ -8,7 +8,7 @@ import { CANCEL_REQUEST, GSSENC_REQUEST, packetCode, SSL_REQUEST } from './start
  *
  *   plain ──SSLRequest──▶ 'S' ──▶ TLS handshake ──▶ startup packet ──▶ session
  *     │ ▲                           ▲
- *     │ └─'N'─GSSENCRequest         └── first byte is TLS already, protocol agreed on by ALPN
+ *     │ └─'N'─GSSENCRequest         └── first byte is TLS already, protocol agreed on by ALPN (HTTP where none was)
  *     ├──CancelRequest──▶ cancel
  *     └──StartupMessage──▶ refused: no session without TLS
  *
@@ -16,11 +16,11 @@ import { CANCEL_REQUEST, GSSENC_REQUEST, packetCode, SSL_REQUEST } from './start
  */
 export const STAGE_MS = 5_000
 
-/** The name under which ALPN knows the Postgres protocol. */
-export const ALPN = 'postgresql'
+/** The names under which ALPN knows the two protocols (RFC 7301). */
+export const [ALPN, ALPN_HTTP] = ['postgresql', 'http/1.1'] as const
 
 /** What a client that speaks plainly wants: TLS, having asked for it or begun with it, or to cancel a query. */
-export type Opening = { readonly wants: 'tls' } | { readonly wants: 'cancel'; readonly packet: Buffer }
+export type Opening = { readonly wants: 'tls' | 'direct tls' } | { readonly wants: 'cancel'; readonly packet: Buffer }
 
 /** Reads what comes before TLS. Errors: insecure, early_data, malformed, too_slow, ClientGone. */
 export async function readOpening(socket: Duplex): Promise<Opening> {
@@ -30,7 +30,7 @@ export async function readOpening(socket: Duplex): Promise<Opening> {
     socket.write('N')
     packet = await readPacket(socket, STAGE_MS)
   }
-  if (packet === 'tls') return { wants: 'tls' }
+  if (packet === 'tls') return { wants: 'direct tls' }
   switch (packetCode(packet)) {
     case SSL_REQUEST:
       refuseEarlyData(socket)

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { createServer as createTlsServer } from 'node:tls'
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -15,7 +15,9 @@ import { closeGently, refuse } from './close.ts'
 import { asProxyError, type ConnectionContext, serve } from './connection.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
-import { ALPN, readOpening, STAGE_MS } from './opening.ts'
+import { createSqlServer } from './http/server.ts'
+import { createLimits, type LimitSettings } from './limits.ts'
+import { ALPN, ALPN_HTTP, readOpening, STAGE_MS } from './opening.ts'
 import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
@@ -40,6 +42,8 @@ export interface ProxyOptions {
   readonly readVerifier: ReadVerifier
   /** Makes the salts of roles that there are not, and names keys to cancel among proxies: the same in all of them. */
   readonly mockSaltKey: Buffer
+  /** None, where there are none. */
+  readonly limits?: LimitSettings
   readonly log: Logger
   /** Where it counts. */
   readonly registry?: Registry
@@ -56,7 +60,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.certificate)
   const table = createTrafficTable()
-  const activity = startActivityWriter(catalog, table, log)
+  const activity = startActivityWriter(catalog, table, log, (counts) => metrics.passed(counts))
   const registration = createRegistration(catalog, log)
   const holds = await startHolds({
     catalog,
@@ -82,6 +86,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     onWoken: metrics.woke,
   })
   const attempts = createAttempts()
+  const limits = createLimits(options.limits)
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
     domain: options.domain,
@@ -89,6 +94,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     table,
     waker,
     attempts,
+    limits,
     pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
@@ -98,19 +104,29 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     log,
   }
 
-  const tls = createTlsServer({ ...certificate, ALPNProtocols: [ALPN], handshakeTimeout: STAGE_MS })
-  tls.on('tlsClientError', (_error, socket) => socket.destroy())
-  tls.on('secureConnection', (socket) => {
-    socket.on('error', () => {})
-    void serve(context, tlsClient(socket))
+  const sql = createSqlServer(context)
+  function tlsServer(protocols: string[], served: (socket: TLSSocket) => void) {
+    const tls = createTlsServer({ ...certificate, ALPNProtocols: protocols, handshakeTimeout: STAGE_MS })
+    tls.on('tlsClientError', (_error, socket) => socket.destroy())
+    return tls.on('secureConnection', (socket) => {
+      socket.on('error', () => {})
+      served(socket)
+    })
+  }
+  const servePostgres = (socket: TLSSocket): void => void serve(context, tlsClient(socket))
+  const tls = tlsServer([ALPN], servePostgres)
+  const directTls = tlsServer([ALPN, ALPN_HTTP], (socket) => {
+    if (socket.alpnProtocol === ALPN) servePostgres(socket)
+    else sql.accept(socket)
   })
 
   async function accept(socket: Socket): Promise<void> {
     try {
+      limits.accept(socket)
       const opening = await readOpening(socket)
       if (opening.wants === 'cancel')
         context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
-      else tls.emit('connection', socket)
+      else (opening.wants === 'tls' ? tls : directTls).emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
       else refuse(socket, asProxyError(error, context))
@@ -127,12 +143,14 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       void accept(socket)
     },
   )
-  const unfollow = followCertificate(tls, options.certificate, log)
+  const unfollow = followCertificate([tls, directTls], options.certificate, certificate, log)
 
   async function leave(): Promise<void> {
     unfollow()
+    sql.stop()
     holds.stop()
     attempts.stop()
+    limits.stop()
     pools.stop()
     context.waker.stop()
     context.cancelKeys.stop()
@@ -152,6 +170,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     port: (server.address() as AddressInfo).port,
     async stop() {
       const closed = new Promise((resolve) => server.close(resolve))
+      sql.stop()
       for (const session of context.sessions) session.end(new ProxyError('stopping'))
       const timer = setTimeout(() => {
         for (const socket of clients) socket.destroy()

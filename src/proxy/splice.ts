@@ -2,12 +2,16 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { closeGently } from './close.ts'
 import type { ProxyError } from './errors.ts'
-import { encodeError, endsReady } from './messages.ts'
+import { encodeError, endsReady, endsWithGoodbye } from './messages.ts'
 import type { Session, Traffic } from './traffic.ts'
 
 export interface SplicedSession extends Session {
-  /** Joins the client to its compute. `first` is what the compute has sent already. */
-  attach(server: Socket, first: Buffer, computePid: number | undefined): void
+  /**
+   * Joins the client to its compute.
+   * @param first what the compute has sent already
+   * @param abandoned told when the client is gone while the compute is at work for it
+   */
+  attach(server: Socket, first: Buffer, computePid: number | undefined, abandoned?: () => void): void
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
 }
@@ -20,12 +24,16 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false
+  /** Between two messages, with nothing asked that is not answered, or after a goodbye. */
   let atRest = false
+  let abandon = (): void => {}
   const kept: Buffer[] = []
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
     traffic.hold?.wake()
+    atRest = endsWithGoodbye(chunk)
     if (server && !traffic.hold) {
       if (!server.write(chunk)) client.pause()
       return
@@ -36,6 +44,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
 
   function fromServer(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.toClients += chunk.length
     atRest = endsReady(chunk)
     if (!client.write(chunk)) server?.pause()
   }
@@ -54,13 +63,14 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     },
     isSending: () => !server || kept.length > 0 || server.writableLength > 0,
     release,
-    attach(compute, first, pid) {
+    attach(compute, first, pid, abandoned = () => {}) {
       if (client.destroyed) {
         compute.destroy()
         return
       }
       server = compute
       computePid = pid
+      abandon = abandoned
       compute.on('data', fromServer)
       compute.on('drain', () => {
         if (kept.length === 0) client.resume()
@@ -80,14 +90,23 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     },
   }
 
+  /** Postgres itself does not notice that a client is gone before it has something to tell it. */
+  function leave(): void {
+    if (server && !atRest) abandon()
+    abandon = () => {}
+  }
+
   traffic.sessions.add(session)
+  traffic.connections += 1
   client.on('data', fromClient)
   client.once('end', () => {
     clientEnded = true
+    leave()
     if (kept.length === 0) release()
   })
   client.once('close', () => {
     traffic.sessions.delete(session)
+    leave()
     server?.destroySoon()
   })
   client.resume()

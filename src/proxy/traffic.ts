@@ -1,3 +1,5 @@
+import type { TrafficCounts } from '../catalog/traffic.ts'
+
 /** What the proxy asks of a session; the byte path of the session is in splice.ts. */
 export interface Session {
   /** The process its compute had when it was connected. */
@@ -23,6 +25,10 @@ export interface Traffic {
   readonly sessions: Set<Session>
   /** Milliseconds since 1970 at which the last byte passed; 0 before the first. */
   lastByteAt: number
+  /** Bytes and connections that nobody has taken yet, see `takeCounts`. */
+  toClients: number
+  fromClients: number
+  connections: number
   hold: Hold | undefined
 }
 
@@ -34,6 +40,8 @@ export interface TrafficTable {
   held(): Traffic[]
   /** What passed since the last call: endpoint id and time of the last byte. */
   takeSeen(): Map<string, number>
+  /** What was counted since the last call, by endpoint id. */
+  takeCounts(): Map<string, TrafficCounts>
 }
 
 export function createTrafficTable(): TrafficTable {
@@ -41,14 +49,15 @@ export function createTrafficTable(): TrafficTable {
 
   function forgetIfDone(endpointId: string): void {
     const entry = entries.get(endpointId)
-    if (entry?.users === 0 && entry.taken === entry.traffic.lastByteAt) entries.delete(endpointId)
+    if (entry?.users === 0 && entry.taken === entry.traffic.lastByteAt && !hasCounted(entry.traffic))
+      entries.delete(endpointId)
   }
 
   return {
     enter(endpointId) {
       let entry = entries.get(endpointId)
       if (!entry) {
-        entry = { traffic: { endpointId, sessions: new Set(), lastByteAt: 0, hold: undefined }, users: 0, taken: 0 }
+        entry = { traffic: newTraffic(endpointId), users: 0, taken: 0 }
         entries.set(endpointId, entry)
       }
       entry.users += 1
@@ -71,5 +80,29 @@ export function createTrafficTable(): TrafficTable {
       }
       return seen
     },
+    takeCounts() {
+      const counted = new Map<string, TrafficCounts>()
+      for (const [endpointId, { traffic }] of entries) {
+        if (!hasCounted(traffic)) continue
+        const { toClients, fromClients, connections } = traffic
+        counted.set(endpointId, { toClients, fromClients, connections })
+        Object.assign(traffic, NOTHING)
+        forgetIfDone(endpointId)
+      }
+      return counted
+    },
   }
 }
+
+const NOTHING: TrafficCounts = { toClients: 0, fromClients: 0, connections: 0 }
+
+const hasCounted = (traffic: Traffic): boolean =>
+  traffic.toClients > 0 || traffic.fromClients > 0 || traffic.connections > 0
+
+const newTraffic = (endpointId: string): Traffic => ({
+  endpointId,
+  sessions: new Set(),
+  lastByteAt: 0,
+  ...NOTHING,
+  hold: undefined,
+})

@@ -9,6 +9,7 @@ import { type Config, isRoot, SETTINGS } from '../config.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
+import { doubtsOf, operatorFiles, readPair } from '../tls/operator.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
 import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, updateState } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
@@ -37,7 +38,8 @@ export interface Ready extends ReadyProject {
   readonly api_key: string | null
   readonly proxy_host: string
   readonly proxy_port: number
-  readonly ca_file: string
+  /** What clients verify the proxy with; null with a certificate of the operator's, whose authority they know. */
+  readonly ca_file: string | null
   readonly data_dir: string
   readonly pid: number
 }
@@ -65,7 +67,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     updateState(config.dataDir, { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids: [process.pid] })
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
-    const { caFile } = await ensureCertificates(join(config.dataDir, 'tls'), config)
+    const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
     const backend = localBackend({ ...config, adminPassword: secrets.adminPassword(), log: () => {} })
     const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
@@ -86,7 +88,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       api_key: key,
       proxy_host: '127.0.0.1',
       proxy_port: config.proxyPort,
-      ca_file: caFile,
+      ca_file: own?.caFile ?? null,
       data_dir: config.dataDir,
       ...project,
       pid: process.pid,
@@ -131,6 +133,9 @@ function sayPlainly(storage: 'reflink' | 'copy', { say }: Progress): void {
 async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<void> {
   checkDataDir(config.dataDir)
   checkRuntimeDir(config.runtimeDir)
+  const operators = operatorFiles(config)
+  if (operators)
+    doubtsOf(await readPair(operators), operators, `ep.${config.region}.${config.domain}`).forEach(progress.say)
   if (existsSync(config.secretFile)) await loadOrCreateSecrets(config.secretFile)
   if (config.catalogUrl) await checkCatalogUrl(config.catalogUrl)
   if (asked.apiPort)

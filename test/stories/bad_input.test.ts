@@ -59,6 +59,14 @@ test('a bad setting, by flag and by environment', async () => {
   })
 })
 
+test('a certificate that does not serve', async () => {
+  await refused(['up', ...ports], /NEAP_TLS_CERT is set and NEAP_TLS_KEY is not/, { NEAP_TLS_CERT: 'tls.crt' })
+  await refused(['up', ...ports], /tls\.crt cannot be read: ENOENT/, {
+    NEAP_TLS_CERT: 'tls.crt',
+    NEAP_TLS_KEY: 'tls.key',
+  })
+})
+
 test('a catalog that cannot be reached', async () => {
   const url = 'postgresql://neap:secret@127.0.0.1:1/neap'
   await refused(['up', ...ports, '--catalog-url', url], /catalog.*cannot be reached/i)

@@ -6,7 +6,7 @@ import { queueRestore } from '../../operations/restore_branch.ts'
 import { changeableBranch } from '../branch_config.ts'
 import { requireBranch, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
-import { Branch, presentBranch, requireFreeName, requireRoomForBranch } from './branches.ts'
+import { Branch, presentWithTransfer, requireFreeName, requireRoomForBranch } from './branches.ts'
 import { Operation, presentOperation } from './operations.ts'
 
 const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
@@ -96,7 +96,7 @@ async function restore(
   return {
     // As it will be: the row changes together with the data.
     branch: {
-      ...presentBranch({ ...branch, parent_id: itself ? copy.id : source.id, updated_at: now }),
+      ...(await presentWithTransfer(db, { ...branch, parent_id: itself ? copy.id : source.id, updated_at: now })),
       parent_timestamp: now,
       last_reset_at: now,
     },

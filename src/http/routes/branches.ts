@@ -10,6 +10,8 @@ import {
   updateBranch,
 } from '../../catalog/branch.ts'
 import { countAgainstQuota } from '../../catalog/branch_quota.ts'
+import type { Db } from '../../catalog/catalog.ts'
+import { branchTransfers } from '../../catalog/traffic.ts'
 import { AppError } from '../../errors.ts'
 import { removeBranch } from '../../operations/removal.ts'
 import { lockedProject, requireBranch, requireFuture, requireProject } from '../require.ts'
@@ -45,8 +47,12 @@ export const Branch = Type.Object(
   { $id: 'Branch' },
 )
 
-/** A branch as clients see it. Consumption is not measured yet and stands at zero, as the clients' types require the fields. */
-export function presentBranch(row: BranchRow): Static<typeof Branch> {
+/**
+ * A branch as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require
+ * the fields.
+ * @param transferred bytes that went to clients this month
+ */
+export function presentBranch(row: BranchRow, transferred = 0): Static<typeof Branch> {
   return {
     id: row.id,
     project_id: row.project_id,
@@ -65,10 +71,15 @@ export function presentBranch(row: BranchRow): Static<typeof Branch> {
     compute_time_seconds: 0,
     active_time_seconds: 0,
     written_data_bytes: 0,
-    data_transfer_bytes: 0,
+    data_transfer_bytes: transferred,
     created_at: row.created_at,
     updated_at: row.updated_at,
   }
+}
+
+/** The same, with what it transferred looked up. */
+export async function presentWithTransfer(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
+  return presentBranch(row, (await branchTransfers(db, row.project_id, row.id)).get(row.id))
 }
 
 function secondsUntil({ updated_at }: BranchRow, moment: string): number {
@@ -126,9 +137,10 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
   const last = branches.length === limit ? branches.at(-1) : undefined
   const next =
     last && writeCursor({ branch_id: last.id, sort_by: sort, sort_by_value: last.sort_value, sort_order: order })
+  const transfers = await branchTransfers(context.db, params.project_id)
   const annotated = branches.filter(({ annotation }) => Object.keys(annotation).length > 0)
   return {
-    branches: branches.map(presentBranch),
+    branches: branches.map((branch) => presentBranch(branch, transfers.get(branch.id))),
     annotations: Object.fromEntries(annotated.map((branch) => [branch.id, presentAnnotation(branch)])),
     ...(branches.length > 0 && { pagination: { ...(next && { next }), sort_by: sort, sort_order: order } }),
   }
@@ -178,7 +190,7 @@ export const getBranch = route('GET /projects/:project_id/branches/:branch_id', 
 }).handle(async ({ params }, context) => {
   await requireProject(context, params.project_id)
   const branch = await requireBranch(context, params.project_id, params.branch_id)
-  return { branch: presentBranch(branch), annotation: presentAnnotation(branch) }
+  return { branch: await presentWithTransfer(context.db, branch), annotation: presentAnnotation(branch) }
 })
 
 const BranchAndOperations = Type.Object({ branch: Branch, operations: Type.Array(Operation) })
@@ -211,7 +223,7 @@ export const updateProjectBranch = route('PATCH /projects/:project_id/branches/:
     protected: isProtected,
     expires_at: expires_at && requireFuture('expires_at', expires_at),
   })
-  return { branch: presentBranch(branch), operations: [] }
+  return { branch: await presentWithTransfer(context.db, branch), operations: [] }
 })
 
 /** Errors: BRANCH_ALREADY_EXISTS. */
@@ -239,7 +251,8 @@ export const setProjectDefaultBranch = route('POST /projects/:project_id/branche
   const project = await lockedProject(context, params.project_id)
   const { id, expires_at } = await requireBranch(context, project.id, params.branch_id)
   if (expires_at) throw new AppError('NOT_ALLOWED', 'The branch expires: take that away first with expires_at: null.')
-  return { branch: presentBranch(await setDefaultBranch(context.db, project.id, id)), operations: [] }
+  const branch = await setDefaultBranch(context.db, project.id, id)
+  return { branch: await presentWithTransfer(context.db, branch), operations: [] }
 })
 
 export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch_id', {
@@ -260,5 +273,8 @@ export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch
   if (branch.protected) throw new AppError('NOT_ALLOWED', 'cannot delete a protected branch')
   if (await hasChildren(db, branch.id)) throw new AppError('NOT_ALLOWED', 'cannot delete branch that has children')
   const operations = await removeBranch(db, branch)
-  return { branch: presentBranch(branch), operations: operations.map((each) => presentOperation(each)) }
+  return {
+    branch: await presentWithTransfer(context.db, branch),
+    operations: operations.map((each) => presentOperation(each)),
+  }
 })

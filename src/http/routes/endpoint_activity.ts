@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { Endpoint } from '../../catalog/endpoint.ts'
+import { endpointTraffic } from '../../catalog/traffic.ts'
 import { type EndpointUse, lookAtUse } from '../../operations/endpoint_activity.ts'
 import { requireProject } from '../require.ts'
 import { route } from '../route.ts'
@@ -54,6 +55,15 @@ const Activity = Type.Object(
       Type.Literal('moving'),
     ]),
     explanation: Type.String(),
+    traffic: Type.Object(
+      {
+        since: Time,
+        bytes_to_clients: Type.Integer(),
+        bytes_from_clients: Type.Integer(),
+        connections: Type.Integer(),
+      },
+      { description: 'What passed through the proxies since the month began, as of some seconds ago' },
+    ),
     uses: Type.Array(Use),
     slots: Type.Array(Slot),
   },
@@ -74,10 +84,15 @@ export const getEndpointActivity = route('GET /projects/:project_id/endpoints/:e
   const found = runs ? await lookAtUse(context, endpoint) : undefined
   // It may have gone to sleep since.
   const now = runs && !found ? await requireEndpoint(context, params) : endpoint
-  return { activity: present(now, now.suspend_timeout_seconds || context.config.suspendTimeout, found) }
+  const traffic = await endpointTraffic(context.db, now.project_id, now.id)
+  return { activity: { ...present(now, now.suspend_timeout_seconds || context.config.suspendTimeout, found), traffic } }
 })
 
-function present(endpoint: Endpoint, timeout: number, found: EndpointUse | undefined): Static<typeof Activity> {
+function present(
+  endpoint: Endpoint,
+  timeout: number,
+  found: EndpointUse | undefined,
+): Omit<Static<typeof Activity>, 'traffic'> {
   const reason = reasonOf(endpoint, timeout, found)
   const suspendsAt = found && reason === 'unused' ? time(found.idleSince + timeout * 1000) : null
   return {

@@ -3,6 +3,7 @@ import { listBranches } from '../../catalog/branch.ts'
 import { listEndpoints } from '../../catalog/endpoint.ts'
 import { cancelOperation, cancelUnbegun, listOperations, postponeOperation } from '../../catalog/operation.ts'
 import { deleteProject as deleteForGood, deleteProjectFor, recoverProject } from '../../catalog/project.ts'
+import { branchTransfers } from '../../catalog/traffic.ts'
 import { AppError } from '../../errors.ts'
 import { deleteTenant } from '../../operations/delete_tenant.ts'
 import { requestOperation } from '../../operations/request.ts'
@@ -35,7 +36,7 @@ export const deleteProject = route('DELETE /projects/:project_id', {
   }
   const removal = await requestOperation(db, deleteTenant, { account_id, project_id: id }, {})
   if (config.recoverHours > 0) await postponeOperation(db, removal.id, config.recoverHours)
-  return { project: presentProject(project, context) }
+  return { project: await presentProject(project, context) }
 })
 
 export const recoverDeletedProject = route('POST /projects/:project_id/recover', {
@@ -57,5 +58,9 @@ export const recoverDeletedProject = route('POST /projects/:project_id/recover',
   const cancelled = removal && (await cancelOperation(db, removal.id, 'the project was recovered'))
   if (!cancelled) throw new AppError('NOT_FOUND', `project ${project.id} is being removed`)
   const branches = await listBranches(db, project.id, { sort: 'created_at', descending: false, limit: MOST_BRANCHES })
-  return { project: presentProject(project, context), branches: branches.map(presentBranch) }
+  const transfers = await branchTransfers(db, project.id)
+  return {
+    project: await presentProject(project, context),
+    branches: branches.map((branch) => presentBranch(branch, transfers.get(branch.id))),
+  }
 })

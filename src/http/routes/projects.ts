@@ -9,6 +9,7 @@ import {
   type Project as ProjectRow,
   updateProject,
 } from '../../catalog/project.ts'
+import { projectTransfer } from '../../catalog/traffic.ts'
 import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
@@ -114,8 +115,8 @@ function presentListItem(row: ProjectRow, { config, caller }: RequestContext): S
   }
 }
 
-/** A project as clients see it. Consumption is not measured yet and stands at zero, as the clients' types require the fields. */
-export function presentProject(row: ProjectRow, context: RequestContext): Static<typeof Project> {
+/** A project as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require the fields. */
+export async function presentProject(row: ProjectRow, context: RequestContext): Promise<Static<typeof Project>> {
   const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = presentListItem(row, context)
   const now = new Date()
   const monthBegin = (months: number) =>
@@ -123,7 +124,7 @@ export function presentProject(row: ProjectRow, context: RequestContext): Static
   return {
     ...common,
     data_storage_bytes_hour: 0,
-    data_transfer_bytes: 0,
+    data_transfer_bytes: await projectTransfer(context.db, row.id),
     written_data_bytes: 0,
     compute_time_seconds: 0,
     active_time_seconds: active_time,
@@ -240,7 +241,7 @@ export const createProject = route('POST /projects', {
   )
   const { endpoint, operations } = await addEndpoint(context, project, branch, {})
   return {
-    project: presentProject(project, context),
+    project: await presentProject(project, context),
     connection_uris: [connectionDetails(context, endpoint, role.name, password, database.name)],
     roles: [presentRole(role, password)],
     databases: [presentDatabase(database)],
@@ -301,7 +302,7 @@ export const getProject = route('GET /projects/:project_id', {
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   const { name, email, plan } = context.caller.account
-  const project = presentProject(await requireProject(context, params.project_id), context)
+  const project = await presentProject(await requireProject(context, params.project_id), context)
   // Clients know a closed list of subscriptions, in which only the free one is like ours.
   const subscription_type = plan === 'free' ? 'free_v3' : 'UNKNOWN'
   const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type }
@@ -327,7 +328,7 @@ export const updateAccountProject = route('PATCH /projects/:project_id', {
     history_retention_seconds,
     default_endpoint_settings: defaults,
   })
-  return { project: presentProject(project, context), operations: [] }
+  return { project: await presentProject(project, context), operations: [] }
 })
 
 const Limit = Type.Integer({ description: '-1: no limit' })

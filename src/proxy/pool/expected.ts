@@ -7,6 +7,13 @@ import type { Statement } from './statements.ts'
 /** What ends the answer to each kind of question. */
 export type Kind = 'parse' | 'bind' | 'describe' | 'execute' | 'close' | 'sync' | 'query' | 'copy_end'
 
+/** An error that a server answered with. */
+export interface Refused {
+  /** SQLSTATE. */
+  readonly code: string
+  readonly text: string
+}
+
 export interface Expected {
   readonly kind: Kind
   /** Asked by the pooler: the answer goes to nobody. */
@@ -15,8 +22,8 @@ export interface Expected {
   readonly instead?: Buffer
   /** What a Parse makes, or a Close undoes. */
   readonly statement?: Statement
-  /** Told when it has been answered. */
-  readonly onAnswer?: () => void
+  /** Told when it has been answered, and if it failed, of the error. */
+  readonly onAnswer?: (refused: Refused | undefined) => void
 }
 
 export interface ExpectedQueue {

@@ -21,6 +21,8 @@ export interface Pool {
   take(): PoolServer | undefined
   /** Waits for a server: one that comes to rest, or a new one. The answer gives up. */
   wait(waiter: Waiter): () => void
+  /** Waits for a new server, none of those that are there. The answer gives up. */
+  waitForNew(waiter: Waiter): () => void
   /** Makes one more client of this pool; the answer makes it one less. */
   join(): () => void
   /** Closes its servers. */
@@ -117,7 +119,7 @@ export function createPool(options: PoolOptions): Pool {
       serve()
     } catch (thrown) {
       opening--
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      const error = asError(thrown)
       // Where others are at work, one of them will come to rest.
       if (servers.size > resting.length) return
       const failed = [...waiters]
@@ -174,6 +176,26 @@ export function createPool(options: PoolOptions): Pool {
     close() {
       for (const server of servers) server.close()
     },
+    waitForNew(waiter) {
+      let gaveUp = false
+      opening++
+      open(hooks).then(
+        (server) => {
+          opening--
+          servers.add(server)
+          if (gaveUp) hooks.onRest(server)
+          else waiter.given(server)
+        },
+        (error: unknown) => {
+          opening--
+          if (!gaveUp) waiter.failed(asError(error))
+          leaveIfEmpty()
+        },
+      )
+      return () => {
+        gaveUp = true
+      }
+    },
     join() {
       clients++
       return () => {
@@ -183,3 +205,5 @@ export function createPool(options: PoolOptions): Pool {
     },
   }
 }
+
+const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))

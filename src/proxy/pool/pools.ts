@@ -1,7 +1,7 @@
 import { cancelAtCompute } from '../cancel.ts'
 import { ProxyError } from '../errors.ts'
 import type { Holds } from '../holds.ts'
-import { ERROR_RESPONSE, errorField, MESSAGE_HEAD, messageAt } from '../messages.ts'
+import { ERROR_RESPONSE, MESSAGE_HEAD, messageAt } from '../messages.ts'
 import { type Admitted, reachCompute, type Reached } from '../reach.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
 import type { TrafficTable } from '../traffic.ts'
@@ -9,7 +9,7 @@ import type { Waker } from '../wake.ts'
 import type { Parameters } from './parameters.ts'
 import { createPool, type Pool, type ServerHooks } from './pool.ts'
 import { PARAMETER_STATUS } from './protocol.ts'
-import { createPoolServer, type PoolServer } from './server.ts'
+import { createPoolServer, type PoolServer, refusedBy } from './server.ts'
 
 /** Whose sessions may be shared. */
 export interface PoolName {
@@ -106,10 +106,7 @@ function parametersOf({ socket, first }: Reached): Parameters {
     at += MESSAGE_HEAD + message.body.length
     if (message.type === ERROR_RESPONSE) {
       socket.destroy()
-      throw new ProxyError('compute_refused', {
-        code: errorField(message.body, 'C'),
-        text: Buffer.from(errorField(message.body, 'M'), 'latin1').toString(),
-      })
+      throw new ProxyError('compute_refused', refusedBy(message.body))
     }
     if (message.type !== PARAMETER_STATUS) continue
     const [name = '', value = ''] = message.body.toString('latin1').split('\0')

@@ -8,7 +8,7 @@
 import type { Socket } from 'node:net'
 import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
 import { clearing } from './clearing.ts'
-import { createExpectedQueue, type Expected } from './expected.ts'
+import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
 import type { Parameters } from './parameters.ts'
 import {
   BIND_COMPLETE,
@@ -51,8 +51,9 @@ export interface Borrower {
 
 /** How a server ended. */
 export interface Loss {
-  /** What it said last, if it did: SQLSTATE and text. */
-  readonly code: string | undefined
+  /** What it said last, if it did. */
+  readonly said: Refused | undefined
+  readonly computePid: number | undefined
   /** Whether the borrower was sent anything. */
   readonly answered: boolean
   /** Whether it was sent the beginning of a message only. */
@@ -84,7 +85,7 @@ export interface PoolServer {
   has(statement: Statement): boolean
   send(pieces: readonly Buffer[]): void
   /** Runs a statement whose answer nobody sees. */
-  run(statement: string, onAnswer?: () => void): void
+  run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
   /** Cancels what it does. It is not lent again before that has come and gone. */
   cancel(): Promise<void>
   pause(): void
@@ -117,6 +118,12 @@ const ENDED_BY: ReadonlyMap<number, readonly string[]> = new Map([
 
 const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
 
+/** What an ErrorResponse says. */
+export const refusedBy = (body: Buffer): Refused => ({
+  code: errorField(body, 'C'),
+  text: Buffer.from(errorField(body, 'M'), 'latin1').toString(),
+})
+
 export function createPoolServer(options: PoolServerOptions): PoolServer {
   const { socket, parameters, onBytes, onRest, onClosed } = options
   const unanswered = createExpectedQueue()
@@ -131,7 +138,9 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   let answered = false
   /** What the last client left behind, and what clears it up. */
   let clears: string | undefined
-  let fatal: { code: string } | undefined
+  let fatal: Refused | undefined
+  /** The error of a hidden question. */
+  let refused: Refused | undefined
   let closed = false
   let cancelling = 0
   /** It was ready for a query within what came last. */
@@ -213,11 +222,12 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   function failed(body: Buffer): boolean {
     const severity = errorField(body, 'V')
     if (severity === 'FATAL' || severity === 'PANIC') {
-      fatal = { code: errorField(body, 'C') }
+      fatal = refusedBy(body)
       return false
     }
     copyIn = false
     const head = unanswered.head()
+    if (head?.hidden) refused = refusedBy(body)
     // A plan that no longer fits its table stays so until it is made anew.
     if (errorField(body, 'C') === '0A000') clears = clearing('PREPARE', clears)
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
@@ -239,7 +249,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     status = now
     isReady = true
     const head = unanswered.shift()
-    head?.onAnswer?.()
+    head?.onAnswer?.(refused)
+    refused = undefined
     passInstead()
     return head?.hidden !== true
   }
@@ -267,7 +278,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     socket.destroy()
     onClosed(server)
     was?.lost({
-      code: fatal?.code,
+      said: fatal,
+      computePid: options.computePid,
       answered,
       midMessage: reader.isMidMessage(),
       status,
@@ -328,6 +340,11 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       return [...pieces, statement.parse]
     },
     send(pieces) {
+      const [only] = pieces
+      if (only && pieces.length === 1) {
+        socket.write(only)
+        return
+      }
       socket.cork()
       for (const piece of pieces) socket.write(piece)
       socket.uncork()

@@ -19,6 +19,7 @@ import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SY
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
 import type { Borrower, Loss, PoolServer } from './server.ts'
+import { createTranslator } from './translate.ts'
 
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
 const MOST_KEPT = 65_536
@@ -35,12 +36,12 @@ const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
 
 const UNKNOWN_OUTCOME: Failure = {
   code: '40003',
-  text: 'the compute was stopped while this ran',
+  text: 'the session at the compute was ended while this ran',
   hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
 }
 const ROLLED_BACK: Failure = {
   code: '40001',
-  text: 'the compute was stopped, and this transaction rolled back',
+  text: 'the session at the compute was ended, and this transaction rolled back',
   hint: 'The connection goes on: roll back, and begin the transaction again.',
 }
 
@@ -71,6 +72,7 @@ export function pooledSession(
   const borrower: Borrower = {
     receive(bytes) {
       stopKeeping()
+      traffic.toClients += bytes.length
       return stream.write(bytes)
     },
     parameter(name, value) {
@@ -79,13 +81,15 @@ export function pooledSession(
     settled: giveBack,
     lost,
     drained: () => stream.resume(),
-    unprepared: (statement) => requests.forget(statement),
+    unprepared: (statement) => translator.forget(statement),
   }
-  const requests = createRequests(pool.statements, borrower)
-  const textOf = (name: string): string | undefined => requests.textOf(name)
+  const translator = createTranslator(pool.statements, borrower)
+  const requests = createRequests(translator)
+  const textOf = (name: string): string | undefined => translator.textOf(name)
 
   function fromClient(chunk: Buffer): void {
     traffic.lastByteAt = Date.now()
+    traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server) return send(server, chunk)
     pending.push(chunk)
@@ -191,31 +195,51 @@ export function pooledSession(
     if (sent.length > 0 && mayRepeat(loss, sent, textOf)) {
       requests.restart()
       pending = [sent]
-      return ask()
+      return repeat(loss)
     }
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
     const status = loss.status === IDLE ? IDLE : FAILED
+    // That it ends because it is told to is no answer.
+    const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
     let told = false
     let open = false
     for (const { kind } of loss.unanswered) {
       if (kind === 'copy_end') continue
-      if (!open) stream.write(encodeFailure(UNKNOWN_OUTCOME))
+      if (!open) stream.write(encodeFailure(said ?? UNKNOWN_OUTCOME))
       told = true
       open = kind !== 'query' && kind !== 'sync'
       if (!open) stream.write(encodeReady(status))
     }
     skipping = open
-    if (status === FAILED) aborted = abortedTransaction(told ? undefined : ROLLED_BACK, open, textOf)
+    if (status === FAILED) aborted = abortedTransaction(told ? undefined : (said ?? ROLLED_BACK), open, textOf)
     if (leaving) leave()
     else stream.resume()
   }
 
+  /** Sends what was lost with a compute to the next one. Where that is still the same, somebody has ended just this session. */
+  function repeat({ computePid, said }: Loss): void {
+    stream.pause()
+    giveUp = pool.waitForNew({
+      given(to) {
+        if (to.computePid !== computePid) return given(to)
+        to.takeBack()
+        fail(said ?? UNKNOWN_OUTCOME)
+      },
+      failed,
+    })
+  }
+
   /** None is to be had: those whose statement it was are told so, and may try again. */
   function failed(error: unknown): void {
-    giveUp = undefined
     const known = asError(error)
-    if (known.reason === 'unknown_endpoint') return refuse(stream, known)
-    const failure = { code: known.code, text: known.message, detail: known.detail, hint: known.hint }
+    giveUp = undefined
+    if (known.reason === 'unknown_endpoint') refuse(stream, known)
+    else fail({ code: known.code, text: known.message, detail: known.detail, hint: known.hint })
+  }
+
+  /** Answers what waits for a server. */
+  function fail(failure: Failure): void {
+    giveUp = undefined
     try {
       let open = false
       const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
@@ -242,7 +266,7 @@ export function pooledSession(
   function over(): void {
     giveUp?.()
     giveUp = undefined
-    requests.close()
+    translator.close()
     traffic.sessions.delete(session)
     const was = server
     server = undefined
@@ -264,6 +288,7 @@ export function pooledSession(
   }
 
   traffic.sessions.add(session)
+  traffic.connections += 1
   stream.on('data', fromClient)
   stream.on('drain', () => server?.resume())
   stream.once('end', () => closeGently(stream))

@@ -1,10 +1,14 @@
 import type { Duplex } from 'node:stream'
-import { ClientGone } from '../errors.ts'
+import { ClientGone, ProxyError } from '../errors.ts'
 import { BACKEND_KEY_DATA, encodeMessage } from '../messages.ts'
 import { encodeReady } from './aborted.ts'
-import type { Parameters } from './parameters.ts'
+import { type Parameters, requestedParameters, settingStatements, trackedOf } from './parameters.ts'
 import type { Pool } from './pool.ts'
 import { IDLE, PARAMETER_STATUS } from './protocol.ts'
+import type { PoolServer } from './server.ts'
+
+/** Any text will do for this one. */
+const NEVER_REFUSED = 'application_name'
 
 /** What a client is told once it is let in: the settings of its session, the key by which it may cancel, and that it may begin. */
 export function encodeWelcome(parameters: Parameters, key: Buffer): Buffer {
@@ -14,24 +18,70 @@ export function encodeWelcome(parameters: Parameters, key: Buffer): Buffer {
   return Buffer.concat([...statuses, encodeMessage(BACKEND_KEY_DATA, key), encodeReady(IDLE)])
 }
 
-/** What the servers of a pool report, once there is one: the first client waits for that. Errors: what opening it brings, ClientGone. */
-export function firstReported(pool: Pool, client: Duplex): Promise<Parameters> {
+/**
+ * The settings of a client's session: what the servers of its pool report, and what its startup packet asks for. A server is wanted for it
+ * if none was there yet, or if it asks for what a server may refuse.
+ * Errors: unpoolable, compute_refused, ClientGone, and what opening a server brings.
+ */
+export async function settingsOf(
+  pool: Pool,
+  client: Duplex,
+  startup: ReadonlyMap<string, string>,
+): Promise<{ readonly all: Parameters; readonly tracked: Parameters }> {
+  const reported = pool.reported() ?? (await withServer(pool, client, async ({ parameters }) => new Map(parameters)))
+  const tracked = new Map([...trackedOf(reported), ...requestedParameters(startup, reported)])
+  const doubtful = new Map([...tracked].filter(([name]) => name !== NEVER_REFUSED))
+  if (settingStatements(doubtful, reported).length > 0) {
+    await withServer(pool, client, (server) => apply(server, doubtful))
+    for (const [name, value] of doubtful) tracked.set(name, value)
+  }
+  return { all: new Map([...reported, ...tracked]), tracked }
+}
+
+/** Has a server take the settings, and notes how it writes them. Errors: compute_refused. */
+async function apply(server: PoolServer, settings: Parameters): Promise<void> {
+  const answers = settingStatements(settings, server.parameters).map(
+    (statement) =>
+      new Promise<void>((resolve, reject) => {
+        server.run(statement, (refused) => {
+          if (refused) reject(new ProxyError('compute_refused', refused))
+          else resolve()
+        })
+      }),
+  )
+  await Promise.all(answers)
+  for (const name of settings.keys()) settings.set(name, server.parameters.get(name) ?? '')
+}
+
+/** Does something with a server of the pool, for a client that is coming in. */
+function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const gone = (): void => {
       giveUp()
       reject(new ClientGone('closed before it was connected'))
     }
-    const settled = (): void => void client.off('end', gone).off('close', gone)
+    const settle = (then: () => void): void => {
+      client.off('end', gone).off('close', gone)
+      then()
+    }
     const giveUp = pool.wait({
       given(server) {
-        settled()
-        server.takeBack()
-        resolve(pool.reported() ?? server.parameters)
+        server.lend({
+          receive: () => true,
+          parameter: () => {},
+          settled: () => {},
+          drained: () => {},
+          unprepared: () => {},
+          lost: () => settle(() => reject(new ProxyError('compute_lost'))),
+        })
+        use(server)
+          .finally(() => server.takeBack())
+          .then(
+            (result) => settle(() => resolve(result)),
+            (error: unknown) => settle(() => reject(error instanceof Error ? error : new Error(String(error)))),
+          )
       },
-      failed(error) {
-        settled()
-        reject(error)
-      },
+      failed: (error) => settle(() => reject(error)),
     })
     client.once('end', gone).once('close', gone)
   })

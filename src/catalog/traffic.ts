@@ -1,0 +1,85 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** What passed between clients and an endpoint: bytes inside TLS, and connections that were opened. */
+export interface TrafficCounts {
+  readonly toClients: number
+  readonly fromClients: number
+  readonly connections: number
+}
+
+/** A month is over before anybody has asked for it; a year is for who compares. */
+const KEPT_MONTHS = 13
+/** So long a proxy may have been silent that still has a batch to send. */
+const WRITER_DAYS = 7
+
+/**
+ * Adds what one proxy process counted, by endpoint id, to this month: once for each number of a batch, however often it is sent. The next
+ * batch of a writer has a higher one. What is not known as an endpoint is left out.
+ */
+export async function addTraffic(
+  db: Db,
+  writer: string,
+  batch: number,
+  counted: ReadonlyMap<string, TrafficCounts>,
+): Promise<void> {
+  const counts = [...counted.values()]
+  // In the order of the key, so that no two proxies wait for each other.
+  await db.rows(sql`
+    with is_new as (
+      insert into traffic_writer as w (id, batch) values (${writer}, ${batch})
+      on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch
+      returning 1)
+    insert into endpoint_traffic as t (project_id, month, branch_id, endpoint_id, bytes_to_clients, bytes_from_clients, connections)
+    select e.project_id, this_month(), e.branch_id, e.id, c.to_clients, c.from_clients, c.connections
+      from unnest(${[...counted.keys()]}::text[], ${counts.map(({ toClients }) => toClients)}::bigint[],
+                  ${counts.map(({ fromClients }) => fromClients)}::bigint[], ${counts.map(({ connections }) => connections)}::bigint[])
+           c (id, to_clients, from_clients, connections)
+      join endpoint e on e.id = c.id
+     where exists (select from is_new)
+     order by 1, 2, 3, 4
+    on conflict (project_id, month, branch_id, endpoint_id) do update
+       set bytes_to_clients = t.bytes_to_clients + excluded.bytes_to_clients,
+           bytes_from_clients = t.bytes_from_clients + excluded.bytes_from_clients,
+           connections = t.connections + excluded.connections`)
+}
+
+/** Bytes that this month went to clients of a project, with what has been deleted since. */
+export async function projectTransfer(db: Db, projectId: string): Promise<number> {
+  const row = await db.row<{ bytes: number }>(sql`
+    select coalesce(sum(bytes_to_clients), 0)::int8 as bytes from endpoint_traffic where project_id = ${projectId} and month = this_month()`)
+  return row?.bytes ?? 0
+}
+
+/** The same for each branch of a project, or for the one that is given, by id; none where nothing went. */
+export async function branchTransfers(db: Db, projectId: string, branchId?: string): Promise<Map<string, number>> {
+  const rows = await db.rows<{ branch_id: string; bytes: number }>(sql`
+    select branch_id, sum(bytes_to_clients)::int8 as bytes from endpoint_traffic
+     where project_id = ${projectId} and month = this_month() and (${branchId}::text is null or branch_id = ${branchId})
+     group by branch_id`)
+  return new Map(rows.map(({ branch_id, bytes }) => [branch_id, bytes]))
+}
+
+export interface EndpointTraffic {
+  readonly since: string
+  readonly bytes_to_clients: number
+  readonly bytes_from_clients: number
+  readonly connections: number
+}
+
+/** What passed this month between clients and an endpoint, whichever branch it was on. */
+export async function endpointTraffic(db: Db, projectId: string, endpointId: string): Promise<EndpointTraffic> {
+  const row = await db.row<EndpointTraffic>(sql`
+    select this_month()::timestamp at time zone 'UTC' as since, coalesce(sum(bytes_to_clients), 0)::int8 as bytes_to_clients,
+           coalesce(sum(bytes_from_clients), 0)::int8 as bytes_from_clients, coalesce(sum(connections), 0)::int8 as connections
+      from endpoint_traffic where project_id = ${projectId} and month = this_month() and endpoint_id = ${endpointId}`)
+  return row as EndpointTraffic
+}
+
+/** Removes months that nobody asks for, and processes that have long ended. */
+export async function forgetTraffic(db: Db): Promise<void> {
+  await db.rows(sql`delete from endpoint_traffic where month < this_month() - make_interval(months => ${KEPT_MONTHS})`)
+  await db.rows(
+    sql`delete from traffic_writer where written_at < clock_timestamp() - make_interval(days => ${WRITER_DAYS})`,
+  )
+}

@@ -1,0 +1,119 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { ClientGone } from '../errors.ts'
+import { isInexact, parameterText, parseExactly } from './parameter.ts'
+import { Refusal } from './refusal.ts'
+import type { RowFormat } from './rows.ts'
+import type { Statement } from './session.ts'
+
+export const MOST_BODY_BYTES = 10 * 2 ** 20
+/** Of all requests at once, since nobody has shown a password yet. */
+const MOST_BYTES_IN_ALL = 256 * 2 ** 20
+/** The protocol counts parameters in sixteen bits. */
+const MOST_PARAMETERS = 65_535
+
+const ISOLATION_LEVELS: Readonly<Record<string, string>> = {
+  ReadUncommitted: 'read uncommitted',
+  ReadCommitted: 'read committed',
+  RepeatableRead: 'repeatable read',
+  Serializable: 'serializable',
+}
+
+export interface SqlRequest {
+  readonly statements: readonly Statement[]
+  /** The statement that begins the transaction of a batch; nothing for a single query. */
+  readonly begin: string | undefined
+}
+
+const isTrue = (header: string | string[] | undefined): boolean =>
+  typeof header === 'string' && header.toLowerCase() === 'true'
+
+/** What the body asks for, done as the headers say. Errors: Refusal. */
+export function parseRequest(headers: IncomingHttpHeaders, body: Buffer): SqlRequest {
+  const format = {
+    arrayMode: isTrue(headers['neon-array-mode']),
+    rawText: isTrue(headers['neon-raw-text-output']),
+  }
+  const asked = parseBody(body)
+  const { queries } = asked
+  if (!Array.isArray(queries)) return { statements: [statement(asked, format, 'the body')], begin: undefined }
+  const statements = queries.map((query, index) => statement(query, format, `queries[${index}]`))
+  return { statements, begin: beginOf(headers) }
+}
+
+function parseBody(body: Buffer): { readonly queries?: unknown } {
+  let text: string
+  let read: unknown
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(body)
+    read = JSON.parse(text)
+  } catch (error) {
+    throw new Refusal(400, `The body is not JSON in UTF-8: ${(error as Error).message}`)
+  }
+  if (isInexact(read)) read = parseExactly(text)
+  return isRecord(read) ? read : {}
+}
+
+function statement(asked: unknown, { arrayMode, rawText }: RowFormat, place: string): Statement {
+  if (!isRecord(asked) || typeof asked['query'] !== 'string')
+    throw new Refusal(400, `${place} must be {"query": <text>, "params": [...]}, or the body {"queries": [...]}.`)
+  const { query, params = [], arrayMode: own = arrayMode } = asked
+  if (!Array.isArray(params)) throw new Refusal(400, `"params" of ${place} must be an array.`)
+  if (params.length > MOST_PARAMETERS)
+    throw new Refusal(400, `"params" of ${place} has more than ${MOST_PARAMETERS} elements.`)
+  if (typeof own !== 'boolean') throw new Refusal(400, `"arrayMode" of ${place} must be true or false.`)
+  // In the protocol a NUL ends a text: what follows would be taken for something else.
+  if (query.includes('\0')) throw new Refusal(400, `"query" of ${place} holds a NUL, which no SQL can.`)
+  return { text: query, parameters: params.map(parameterText), arrayMode: own, rawText }
+}
+
+function beginOf(headers: IncomingHttpHeaders): string {
+  const asked = headers['neon-batch-isolation-level']
+  const level = asked === undefined ? undefined : ISOLATION_LEVELS[String(asked)]
+  if (asked !== undefined && level === undefined)
+    throw new Refusal(400, `Neon-Batch-Isolation-Level must be one of ${Object.keys(ISOLATION_LEVELS).join(', ')}.`)
+  return [
+    'begin',
+    ...(level === undefined ? [] : ['isolation level', level]),
+    ...(isTrue(headers['neon-batch-read-only']) ? ['read only'] : []),
+    ...(isTrue(headers['neon-batch-deferrable']) ? ['deferrable'] : []),
+  ].join(' ')
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export interface BodyReader {
+  /**
+   * Reads a body. It counts as held until the answer is sent.
+   * Errors: Refusal (too large by itself, or together with the others), ClientGone.
+   */
+  read(request: IncomingMessage, whileHeld: Promise<unknown>): Promise<Buffer>
+}
+
+export function createBodyReader(): BodyReader {
+  let heldBytes = 0
+
+  return {
+    async read(request, whileHeld) {
+      const chunks: Buffer[] = []
+      let bytes = 0
+      void whileHeld.finally(() => (heldBytes -= bytes))
+      if (Number(request.headers['content-length'] ?? 0) > MOST_BODY_BYTES) throw tooLarge()
+      try {
+        for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+          bytes += chunk.length
+          heldBytes += chunk.length
+          if (bytes > MOST_BODY_BYTES) throw tooLarge()
+          if (heldBytes > MOST_BYTES_IN_ALL) throw new Refusal(503, 'Too many large requests at once: try again.')
+          chunks.push(chunk)
+        }
+      } catch (error) {
+        throw error instanceof Refusal ? error : new ClientGone('closed within its request')
+      }
+      return Buffer.concat(chunks)
+    },
+  }
+}
+
+const tooLarge = (): Refusal =>
+  new Refusal(413, `The request has more than ${MOST_BODY_BYTES} bytes: send less at once, or connect by WebSocket.`)

@@ -1,0 +1,134 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { TLSSocket } from 'node:tls'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { closeGently, refuse } from '../close.ts'
+import { asProxyError, type ConnectionContext, serve } from '../connection.ts'
+import { ClientGone } from '../errors.ts'
+import { STAGE_MS } from '../opening.ts'
+import { readPacket } from '../packet.ts'
+import { GSSENC_REQUEST, packetCode, SSL_REQUEST } from '../startup.ts'
+import { endpointHost } from './connection_string.ts'
+import { Refusal } from './refusal.ts'
+import { createBodyReader } from './request.ts'
+import { createSessions } from './sessions.ts'
+import { answerSql, sendRefusal, type SqlContext } from './sql.ts'
+import { webSocketStream } from './websocket.ts'
+
+const MOST_BODY_MS = 60_000
+const MOST_IDLE_MS = 15_000
+const MOST_HEADER_BYTES = 32_768
+/** Of a WebSocket message, which is kept until it is whole. */
+const MOST_MESSAGE_BYTES = 64 * 2 ** 20
+
+const METHODS = 'OPTIONS, POST'
+const HEADERS = [
+  'Authorization',
+  'Content-Type',
+  'Neon-Connection-String',
+  'Neon-Raw-Text-Output',
+  'Neon-Array-Mode',
+  'Neon-Pool-Opt-In',
+  'Neon-Batch-Isolation-Level',
+  'Neon-Batch-Read-Only',
+  'Neon-Batch-Deferrable',
+].join(', ')
+
+/** What the serverless driver speaks: SQL over HTTP at `/sql`, and the Postgres protocol in a WebSocket at any path. */
+export interface SqlServer {
+  /** Takes a client whose TLS handshake is over. */
+  accept(socket: TLSSocket): void
+  /** Closes what no request is under way on. */
+  stop(): void
+}
+
+export function createSqlServer(connection: ConnectionContext): SqlServer {
+  const context: SqlContext = { connection, sessions: createSessions(connection), bodies: createBodyReader() }
+  const http = createServer(
+    {
+      maxHeaderSize: MOST_HEADER_BYTES,
+      headersTimeout: STAGE_MS,
+      requestTimeout: MOST_BODY_MS,
+      keepAliveTimeout: MOST_IDLE_MS,
+      connectionsCheckingInterval: 1_000,
+    },
+    (request, response) => {
+      response.setHeader('access-control-allow-origin', '*')
+      response.setHeader('neon-request-id', randomUUID())
+      answer(context, request, response)
+    },
+  )
+  // It looks at its clocks from when it begins to listen, which it never does by itself.
+  http.emit('listening')
+
+  const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MOST_MESSAGE_BYTES })
+  http.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    webSockets.handleUpgrade(request, socket, head, (webSocket) => void serveWebSocket(connection, webSocket, request))
+  })
+
+  return {
+    accept: (socket) => void http.emit('connection', socket),
+    stop() {
+      http.close()
+      context.sessions.stop()
+    },
+  }
+}
+
+function answer(context: SqlContext, request: IncomingMessage, response: ServerResponse): void {
+  const path = request.url?.replace(/\?.*$/s, '')
+  if (path !== '/sql') sendRefusal(response, new Refusal(404, 'There is nothing here: SQL is taken at /sql.'))
+  else if (request.method === 'POST') void answerSql(context, request, response)
+  else {
+    response.setHeader('allow', METHODS)
+    if (request.method === 'OPTIONS')
+      response
+        .writeHead(200, {
+          'access-control-allow-methods': METHODS,
+          'access-control-allow-headers': HEADERS,
+          'access-control-max-age': '86400',
+        })
+        .end()
+    else sendRefusal(response, new Refusal(405, `/sql takes POST, not ${request.method}.`))
+  }
+}
+
+/** Serves a client that speaks the Postgres protocol in a WebSocket, within whose TLS no other is needed. */
+async function serveWebSocket(
+  context: ConnectionContext,
+  webSocket: WebSocket,
+  request: IncomingMessage,
+): Promise<void> {
+  const stream = webSocketStream(webSocket)
+  try {
+    await declineEncryption(stream)
+  } catch (error) {
+    if (error instanceof ClientGone) closeGently(stream)
+    else refuse(stream, asProxyError(error, context))
+    return
+  }
+  const address = request.socket.remoteAddress
+  const serverName = hostOf(request, context.domain)
+  await serve(context, { stream, address, serverName, shows: 'password', binding: undefined })
+}
+
+/** Answers 'N' to requests for encryption, and leaves what follows unread. Errors: malformed, too_slow, ClientGone. */
+async function declineEncryption(stream: Duplex): Promise<void> {
+  for (let turn = 0; turn < 2; turn++) {
+    const packet = await readPacket(stream, STAGE_MS)
+    const asks = packet !== 'tls' && [SSL_REQUEST, GSSENC_REQUEST].includes(packetCode(packet))
+    if (asks) stream.write('N')
+    else {
+      if (packet !== 'tls') stream.unshift(packet)
+      return
+    }
+  }
+}
+
+/** Which endpoint a WebSocket is for: by the host of its request, or of the address that it asks to be connected to. */
+function hostOf({ headers, url = '' }: IncomingMessage, domain: string): string | undefined {
+  const asked = /[?&]address=([^&]*)/.exec(url)?.[1]
+  const named = [headers.host, asked].map((host) => endpointHost(host)?.replace(/(:|%3A)\d*$/i, ''))
+  return named.find((host) => host?.toLowerCase().endsWith(`.${domain}`))
+}

@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto'
+import type { ConnectionContext } from '../connection.ts'
+import { ClientGone } from '../errors.ts'
+import { PostgresError } from './refusal.ts'
+import { openSession, type Result, type SqlSession, type Statement, type Who } from './session.ts'
+
+/** A password that was changed, or an address that was shut out, is noticed when the next session logs in. */
+const LIFE_MS = 60_000
+/** More at once would keep each other from being there. */
+const MOST_OPENING = 8
+const MOST_IDLE_EACH = 20
+const MOST_IDLE = 500
+
+/** Changes rows, or none: anything else may leave something behind in its session. */
+const LEAVES_NOTHING = /^(|SELECT|INSERT|UPDATE|DELETE|MERGE|BEGIN|COMMIT|ROLLBACK)( |$)/
+/** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
+const IS_GONE = /^57P0[123]$/
+
+const ROLLBACK: Statement = { text: 'rollback', parameters: [], arrayMode: true, rawText: true }
+
+/** What a request does in its session. It is given another one, and begins again, if the session turns out to be gone. */
+export type Work = (session: SqlSession) => Promise<Result[]>
+
+/** Sessions that requests leave for those that follow them: from the same address with the same connection string. */
+export interface Sessions {
+  /** Errors: as `openSession` and `run` have them. */
+  use(who: Who, signal: AbortSignal, work: Work): Promise<Result[]>
+  /** Ends those that nobody uses, and keeps none from now on. */
+  stop(): void
+}
+
+interface Opened {
+  readonly session: SqlSession
+  readonly until: number
+}
+
+/** What one connection string from one address has. */
+interface Lane {
+  readonly name: string
+  readonly idle: Opened[]
+  /** Requests and open sessions: without any it is forgotten. */
+  users: number
+  opening: number
+  /** Requests that wait for a session that is left, or for their turn to open one. */
+  readonly waiting: Set<(given: Opened | undefined) => void>
+}
+
+export function createSessions(context: ConnectionContext): Sessions {
+  const lanes = new Map<string, Lane>()
+  let idleCount = 0
+  let stopped = false
+
+  /** The answer is to be called when the lane is no more used. */
+  function enter(lane: Lane): () => void {
+    lane.users += 1
+    lanes.set(lane.name, lane)
+    return () => {
+      lane.users -= 1
+      if (lane.users === 0) lanes.delete(lane.name)
+    }
+  }
+
+  async function open(lane: Lane, who: Who, signal: AbortSignal): Promise<Opened> {
+    lane.opening += 1
+    try {
+      const session = await openSession(context, who, signal)
+      const exit = enter(lane)
+      const opened = { session, until: performance.now() + LIFE_MS }
+      const timer = setTimeout(() => {
+        if (lane.idle.includes(opened)) session.abandon()
+      }, LIFE_MS)
+      session.onGone(() => {
+        clearTimeout(timer)
+        forget(lane, opened)
+        exit()
+      })
+      return opened
+    } finally {
+      lane.opening -= 1
+      give(lane, undefined)
+    }
+  }
+
+  function forget({ idle }: Lane, opened: Opened): void {
+    const at = idle.indexOf(opened)
+    if (at < 0) return
+    idle.splice(at, 1)
+    idleCount -= 1
+  }
+
+  /** A session that was left, or a new one: whichever is there first, but only so many are opened at once. */
+  async function take(lane: Lane, who: Who, signal: AbortSignal): Promise<{ opened: Opened; isNew: boolean }> {
+    for (;;) {
+      const left = lane.idle.at(-1)
+      if (left) {
+        forget(lane, left)
+        return { opened: left, isNew: false }
+      }
+      if (lane.opening < MOST_OPENING) return { opened: await open(lane, who, signal), isNew: true }
+      const given = await turn(lane, signal)
+      if (signal.aborted) {
+        if (given) void leave(lane, given)
+        else give(lane, undefined)
+        throw new ClientGone('gone before its turn')
+      }
+      if (given) return { opened: given, isNew: false }
+    }
+  }
+
+  /** Leaves a session to the next request. */
+  async function leave(lane: Lane, opened: Opened): Promise<void> {
+    const { session, until } = opened
+    if (session.state() === 'in_transaction') await session.run([ROLLBACK]).catch(() => {})
+    if (stopped || session.state() !== 'ready' || performance.now() > until) return session.abandon()
+    if (give(lane, opened)) return
+    if (lane.idle.length >= MOST_IDLE_EACH || idleCount >= MOST_IDLE) return session.abandon()
+    lane.idle.push(opened)
+    idleCount += 1
+  }
+
+  async function use(lane: Lane, who: Who, signal: AbortSignal, work: Work): Promise<Result[]> {
+    for (;;) {
+      const { opened, isNew } = await take(lane, who, signal)
+      const { session } = opened
+      const gone = (): void => session.abandon()
+      signal.addEventListener('abort', gone)
+      let leavesNothing = false
+      try {
+        const results = await work(session)
+        leavesNothing = results.every(({ tag }) => LEAVES_NOTHING.test(tag))
+        return results
+      } catch (error) {
+        const isRefused = error instanceof PostgresError
+        leavesNothing = isRefused
+        if (isNew || !isRefused || !error.cameFirst || !IS_GONE.test(error.code)) throw error
+      } finally {
+        signal.removeEventListener('abort', gone)
+        if (leavesNothing) void leave(lane, opened)
+        else session.abandon()
+      }
+    }
+  }
+
+  return {
+    async use(who, signal, work) {
+      const name = nameOf(who)
+      const lane = lanes.get(name) ?? { name, idle: [], users: 0, opening: 0, waiting: new Set() }
+      const exit = enter(lane)
+      try {
+        return await use(lane, who, signal, work)
+      } finally {
+        exit()
+      }
+    },
+    stop() {
+      stopped = true
+      for (const { session } of [...lanes.values()].flatMap(({ idle }) => [...idle])) session.abandon()
+    },
+  }
+}
+
+/** Resolves at the next turn, with a session if one was left, or when the signal is aborted. */
+async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | undefined> {
+  const { promise, resolve } = Promise.withResolvers<Opened | undefined>()
+  const aborted = (): void => resolve(undefined)
+  waiting.add(resolve)
+  signal.addEventListener('abort', aborted)
+  try {
+    return await promise
+  } finally {
+    waiting.delete(resolve)
+    signal.removeEventListener('abort', aborted)
+  }
+}
+
+/** Gives who waits longest its turn. Answers whether anybody waits. */
+function give({ waiting }: Lane, opened: Opened | undefined): boolean {
+  const [first] = waiting
+  if (!first) return false
+  waiting.delete(first)
+  first(opened)
+  return true
+}
+
+/** A hash, so that no password is kept. */
+const nameOf = ({ address, serverName, password, parameters }: Who): string =>
+  createHash('sha256')
+    .update(JSON.stringify([address, serverName, password, ...parameters]))
+    .digest('base64')

@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as tcp, Socket } from 'node:net'
+import { after, before, test } from 'node:test'
+import { connect, type Fixture, makeFixture, until } from '../../test/proxy/fixture.ts'
+import { ProxyError } from './errors.ts'
+import { createLimits, networkOf } from './limits.ts'
+
+/* How much of the proxy one endpoint, one address, or who never logs in, may take. */
+
+const NONE = { perEndpoint: 0, perAddress: 0, loggingIn: 0, newPerSecond: 0 }
+
+let fixture: Fixture
+let endpoint: string
+let other: string
+
+before(async () => {
+  fixture = await makeFixture()
+  const pid = await fixture.compute.start()
+  endpoint = await fixture.endpoint(pid)
+  other = await fixture.endpoint(pid)
+})
+after(() => fixture.close())
+
+/** A client is told so, and gets in when one of those that are there has gone. */
+async function refusedUntilOneLeaves(port: number, there: { end(): Promise<void> }, text: string): Promise<void> {
+  await assert.rejects(connect(port, endpoint), { code: '53300', message: text })
+  await there.end()
+  const next = await until(() => connect(port, endpoint).catch(() => undefined))
+  await next.end()
+}
+
+test('an endpoint has as many connections at once as it may, and another has its own', async () => {
+  const proxy = await fixture.proxy({ limits: { ...NONE, perEndpoint: 2 } })
+  const [one, two, elsewhere] = await Promise.all([endpoint, endpoint, other].map((id) => connect(proxy.port, id)))
+  assert.ok(one && two && elsewhere)
+  await refusedUntilOneLeaves(proxy.port, one, 'Too many connections to this endpoint. Please try again later.')
+  await Promise.all([two.end(), elsewhere.end()])
+})
+
+test('so has an address, whichever endpoint it is for', async () => {
+  const proxy = await fixture.proxy({ limits: { ...NONE, perAddress: 2 } })
+  const [one, two] = await Promise.all([endpoint, other].map((id) => connect(proxy.port, id)))
+  assert.ok(one && two)
+  await refusedUntilOneLeaves(proxy.port, one, 'Too many connections from this address. Please try again later.')
+  await two.end()
+})
+
+test('those who are silent are only so many, and who has logged in is none of them', async () => {
+  const proxy = await fixture.proxy({ limits: { ...NONE, loggingIn: 2 } })
+  const sessions = [await connect(proxy.port, endpoint), await connect(proxy.port, endpoint)]
+  const silent = [tcp(proxy.port, '127.0.0.1'), tcp(proxy.port, '127.0.0.1')]
+  await Promise.all(silent.map((socket) => once(socket, 'connect')))
+  const late = tcp(proxy.port, '127.0.0.1')
+  const told = Buffer.concat((await late.toArray()) as Buffer[]).toString()
+  assert.match(told, /^E.*C53300\0MToo many clients are about to log in/s)
+  for (const socket of silent) socket.destroy()
+  const next = await until(() => connect(proxy.port, endpoint).catch(() => undefined))
+  await Promise.all([...sessions, next].map((client) => client.end()))
+})
+
+test('a crowd may come at once, but not go on coming, and others are not held up', async (t) => {
+  let time = 0
+  const limits = createLimits({ ...NONE, newPerSecond: 500 }, () => time)
+  t.after(() => limits.stop())
+  const come = (endpointId: string, count: number): number => {
+    for (let came = 0; came < count; came++) {
+      try {
+        limits.attempt(new Socket(), '127.0.0.1', endpointId)
+      } catch (error) {
+        assert.equal(error instanceof ProxyError && error.reason, 'too_many_new')
+        return came
+      }
+    }
+    return count
+  }
+  assert.equal(come('ep-a', 2_000), 2_000)
+  assert.equal(come('ep-a', 10_000), 3_000)
+  assert.equal(come('ep-b', 2_000), 2_000)
+  time += 1_000
+  assert.equal(come('ep-a', 10_000), 500)
+  time += 60_000
+  assert.equal(come('ep-a', 10_000), 5_000)
+})
+
+test('of an IPv6 address the network counts', () => {
+  assert.equal(networkOf('::ffff:10.1.2.3'), networkOf('10.1.2.3'))
+  assert.equal(networkOf('2001:db8:1:2:3:4:5:6'), networkOf('2001:db8:1:2::9'))
+  assert.notEqual(networkOf('2001:db8:1:3::9'), networkOf('2001:db8:1:2::9'))
+  assert.equal(networkOf('::1'), networkOf('::2'))
+  assert.equal(networkOf('fe80::1'), 'fe80:0:0:0')
+})

@@ -1,0 +1,234 @@
+/*
+ * A pooled client's statements as its servers know them. The names that clients give are not those at the servers: a server is asked to
+ * prepare what it does not have yet just before it is used, so that what a client has prepared once it has wherever it goes on.
+ */
+import { ProxyError } from '../errors.ts'
+import { encodeMessage, int32, MESSAGE_HEAD } from '../messages.ts'
+import type { Expected } from './expected.ts'
+import {
+  BIND,
+  CLOSE,
+  CLOSE_COMPLETE,
+  COPY_DATA,
+  COPY_DONE,
+  COPY_FAIL,
+  DESCRIBE,
+  EXECUTE,
+  FLUSH,
+  FUNCTION_CALL,
+  OF_STATEMENT,
+  PARSE,
+  PARSE_COMPLETE,
+  QUERY,
+  SYNC,
+} from './protocol.ts'
+import { refusal } from './refusal.ts'
+import type { Borrower, PoolServer } from './server.ts'
+import type { Statement, Statements } from './statements.ts'
+
+/** An unnamed statement that is longer is not brought along to another server. */
+const LONGEST_UNNAMED = 65_536
+
+const PARSED = encodeMessage(PARSE_COMPLETE)
+const CLOSED = encodeMessage(CLOSE_COMPLETE)
+const TYPE_OF_BIND = Buffer.of(BIND)
+const UNNAMED = Buffer.of(0)
+
+const ASKED = {
+  query: { kind: 'query' },
+  parse: { kind: 'parse' },
+  hiddenParse: { kind: 'parse', hidden: true },
+  bind: { kind: 'bind' },
+  describe: { kind: 'describe' },
+  execute: { kind: 'execute' },
+  close: { kind: 'close' },
+  closed: { kind: 'close', instead: CLOSED },
+  sync: { kind: 'sync' },
+  copyEnd: { kind: 'copy_end' },
+} as const satisfies Record<string, Expected>
+
+/** A message within what a client sent, or as much of it as has come. */
+export interface Incoming {
+  readonly bytes: Buffer
+  /** Where its body begins, behind type and length. */
+  readonly body: number
+  /** Where the message is over: behind the end of `bytes` if it is not whole. */
+  readonly end: number
+}
+
+/** Puts something in the place of the message from its first byte to `end`, behind which it goes on as it came. */
+export type Replace = (end: number, ...by: Buffer[]) => void
+
+export interface Translator {
+  /**
+   * Notes what a message asks of a server, and replaces it where the server is to get something else.
+   * Answers false, having done nothing, if more of the message must have come. Errors: malformed.
+   */
+  translate(type: number, message: Incoming, server: PoolServer, replace: Replace): boolean
+  /** How the text begins of a statement that the client has prepared. */
+  textOf(name: string): string | undefined
+  /** A Parse has failed. */
+  forget(statement: Statement): void
+  /** Gives back all statements. */
+  close(): void
+}
+
+export function createTranslator(statements: Statements, borrower: Borrower): Translator {
+  const names = new Map<string, Statement>()
+  /** The Parse of the unnamed statement. */
+  let unnamed: Buffer | undefined
+
+  function query({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+    const by = refusal(bytes, body, end)
+    if (by === 'unknown') return false
+    if (by !== undefined) replace(end, encodeMessage(QUERY, by, UNNAMED))
+    unnamed = undefined
+    server.unnamedOf = undefined
+    server.expect(ASKED.query)
+    return true
+  }
+
+  function parse({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+    const text = endOfName(bytes, body, end)
+    const isWhole = end <= bytes.length
+    const isNamed = text > body + 1
+    if (text === 0 || (isNamed && !isWhole)) return false
+    const by = refusal(bytes, text, end)
+    if (by === 'unknown') return false
+    const definition = by === undefined ? bytes.subarray(text, end) : Buffer.concat([by, Buffer.alloc(3)])
+    if (isNamed) parseNamed(nameAt(bytes, body, text), definition, end, server, replace)
+    else {
+      if (by !== undefined) replace(end, encodeMessage(PARSE, UNNAMED, definition))
+      const isKept = isWhole && definition.length < LONGEST_UNNAMED
+      unnamed = isKept ? encodeMessage(PARSE, UNNAMED, definition) : undefined
+      server.unnamedOf = borrower
+      server.expect(ASKED.parse)
+    }
+    return true
+  }
+
+  function parseNamed(name: string, definition: Buffer, end: number, server: PoolServer, replace: Replace): void {
+    const before = names.get(name)
+    const statement = statements.intern(definition)
+    names.set(name, statement)
+    if (before) statements.release(before)
+    if (server.has(statement)) {
+      server.expect({ kind: 'parse', statement, instead: PARSED })
+      replace(end)
+    } else replace(end, ...server.prepare(statement, false))
+  }
+
+  function bind({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+    const name = endOfName(bytes, body, end)
+    const values = name === 0 ? 0 : endOfName(bytes, name, end)
+    if (values === 0) return false
+    const statement = names.get(nameAt(bytes, name, values))
+    if (values === name + 1) bringUnnamed(server, body, replace)
+    else if (statement) {
+      const length = 4 + (name - body) + statement.name.length + (end - values)
+      const made = server.prepare(statement, true)
+      replace(values, ...made, TYPE_OF_BIND, int32(length), bytes.subarray(body, name), statement.name)
+    }
+    server.expect(ASKED.bind)
+    return true
+  }
+
+  function describe({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+    if (end > bytes.length) return false
+    if (bytes[body] === OF_STATEMENT) {
+      const name = nameAt(bytes, body + 1, end)
+      const statement = names.get(name)
+      if (name === '') bringUnnamed(server, body, replace)
+      else if (statement) {
+        const made = server.prepare(statement, true)
+        replace(end, ...made, encodeMessage(DESCRIBE, bytes.subarray(body, body + 1), statement.name))
+      }
+    }
+    server.expect(ASKED.describe)
+    return true
+  }
+
+  function close({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+    if (end > bytes.length) return false
+    const isStatement = bytes[body] === OF_STATEMENT
+    const name = nameAt(bytes, body + 1, end)
+    if (isStatement && name !== '') {
+      const statement = names.get(name)
+      names.delete(name)
+      if (statement) statements.release(statement)
+      server.expect(ASKED.closed)
+      replace(end)
+      return true
+    }
+    if (isStatement) unnamed = undefined
+    server.expect(ASKED.close)
+    return true
+  }
+
+  /** Gives a server the client's unnamed statement, if it has that of another, or none. */
+  function bringUnnamed(server: PoolServer, body: number, replace: Replace): void {
+    if (server.unnamedOf === borrower || !unnamed) return
+    server.unnamedOf = borrower
+    server.expect(ASKED.hiddenParse)
+    replace(body - MESSAGE_HEAD, unnamed)
+  }
+
+  return {
+    translate(type, message, server, replace) {
+      switch (type) {
+        case QUERY:
+          return query(message, server, replace)
+        case PARSE:
+          return parse(message, server, replace)
+        case BIND:
+          return bind(message, server, replace)
+        case DESCRIBE:
+          return describe(message, server, replace)
+        case CLOSE:
+          return close(message, server, replace)
+        case EXECUTE:
+          server.expect(ASKED.execute)
+          return true
+        case SYNC:
+          server.expect(ASKED.sync)
+          return true
+        case FUNCTION_CALL:
+          server.expect(ASKED.query)
+          return true
+        case COPY_DONE:
+        case COPY_FAIL:
+          server.expect(ASKED.copyEnd)
+          return true
+        case COPY_DATA:
+        case FLUSH:
+          return true
+        default:
+          throw new ProxyError('malformed', { text: `invalid frontend message type ${type}` })
+      }
+    },
+    textOf: (name) => names.get(name)?.text,
+    forget(statement) {
+      for (const [name, known] of names) {
+        if (known !== statement) continue
+        names.delete(name)
+        statements.release(statement)
+        return
+      }
+    },
+    close() {
+      for (const statement of names.values()) statements.release(statement)
+      names.clear()
+      unnamed = undefined
+    },
+  }
+}
+
+const nameAt = (bytes: Buffer, from: number, end: number): string => bytes.toString('latin1', from, end - 1)
+
+/** Where a name that begins at `at` is over: the index after its zero byte; 0 while that has not come. Errors: malformed. */
+function endOfName(bytes: Buffer, at: number, end: number): number {
+  const found = bytes.indexOf(0, at) + 1
+  if (found > end || (found === 0 && end <= bytes.length))
+    throw new ProxyError('malformed', { text: 'invalid string in message' })
+  return found
+}

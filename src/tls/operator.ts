@@ -1,0 +1,64 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { messageOf, UsageError } from '../errors.ts'
+
+/** PEM files of a server: its certificate, with those between it and the authority behind it, and the private key that fits. */
+export interface PairFiles {
+  readonly certFile: string
+  readonly keyFile: string
+}
+
+export interface Pair {
+  readonly cert: Buffer
+  readonly key: Buffer
+}
+
+/** The operator's own files, where there are some. Errors: UsageError where only one of the two is named. */
+export function operatorFiles(settings: {
+  readonly tlsCert: string | undefined
+  readonly tlsKey: string | undefined
+}): PairFiles | undefined {
+  const { tlsCert: certFile, tlsKey: keyFile } = settings
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile }
+  if (certFile === undefined && keyFile === undefined) return undefined
+  const [given, absent] = certFile === undefined ? ['KEY', 'CERT'] : ['CERT', 'KEY']
+  throw new UsageError(`NEAP_TLS_${given} is set and NEAP_TLS_${absent} is not: set both, or neither.`)
+}
+
+/** Reads both files and sees that they fit. Errors: UsageError that names the file and what is wrong with it. */
+export async function readPair({ certFile, keyFile }: PairFiles): Promise<Pair> {
+  const [cert, key] = await Promise.all([read(certFile), read(keyFile)])
+  const certificate = parse(certFile, () => new X509Certificate(cert), 'no certificate in PEM')
+  const privateKey = parse(keyFile, () => createPrivateKey(key), 'no private key in PEM without a passphrase')
+  if (!certificate.checkPrivateKey(privateKey))
+    throw new UsageError(
+      `The key in ${keyFile} does not fit the first certificate in ${certFile}: the server's own comes before those of authorities.`,
+    )
+  return { cert, key }
+}
+
+/** What clients that verify will not like about a certificate that serves, in words: `host` is a name they connect to. */
+export function doubtsOf({ cert }: Pair, { certFile }: PairFiles, host: string): string[] {
+  const certificate = new X509Certificate(cert)
+  const { validToDate, subjectAltName } = certificate
+  return [
+    ...(certificate.checkHost(host) === undefined
+      ? [`${certFile} is not made out to ${host.replace(/^[^.]+/, '*')}, but to ${subjectAltName ?? 'nobody'}`]
+      : []),
+    ...(validToDate.getTime() < Date.now() ? [`${certFile} has ended, ${validToDate.toISOString()}`] : []),
+  ]
+}
+
+function read(file: string): Promise<Buffer> {
+  return readFile(file).catch((error: unknown) => {
+    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`)
+  })
+}
+
+function parse<T>(file: string, make: () => T, what: string): T {
+  try {
+    return make()
+  } catch (error) {
+    throw new UsageError(`${file} holds ${what} (${messageOf(error)})`)
+  }
+}
