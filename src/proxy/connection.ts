@@ -11,6 +11,7 @@ import type { Logger } from 'pino'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import type { FindAdmission } from './admission.ts'
+import { openAhead } from './ahead.ts'
 import { isAllowed } from './allowed.ts'
 import type { Attempts } from './attempts.ts'
 import { cancelAtCompute, type CancelKeys } from './cancel.ts'
@@ -112,19 +113,24 @@ async function logIn(
   const whose = [address, endpointId, user] as const
   limits.attempt(stream, address, endpointId)
   await attempts.admit(...whose)
-  const { verifier, login } = await findAdmission(endpointId, user)
+  const admission = findAdmission(endpointId, user).then(({ verifier, login }) => {
+    const allowed = login?.allowed_ips ?? []
+    const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
+    return { verifier, login, allowed, ahead: mayEnter ? openAhead(login, stream) : undefined }
+  })
+  const found = admission.then(({ verifier }) => verifier)
   const shown =
-    password === undefined ? authenticate(client, user, verifier) : checkPassword(stream, user, password, verifier)
+    password === undefined ? authenticate(client, user, found) : checkPassword(stream, user, password, await found)
   const keys = await shown.catch((error: unknown) => {
     if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
     throw error
   })
+  const { login, allowed, ahead } = await admission
   if (!login) throw new ProxyError('unknown_endpoint')
-  const allowed = login.allowed_ips ?? []
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
   limits.admit(stream, endpointId)
-  return { endpointId, keys, target: login, allowed }
+  return { endpointId, keys, target: login, allowed, ahead }
 }
 
 const notAllowed = (address: string | undefined): ProxyError =>

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { readBorrowed, writeBorrowed } from './borrowed.ts'
 import { closeGently } from './close.ts'
 import type { ProxyError } from './errors.ts'
 import { encodeError, endsReady, endsWithGoodbye } from './messages.ts'
@@ -24,21 +25,23 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false
+  let over = false
   /** Between two messages, with nothing asked that is not answered, or after a goodbye. */
   let atRest = false
   let abandon = (): void => {}
   const kept: Buffer[] = []
 
   function fromClient(chunk: Buffer): void {
+    if (over) return
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
     atRest = endsWithGoodbye(chunk)
     if (server && !traffic.hold) {
-      if (!server.write(chunk)) client.pause()
+      if (!writeBorrowed(server, chunk)) client.pause()
       return
     }
-    kept.push(chunk)
+    kept.push(Buffer.from(chunk))
     client.pause()
   }
 
@@ -46,7 +49,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     traffic.lastByteAt = Date.now()
     traffic.toClients += chunk.length
     atRest = endsReady(chunk)
-    if (!client.write(chunk)) server?.pause()
+    if (!writeBorrowed(client, chunk)) server?.pause()
   }
 
   function release(): void {
@@ -55,6 +58,11 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     for (const chunk of kept.splice(0)) more = server.write(chunk)
     if (clientEnded) server.end()
     else if (more) client.resume()
+  }
+
+  function close(): void {
+    over = true
+    closeGently(client)
   }
 
   const session: SplicedSession = {
@@ -68,25 +76,27 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
         compute.destroy()
         return
       }
+      client.off('data', fromClient)
+      readBorrowed(client, fromClient)
       server = compute
       computePid = pid
       abandon = abandoned
-      compute.on('data', fromServer)
+      fromServer(first)
+      readBorrowed(compute, fromServer)
       compute.on('drain', () => {
         if (kept.length === 0) client.resume()
       })
       compute.once('end', () => compute.destroy())
-      compute.once('close', () => closeGently(client))
+      compute.once('close', close)
       client.on('drain', () => compute.resume())
-      fromServer(first)
-      if (compute.destroyed) closeGently(client)
+      if (compute.destroyed) close()
       if (!client.writableNeedDrain) compute.resume()
       release()
     },
     end(why) {
       if ((atRest || !server) && client.writable) client.write(encodeError(why))
       server?.destroySoon()
-      closeGently(client)
+      close()
     },
   }
 
