@@ -5,14 +5,16 @@ import { requestStart } from '../operations/start_compute.ts'
 import { startProxy } from '../proxy/proxy.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import type { Part } from './part.ts'
+import { isSupervised, sharedListener } from './supervised.ts'
 
-/** The Postgres proxy on its loopback port. */
+/** The Postgres proxy on its loopback port, which it shares with others under a supervisor. */
 export async function startProxyPart({ catalog, config, secrets, log, registry }: Context): Promise<Part> {
   const verifiers = createVerifierReader(secrets.adminPassword())
   const proxy = await startProxy({
     catalog,
     host: '127.0.0.1',
     port: config.proxyPort,
+    ...(isSupervised() && { shared: sharedListener }),
     certificate: () => ensureCertificates(join(config.dataDir, 'tls'), config),
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
@@ -23,7 +25,8 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     registry,
   })
   return {
-    ...proxy,
+    port: proxy.port,
+    drain: () => proxy.drain(config.proxyDrain * 1000),
     async stop() {
       await proxy.stop()
       verifiers.close()
