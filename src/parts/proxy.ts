@@ -14,7 +14,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     catalog,
     host: '127.0.0.1',
     port: config.proxyPort,
-    ...(isSupervised() && { shared: sharedListener }),
+    ...(isSupervised() && { shared: { among: config.proxies, socket: sharedListener } }),
     certificate: () => ensureCertificates(join(config.dataDir, 'tls'), config),
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,

@@ -15,13 +15,14 @@ export function onStop(stop: () => void): void {
   })
 }
 
-/** Asks the supervisor for the socket that all proxies accept on: each answer is a descriptor of its own, for `listen`. */
+/** Asks the supervisor for the socket that all proxies accept on: each answer is a descriptor of its own. Errors: there is none left for it. */
 export function sharedListener(): Promise<object> {
-  return new Promise((resolve) => {
-    const hear = (message: unknown, handle: unknown): void => {
+  return new Promise((resolve, reject) => {
+    const hear = (message: unknown, handle?: object): void => {
       if (!('listener' in (message as ToPart))) return
       process.off('message', hear)
-      resolve(handle as object)
+      if (handle) resolve(handle)
+      else reject(new Error('no descriptor was left to receive the socket to accept on'))
     }
     process.on('message', hear)
     tellSupervisor({ wants: 'listener' })

@@ -7,8 +7,22 @@ const BACKLOG = 4096
 /** Accepting begins again only when there is room for some. */
 const ROOM_FOR_SOME = 16
 
-/** Answers a socket, bound already, that other processes accept on as well: a descriptor that is this process' own, each time. */
-export type SharedListener = () => Promise<object>
+/**
+ * In the midst of a burst a process that has just accepted stands still for so long. Without, whoever is awake first takes a burst of eight
+ * whole, and the sessions of a pool of clients would have one core for all their lives.
+ */
+const GIVE_WAY_MS = 0.25
+const BURST_MS = 2
+
+const never = new Int32Array(new SharedArrayBuffer(4))
+
+/** A socket, bound already, that several processes accept on. */
+export interface SharedListener {
+  /** How many they are. */
+  readonly among: number
+  /** Answers it for `listen`: each time by a descriptor that is the asker's own. */
+  socket(): Promise<object>
+}
 
 export interface Listening {
   readonly port: number
@@ -33,6 +47,7 @@ export async function startListening(options: {
   const { host, port, shared, room, onClient } = options
   let server: Server | undefined
   let isOpening = false
+  let acceptedAt = -Infinity
   let closed = false
 
   async function open(): Promise<Server> {
@@ -42,15 +57,21 @@ export async function startListening(options: {
         onClient(client)
         if (!shared) return
         client.once('close', resume)
+        giveWay()
         if (room() <= 0) pause()
       },
     )
-    if (shared) opened.listen(await shared(), BACKLOG)
+    if (shared) opened.listen(await shared.socket(), BACKLOG)
     else opened.listen({ host, port, backlog: BACKLOG })
     await once(opened, 'listening')
     server = opened
     if (closed) pause()
     return opened
+  }
+
+  function giveWay(): void {
+    if (shared && shared.among > 1 && performance.now() - acceptedAt < BURST_MS) Atomics.wait(never, 0, 0, GIVE_WAY_MS)
+    acceptedAt = performance.now()
   }
 
   function pause(): void {

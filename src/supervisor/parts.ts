@@ -1,7 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { rotateLog } from '../backends/local/logs.ts'
 import { type Config, configEnv } from '../config.ts'
@@ -57,7 +56,7 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
   const listener = bindListener(PROXY_HOST, config.proxyPort)
   const launchProxy = (port: number, index: number): Child =>
     launch(index === 0 ? 'proxy' : `proxy-${index + 1}`, 'proxy', {
-      env: configEnv({ ...config, proxyMetricsPort: port }),
+      env: configEnv({ ...config, proxyMetricsPort: port, proxies: metricsPorts.length }),
       isSpare: index > 0,
       listener,
     })
@@ -97,13 +96,4 @@ export function keepRotating({ dataDir }: Config, { say }: Progress): () => Prom
 export async function rotatePartLogs(dataDir: string): Promise<void> {
   const directory = join(dataDir, 'parts')
   for (const file of await readdir(directory)) if (file.endsWith('.log')) await rotateLog(join(directory, file))
-}
-
-const GONE_MS = 5_000
-
-/** Ends parts that outlived a killed supervisor, as a frozen one would, before new ones take their place and their ports. */
-export async function endStaleParts(pids: readonly number[], isPart: (pid: number) => boolean): Promise<void> {
-  const stale = pids.filter(isPart)
-  for (const pid of stale) process.kill(pid, 'SIGKILL')
-  for (const until = Date.now() + GONE_MS; stale.some(isPart) && Date.now() < until;) await sleep(5)
 }

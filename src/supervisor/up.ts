@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureDefaultAccount } from '../catalog/account.ts'
 import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/api_key.ts'
@@ -14,9 +14,10 @@ import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, 
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
 import { takeLock } from './lock.ts'
-import { endStaleParts, keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
+import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { Progress } from './progress.ts'
+import { endStaleParts } from './stale_parts.ts'
 import { suspendAll } from './suspend_all.ts'
 import { type Undo, undoAll } from './undo.ts'
 
@@ -59,7 +60,8 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
         `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`,
       )
     undo.push(lock.release)
-    await endStaleParts(stored.pids?.slice(1) ?? [], isNeap)
+    const [supervisor, ...stale] = stored.pids ?? []
+    await endStaleParts(supervisor, stale)
     const { config, proxyMetricsPorts } = await chosenPorts(options, stored)
     const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort } = config
     const ports = { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
@@ -188,13 +190,4 @@ async function firstKey(catalog: Catalog, secrets: Secrets, { dataDir, plan }: C
     await insertApiKey(tx, { account_id, name: FIRST_KEY, scope: 'admin', hash: secrets.hashApiKey(key) })
   })
   return key
-}
-
-/** Whether a pid is one of our parts still, and not a process that was given its number since. */
-function isNeap(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('src/main.ts')
-  } catch {
-    return false
-  }
 }
