@@ -13,9 +13,9 @@ export function statusCommand(dataDir: Option): Command {
     .option('--json', 'print JSON')
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
-      const state = readState(loadConfig(flags).dataDir)
-      const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = state
-      const proxyMetricsPorts = state.proxyMetricsPorts ?? [proxyMetricsPort]
+      const remembered = readState(loadConfig(flags).dataDir)
+      const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = remembered
+      const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
       const measured = computes.map((compute) => ({
         ...compute,

@@ -18,7 +18,7 @@ interface Handle {
 
 /** How Node's own cluster makes a socket that the process which makes it does not accept on: `listen` would begin to. */
 const { _createServerHandle: createHandle } = net as unknown as {
-  _createServerHandle(host: string, port: number, family: 4): Handle | number
+  _createServerHandle(this: void, host: string, port: number, family: 4): Handle | number
 }
 
 /** Binds a port of an IPv4 address. Errors: UsageError when it is taken. */

@@ -30,10 +30,10 @@ const frozen = (name: PartName, least: number, most: number) => async (world: Wo
   // What waits for a process that stands still waits as well. That it breaks nothing is the point.
   const over = world.history.disrupt(`${name} frozen`, name === 'api' ? ['requests'] : [])
   const all = world.neap.parts(name)
-  const frozen = random.chance(0.5) ? all : all.slice(0, 1)
-  for (const pid of frozen) signal(pid, 'SIGSTOP')
+  const still = random.chance(0.5) ? all : all.slice(0, 1)
+  for (const pid of still) signal(pid, 'SIGSTOP')
   await pause(random.between(least, most))
-  for (const pid of frozen) signal(pid, 'SIGCONT')
+  for (const pid of still) signal(pid, 'SIGCONT')
   await healed(world)
   over()
 }

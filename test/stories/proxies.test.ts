@@ -113,7 +113,7 @@ test('a proxy that gets SIGTERM lets its sessions go on, until its time is over;
   const next = await connect(neap, place.uri)
   await select(next)
   await select(idle)
-  assert.equal(await Promise.race([sleeping, 'sleeps still']), 'sleeps still')
+  assert.equal(await Promise.race([sleeping, Promise.resolve('sleeps still')]), 'sleeps still')
   await sleeping
   await select(busy)
   await busy.end()
