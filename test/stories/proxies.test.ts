@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { connect as tcp, Socket } from 'node:net'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import { connect } from '../clients.ts'
-import { controlPlane, envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
+import { controlPlane, envOf, leaveNothing, type Neap, neapRun, newDataDir, spawnNeap, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
@@ -204,6 +205,31 @@ test('a proxy that has no descriptors left leaves those who wait to others', asy
   process.kill(frozen, 'SIGCONT')
   assert.deepEqual([...new Set(await Promise.all(ends))], ['S'])
   for (const socket of sockets) socket.destroy()
+})
+
+test('a proxy by itself that gets SIGTERM says that it is not ready, and ends at once at the second', async () => {
+  const child = spawnNeap(['proxy', '--proxy-port', '0'], envOf(dataDir, { NEAP_PROXY_METRICS_PORT: '0' }))
+  const ended = once(child, 'exit')
+  const { port, metrics_port } = await new Promise<{ port: number; metrics_port: number }>((resolve, reject) => {
+    const lines = createInterface({ input: child.stderr as NonNullable<typeof child.stderr> })
+    lines.on('line', (line) => {
+      const said = JSON.parse(line) as { msg: string; port: number; metrics_port: number }
+      if (said.msg === 'ready') resolve(said)
+    })
+    void ended.then(() => reject(new Error('it ended')))
+  })
+  const client = await connect(neap, place.uri.replace(/:\d+\//, `:${port}/`))
+  child.kill('SIGTERM')
+  const missing = await until('it is not ready any more', async () => {
+    const answer = await fetch(`http://127.0.0.1:${metrics_port}/readyz`)
+    return answer.status === 503 && ((await answer.json()) as { missing: object }).missing
+  })
+  assert.deepEqual(missing, { proxy: 'it was told to end and takes no new connections' })
+  await select(client)
+  const cutOff = once(client, 'error')
+  child.kill('SIGTERM')
+  assert.equal(((await cutOff) as [pg.DatabaseError])[0].code, '57P01')
+  assert.deepEqual(await ended, [0, null])
 })
 
 test('kill -9 of the supervisor, with one of them frozen and one that drains: the next start has the port and two anew', async () => {
