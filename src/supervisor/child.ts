@@ -53,7 +53,9 @@ export function launchChild(options: ChildOptions): Child {
   let wasReady = options.isSpare ?? false
   let pause = SHORTEST_PAUSE_MS
   let timer: NodeJS.Timeout | undefined
-  let current = launch()
+  let current: ChildProcess | undefined
+  if (options.isSpare) launchIn(0)
+  else current = launch()
 
   /** Where the machine has no file or process left for it, a moment later there may be one. */
   function launchAgain(why: string): void {
@@ -131,7 +133,7 @@ export function launchChild(options: ChildOptions): Child {
     async stop() {
       stopping = true
       clearTimeout(timer)
-      await Promise.all([current, ...leaving].map(end))
+      await Promise.all([...leaving, ...(current ? [current] : [])].map(end))
     },
   }
 }

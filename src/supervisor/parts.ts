@@ -20,6 +20,8 @@ export interface Parts {
   readonly worker: Pick<Child, 'stop'>
   /** All proxies: they share one socket, which is closed with them. */
   readonly proxies: Pick<Child, 'stop'>
+  /** Starts the proxies after the first. */
+  startRest(): void
 }
 
 /** How many proxies are to run. */
@@ -27,8 +29,8 @@ export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>): number =>
   proxies === 0 ? Math.min(availableParallelism(), MOST_PROXIES_UNASKED) : proxies
 
 /**
- * Starts the parts, all at once, and notes their pids for a supervisor that comes after this one was killed. Resolves when api, worker and
- * the first proxy are ready: the other proxies begin then, so that nobody waits for them. Errors: UsageError.
+ * Starts api, worker and the first proxy, all at once, and notes their pids for a supervisor that comes after this one was killed. Resolves
+ * when they are ready; the other proxies can wait until nobody waits for these. Errors: UsageError.
  * @param metricsPorts of the proxies, one each
  */
 export async function startParts(config: Config, metricsPorts: readonly number[], progress: Progress): Promise<Parts> {
@@ -70,10 +72,12 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
     listener.close()
     throw failed.reason
   }
-  for (const [index, port] of metricsPorts.entries()) if (index > 0) proxies.push(launchProxy(port, index))
   return {
     api,
     worker,
+    startRest() {
+      for (const [index, port] of metricsPorts.entries()) if (index > 0) proxies.push(launchProxy(port, index))
+    },
     proxies: {
       async stop() {
         // First, so that whoever comes now is refused, and does not wait for nobody.

@@ -99,6 +99,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       ...project,
       pid: process.pid,
     })
+    parts.startRest()
     if (key !== null) updateState(config.dataDir, { isFirstStart: false })
     await told
   } catch (error) {
