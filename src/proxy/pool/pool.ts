@@ -47,6 +47,8 @@ export interface ServerHooks {
 const MOST_OPENING = 4
 /** A server that nobody has wanted for so long is closed. */
 const IDLE_MS = 60_000
+/** So many times within that it is looked for such. */
+const SWEEPS = 4
 /** How long a client waits for a server while others have all there may be, as in PgBouncer. */
 const WAIT_MS = 120_000
 
@@ -54,12 +56,13 @@ export function createPool(options: PoolOptions): Pool {
   const { traffic, most, open, onEmpty } = options
   const servers = new Set<PoolServer>()
   /** The one used last is taken first, so that what is not needed grows old. */
-  const resting: { server: PoolServer; since: number }[] = []
+  const resting: PoolServer[] = []
   const waiters = new Set<Waiter>()
   let opening = 0
   let clients = 0
   let reported: Parameters | undefined
   let sweep: NodeJS.Timeout | undefined
+  let sweeps = 0
   let held = false
 
   const hooks: ServerHooks = {
@@ -71,13 +74,14 @@ export function createPool(options: PoolOptions): Pool {
         first.given(server)
         return
       }
-      resting.push({ server, since: performance.now() })
-      sweep ??= setInterval(closeOld, IDLE_MS / 4).unref()
+      server.restedAt = sweeps
+      resting.push(server)
+      sweep ??= setInterval(closeOld, IDLE_MS / SWEEPS).unref()
       if (first) serve()
     },
     onClosed(server) {
       servers.delete(server)
-      const at = resting.findIndex((each) => each.server === server)
+      const at = resting.indexOf(server)
       if (at >= 0) resting.splice(at, 1)
       serve()
       leaveIfEmpty()
@@ -101,7 +105,7 @@ export function createPool(options: PoolOptions): Pool {
       const rested = resting.pop()
       if (!rested) break
       waiters.delete(waiter)
-      waiter.given(rested.server)
+      waiter.given(rested)
     }
     while (opening < Math.min(waiters.size, MOST_OPENING) && servers.size + opening < most) {
       opening++
@@ -130,8 +134,8 @@ export function createPool(options: PoolOptions): Pool {
   }
 
   function closeOld(): void {
-    const now = performance.now()
-    for (const { server } of resting.filter(({ since }) => now - since > IDLE_MS)) server.close()
+    sweeps++
+    for (const server of resting.filter(({ restedAt }) => sweeps - restedAt > SWEEPS)) server.close()
     if (resting.length > 0) return
     clearInterval(sweep)
     sweep = undefined
@@ -150,7 +154,7 @@ export function createPool(options: PoolOptions): Pool {
     reported: () => reported,
     take() {
       if (traffic.hold || waiters.size > 0) return undefined
-      return resting.pop()?.server
+      return resting.pop()
     },
     wait(waiter) {
       const timer = setTimeout(() => {

@@ -6,10 +6,11 @@
  *                                                              └──a hidden RESET or DISCARD──▶ at rest
  */
 import type { Socket } from 'node:net'
+import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
 import { clearing } from './clearing.ts'
 import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
-import type { Parameters } from './parameters.ts'
+import { keyOf, type Parameters } from './parameters.ts'
 import {
   BIND_COMPLETE,
   CLOSE_COMPLETE,
@@ -73,6 +74,10 @@ export interface PoolServer {
   /** Bytes are on their way to it that it has not taken. */
   isSending(): boolean
   needsDrain(): boolean
+  /** What those come to that follow a client, to be compared. */
+  settings(): string
+  /** When it came to rest, by a count of the pool's. */
+  restedAt: number
   /** Whose unnamed statement it has. */
   unnamedOf: Borrower | undefined
   lend(borrower: Borrower): void
@@ -87,6 +92,7 @@ export interface PoolServer {
   /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
   isNaming(name: string): boolean
   has(statement: Statement): boolean
+  /** @param pieces valid only until this returns */
   send(pieces: readonly Buffer[]): void
   /** Runs a statement whose answer nobody sees. */
   run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
@@ -122,6 +128,15 @@ const ENDED_BY: ReadonlyMap<number, readonly string[]> = new Map([
 
 const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
 
+const [LETTER_I, LETTER_U, LETTER_S, LETTER_L] = [0x49, 0x55, 0x53, 0x4c]
+
+/** The tag that a command completes with; none where it is INSERT, UPDATE or SELECT, which leave nothing behind and are most. */
+function tagAt(bytes: Buffer, at: number, end: number): string {
+  const first = bytes[at]
+  if (first === LETTER_I || first === LETTER_U || (first === LETTER_S && bytes[at + 2] === LETTER_L)) return ''
+  return bytes.toString('latin1', at, end - 1)
+}
+
 /** What an ErrorResponse says. */
 export const refusedBy = (body: Buffer): Refused => ({
   code: errorField(body, 'C'),
@@ -133,6 +148,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const unanswered = createExpectedQueue()
   const prepared = new Set<Statement>()
   let borrower: Borrower | undefined
+  let settings: string | undefined
   let status = IDLE
   /** The last of the extended protocol's messages that was sent is no Sync. */
   let inBatch = false
@@ -188,7 +204,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
         copyIn = !unanswered.dropCopySyncs()
         return true
       default:
-        return answer(type, type === COMMAND_COMPLETE ? bytes.toString('latin1', at + MESSAGE_HEAD, end - 1) : '')
+        return answer(type, type === COMMAND_COMPLETE ? tagAt(bytes, at + MESSAGE_HEAD, end) : '')
     }
   }
 
@@ -227,6 +243,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   function parameter(text: string): boolean {
     const [name = '', value = ''] = text.split('\0')
     parameters.set(name, value)
+    settings = undefined
     borrower?.parameter(name, value)
     return !hidden()
   }
@@ -302,6 +319,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const server: PoolServer = {
     computePid: options.computePid,
     parameters,
+    settings: () => (settings ??= keyOf(parameters)),
+    restedAt: 0,
     unnamedOf: undefined,
     isSettled,
     isAnswered: () => unanswered.length === 0,
@@ -313,7 +332,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     },
     takeBack() {
       borrower = undefined
-      socket.resume()
+      if (socket.isPaused()) socket.resume()
       if (isSettled()) rested()
       else if (unanswered.length === 0) over()
     },
@@ -356,13 +375,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     },
     send(pieces) {
       const [only] = pieces
-      if (only && pieces.length === 1) {
-        socket.write(only)
-        return
-      }
-      socket.cork()
-      for (const piece of pieces) socket.write(piece)
-      socket.uncork()
+      writeBorrowed(socket, only && pieces.length === 1 ? only : Buffer.concat(pieces))
     },
     run(statement, onAnswer) {
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
@@ -383,7 +396,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     },
   }
 
-  socket.on('data', read)
+  readBorrowed(socket, read)
   socket.on('drain', () => borrower?.drained())
   socket.once('end', over).once('close', over)
   socket.resume()

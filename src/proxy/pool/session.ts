@@ -8,12 +8,13 @@
  * So what happens to a compute while it is idle is of no concern to it.
  */
 import type { Duplex } from 'node:stream'
+import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { closeGently, destroySoon, refuse } from '../close.ts'
 import { ProxyError } from '../errors.ts'
 import { encodeError } from '../messages.ts'
 import type { Session } from '../traffic.ts'
 import { type Aborted, abortedTransaction, encodeFailure, encodeReady, type Failure } from './aborted.ts'
-import { isTracked, type Parameters, settingStatements } from './parameters.ts'
+import { isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
 import type { Pool } from './pool.ts'
 import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SYNC, TERMINATE } from './protocol.ts'
 import { mayRepeat } from './repeat.ts'
@@ -66,6 +67,8 @@ export function pooledSession(
   let kept: Buffer[] = []
   let keptLength = 0
   let keeping = false
+  /** What the client's settings come to; nothing after a change. */
+  let settings: string | undefined
   let aborted: Aborted | undefined
   /** After an error of a batch that the server did not see the end of. */
   let skipping = false
@@ -75,10 +78,12 @@ export function pooledSession(
     receive(bytes) {
       stopKeeping()
       traffic.toClients += bytes.length
-      return stream.write(bytes)
+      return writeBorrowed(stream, bytes)
     },
     parameter(name, value) {
-      if (isTracked(name)) parameters.set(name, value)
+      if (!isTracked(name)) return
+      parameters.set(name, value)
+      settings = undefined
     },
     settled,
     lost,
@@ -95,16 +100,38 @@ export function pooledSession(
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server) return send(server, chunk)
-    pending.push(chunk)
+    const free = needsServerOnly(chunk) ? pool.take() : undefined
+    if (free) return begin(free, chunk)
+    pending.push(Buffer.from(chunk))
     if (!giveUp) return next()
     waitingLength += chunk.length
     if (waitingLength > MOST_KEPT) stream.pause()
   }
 
+  /** It is at rest, and what comes is for a server alone to answer. */
+  function needsServerOnly(chunk: Buffer): boolean {
+    return (
+      !giveUp &&
+      !aborted &&
+      !skipping &&
+      pending.length === 0 &&
+      requests.begun() === undefined &&
+      !requests.isMidMessage() &&
+      !NEEDS_NO_SERVER.has(chunk[0] ?? 0)
+    )
+  }
+
   function stopKeeping(): void {
     keeping = false
-    kept = []
+    if (kept.length > 0) kept = []
     translator.settle()
+  }
+
+  function takePending(): Buffer {
+    const [only = Buffer.alloc(0)] = pending
+    const all = pending.length > 1 ? Buffer.concat(pending) : only
+    pending = []
+    return all
   }
 
   /** Goes on with what came while there was no server. */
@@ -152,27 +179,41 @@ export function pooledSession(
 
   function given(to: PoolServer): void {
     giveUp = undefined
+    begin(to, takePending())
+    if (!to.needsDrain()) resume()
+  }
+
+  /** @param bytes valid only until this returns */
+  function begin(to: PoolServer, bytes: Buffer): void {
     server = to
     stopKeeping()
     keptLength = 0
     keeping = true
     to.lend(borrower)
-    // As the server writes it: what it takes for the same is not set again each time.
+    settings ??= keyOf(parameters)
+    if (to.settings() !== settings) agree(to)
+    send(to, bytes)
+  }
+
+  /** Gives the server the client's settings, and takes them as the server writes them: what means the same is not set again each time. */
+  function agree(to: PoolServer): void {
     const adopt = (): void => {
       for (const name of parameters.keys()) parameters.set(name, to.parameters.get(name) ?? '')
+      settings = undefined
     }
     const statements = settingStatements(parameters, to.parameters)
     for (const [index, statement] of statements.entries())
       to.run(statement, index === statements.length - 1 ? adopt : undefined)
-    const bytes = Buffer.concat(pending.splice(0))
-    send(to, bytes)
-    if (!to.needsDrain()) stream.resume()
+  }
+
+  function resume(): void {
+    if (stream.isPaused()) stream.resume()
   }
 
   function send(to: PoolServer, bytes: Buffer): void {
     if (keeping) {
       keptLength += bytes.length
-      kept.push(bytes)
+      kept.push(Buffer.from(bytes))
       if (keptLength > MOST_KEPT) stopKeeping()
     }
     try {
@@ -197,7 +238,7 @@ export function pooledSession(
     stopKeeping()
     was?.takeBack()
     if (leaving) leave()
-    else stream.resume()
+    else resume()
   }
 
   function lost(loss: Loss): void {
@@ -308,7 +349,7 @@ export function pooledSession(
 
   traffic.sessions.add(session)
   traffic.connections += 1
-  stream.on('data', fromClient)
+  readBorrowed(stream, fromClient)
   stream.on('drain', () => server?.resume())
   stream.once('end', () => closeGently(stream))
   stream.once('close', over)
