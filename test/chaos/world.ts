@@ -20,6 +20,8 @@ export interface Spot extends Place {
   /** A request to delete it is on its way, or was answered. */
   leaving: boolean
   readonly writers: Writer[]
+  /** Sessions that outlive what happens to the compute, and write on after it. */
+  readonly pooled: Set<Promise<void>>
   readonly parent?: Spot
   /** Whose data it keeps since that branch was restored. */
   readonly before?: Spot
