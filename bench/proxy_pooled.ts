@@ -11,7 +11,7 @@ const CROWDS = [
 const COMPARED: readonly QueryMode[] = ['simple', 'extended']
 /** PgBouncer's own default. */
 const POOL_SIZE = 20
-const [rounds = 5, seconds = 3] = process.argv.slice(2).map(Number)
+const [rounds = 9, seconds = 1] = process.argv.slice(2).map(Number)
 
 const tps: Record<string, number[]> = {}
 await withTargets({ mode: 'transaction', poolSize: POOL_SIZE }, async ({ neap, pgbouncer }, dir) => {
