@@ -65,6 +65,8 @@ const PROXY_ERRORS = {
     text: 'No connection of the pool became free in time.',
     hint: 'Keep transactions short, or start Neap with a larger NEAP_POOL_SIZE.',
   },
+  // As Postgres says it.
+  cancelled: { code: '57014', text: 'canceling statement due to user request' },
   compute_refused: { code: '08004', text: 'The compute refused the connection.' },
   compute_lost: { code: '08006', text: 'The compute was stopped in the middle of an answer.', hint: 'Connect again.' },
   stopping: { code: '57P01', text: 'terminating connection due to administrator command' },

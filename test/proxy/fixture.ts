@@ -43,10 +43,10 @@ export interface Fixture {
   close(): Promise<void>
 }
 
-/** A catalog and a compute, each a real server, and rows for endpoints; proxies on demand. */
-export async function makeFixture(): Promise<Fixture> {
+/** A catalog and a compute, each a real server, and rows for endpoints; proxies on demand. @param version of the compute's Postgres */
+export async function makeFixture(version = 18): Promise<Fixture> {
   const servers = await makeServers()
-  const [catalogServer, compute] = await Promise.all([servers.server('catalog'), servers.server('compute')])
+  const [catalogServer, compute] = await Promise.all([servers.server('catalog'), servers.server('compute', version)])
   const [verifier] = await Promise.all([makeRole(compute), catalogServer.start()])
   const catalogUrl = `postgresql://postgres:${encodeURIComponent(PASSWORD)}@/postgres?host=${catalogServer.socketDir}&port=5432`
   await migrate(catalogUrl)

@@ -4,9 +4,12 @@ import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { installBinaries } from '../../src/backends/local/binaries.ts'
+import { programsOf } from './versions.ts'
 
 export const PASSWORD = 'correct horse'
+
+/** The version that npm brings. */
+const BUNDLED = 18
 
 /** A real Postgres server that a test starts and stops. */
 export interface Server {
@@ -21,45 +24,55 @@ export interface Server {
 
 export interface Servers {
   readonly dir: string
-  /** A new server; all begin as copies of one freshly made data directory with superuser `postgres`. */
-  server(name: string): Promise<Server>
+  /** A new server; all of a version begin as copies of one freshly made data directory with superuser `postgres`. */
+  server(name: string, version?: number): Promise<Server>
   close(): Promise<void>
 }
 
-/** Makes a temporary directory with the Postgres that npm brings and one data directory; password for everyone on its socket. */
+/** Makes a temporary directory with Postgres, and a data directory of each version that is asked for; password for everyone on its socket. */
 export async function makeServers(): Promise<Servers> {
   const dir = await mkdtemp(join(tmpdir(), 'neap-proxy-'))
   const owner = process.getuid?.() === 0 ? await nobody() : undefined
   await chmod(dir, 0o755)
-  const bin = await installBinaries(join(dir, 'pg'), 18)
-  const template = join(dir, 'template')
-  await mkdir(template, { mode: 0o700 })
   const passwordFile = join(dir, 'password')
   await writeFile(passwordFile, PASSWORD)
-  if (owner) await chown(template, owner.uid, owner.gid)
-  await promisify(execFile)(
-    join(bin, 'initdb'),
-    [
-      '-D',
-      template,
+  const templates = new Map<number, ReturnType<typeof makeTemplate>>()
+
+  async function makeTemplate(version: number) {
+    const bin = await programsOf(version, join(dir, 'pg'))
+    const template = join(dir, `template.${version}`)
+    await mkdir(template, { mode: 0o700 })
+    if (owner) await chown(template, owner.uid, owner.gid)
+    const options = [
       '-U',
       'postgres',
       '-A',
       'scram-sha-256',
-      `--pwfile=${passwordFile}`,
       '-E',
       'UTF8',
       '--locale=C',
       '--no-sync',
       '--no-instructions',
-    ],
-    { ...owner, cwd: '/' },
-  )
+    ]
+    await promisify(execFile)(join(bin, 'initdb'), ['-D', template, `--pwfile=${passwordFile}`, ...options], {
+      ...owner,
+      cwd: '/',
+    })
+    return { bin, template }
+  }
+
+  function templateOf(version: number): ReturnType<typeof makeTemplate> {
+    const made = templates.get(version) ?? makeTemplate(version)
+    templates.set(version, made)
+    return made
+  }
+
   const running = new Set<Server>()
 
   return {
     dir,
-    async server(name) {
+    async server(name, version = BUNDLED) {
+      const { bin, template } = await templateOf(version)
       const data = join(dir, name)
       const socketDir = join(dir, `${name}.run`)
       await cp(template, data, { recursive: true })

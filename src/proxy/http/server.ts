@@ -39,11 +39,13 @@ const HEADERS = [
 export interface SqlServer {
   /** Takes a client whose TLS handshake is over. */
   accept(socket: TLSSocket): void
-  /** Closes what no request is under way on. */
+  /** Closes connections that no request is under way on, the others after their answers. WebSockets are left to their sessions. */
   stop(): void
 }
 
 export function createSqlServer(connection: ConnectionContext): SqlServer {
+  const unanswered = new Set<ServerResponse>()
+  let stopped = false
   const context: SqlContext = { connection, sessions: createSessions(connection), bodies: createBodyReader() }
   const http = createServer(
     {
@@ -56,6 +58,9 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
     (request, response) => {
       response.setHeader('access-control-allow-origin', '*')
       response.setHeader('neon-request-id', randomUUID())
+      if (stopped) response.setHeader('connection', 'close')
+      unanswered.add(response)
+      response.once('close', () => unanswered.delete(response))
       answer(context, request, response)
     },
   )
@@ -70,6 +75,8 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
   return {
     accept: (socket) => void http.emit('connection', socket),
     stop() {
+      stopped = true
+      for (const response of unanswered) if (!response.headersSent) response.setHeader('connection', 'close')
       http.close()
       context.sessions.stop()
     },

@@ -43,6 +43,9 @@ export interface Aborted {
 
 const ENDS = /^\s*(rollback|abort|commit|end)\b(?!\s+(work\s+|transaction\s+)?to\b)/i
 
+/** Whoever asks to keep what is lost has to hear of it, once: ROLLBACK in answer to COMMIT is no error, and goes unnoticed. */
+const KEEPS = /^\s*(commit|end)\b/i
+
 const DONE = Buffer.concat([encodeMessage(COMMAND_COMPLETE, Buffer.from('ROLLBACK\0'))])
 
 /**
@@ -74,6 +77,8 @@ export function abortedTransaction(
   const text = (message: Buffer, at: number): string => message.toString('latin1', at, message.indexOf(0, at))
   const ready = (): Buffer => encodeReady(ended ? IDLE : FAILED)
 
+  const isFine = (statement: string): boolean => ENDS.test(statement) && !(tell !== undefined && KEEPS.test(statement))
+
   /** The extended protocol: an error, and then nothing until Sync. */
   function step(answer: Buffer, isEnd: boolean): Buffer {
     if (isEnd) return answer
@@ -92,8 +97,9 @@ export function abortedTransaction(
       switch (type) {
         case QUERY:
         case FUNCTION_CALL: {
-          ended = type === QUERY && ENDS.test(text(message, MESSAGE_HEAD))
-          return Buffer.concat([ended ? DONE : fail(), ready()])
+          const statement = type === QUERY ? text(message, MESSAGE_HEAD) : ''
+          ended = ENDS.test(statement)
+          return Buffer.concat([isFine(statement) ? DONE : fail(), ready()])
         }
         case PARSE: {
           const name = text(message, MESSAGE_HEAD)
@@ -110,7 +116,7 @@ export function abortedTransaction(
           return step(encodeMessage(NO_DATA), ENDS.test(bound))
         case EXECUTE:
           ended = ENDS.test(bound)
-          return step(DONE, ended)
+          return step(DONE, isFine(bound))
         case CLOSE:
           return encodeMessage(CLOSE_COMPLETE)
         default:

@@ -22,6 +22,8 @@ export interface Expected {
   readonly instead?: Buffer
   /** What a Parse makes, or a Close undoes. */
   readonly statement?: Statement
+  /** What the client calls it, where it has asked for it by a Parse. */
+  readonly name?: string
   /** Told when it has been answered, and if it failed, of the error. */
   readonly onAnswer?: (refused: Refused | undefined) => void
 }

@@ -20,8 +20,10 @@ export interface Requests {
    * a lost server got, and data for a COPY that is over, is dropped. Errors: malformed.
    */
   cut(bytes: Buffer): { readonly messages: Buffer[]; readonly tail: Buffer }
-  /** Whether a message has begun that is not over. */
+  /** Whether a server has been sent the beginning of a message only. */
   isMidMessage(): boolean
+  /** The type of a message that has begun, of which no server has been sent anything. */
+  begun(): number | undefined
   /** Begins anew with the message whose first byte comes next. */
   restart(): void
 }
@@ -84,7 +86,9 @@ export function createRequests(translator: Translator): Requests {
       if (pieces.length > 0) server.send(pieces)
       return saidGoodbye
     },
-    cut(bytes) {
+    cut(chunk) {
+      const bytes = restLength > 0 ? Buffer.concat([...rest, chunk]) : chunk
+      restLength = 0
       const messages: Buffer[] = []
       let at = Math.min(passing, bytes.length)
       passing -= at
@@ -102,6 +106,7 @@ export function createRequests(translator: Translator): Requests {
       return { messages, tail: bytes.subarray(at) }
     },
     isMidMessage: () => passing > 0,
+    begun: () => (restLength > 0 ? rest[0]?.[0] : undefined),
     restart() {
       passing = 0
       restLength = 0

@@ -45,8 +45,10 @@ export interface Borrower {
   lost(loss: Loss): void
   /** The server takes bytes again. */
   drained(): void
-  /** A Parse of its failed. */
-  unprepared(statement: Statement): void
+  /** The Parse by which it gave a name failed. */
+  unprepared(statement: Statement, name: string): void
+  /** It had all statements forgotten. */
+  deallocated(): void
 }
 
 /** How a server ended. */
@@ -80,8 +82,10 @@ export interface PoolServer {
   isAnswered(): boolean
   /** Notes a question that is about to be written, in the order of writing. */
   expect(entry: Expected): void
-  /** Bytes that make it have a statement; none if it has. @param hidden the client has not asked for it just now */
-  prepare(statement: Statement, hidden: boolean): Buffer[]
+  /** Bytes that make it have a statement; none if it has. @param name what the client calls it, if it has asked for it just now */
+  prepare(statement: Statement, name?: string): Buffer[]
+  /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
+  isNaming(name: string): boolean
   has(statement: Statement): boolean
   send(pieces: readonly Buffer[]): void
   /** Runs a statement whose answer nobody sees. */
@@ -195,13 +199,21 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     const passes = head?.hidden !== true
     if (passes && tag !== '') {
       clears = clearing(tag, clears)
-      if (tag === 'DEALLOCATE ALL' || tag === 'DISCARD ALL') prepared.clear()
+      if (tag === 'DEALLOCATE ALL' || tag === 'DISCARD ALL') forgetAll()
     }
     if (head && ENDED_BY.get(type)?.includes(head.kind)) {
       unanswered.shift()
       passInstead()
     }
     return passes
+  }
+
+  /** All but what it was asked to prepare since. */
+  function forgetAll(): void {
+    prepared.clear()
+    for (const { kind, statement, instead } of unanswered.all())
+      if (kind === 'parse' && statement && !instead) prepared.add(statement)
+    borrower?.deallocated()
   }
 
   /** What was answered by the pooler is next in line. */
@@ -238,11 +250,11 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   }
 
   /** A question that the server has passed over. */
-  function unprepare({ kind, statement, instead: made, hidden: ours }: Expected): void {
+  function unprepare({ kind, statement, instead: made, name }: Expected): void {
     if (!statement) return
     if (kind === 'close') return void prepared.add(statement)
     if (!made) prepared.delete(statement)
-    if (!ours) borrower?.unprepared(statement)
+    if (name !== undefined) borrower?.unprepared(statement, name)
   }
 
   function readyFor(now: number): boolean {
@@ -321,7 +333,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       else reader.insert(entry.instead)
     },
     has: (statement) => prepared.has(statement),
-    prepare(statement, ours) {
+    isNaming: (name) => unanswered.all().some((entry) => entry.name === name),
+    prepare(statement, name) {
       if (prepared.has(statement)) {
         // The one used last is the last in the order of insertion.
         prepared.delete(statement)
@@ -336,7 +349,9 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
         pieces.push(encodeClose(oldest))
       }
       prepared.add(statement)
-      server.expect({ kind: 'parse', hidden: ours, statement })
+      server.expect(
+        name === undefined ? { kind: 'parse', hidden: true, statement } : { kind: 'parse', statement, name },
+      )
       return [...pieces, statement.parse]
     },
     send(pieces) {

@@ -21,11 +21,11 @@ import { createRequests } from './requests.ts'
 import type { Borrower, Loss, PoolServer } from './server.ts'
 import { createTranslator } from './translate.ts'
 
-/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
+/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins; and so much is read before. */
 const MOST_KEPT = 65_536
 
 export interface PooledSession extends Session {
-  /** Cancels what runs for this client. */
+  /** Cancels what runs for this client, or waits to. */
   cancel(): Promise<void>
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
@@ -60,6 +60,8 @@ export function pooledSession(
   let giveUp: (() => void) | undefined
   /** What came while there was no server. */
   let pending: Buffer[] = []
+  /** How much of it came while another's turn was waited for. */
+  let waitingLength = 0
   /** What was sent to the server, while all of it is kept. */
   let kept: Buffer[] = []
   let keptLength = 0
@@ -78,10 +80,11 @@ export function pooledSession(
     parameter(name, value) {
       if (isTracked(name)) parameters.set(name, value)
     },
-    settled: giveBack,
+    settled,
     lost,
     drained: () => stream.resume(),
-    unprepared: (statement) => translator.forget(statement),
+    unprepared: (statement, name) => translator.forget(statement, name),
+    deallocated: () => server && translator.forgetAll(server),
   }
   const translator = createTranslator(pool.statements, borrower)
   const requests = createRequests(translator)
@@ -93,19 +96,22 @@ export function pooledSession(
     traffic.hold?.wake()
     if (server) return send(server, chunk)
     pending.push(chunk)
-    if (giveUp) stream.pause()
-    else next()
+    if (!giveUp) return next()
+    waitingLength += chunk.length
+    if (waitingLength > MOST_KEPT) stream.pause()
   }
 
   function stopKeeping(): void {
     keeping = false
     kept = []
+    translator.settle()
   }
 
   /** Goes on with what came while there was no server. */
   function next(): void {
     try {
-      if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(pending[0]?.[0] ?? 0)) {
+      const type = requests.begun() ?? pending[0]?.[0] ?? 0
+      if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(type)) {
         const { messages, tail } = requests.cut(Buffer.concat(pending))
         const wanted = answerHere(messages)
         if (wanted[0]?.[0] === TERMINATE) return leave()
@@ -139,7 +145,8 @@ export function pooledSession(
   function ask(): void {
     const free = pool.take()
     if (free) return given(free)
-    stream.pause()
+    // It goes on being read for a while, so that its end is noticed.
+    waitingLength = 0
     giveUp = pool.wait({ given, failed })
   }
 
@@ -175,8 +182,13 @@ export function pooledSession(
       return
     }
     if (to.needsDrain()) stream.pause()
-    if (server === to && to.isSettled()) giveBack()
+    if (server === to && to.isSettled()) settled()
     else if (leaving && to.isAnswered()) leave()
+  }
+
+  /** After a COPY that failed the server may have got the beginning of a message that it still has to be sent the end of. */
+  function settled(): void {
+    if (!requests.isMidMessage()) giveBack()
   }
 
   function giveBack(): void {
@@ -191,8 +203,10 @@ export function pooledSession(
   function lost(loss: Loss): void {
     server = undefined
     const sent = Buffer.concat(kept)
+    const repeats = sent.length > 0 && mayRepeat(loss, sent, textOf)
+    if (repeats) translator.restart()
     stopKeeping()
-    if (sent.length > 0 && mayRepeat(loss, sent, textOf)) {
+    if (repeats) {
       requests.restart()
       pending = [sent]
       return repeat(loss)
@@ -203,7 +217,8 @@ export function pooledSession(
     const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
     let told = false
     let open = false
-    for (const { kind } of loss.unanswered) {
+    for (const { kind, statement, name } of loss.unanswered) {
+      if (statement && name !== undefined) translator.forget(statement, name)
       if (kind === 'copy_end') continue
       if (!open) stream.write(encodeFailure(said ?? UNKNOWN_OUTCOME))
       told = true
@@ -280,7 +295,11 @@ export function pooledSession(
     computePid: undefined,
     isSending: () => giveUp !== undefined || server?.isSending() === true,
     release: () => {},
-    cancel: async () => await server?.cancel(),
+    async cancel() {
+      if (!giveUp) return await server?.cancel()
+      giveUp()
+      failed(new ProxyError('cancelled'))
+    },
     end(why) {
       if (!server && stream.writable) stream.write(encodeError(why))
       closeGently(stream)

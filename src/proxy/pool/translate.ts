@@ -67,16 +67,35 @@ export interface Translator {
   translate(type: number, message: Incoming, server: PoolServer, replace: Replace): boolean
   /** How the text begins of a statement that the client has prepared. */
   textOf(name: string): string | undefined
-  /** A Parse has failed. */
-  forget(statement: Statement): void
+  /** The Parse by which the client gave a name has failed. */
+  forget(statement: Statement, name: string): void
+  /** The client has had a server forget all statements; those stay that it has asked for since. */
+  forgetAll(server: PoolServer): void
+  /** What was sent up to now will not be sent again. */
+  settle(): void
+  /** Undoes what was named and closed since: it is sent again. */
+  restart(): void
   /** Gives back all statements. */
   close(): void
 }
 
 export function createTranslator(statements: Statements, borrower: Borrower): Translator {
   const names = new Map<string, Statement>()
+  /** What names stood for before they were given or closed, as far as that may be undone. */
+  const before: [string, Statement | undefined][] = []
   /** The Parse of the unnamed statement. */
   let unnamed: Buffer | undefined
+
+  function name(called: string, statement: Statement | undefined): void {
+    before.push([called, names.get(called)])
+    if (statement) names.set(called, statement)
+    else names.delete(called)
+  }
+
+  function settle(): void {
+    if (before.length === 0) return
+    for (const [, statement] of before.splice(0)) if (statement) statements.release(statement)
+  }
 
   function query({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
     const by = refusal(bytes, body, end)
@@ -107,27 +126,32 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     return true
   }
 
-  function parseNamed(name: string, definition: Buffer, end: number, server: PoolServer, replace: Replace): void {
-    const before = names.get(name)
+  function parseNamed(called: string, definition: Buffer, end: number, server: PoolServer, replace: Replace): void {
+    const taken = names.get(called)
+    if (taken && !server.isNaming(called)) {
+      // What it is called at the server is taken as well: that says so, and what this does to a batch and a transaction.
+      const made = server.prepare(taken)
+      server.expect(ASKED.parse)
+      return replace(end, ...made, taken.parse)
+    }
     const statement = statements.intern(definition)
-    names.set(name, statement)
-    if (before) statements.release(before)
+    name(called, statement)
     if (server.has(statement)) {
-      server.expect({ kind: 'parse', statement, instead: PARSED })
+      server.expect({ kind: 'parse', statement, name: called, instead: PARSED })
       replace(end)
-    } else replace(end, ...server.prepare(statement, false))
+    } else replace(end, ...server.prepare(statement, called))
   }
 
   function bind({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
-    const name = endOfName(bytes, body, end)
-    const values = name === 0 ? 0 : endOfName(bytes, name, end)
+    const called = endOfName(bytes, body, end)
+    const values = called === 0 ? 0 : endOfName(bytes, called, end)
     if (values === 0) return false
-    const statement = names.get(nameAt(bytes, name, values))
-    if (values === name + 1) bringUnnamed(server, body, replace)
+    const statement = names.get(nameAt(bytes, called, values))
+    if (values === called + 1) bringUnnamed(server, body, replace)
     else if (statement) {
-      const length = 4 + (name - body) + statement.name.length + (end - values)
-      const made = server.prepare(statement, true)
-      replace(values, ...made, TYPE_OF_BIND, int32(length), bytes.subarray(body, name), statement.name)
+      const length = 4 + (called - body) + statement.name.length + (end - values)
+      const made = server.prepare(statement)
+      replace(values, ...made, TYPE_OF_BIND, int32(length), bytes.subarray(body, called), statement.name)
     }
     server.expect(ASKED.bind)
     return true
@@ -136,11 +160,11 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
   function describe({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
     if (end > bytes.length) return false
     if (bytes[body] === OF_STATEMENT) {
-      const name = nameAt(bytes, body + 1, end)
-      const statement = names.get(name)
-      if (name === '') bringUnnamed(server, body, replace)
+      const called = nameAt(bytes, body + 1, end)
+      const statement = names.get(called)
+      if (called === '') bringUnnamed(server, body, replace)
       else if (statement) {
-        const made = server.prepare(statement, true)
+        const made = server.prepare(statement)
         replace(end, ...made, encodeMessage(DESCRIBE, bytes.subarray(body, body + 1), statement.name))
       }
     }
@@ -151,11 +175,9 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
   function close({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
     if (end > bytes.length) return false
     const isStatement = bytes[body] === OF_STATEMENT
-    const name = nameAt(bytes, body + 1, end)
-    if (isStatement && name !== '') {
-      const statement = names.get(name)
-      names.delete(name)
-      if (statement) statements.release(statement)
+    const called = nameAt(bytes, body + 1, end)
+    if (isStatement && called !== '') {
+      if (names.has(called)) name(called, undefined)
       server.expect(ASKED.closed)
       replace(end)
       return true
@@ -206,16 +228,24 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
           throw new ProxyError('malformed', { text: `invalid frontend message type ${type}` })
       }
     },
-    textOf: (name) => names.get(name)?.text,
-    forget(statement) {
-      for (const [name, known] of names) {
-        if (known !== statement) continue
-        names.delete(name)
-        statements.release(statement)
-        return
+    textOf: (called) => names.get(called)?.text,
+    forget(statement, called) {
+      if (names.get(called) === statement) name(called, undefined)
+    },
+    forgetAll(server) {
+      for (const called of names.keys()) if (!server.isNaming(called)) name(called, undefined)
+    },
+    settle,
+    restart() {
+      for (const [called, statement] of before.splice(0).toReversed()) {
+        const now = names.get(called)
+        if (now) statements.release(now)
+        if (statement) names.set(called, statement)
+        else names.delete(called)
       }
     },
     close() {
+      settle()
       for (const statement of names.values()) statements.release(statement)
       names.clear()
       unnamed = undefined

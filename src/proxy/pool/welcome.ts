@@ -72,6 +72,7 @@ function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => 
           settled: () => {},
           drained: () => {},
           unprepared: () => {},
+          deallocated: () => {},
           lost: () => settle(() => reject(new ProxyError('compute_lost'))),
         })
         use(server)

@@ -1,0 +1,3 @@
+import { protocolTests } from './protocol.ts'
+
+protocolTests(16)
