@@ -30,7 +30,8 @@ const [BUFFER, ON_READ] = ['kBuffer', 'kBufferCb'].map((name) =>
 export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): void {
   stream.pause()
   const socket: Inside | undefined = stream instanceof Socket ? (stream as unknown as Inside) : undefined
-  if (!socket?._handle?.useUserBuffer || BUFFER === undefined || ON_READ === undefined) {
+  const { _handle: handle } = socket ?? {}
+  if (!socket || !handle?.useUserBuffer || BUFFER === undefined || ON_READ === undefined) {
     stream.on('data', read).pause()
     return
   }
@@ -39,7 +40,7 @@ export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): voi
     if (!chunk) break
     read(chunk)
   }
-  socket._handle.useUserBuffer(incoming)
+  handle.useUserBuffer(incoming)
   socket[BUFFER] = incoming
   socket[ON_READ] = (length: number) => read(incoming.subarray(0, length))
   stream.pause()
