@@ -1,5 +1,6 @@
 import { type Duplex, duplexPair } from 'node:stream'
-import { type ConnectionContext, serve } from '../connection.ts'
+import { serve } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
 import { encodeMessage, int32, PASSWORD_MESSAGE } from '../messages.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
 import type { Login } from './connection_string.ts'

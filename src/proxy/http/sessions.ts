@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ConnectionContext } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../errors.ts'
 import { PostgresError } from './refusal.ts'
 import type { SqlSession } from './conversation.ts'

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ConnectionContext } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../errors.ts'
 import { type Login, parseConnectionString } from './connection_string.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
