@@ -18,6 +18,7 @@ import {
   COPY_IN,
   DATA_ROW,
   EMPTY_QUERY,
+  FAILED,
   IDLE,
   NO_DATA,
   NOTICE,
@@ -51,6 +52,12 @@ export interface Borrower {
   deallocated(): void
 }
 
+/** An unnamed statement of a client: another with each Parse, be it of the same text. */
+export interface Unnamed {
+  /** Makes it at another server; nothing where it is too long to be kept for that. */
+  readonly parse: Buffer | undefined
+}
+
 /** How a server ended. */
 export interface Loss {
   /** What it said last, if it did: SQLSTATE and text. */
@@ -69,11 +76,13 @@ export interface PoolServer {
   readonly parameters: Parameters
   /** Nothing is left to be answered, outside of a transaction. */
   isSettled(): boolean
+  /** It was in a transaction that has failed when it was last ready. */
+  hasFailed(): boolean
   /** Bytes are on their way to it that it has not taken. */
   isSending(): boolean
   needsDrain(): boolean
-  /** Whose unnamed statement it has. */
-  unnamedOf: Borrower | undefined
+  /** Which unnamed statement it has, if that is known. */
+  unnamed: Unnamed | undefined
   lend(borrower: Borrower): void
   /** Takes it back; `onRest` is told when it may be lent again, which it is not if what is still under way leaves a transaction open. */
   takeBack(): void
@@ -243,13 +252,15 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     if (errorField(body, 'C') === '0A000') clears = clearing('PREPARE', clears)
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
     skipping = true
-    for (const entry of unanswered.dropToSync()) unprepare(entry)
+    // What was asked last is undone first.
+    for (const entry of unanswered.dropToSync().toReversed()) unprepare(entry, entry === head)
     if (unanswered.length > 0) skipping = false
     return true
   }
 
-  /** A question that the server has passed over. */
-  function unprepare({ kind, statement, instead: made, name }: Expected): void {
+  /** A question that the server has failed at, or passed over. */
+  function unprepare({ kind, statement, instead: made, name, onDropped }: Expected, hasFailed = false): void {
+    onDropped?.(hasFailed)
     if (!statement) return
     if (kind === 'close') return void prepared.add(statement)
     if (!made) prepared.delete(statement)
@@ -300,8 +311,9 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const server: PoolServer = {
     computePid: options.computePid,
     parameters,
-    unnamedOf: undefined,
+    unnamed: undefined,
     isSettled,
+    hasFailed: () => status === FAILED,
     isAnswered: () => unanswered.length === 0,
     isSending: () => socket.writableLength > 0,
     needsDrain: () => socket.writableNeedDrain,
@@ -358,6 +370,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       socket.uncork()
     },
     run(statement, onAnswer) {
+      server.unnamed = undefined
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
       socket.write(encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1')))
     },

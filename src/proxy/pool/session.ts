@@ -34,6 +34,9 @@ export interface PooledSession extends Session {
 /** Goodbye, and data for a COPY that is over. */
 const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
 
+/** What a server says when it ends because it cannot make sense of what it is sent. */
+const PROTOCOL_VIOLATION = '08P01'
+
 const UNKNOWN_OUTCOME: Failure = {
   code: '40003',
   text: 'the compute was stopped while this ran',
@@ -86,7 +89,7 @@ export function pooledSession(
     unprepared: (statement, name) => translator.forget(statement, name),
     deallocated: () => server && translator.forgetAll(server),
   }
-  const translator = createTranslator(pool.statements, borrower)
+  const translator = createTranslator(pool.statements)
   const requests = createRequests(translator)
   const textOf = (name: string): string | undefined => translator.textOf(name)
 
@@ -211,11 +214,15 @@ export function pooledSession(
       pending = [sent]
       return ask()
     }
+    // Something other than data in the middle of a COPY: what follows cannot be told apart any more.
+    if (loss.code === PROTOCOL_VIOLATION)
+      return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
     const status = loss.status === IDLE ? IDLE : FAILED
     let told = false
     let open = false
-    for (const { kind, statement, name } of loss.unanswered) {
+    for (const { kind, statement, name, onDropped } of loss.unanswered) {
+      onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
       if (kind === 'copy_end') continue
       if (!open) stream.write(encodeFailure(UNKNOWN_OUTCOME))
