@@ -106,6 +106,10 @@ function part(random: Random): Part {
   return [parse('', `${ask} where false`), bind('', ''), execute(), ...data, over, sync()]
 }
 
+/** No COPY is begun again with no data behind it: nobody could tell then what is data and what is not. */
+const once = (messages: Part): readonly Part[] =>
+  Buffer.concat(messages).includes('from stdin') ? [messages, [query('')]] : [messages]
+
 /** Holds a conversation: what is sent is cut anywhere. */
 async function hold(parts: readonly Part[], way: Way, cuts: Random): Promise<string[][]> {
   const client = await rawClient(way)
@@ -119,13 +123,23 @@ async function hold(parts: readonly Part[], way: Way, cuts: Random): Promise<str
         at += size
         if (cuts.chance(0.3)) await new Promise(setImmediate)
       }
-      answers.push(await client.answer())
+      answers.push(await Promise.race([client.answer(), patience()]))
     }
   } finally {
     client.close()
   }
   return answers
 }
+
+/** What does not come is told as such. */
+const patience = (): Promise<string[]> =>
+  new Promise((resolve) => {
+    setTimeout(() => resolve(['no answer']), 20_000).unref()
+  })
+
+/** In a transaction that has failed it does not matter which error says so. */
+const alike = (answer: string[] = [], before: string[] = []): string[] =>
+  before.at(-1) === 'Z E' ? answer.map((message) => message.replace(/^E .*/s, 'E')) : answer
 
 let scene: Scene
 before(async () => {
@@ -139,13 +153,14 @@ test(`${CONVERSATIONS} random conversations, seed ${SEED}`, { timeout: 600_000 }
     while (next < CONVERSATIONS) {
       const number = next++
       const random = randomOf(SEED, `conversation ${number}`)
-      const parts = Array.from({ length: random.between(1, 12) }, () => part(random))
+      const parts = Array.from({ length: random.between(1, 12) }, () => part(random)).flatMap(once)
       const expected = await hold(parts, scene.way(), randomOf(SEED, `cuts ${number}`))
       const answers = await hold(parts, scene.way('pooled'), randomOf(SEED, `cuts ${number}`))
       for (const [index, answer] of answers.entries()) {
         const asked = parts.slice(0, index + 1).map((messages) => Buffer.concat(messages).toString('latin1'))
         const told = `seed ${SEED}, conversation ${number}:\n${asked.map((text) => JSON.stringify(text)).join('\n')}`
-        assert.deepEqual(answer, expected[index], told)
+        const earlier = expected[index - 1]
+        assert.deepEqual(alike(answer, earlier), alike(expected[index], earlier), told)
       }
     }
   }
