@@ -273,6 +273,15 @@ test('who asks to commit what was lost is told so', async () => {
   await client.end()
 })
 
+test('who sends something else in the middle of a COPY is shown out, and the next is served', async () => {
+  const [client, next] = [await raw(), await pooled()]
+  client.send(parse('', 'copy arrived from stdin'), bind('', ''), execute(), parse('', 'select 1'), sync())
+  const answer = await client.end()
+  assert.match(String(answer), /E 08P01 .*,closed$/)
+  assert.equal(await value(next, 'select 1'), 1)
+  await next.end()
+})
+
 test('startup parameters that follow the client, however they are written', async () => {
   const endpoint = `endpoint=${scene.host('pooled')}`
   const shown = async (options: string, name: string): Promise<unknown> => {

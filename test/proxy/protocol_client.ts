@@ -181,7 +181,7 @@ function brief(message: Buffer | undefined): string {
   switch (letter) {
     case 'E':
       // A pooled client's statements have other names at the server, which is what it tells of.
-      return `E ${errorField(body, 'C')} ${errorField(body, 'M').replace(/"neap_\d+"|"\w+"(?= already exists)/, '…')}`
+      return `E ${errorField(body, 'C')} ${errorField(body, 'M').replace(/(?<=prepared statement )"[^"]*"/, '…')}`
     case 'N':
       return `N ${errorField(body, 'M')}`
     case 'Z':

@@ -1,6 +1,6 @@
 import { MESSAGE_HEAD } from '../messages.ts'
 import { BIND, PARSE, QUERY } from './protocol.ts'
-import type { Loss } from './server.ts'
+import type { Loss } from './borrower.ts'
 
 /** What a server says when it ends because it is told to: what it was doing it has undone. */
 const ADMIN_SHUTDOWN = '57P01'

@@ -8,6 +8,7 @@
 import type { Socket } from 'node:net'
 import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+import type { Borrower, Unnamed } from './borrower.ts'
 import { clearing } from './clearing.ts'
 import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
 import { keyOf, type Parameters } from './parameters.ts'
@@ -19,6 +20,7 @@ import {
   COPY_IN,
   DATA_ROW,
   EMPTY_QUERY,
+  FAILED,
   IDLE,
   NO_DATA,
   NOTICE,
@@ -35,42 +37,13 @@ import { encodeClose, type Statement } from './statements.ts'
 /** Statements that one server keeps prepared: who was used longest ago goes first. */
 const MOST_STATEMENTS = 500
 
-/** The client that has a server just now. */
-export interface Borrower {
-  /** Answers false if it cannot take more for now; `resume` of the server tells that it can. */
-  receive(bytes: Buffer): boolean
-  /** A setting that it has changed, or that was changed for it. */
-  parameter(name: string, value: string): void
-  /** Everything is answered, outside of a transaction. */
-  settled(): void
-  lost(loss: Loss): void
-  /** The server takes bytes again. */
-  drained(): void
-  /** The Parse by which it gave a name failed. */
-  unprepared(statement: Statement, name: string): void
-  /** It had all statements forgotten. */
-  deallocated(): void
-}
-
-/** How a server ended. */
-export interface Loss {
-  /** What it said last, if it did. */
-  readonly said: Refused | undefined
-  readonly computePid: number | undefined
-  /** Whether the borrower was sent anything. */
-  readonly answered: boolean
-  /** Whether it was sent the beginning of a message only. */
-  readonly midMessage: boolean
-  /** The state of its transaction when the server was last ready. */
-  readonly status: number
-  readonly unanswered: readonly Expected[]
-}
-
 export interface PoolServer {
   readonly computePid: number | undefined
   readonly parameters: Parameters
   /** Nothing is left to be answered, outside of a transaction. */
   isSettled(): boolean
+  /** It was in a transaction that has failed when it was last ready. */
+  hasFailed(): boolean
   /** Bytes are on their way to it that it has not taken. */
   isSending(): boolean
   needsDrain(): boolean
@@ -78,8 +51,8 @@ export interface PoolServer {
   settings(): string
   /** When it came to rest, by a count of the pool's. */
   restedAt: number
-  /** Whose unnamed statement it has. */
-  unnamedOf: Borrower | undefined
+  /** Which unnamed statement it has, if that is known. */
+  unnamed: Unnamed | undefined
   lend(borrower: Borrower): void
   /** Takes it back; `onRest` is told when it may be lent again, which it is not if what is still under way leaves a transaction open. */
   takeBack(): void
@@ -261,13 +234,15 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     if (errorField(body, 'C') === '0A000') clears = clearing('PREPARE', clears)
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
     skipping = true
-    for (const entry of unanswered.dropToSync()) unprepare(entry)
+    // What was asked last is undone first.
+    for (const entry of unanswered.dropToSync().toReversed()) unprepare(entry, entry === head)
     if (unanswered.length > 0) skipping = false
     return true
   }
 
-  /** A question that the server has passed over. */
-  function unprepare({ kind, statement, instead: made, name }: Expected): void {
+  /** A question that the server has failed at, or passed over. */
+  function unprepare({ kind, statement, instead: made, name, onDropped }: Expected, hasFailed = false): void {
+    onDropped?.(hasFailed)
     if (!statement) return
     if (kind === 'close') return void prepared.add(statement)
     if (!made) prepared.delete(statement)
@@ -321,8 +296,9 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     parameters,
     settings: () => (settings ??= keyOf(parameters)),
     restedAt: 0,
-    unnamedOf: undefined,
+    unnamed: undefined,
     isSettled,
+    hasFailed: () => status === FAILED,
     isAnswered: () => unanswered.length === 0,
     isSending: () => socket.writableLength > 0,
     needsDrain: () => socket.writableNeedDrain,
@@ -378,6 +354,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       writeBorrowed(socket, only && pieces.length === 1 ? only : Buffer.concat(pieces))
     },
     run(statement, onAnswer) {
+      server.unnamed = undefined
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
       socket.write(encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1')))
     },

@@ -19,7 +19,8 @@ import type { Pool } from './pool.ts'
 import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SYNC, TERMINATE } from './protocol.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
-import type { Borrower, Loss, PoolServer } from './server.ts'
+import type { Borrower, Loss } from './borrower.ts'
+import type { PoolServer } from './server.ts'
 import { createTranslator } from './translate.ts'
 
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins; and so much is read before. */
@@ -34,6 +35,9 @@ export interface PooledSession extends Session {
 
 /** Goodbye, and data for a COPY that is over. */
 const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
+
+/** What a server says when it ends because it cannot make sense of what it is sent. */
+const PROTOCOL_VIOLATION = '08P01'
 
 const UNKNOWN_OUTCOME: Failure = {
   code: '40003',
@@ -91,7 +95,7 @@ export function pooledSession(
     unprepared: (statement, name) => translator.forget(statement, name),
     deallocated: () => server && translator.forgetAll(server),
   }
-  const translator = createTranslator(pool.statements, borrower)
+  const translator = createTranslator(pool.statements)
   const requests = createRequests(translator)
   const textOf = (name: string): string | undefined => translator.textOf(name)
 
@@ -252,13 +256,17 @@ export function pooledSession(
       pending = [sent]
       return repeat(loss)
     }
+    // Something other than data in the middle of a COPY: what follows cannot be told apart any more.
+    if (loss.said?.code === PROTOCOL_VIOLATION)
+      return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
     const status = loss.status === IDLE ? IDLE : FAILED
     // That it ends because it is told to is no answer.
     const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
     let told = false
     let open = false
-    for (const { kind, statement, name } of loss.unanswered) {
+    for (const { kind, statement, name, onDropped } of loss.unanswered) {
+      onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
       if (kind === 'copy_end') continue
       if (!open) stream.write(encodeFailure(said ?? UNKNOWN_OUTCOME))

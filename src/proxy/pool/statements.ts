@@ -1,4 +1,4 @@
-import { encodeMessage } from '../messages.ts'
+import { encodeMessage, MESSAGE_HEAD } from '../messages.ts'
 import { CLOSE, PARSE } from './protocol.ts'
 
 /** A prepared statement as all servers of a pool know it, whatever its clients call it. */
@@ -50,6 +50,9 @@ export function createStatements(): Statements {
     },
   }
 }
+
+/** Text and types of a statement. */
+export const definitionOf = ({ name, parse }: Statement): Buffer => parse.subarray(MESSAGE_HEAD + name.length)
 
 /** The Close of a statement at a server. */
 export const encodeClose = ({ name }: Statement): Buffer => encodeMessage(CLOSE, Buffer.from('S'), name)

@@ -23,8 +23,9 @@ import {
   SYNC,
 } from './protocol.ts'
 import { refusal } from './refusal.ts'
-import type { Borrower, PoolServer } from './server.ts'
-import type { Statement, Statements } from './statements.ts'
+import type { Unnamed } from './borrower.ts'
+import type { PoolServer } from './server.ts'
+import { definitionOf, type Statement, type Statements } from './statements.ts'
 
 /** An unnamed statement that is longer is not brought along to another server. */
 const LONGEST_UNNAMED = 65_536
@@ -33,19 +34,21 @@ const PARSED = encodeMessage(PARSE_COMPLETE)
 const CLOSED = encodeMessage(CLOSE_COMPLETE)
 const TYPE_OF_BIND = Buffer.of(BIND)
 const UNNAMED = Buffer.of(0)
+const CLOSE_UNNAMED = encodeMessage(CLOSE, Buffer.of(OF_STATEMENT), UNNAMED)
 
 const ASKED = {
   query: { kind: 'query' },
   parse: { kind: 'parse' },
-  hiddenParse: { kind: 'parse', hidden: true },
   bind: { kind: 'bind' },
   describe: { kind: 'describe' },
   execute: { kind: 'execute' },
   close: { kind: 'close' },
-  closed: { kind: 'close', instead: CLOSED },
   sync: { kind: 'sync' },
   copyEnd: { kind: 'copy_end' },
 } as const satisfies Record<string, Expected>
+
+/** What may be prepared in a transaction that has failed: nothing, and what ends it. */
+const STANDS_FAILED = /^\s*($|(rollback|abort|commit|end)\b)/i
 
 /** A message within what a client sent, or as much of it as has come. */
 export interface Incoming {
@@ -79,12 +82,13 @@ export interface Translator {
   close(): void
 }
 
-export function createTranslator(statements: Statements, borrower: Borrower): Translator {
+export function createTranslator(statements: Statements): Translator {
   const names = new Map<string, Statement>()
   /** What names stood for before they were given or closed, as far as that may be undone. */
   const before: [string, Statement | undefined][] = []
-  /** The Parse of the unnamed statement. */
-  let unnamed: Buffer | undefined
+  let unnamed: Unnamed | undefined
+  /** As it was when what came before was settled. */
+  let unnamedThen: Unnamed | undefined
 
   function name(called: string, statement: Statement | undefined): void {
     before.push([called, names.get(called)])
@@ -92,7 +96,21 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     else names.delete(called)
   }
 
+  /** What changes the unnamed statement: a server may fail at it, or pass over it behind an error. */
+  function changeUnnamed(kind: 'query' | 'parse' | 'close', to: Unnamed | undefined, server: PoolServer): Expected {
+    const was = unnamed
+    unnamed = to
+    return {
+      kind,
+      onDropped(failed) {
+        unnamed = failed ? undefined : was
+        server.unnamed = undefined
+      },
+    }
+  }
+
   function settle(): void {
+    unnamedThen = unnamed
     if (before.length === 0) return
     for (const [, statement] of before.splice(0)) if (statement) statements.release(statement)
   }
@@ -101,9 +119,8 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     const by = refusal(bytes, body, end)
     if (by === 'unknown') return false
     if (by !== undefined) replace(end, encodeMessage(QUERY, by, UNNAMED))
-    unnamed = undefined
-    server.unnamedOf = undefined
-    server.expect(ASKED.query)
+    server.unnamed = undefined
+    server.expect(unnamed === undefined ? ASKED.query : changeUnnamed('query', undefined, server))
     return true
   }
 
@@ -111,7 +128,7 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     const text = endOfName(bytes, body, end)
     const isWhole = end <= bytes.length
     const isNamed = text > body + 1
-    if (text === 0 || (isNamed && !isWhole)) return false
+    if (text === 0 || (!isWhole && (isNamed || end - body < LONGEST_UNNAMED))) return false
     const by = refusal(bytes, text, end)
     if (by === 'unknown') return false
     const definition = by === undefined ? bytes.subarray(text, end) : Buffer.concat([by, Buffer.alloc(3)])
@@ -119,9 +136,8 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     else {
       if (by !== undefined) replace(end, encodeMessage(PARSE, UNNAMED, definition))
       const isKept = isWhole && definition.length < LONGEST_UNNAMED
-      unnamed = isKept ? encodeMessage(PARSE, UNNAMED, definition) : undefined
-      server.unnamedOf = borrower
-      server.expect(ASKED.parse)
+      server.unnamed = { parse: isKept ? encodeMessage(PARSE, UNNAMED, definition) : undefined }
+      server.expect(changeUnnamed('parse', server.unnamed, server))
     }
     return true
   }
@@ -132,9 +148,15 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
       // What it is called at the server is taken as well: that says so, and what this does to a batch and a transaction.
       const made = server.prepare(taken)
       server.expect(ASKED.parse)
-      return replace(end, ...made, taken.parse)
+      return replace(end, ...made, encodeMessage(PARSE, taken.name, definition))
     }
     const statement = statements.intern(definition)
+    if (server.has(statement) && server.hasFailed() && !STANDS_FAILED.test(statement.text)) {
+      // In a transaction that has failed there are no new statements.
+      statements.release(statement)
+      server.expect(ASKED.parse)
+      return replace(end, statement.parse)
+    }
     name(called, statement)
     if (server.has(statement)) {
       server.expect({ kind: 'parse', statement, name: called, instead: PARSED })
@@ -177,22 +199,34 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     const isStatement = bytes[body] === OF_STATEMENT
     const called = nameAt(bytes, body + 1, end)
     if (isStatement && called !== '') {
-      if (names.has(called)) name(called, undefined)
-      server.expect(ASKED.closed)
+      const statement = names.get(called)
+      if (statement) name(called, undefined)
+      server.expect({
+        kind: 'close',
+        instead: CLOSED,
+        onDropped() {
+          if (statement && !names.has(called)) name(called, statements.intern(definitionOf(statement)))
+        },
+      })
       replace(end)
       return true
     }
-    if (isStatement) unnamed = undefined
-    server.expect(ASKED.close)
+    server.expect(isStatement ? changeUnnamed('close', undefined, server) : ASKED.close)
     return true
   }
 
-  /** Gives a server the client's unnamed statement, if it has that of another, or none. */
+  /** Gives a server the client's unnamed statement if it has that of another, or takes that away if the client has none. */
   function bringUnnamed(server: PoolServer, body: number, replace: Replace): void {
-    if (server.unnamedOf === borrower || !unnamed) return
-    server.unnamedOf = borrower
-    server.expect(ASKED.hiddenParse)
-    replace(body - MESSAGE_HEAD, unnamed)
+    if (unnamed && server.unnamed === unnamed) return
+    server.unnamed = unnamed
+    server.expect({
+      kind: unnamed?.parse ? 'parse' : 'close',
+      hidden: true,
+      onDropped() {
+        server.unnamed = undefined
+      },
+    })
+    replace(body - MESSAGE_HEAD, unnamed?.parse ?? CLOSE_UNNAMED)
   }
 
   return {
@@ -237,6 +271,7 @@ export function createTranslator(statements: Statements, borrower: Borrower): Tr
     },
     settle,
     restart() {
+      unnamed = unnamedThen
       for (const [called, statement] of before.splice(0).toReversed()) {
         const now = names.get(called)
         if (now) statements.release(now)
