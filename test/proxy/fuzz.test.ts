@@ -181,7 +181,11 @@ async function control(kind: 'direct' | 'pooled', isOver: () => boolean): Promis
   const client = await connect(scene.proxy.port, scene.host(kind))
   let count = 0
   for (; !isOver(); count++) {
-    const { rows } = await client.query<{ n: number }>({ name: 'control', text: 'select $1::int as n', values: [count] })
+    const { rows } = await client.query<{ n: number }>({
+      name: 'control',
+      text: 'select $1::int as n',
+      values: [count],
+    })
     assert.deepEqual(rows, [{ n: count }])
     await new Promise((resolve) => {
       setTimeout(resolve, 5)
