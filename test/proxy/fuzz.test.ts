@@ -96,10 +96,10 @@ const startup = (endpoint: string): Buffer =>
   })
 
 async function loggedIn(kind: 'direct' | 'pooled', ...messages: Buffer[]): Promise<Socket> {
-  const { socket, send } = await rawClient(scene.way(kind))
-  socket.removeAllListeners('data')
-  if (messages.length > 0) send(...messages)
-  return socket
+  const client = await rawClient(scene.way(kind))
+  client.socket.removeAllListeners('data')
+  if (messages.length > 0) client.send(...messages)
+  return client.socket
 }
 
 /** What is well said at one state or another. */
@@ -231,12 +231,12 @@ test(`${CONNECTIONS} connections that talk nonsense, seed ${SEED}`, { timeout: 9
   }
 
   await all(Math.floor(CONNECTIONS / 3))
-  const before = await heap()
+  const used = await heap()
   await all(CONNECTIONS)
   isOver = true
   const served = await controls
   assert.ok(served.every((count) => count > 0))
-  const growth = (await heap()) - before
+  const growth = (await heap()) - used
   assert.ok(growth < MOST_GROWTH, `the heap grew by ${Math.round(growth / 2 ** 20)} MB`)
 
   const watcher = await observer(scene.fixture)

@@ -38,8 +38,8 @@ import {
  */
 
 /** What hangs fails, and says where. */
-const test = (name: string, run: (t: TestContext) => Promise<void>): void =>
-  void nodeTest(name, { timeout: 60_000 }, run)
+const test = (name: string, body: (t: TestContext) => Promise<void>): void =>
+  void nodeTest(name, { timeout: 60_000 }, body)
 
 let scene: Scene
 /** One session for all clients of a pool. */
