@@ -138,8 +138,8 @@ const patience = (): Promise<string[]> =>
   })
 
 /** In a transaction that has failed it does not matter which error says so. */
-const alike = (answer: string[] = [], before: string[] = []): string[] =>
-  before.at(-1) === 'Z E' ? answer.map((message) => message.replace(/^E .*/s, 'E')) : answer
+const alike = (answer: string[] = [], earlier: string[] = []): string[] =>
+  earlier.at(-1) === 'Z E' ? answer.map((message) => message.replace(/^E .*/s, 'E')) : answer
 
 let scene: Scene
 before(async () => {

@@ -18,6 +18,7 @@ import {
   rawClient,
   run,
   sync,
+  terminate,
 } from './protocol_client.ts'
 
 /*
@@ -37,8 +38,8 @@ import {
  */
 
 /** What hangs fails, and says where. */
-const test = (name: string, run: (t: TestContext) => Promise<void>): void =>
-  void nodeTest(name, { timeout: 60_000 }, run)
+const test = (name: string, body: (t: TestContext) => Promise<void>): void =>
+  void nodeTest(name, { timeout: 60_000 }, body)
 
 let scene: Scene
 /** One session for all clients of a pool. */
@@ -197,6 +198,20 @@ test('clients that vanish, whatever they do, leave a session that is as new', as
       await client.next(1)
       client.send(copyData('x\n'))
     },
+    'with a goodbye in a COPY in': async (client) => {
+      client.send(query('copy arrived from stdin'))
+      await client.next(1)
+      client.send(copyData('x\n'), terminate())
+    },
+    'with a goodbye right behind a COPY in': async (client) => {
+      client.send(query('copy arrived from stdin'), terminate())
+    },
+    'with a goodbye in a batch without Sync': async (client) => {
+      client.send(run("insert into item values (1, 'x')"), terminate())
+    },
+    'with a message that is none': async (client) => {
+      client.send(run("insert into item values (1, 'x')"), Buffer.from('nonsense'))
+    },
     'in a COPY out that it does not read': async (client) => {
       client.socket.pause()
       client.send(query('copy (select repeat($$x$$, 1000) from generate_series(1, 1000000)) to stdout'))
@@ -211,7 +226,8 @@ test('clients that vanish, whatever they do, leave a session that is as new', as
     await t.test(state, async () => {
       const client = await raw()
       await bring(client)
-      client.socket.destroy()
+      if (state.includes('goodbye') || state.includes('none')) client.socket.end()
+      else client.socket.destroy()
       const next = await pooled()
       assert.equal(await value(next, 'select count(*)::int from item'), 0)
       assert.equal(

@@ -73,8 +73,8 @@ test('no connection ends, what was said to be done is done, and nothing twice', 
   const working = Promise.all(workers.map((worker) => work(worker, () => over)))
   const done = (): number => workers.reduce((sum, { kept }) => sum + kept.length, 0)
   for (let stop = 0; stop < STOPS; stop++) {
-    const before = done()
-    await Promise.race([working, until(async () => done() > before + CLIENTS)])
+    const sofar = done()
+    await Promise.race([working, until(async () => done() > sofar + CLIENTS)])
     await fixture.idle(endpoint)
     await fixture.compute.stop('SIGINT')
   }

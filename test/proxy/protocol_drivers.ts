@@ -48,10 +48,8 @@ export function driverTests(on: On, kind: Kind): void {
       constraint: 'item_pkey',
       table: 'item',
     })
-    assert.equal(
-      (await client.query({ text: 'select $1::int4 as n', values: [7], binary: true } as pg.QueryConfig)).rows[0].n,
-      7,
-    )
+    const binary = { text: 'select $1::int4 as n', values: [7], binary: true }
+    assert.deepEqual((await client.query<{ n: number }>(binary)).rows, [{ n: 7 }])
     assert.deepEqual((await client.query({ text: 'select 1, 2', rowMode: 'array' })).rows, [[1, 2]])
   })
 
@@ -120,7 +118,7 @@ export function driverTests(on: On, kind: Kind): void {
         max: 3,
         prepare,
         onnotice: () => {},
-        connection: { options: `endpoint=${scene.host(kind)}` } as Record<string, string>,
+        connection: { options: `endpoint=${scene.host(kind)}` },
       })
       try {
         await withPostgres(sql)

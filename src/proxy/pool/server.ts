@@ -175,6 +175,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
         return readyFor(bytes[at + MESSAGE_HEAD] ?? IDLE)
       case COPY_IN:
         copyIn = !unanswered.dropCopySyncs()
+        if (copyIn && !borrower) over()
         return true
       default:
         return answer(type, type === COMMAND_COMPLETE ? tagAt(bytes, at + MESSAGE_HEAD, end) : '')
@@ -310,7 +311,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       borrower = undefined
       if (socket.isPaused()) socket.resume()
       if (isSettled()) rested()
-      else if (unanswered.length === 0) over()
+      // What it waits for nobody sends any more.
+      else if (inBatch || copyIn || unanswered.length === 0) over()
     },
     expect(entry) {
       const { kind } = entry

@@ -224,7 +224,7 @@ export function pooledSession(
       leaving = requests.forward(to, bytes) || leaving
     } catch (error) {
       refuse(stream, asError(error))
-      return
+      return abandon()
     }
     if (to.needsDrain()) stream.pause()
     if (server === to && to.isSettled()) settled()
@@ -332,10 +332,17 @@ export function pooledSession(
     giveUp = undefined
     translator.close()
     traffic.sessions.delete(session)
+    // Who has said goodbye may have asked for something first.
+    if (!leaving) return abandon()
     const was = server
     server = undefined
-    // Who has said goodbye may have asked for something first.
-    if (leaving) return was?.takeBack()
+    was?.takeBack()
+  }
+
+  /** Nobody can tell what the server was asked, or wants to know. */
+  function abandon(): void {
+    const was = server
+    server = undefined
     void was?.cancel()
     was?.close()
   }
