@@ -5,7 +5,7 @@ import { percentile, report } from './samples.ts'
 
 const CLIENTS = 8
 const MODES: readonly QueryMode[] = ['simple', 'extended', 'prepared']
-const [rounds = 5, seconds = 3] = process.argv.slice(2).map(Number)
+const [rounds = 15, seconds = 1] = process.argv.slice(2).map(Number)
 
 const tps: Record<string, number[]> = {}
 await withTargets({ mode: 'session', poolSize: CLIENTS * 2 }, async (targets, dir) => {

@@ -101,8 +101,21 @@ export const SETTINGS = {
   proxyMetricsPort: setting<number>({
     env: 'NEAP_PROXY_METRICS_PORT',
     ...port,
-    about: 'And of the proxy. The API answers them on its own port.',
+    about: 'And of the first proxy; the others take the next free ones. The API answers them on its own port.',
     fallback: () => 7073,
+  }),
+  proxies: setting<number>({
+    env: 'NEAP_PROXIES',
+    parse: whole(0, 64),
+    expects: 'a number from 0 to 64',
+    about: 'How many proxies `neap up` runs, which share one port (0: as many as the machine has cores, at most 4).',
+    fallback: () => 0,
+  }),
+  proxyDrain: setting<number>({
+    env: 'NEAP_PROXY_DRAIN',
+    ...seconds(0, 86_400),
+    about: 'How long the sessions of a proxy that gets SIGTERM may go on; new ones are for the others.',
+    fallback: () => 10,
   }),
   region: setting<string>({
     env: 'NEAP_REGION',

@@ -13,6 +13,8 @@ import { kill, processesOf, until } from './processes.ts'
 
 export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
+export type PartName = 'api' | 'worker' | 'proxy'
+
 /** A real Neap in a data directory of its own, as a user starts it. */
 export interface Neap {
   readonly ready: Ready & { readonly ca_file: string }
@@ -22,9 +24,11 @@ export interface Neap {
   stderr(): string
   /** Waits until operations have ended; throws for one that failed. A control plane that is away meanwhile is waited for. */
   ended(operations: readonly { id: string; project_id: string }[]): Promise<void>
-  /** The process of one of its parts, while it runs. */
-  part(name: 'api' | 'worker' | 'proxy'): number | undefined
-  /** Kills supervisor, api, worker and proxy with SIGKILL, all at once; computes and catalog stay. */
+  /** The process of one of its parts, while it runs; of the proxies, some one. */
+  part(name: PartName): number | undefined
+  /** Of all that have this name: of the proxies there are several, and one that drains is among them. */
+  parts(name: PartName): number[]
+  /** Kills supervisor, api, worker and proxies with SIGKILL, all at once; computes and catalog stay. */
   kill(): Promise<void>
   /** Sends the supervisor a signal and answers its exit code. */
   end(signal?: NodeJS.Signals): Promise<number | null>
@@ -104,6 +108,9 @@ export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
     return ended
   }
 
+  const parts = (name: PartName): number[] =>
+    processesOf(dataDir).flatMap(({ command, pid }) => (command.endsWith(`/main.ts ${name}`) ? [pid] : []))
+
   return {
     ready,
     process: child,
@@ -119,7 +126,8 @@ export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
         if (operation.status === 'failed') throw new Error(`${operation.action} failed: ${operation.error}`)
       }
     },
-    part: (name) => processesOf(dataDir).find(({ command }) => command.endsWith(`/main.ts ${name}`))?.pid,
+    part: (name) => parts(name)[0],
+    parts,
     kill: () => kill(...controlPlane(dataDir)),
     end,
     async stop({ keep = false } = {}) {
@@ -134,7 +142,7 @@ export function ifAway(error: unknown): undefined {
   if (error instanceof AppError && error.code !== 'UNAVAILABLE') throw error
 }
 
-/** The pids of supervisor, api, worker and proxy. */
+/** The pids of supervisor, api, worker and proxies. */
 export function controlPlane(dataDir: string): number[] {
   return processesOf(dataDir)
     .filter(({ command }) => /\/main\.ts (up|api|worker|proxy)\b/.test(command))

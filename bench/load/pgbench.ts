@@ -21,7 +21,7 @@ export function makePgbench(dir: string): Pgbench {
     const args = ['-n', '-f', script, '-M', mode, '-c', String(clients), '-j', '2', '-T', String(seconds)]
     const { code, stdout, stderr } = await run('pgbench', args, libpqEnv(target))
     const tps = /^tps = ([\d.]+)/m.exec(stdout)?.[1]
-    if (code !== 0 || tps === undefined) throw new Error(`pgbench failed: ${stderr}`)
+    if (code !== 0 || tps === undefined) throw new Error(`pgbench failed with ${code}: ${stderr}${stdout}`)
     return Number(tps)
   }
 }

@@ -13,7 +13,9 @@ export function statusCommand(dataDir: Option): Command {
     .option('--json', 'print JSON')
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
-      const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = readState(loadConfig(flags).dataDir)
+      const remembered = readState(loadConfig(flags).dataDir)
+      const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = remembered
+      const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
       const measured = computes.map((compute) => ({
         ...compute,
@@ -27,6 +29,7 @@ export function statusCommand(dataDir: Option): Command {
             proxy_port: proxyPort,
             worker_metrics_port: workerMetricsPort,
             proxy_metrics_port: proxyMetricsPort,
+            proxy_metrics_ports: proxyMetricsPorts,
             computes: measured,
           })}\n`,
         )
@@ -42,7 +45,7 @@ export function statusCommand(dataDir: Option): Command {
       ])
       process.stdout.write(`Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${proxyPort}.\n`)
       process.stdout.write(
-        `Metrics: /metrics on the ports ${apiPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPort} (proxy).\n`,
+        `Metrics: /metrics on the ports ${apiPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPorts.join(', ')} (proxy).\n`,
       )
       process.stdout.write(
         rows.length === 0

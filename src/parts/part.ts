@@ -12,24 +12,28 @@ import { createRegistry } from '../observe/registry.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets.ts'
 import { awaitCatalog } from './await_catalog.ts'
 import { type PartName, startProbes } from './probes.ts'
+import { isSupervised, onStop, tellSupervisor } from './supervised.ts'
 
 /** A running part of Neap. */
 export interface Part {
   /** What it says when it is ready: the port it listens on, where it listens. */
   readonly port?: number
+  /** Takes nothing new from now on; resolves when what it has is done, or has gone on for long enough. */
+  drain?(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Runs one part in this process until a signal, or until the supervisor that started it is gone. Under a supervisor an
- * interrupt from the terminal is left to it, since it stops the parts in order.
+ * Runs one part in this process until a signal, or until the supervisor that started it says so or is gone. Under a supervisor
+ * an interrupt from the terminal is left to it, since it stops the parts in order. A part that can drain does so on SIGTERM, and ends
+ * at the second.
  */
 export async function runPart(
   name: PartName,
   config: Config,
   start: (context: Context) => Promise<Part>,
 ): Promise<void> {
-  const supervised = process.send !== undefined
+  const supervised = isSupervised()
   if (supervised) {
     process.on('disconnect', () => process.exit(0))
     // It may have been killed while this process loaded.
@@ -40,8 +44,9 @@ export async function runPart(
   const probes = await startProbes(name, context)
   await awaitCatalog(context)
   const part = await start(context)
-  probes?.started()
+  probes?.missing(undefined)
   let stopping = false
+  let draining = false
   const stop = async (): Promise<void> => {
     if (stopping) return
     stopping = true
@@ -50,14 +55,29 @@ export async function runPart(
     await context.catalog.close()
     process.exit(0)
   }
-  const stopOrFail = () =>
-    void stop().catch((error: unknown) => {
+  const drain = async (): Promise<void> => {
+    if (!part.drain || draining) return stop()
+    draining = true
+    const drained = part.drain()
+    if (supervised) {
+      // Whoever takes its place is to have its port for metrics too.
+      await probes?.stop()
+      tellSupervisor({ draining: true })
+    } else probes?.missing('it was told to end and takes no new connections')
+    await drained
+    await stop()
+  }
+  const orFail = (leave: () => Promise<void>) => () =>
+    void leave().catch((error: unknown) => {
       log.error({ err: error }, 'did not stop cleanly')
       process.exit(1)
     })
-  process.on('SIGTERM', stopOrFail)
-  process.on('SIGINT', supervised ? () => {} : stopOrFail)
-  if (supervised) process.send?.({ ready: true, port: part.port })
+  process.on('SIGTERM', orFail(drain))
+  process.on('SIGINT', supervised ? () => {} : orFail(stop))
+  if (supervised) {
+    onStop(orFail(stop))
+    tellSupervisor({ ready: true })
+  }
   log.info({ port: part.port, metrics_port: probes?.port ?? part.port, pid: process.pid }, 'ready')
 }
 

@@ -8,8 +8,8 @@ export type PartName = 'api' | 'worker' | 'proxy'
 /** The probes of a part on a port of their own, from before it starts, which a worker may take long over. */
 export interface PartProbes {
   readonly port: number
-  /** The part has done what it does first. */
-  started(): void
+  /** Says from now on what keeps the part from its work; nothing while it does it. */
+  missing(what: string | undefined): void
   stop(): Promise<void>
 }
 
@@ -30,7 +30,7 @@ export async function startProbes(name: PartName, context: Context): Promise<Par
     context.log.warn({ wanted, port: server.port }, 'the port for metrics is taken: another one is used')
   return {
     port: server.port,
-    started: () => (missing = undefined),
+    missing: (what) => (missing = what),
     stop: () => server.stop(),
   }
 }

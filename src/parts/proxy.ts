@@ -6,8 +6,9 @@ import { startProxy } from '../proxy/proxy.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { operatorFiles } from '../tls/operator.ts'
 import type { Part } from './part.ts'
+import { isSupervised, sharedListener } from './supervised.ts'
 
-/** The Postgres proxy on its loopback port. */
+/** The Postgres proxy on its loopback port, which it shares with others under a supervisor. */
 export async function startProxyPart({ catalog, config, secrets, log, registry }: Context): Promise<Part> {
   const operators = operatorFiles(config)
   const verifiers = createVerifierReader(secrets.adminPassword())
@@ -15,6 +16,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     catalog,
     host: '127.0.0.1',
     port: config.proxyPort,
+    ...(isSupervised() && { shared: { among: config.proxies, socket: sharedListener } }),
     certificate: async () => operators ?? ensureCertificates(join(config.dataDir, 'tls'), config),
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
@@ -32,7 +34,8 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     registry,
   })
   return {
-    ...proxy,
+    port: proxy.port,
+    drain: () => proxy.drain(config.proxyDrain * 1000),
     async stop() {
       await proxy.stop()
       verifiers.close()

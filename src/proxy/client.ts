@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
-import { createHash, X509Certificate } from 'node:crypto'
+import { createHash } from 'node:crypto'
 
 /** Who is at the other end: a program over TLS, or one that came over HTTP. */
 export interface Client {
@@ -27,9 +27,7 @@ export function tlsClient(socket: TLSSocket): Client {
 }
 
 function bindingOf(socket: TLSSocket): Buffer | undefined {
-  const shown = socket.getCertificate()
-  const raw = shown && 'raw' in shown ? shown.raw : undefined
-  if (!raw) return undefined
-  const hash = /sha-?(256|384|512)/i.exec(new X509Certificate(raw).signatureAlgorithm ?? '')?.[1]
-  return hash === undefined ? undefined : createHash(`sha${hash}`).update(raw).digest()
+  const shown = socket.getX509Certificate()
+  const hash = /sha-?(256|384|512)/i.exec(shown?.signatureAlgorithm ?? '')?.[1]
+  return shown && hash !== undefined ? createHash(`sha${hash}`).update(shown.raw).digest() : undefined
 }

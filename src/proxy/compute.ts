@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import type { ComputeLocation } from '../catalog/endpoint.ts'
+import type { ComputeLocation, ConnectTarget } from '../catalog/endpoint.ts'
 import {
   AUTHENTICATION,
   BACKEND_KEY_DATA,
@@ -55,9 +55,16 @@ export function openCompute({ host, port }: ComputeAddress): Socket {
     : connect({ ...options, host, port })
 }
 
+/** Where the compute of an endpoint is, if one runs. */
+export function addressOf({ current_state, compute_host, compute_port }: ConnectTarget): ComputeAddress | undefined {
+  if (current_state !== 'active' || compute_host === null || compute_port === null) return undefined
+  return { host: compute_host, port: compute_port }
+}
+
 /**
  * Connects, logs in with the keys that the client's own login brought to light, and waits until the compute is ready for queries.
  * @param isHeld asked right before the startup packet is sent: from then on the compute knows of the session
+ * @param opened a socket to that address, if there is one already
  */
 export function connectCompute(
   address: ComputeAddress,
@@ -65,9 +72,10 @@ export function connectCompute(
   keys: ScramKeys,
   isHeld: () => boolean,
   signal: AbortSignal,
+  opened?: Socket,
 ): Promise<Answer> {
   return new Promise((resolve) => {
-    const socket = openCompute(address)
+    const socket = opened ?? openCompute(address)
     const scram = scramClient(keys)
     let bytes: Buffer = Buffer.alloc(0)
     /** Where what the client is to get begins, once the login is over. */
@@ -136,10 +144,12 @@ export function connectCompute(
     socket.on('error', (error: NodeJS.ErrnoException) => {
       done({ is: MEANING[error.code ?? ''] ?? 'gone', why: error.message })
     })
-    socket.once('connect', () => {
+    const begin = (): void => {
       if (isHeld()) done({ is: 'held', why: 'the endpoint is held' })
       else socket.write(startup)
-    })
+    }
     socket.on('data', read).on('end', ended).on('close', ended)
+    if (socket.connecting) socket.once('connect', begin)
+    else begin()
   })
 }

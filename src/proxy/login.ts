@@ -22,17 +22,19 @@ const [OK, CLEARTEXT, SASL, SASL_CONTINUE, SASL_FINAL] = [0, 3, 10, 11, 12] as c
 
 /**
  * Has the client prove that it knows the password of a verifier, and answers the keys of that conversation.
- * @param verifier one that no password fits for a role that there is not, or that has none
- * Errors: wrong_password, malformed, too_slow, ClientGone.
+ * @param found what is being looked for while the client makes its first message: a verifier that no password fits for a role that there is
+ * not, or that has none
+ * Errors: wrong_password, malformed, too_slow, ClientGone, and what looking for the verifier brings.
  */
 export async function authenticate(
   { stream: client, binding }: Client,
   user: string,
-  verifier: Verifier,
+  found: Promise<Verifier>,
 ): Promise<ScramKeys> {
   const mechanisms = [...(binding ? [SCRAM_PLUS] : []), SCRAM]
   client.write(encodeAuthentication(SASL, `${mechanisms.map((name) => `${name}\0`).join('')}\0`))
-  const { mechanism, first } = initialResponse(await answer(client))
+  const [verifier, response] = await Promise.all([found, answer(client)])
+  const { mechanism, first } = initialResponse(response)
   if (!mechanisms.includes(mechanism))
     throw new ProxyError('malformed', { text: 'client selected an invalid SASL authentication mechanism' })
   const server = scramServer(verifier, binding)

@@ -9,6 +9,7 @@ export const ERROR_RESPONSE = 0x45
 export const AUTHENTICATION = 0x52
 export const BACKEND_KEY_DATA = 0x4b
 export const READY_FOR_QUERY = 0x5a
+const TERMINATE = 0x58
 /** What a client sends in answer to any request to authenticate. */
 export const PASSWORD_MESSAGE = 0x70
 const NEGOTIATE_PROTOCOL_VERSION = 0x76
@@ -84,6 +85,12 @@ export function encodeFields(
 export function errorField(body: Buffer, letter: string): string {
   const fields = body.toString('latin1').split('\0')
   return fields.find((field) => field.startsWith(letter))?.slice(1) ?? ''
+}
+
+/** True if what a client sent so far ends with Terminate. */
+export function endsWithGoodbye(chunk: Buffer): boolean {
+  const at = chunk.length - MESSAGE_HEAD
+  return at >= 0 && chunk[at] === TERMINATE && chunk.readInt32BE(at + 1) === 4
 }
 
 /** True if what a server sent so far ends with ReadyForQuery: the session is between two messages and at rest. */

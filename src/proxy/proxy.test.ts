@@ -227,3 +227,20 @@ test('a stopping proxy ends idle sessions with the words that Postgres uses', as
   const [error] = (await ended) as [Error & { code?: string }]
   assert.equal(error.code, '57P01')
 })
+
+test('a client that is gone has its query cancelled', async () => {
+  const client = await connect(proxy.port, active)
+  const watcher = await observer(fixture)
+  const running = client.query('select pg_sleep(63)').catch(() => {})
+  const isRunning = async (): Promise<boolean> => {
+    const { rows } = await watcher.query(
+      "select 1 from pg_stat_activity where query like '%pg_sleep(63)%' and state = 'active' and pid <> pg_backend_pid()",
+    )
+    return rows.length > 0
+  }
+  await until(isRunning)
+  ;(client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+  await running
+  await until(async () => !(await isRunning()))
+  await watcher.end()
+})

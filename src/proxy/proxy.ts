@@ -1,9 +1,9 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
+import { openFilesLimit } from '../observe/open_files.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
 import { createFindAdmission, type ReadVerifier } from './admission.ts'
@@ -12,25 +12,34 @@ import { startCancelKeys } from './cancel.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { tlsClient } from './client.ts'
 import { closeGently, refuse } from './close.ts'
-import { asProxyError, type ConnectionContext, serve } from './connection.ts'
+import { serve } from './connection.ts'
+import type { ConnectionContext } from './context.ts'
+import { asProxyError } from './report.ts'
+import { emptied } from './drain.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
 import { createSqlServer } from './http/server.ts'
 import { createLimits, type LimitSettings } from './limits.ts'
+import { type SharedListener, startListening } from './listening.ts'
 import { ALPN, ALPN_HTTP, readOpening, STAGE_MS } from './opening.ts'
 import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
 import { type RequestStart, startWaker } from './wake.ts'
 
-/** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
-const BACKLOG = 4096
+/** What clients that have hung up, or were told to, may take to be gone. */
+const GOODBYE_MS = 500
+
+/** Descriptors for the catalog, listeners and logs. */
+const OTHER_FILES = 64
 
 export interface ProxyOptions {
   readonly catalog: Catalog
   readonly host: string
   /** 0 takes any that is free. */
   readonly port: number
+  /** Accepts there instead, with others. */
+  readonly shared?: SharedListener
   readonly certificate: CurrentCertificate
   /** What follows the endpoint id in a host name. */
   readonly domain: string
@@ -51,6 +60,11 @@ export interface ProxyOptions {
 
 export interface Proxy {
   readonly port: number
+  /**
+   * Takes no more connections; resolves when those it has are over, or after so many milliseconds. Until it is stopped it takes part in
+   * all that concerns their endpoints.
+   */
+  drain(ms: number): Promise<void>
   /** Takes no more connections, ends those it has, and unregisters. */
   stop(): Promise<void>
 }
@@ -133,16 +147,15 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     }
   }
 
-  const server = createServer(
-    { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
-    (socket) => {
-      metrics.opened()
-      clients.add(socket)
-      socket.once('close', () => clients.delete(socket))
-      socket.on('error', () => {})
-      void accept(socket)
-    },
-  )
+  function take(socket: Socket): void {
+    metrics.opened()
+    clients.add(socket)
+    socket.once('close', () => clients.delete(socket))
+    socket.on('error', () => {})
+    void accept(socket)
+  }
+
+  const mostFiles = openFilesLimit() - OTHER_FILES
   const unfollow = followCertificate([tls, directTls], options.certificate, certificate, log)
 
   async function leave(): Promise<void> {
@@ -158,26 +171,32 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     await registration.stop()
   }
 
-  try {
-    server.listen({ host: options.host, port: options.port, backlog: BACKLOG })
-    await once(server, 'listening')
-  } catch (error) {
+  const listening = await startListening({
+    ...options,
+    room: () => mostFiles - clients.size - sessions.size,
+    onClient: take,
+  }).catch(async (error: unknown) => {
     await leave()
     throw error
+  })
+
+  async function stop(): Promise<void> {
+    listening.close()
+    sql.stop()
+    for (const session of sessions) session.end(new ProxyError('stopping'))
+    await emptied(clients, GOODBYE_MS)
+    for (const socket of clients) socket.destroy()
+    await leave()
   }
 
+  let stopped: Promise<void> | undefined
   return {
-    port: (server.address() as AddressInfo).port,
-    async stop() {
-      const closed = new Promise((resolve) => server.close(resolve))
+    port: listening.port,
+    async drain(ms) {
+      listening.close()
       sql.stop()
-      for (const session of context.sessions) session.end(new ProxyError('stopping'))
-      const timer = setTimeout(() => {
-        for (const socket of clients) socket.destroy()
-      }, 500)
-      await closed
-      clearTimeout(timer)
-      await leave()
+      await emptied(clients, ms)
     },
+    stop: () => (stopped ??= stop()),
   }
 }

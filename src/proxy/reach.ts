@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
-import { type ComputeAddress, connectCompute } from './compute.ts'
+import type { Ahead } from './ahead.ts'
+import { addressOf, type ComputeAddress, connectCompute } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
 import type { ScramKeys } from './scram.ts'
@@ -12,6 +13,8 @@ import type { Waker } from './wake.ts'
 export interface Admitted {
   readonly keys: ScramKeys
   readonly target: ConnectTarget
+  /** A socket to its compute, opened meanwhile. */
+  readonly ahead?: Ahead | undefined
 }
 
 export interface Reached {
@@ -39,7 +42,7 @@ export async function reachCompute(
   holds: Holds,
   traffic: Traffic,
   startup: Buffer,
-  { target, keys }: Admitted,
+  { target, keys, ahead }: Admitted,
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
@@ -66,7 +69,8 @@ export async function reachCompute(
       ask = () => waker.wake(endpointId, undefined)
       continue
     }
-    const answer = await connectCompute(address, startup, keys, () => traffic.hold !== undefined, signal)
+    const isHeld = (): boolean => traffic.hold !== undefined
+    const answer = await connectCompute(address, startup, keys, isHeld, signal, ahead?.take(address))
     // One that has not answered yet when the client hangs up is not gone for that.
     if (signal.aborted) throw signal.reason
     const computePid = endpoint.compute_pid ?? undefined
@@ -78,11 +82,6 @@ export async function reachCompute(
     if (answer.is === 'unasked') throw new ProxyError('crowded')
     if (answer.is === 'gone') ask = () => waker.wake(endpointId, computePid)
   }
-}
-
-function addressOf({ current_state, compute_host, compute_port }: ConnectTarget): ComputeAddress | undefined {
-  if (current_state !== 'active' || compute_host === null || compute_port === null) return undefined
-  return { host: compute_host, port: compute_port }
 }
 
 /** The first two turns follow at once: a look, and after a wake the compute. Then 25, 50, 100, … milliseconds. */

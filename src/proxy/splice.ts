@@ -1,13 +1,18 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { readBorrowed, writeBorrowed } from './borrowed.ts'
 import { closeGently } from './close.ts'
 import type { ProxyError } from './errors.ts'
-import { encodeError, endsReady } from './messages.ts'
+import { encodeError, endsReady, endsWithGoodbye } from './messages.ts'
 import type { Session, Traffic } from './traffic.ts'
 
 export interface SplicedSession extends Session {
-  /** Joins the client to its compute. `first` is what the compute has sent already. */
-  attach(server: Socket, first: Buffer, computePid: number | undefined): void
+  /**
+   * Joins the client to its compute.
+   * @param first what the compute has sent already
+   * @param abandoned told when the client is gone while the compute is at work for it
+   */
+  attach(server: Socket, first: Buffer, computePid: number | undefined, abandoned?: () => void): void
   /** Ends the session; the client is told why if nothing is under way to it. */
   end(why: ProxyError): void
 }
@@ -20,18 +25,23 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false
+  let over = false
+  /** Between two messages, with nothing asked that is not answered, or after a goodbye. */
   let atRest = false
+  let abandon = (): void => {}
   const kept: Buffer[] = []
 
   function fromClient(chunk: Buffer): void {
+    if (over) return
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
+    atRest = endsWithGoodbye(chunk)
     if (server && !traffic.hold) {
-      if (!server.write(chunk)) client.pause()
+      if (!writeBorrowed(server, chunk)) client.pause()
       return
     }
-    kept.push(chunk)
+    kept.push(Buffer.from(chunk))
     client.pause()
   }
 
@@ -39,7 +49,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     traffic.lastByteAt = Date.now()
     traffic.toClients += chunk.length
     atRest = endsReady(chunk)
-    if (!client.write(chunk)) server?.pause()
+    if (!writeBorrowed(client, chunk)) server?.pause()
   }
 
   function release(): void {
@@ -50,36 +60,50 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     else if (more) client.resume()
   }
 
+  function close(): void {
+    over = true
+    closeGently(client)
+  }
+
   const session: SplicedSession = {
     get computePid() {
       return computePid
     },
     isSending: () => !server || kept.length > 0 || server.writableLength > 0,
     release,
-    attach(compute, first, pid) {
+    attach(compute, first, pid, abandoned = () => {}) {
       if (client.destroyed) {
         compute.destroy()
         return
       }
+      client.off('data', fromClient)
+      readBorrowed(client, fromClient)
       server = compute
       computePid = pid
-      compute.on('data', fromServer)
+      abandon = abandoned
+      fromServer(first)
+      readBorrowed(compute, fromServer)
       compute.on('drain', () => {
         if (kept.length === 0) client.resume()
       })
       compute.once('end', () => compute.destroy())
-      compute.once('close', () => closeGently(client))
+      compute.once('close', close)
       client.on('drain', () => compute.resume())
-      fromServer(first)
-      if (compute.destroyed) closeGently(client)
+      if (compute.destroyed) close()
       if (!client.writableNeedDrain) compute.resume()
       release()
     },
     end(why) {
       if ((atRest || !server) && client.writable) client.write(encodeError(why))
       server?.destroySoon()
-      closeGently(client)
+      close()
     },
+  }
+
+  /** Postgres itself does not notice that a client is gone before it has something to tell it. */
+  function leave(): void {
+    if (server && !atRest) abandon()
+    abandon = () => {}
   }
 
   traffic.sessions.add(session)
@@ -87,10 +111,12 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   client.on('data', fromClient)
   client.once('end', () => {
     clientEnded = true
+    leave()
     if (kept.length === 0) release()
   })
   client.once('close', () => {
     traffic.sessions.delete(session)
+    leave()
     server?.destroySoon()
   })
   client.resume()

@@ -3,12 +3,20 @@ import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { endOf } from '../backends/local/logs.ts'
 import { messageOf, UsageError } from '../errors.ts'
+import type { Listener } from './listener.ts'
+import type { FromPart, ToPart } from './messages.ts'
 
-/** A part of Neap as a child process, started again whenever it ends by itself. */
+/*
+ * A part of Neap as a child process:
+ *
+ *   launched ──ready──▶ serving ──ends──▶ launched again, after a pause that grows
+ *                          └──says that it drains──▶ leaving, until it ends; another is launched at once
+ */
 export interface Child {
   readonly name: string
-  pid(): number | undefined
-  /** Ends it: asks, and after the time kills. Resolves when it is gone. */
+  /** Resolves when it says the first time that it is ready. Errors: UsageError with the end of its log when it ends before. */
+  readonly ready: Promise<void>
+  /** Ends it, and those that are leaving: asks, and after the time kills. Resolves when all are gone. */
   stop(): Promise<void>
 }
 
@@ -18,9 +26,15 @@ export interface ChildOptions {
   readonly args: readonly string[]
   readonly env: NodeJS.ProcessEnv
   readonly logFile: string
+  /** Started again also if it ends before it was ever ready. */
+  readonly isSpare?: boolean
+  /** The socket that it is sent whenever it asks for it. */
+  readonly listener?: Listener
   /** Told of every start, the first one too. */
   readonly onStart: (pid: number) => void
+  readonly onEnd: (pid: number) => void
   readonly onRestart: (name: string, why: string) => void
+  readonly onDrain: (name: string) => void
 }
 
 const STOP_MS = 15_000
@@ -28,23 +42,31 @@ const SHORTEST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1_000
 const STEADY_MS = 10_000
 
-/** Starts a part and resolves when it says that it is ready. Errors: UsageError with the end of its log when it ends before. */
-export async function startChild(options: ChildOptions): Promise<Child> {
+export function launchChild(options: ChildOptions): Child {
+  const { promise: ready, resolve: becomeReady, reject: fail } = Promise.withResolvers<void>()
+  // Whoever does not wait for it has it started again.
+  ready.catch(() => {})
+  /** Those that are ready can be asked to end; others are told by a signal. */
+  const listening = new WeakSet<ChildProcess>()
+  const leaving = new Set<ChildProcess>()
   let stopping = false
-  let isReady = false
+  let wasReady = options.isSpare ?? false
   let pause = SHORTEST_PAUSE_MS
   let timer: NodeJS.Timeout | undefined
-  let current = launch()
-  const first = current
-  isReady = await Promise.race([once(first, 'message').then(() => true), once(first, 'exit').then(() => false)])
-  if (!isReady) {
-    throw new UsageError(`neap ${options.name} did not start: ${lastLine(options.logFile)} (log: ${options.logFile})`)
-  }
+  let current: ChildProcess | undefined
+  if (options.isSpare) launchIn(0)
+  else current = launch()
 
   /** Where the machine has no file or process left for it, a moment later there may be one. */
   function launchAgain(why: string): void {
-    if (stopping || !isReady) return
+    if (!wasReady)
+      fail(new UsageError(`neap ${options.name} did not start: ${lastLine(options.logFile)} (log: ${options.logFile})`))
+    if (stopping || !wasReady) return
     options.onRestart(options.name, why)
+    launchIn(pause)
+  }
+
+  function launchIn(ms: number): void {
     timer = setTimeout(() => {
       try {
         current = launch()
@@ -52,7 +74,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
         pause = LONGEST_PAUSE_MS
         launchAgain(messageOf(error))
       }
-    }, pause)
+    }, ms)
   }
 
   function launch(): ChildProcess {
@@ -65,31 +87,60 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     })
     closeSync(log)
     const begun = Date.now()
+    const { pid } = child
     child.once('error', (error) => {
-      if (child.pid === undefined) launchAgain(messageOf(error))
+      if (pid === undefined) launchAgain(messageOf(error))
     })
     child.once('exit', (code, signal) => {
+      if (pid !== undefined) options.onEnd(pid)
+      if (leaving.delete(child)) return
       pause = Date.now() - begun > STEADY_MS ? SHORTEST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS)
       launchAgain(signal ?? `exit code ${code}`)
     })
-    if (child.pid) options.onStart(child.pid)
+    child.on('message', (message) => hear(child, message as FromPart))
+    if (pid !== undefined) options.onStart(pid)
     return child
+  }
+
+  function hear(child: ChildProcess, message: FromPart): void {
+    if ('wants' in message) {
+      if (options.listener) tell(child, { listener: true }, options.listener)
+    } else if ('ready' in message) {
+      listening.add(child)
+      wasReady = true
+      becomeReady()
+    } else if (child === current) {
+      leaving.add(child)
+      if (stopping) return
+      options.onDrain(options.name)
+      launchIn(0)
+    }
+  }
+
+  async function end(child: ChildProcess): Promise<void> {
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const gone = once(child, 'exit')
+    if (listening.has(child)) tell(child, { stop: true })
+    else child.kill('SIGTERM')
+    const kill = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    await gone
+    clearTimeout(kill)
   }
 
   return {
     name: options.name,
-    pid: () => current.pid,
+    ready,
     async stop() {
       stopping = true
       clearTimeout(timer)
-      if (current.pid === undefined || current.exitCode !== null || current.signalCode !== null) return
-      const gone = once(current, 'exit')
-      current.kill('SIGTERM')
-      const kill = setTimeout(() => current.kill('SIGKILL'), STOP_MS)
-      await gone
-      clearTimeout(kill)
+      await Promise.all([...leaving, ...(current ? [current] : [])].map(end))
     },
   }
+}
+
+/** One that is gone meanwhile is not told any more. */
+function tell(child: ChildProcess, message: ToPart, listener?: Listener): void {
+  child.send(message, listener?.handle, () => {})
 }
 
 /** What a part last said went wrong, for the person who started it. */

@@ -24,6 +24,8 @@ export interface State {
   readonly proxyPort?: number
   readonly workerMetricsPort?: number
   readonly proxyMetricsPort?: number
+  /** Of all proxies, that one first. */
+  readonly proxyMetricsPorts?: readonly number[]
   readonly projectId?: string | undefined
   /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
   readonly isFirstStart?: boolean

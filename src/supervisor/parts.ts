@@ -1,53 +1,94 @@
+import { readdir } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rotateLog } from '../backends/local/logs.ts'
 import { type Config, configEnv } from '../config.ts'
 import { messageOf } from '../errors.ts'
-import { type Child, startChild } from './child.ts'
+import { type Child, type ChildOptions, launchChild } from './child.ts'
 import { updateState } from './data_dir.ts'
+import { bindListener } from './listener.ts'
 import type { Progress } from './progress.ts'
 
 const ENTRY = fileURLToPath(new URL('../main.ts', import.meta.url))
+const PROXY_HOST = '127.0.0.1'
+const MOST_PROXIES_UNASKED = 4
 
-/** The parts that run as children of the supervisor: api, worker, proxy. */
+/** The parts that run as children of the supervisor. */
 export interface Parts {
-  readonly api: Child
-  readonly worker: Child
-  readonly proxy: Child
+  readonly api: Pick<Child, 'stop'>
+  readonly worker: Pick<Child, 'stop'>
+  /** All proxies: they share one socket, which is closed with them. */
+  readonly proxies: Pick<Child, 'stop'>
+  /** Starts the proxies after the first. */
+  startRest(): void
 }
 
-/** Starts the parts, all at once, and notes their pids for a supervisor that comes after this one was killed. */
-export async function startParts(config: Config, progress: Progress): Promise<Parts> {
-  const pids = new Map<string, number>()
-  const start = (name: keyof Parts): Promise<Child> =>
-    startChild({
+/** How many proxies are to run. */
+export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>): number =>
+  proxies === 0 ? Math.min(availableParallelism(), MOST_PROXIES_UNASKED) : proxies
+
+/**
+ * Starts api, worker and the first proxy, all at once, and notes their pids for a supervisor that comes after this one was killed. Resolves
+ * when they are ready; the other proxies can wait until nobody waits for these. Errors: UsageError.
+ * @param metricsPorts of the proxies, one each
+ */
+export async function startParts(config: Config, metricsPorts: readonly number[], progress: Progress): Promise<Parts> {
+  const pids = new Set<number>()
+  const launch = (name: string, part: string, more: Partial<ChildOptions> = {}): Child =>
+    launchChild({
       name,
       entry: ENTRY,
-      args: [name],
+      args: [part],
       env: configEnv(config),
-      logFile: logOf(config.dataDir, name),
+      logFile: join(config.dataDir, 'parts', `${name}.log`),
       onStart(pid) {
-        pids.set(name, pid)
+        pids.add(pid)
         try {
-          updateState(config.dataDir, { pids: [process.pid, ...pids.values()] })
+          updateState(config.dataDir, { pids: [process.pid, ...pids] })
         } catch (error) {
           progress.say(`the pid of neap ${name} could not be noted: ${messageOf(error)}`)
         }
       },
-      onRestart: (part, why) => progress.say(`neap ${part} ended (${why}); starting it again`),
+      onEnd: (pid) => void pids.delete(pid),
+      onRestart: (child, why) => progress.say(`neap ${child} ended (${why}); starting it again`),
+      onDrain: (child) => progress.say(`neap ${child} was told to end and lets its sessions go on; starting another`),
+      ...more,
     })
-  const started = await Promise.allSettled([start('api'), start('worker'), start('proxy')])
-  const children = started.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
-  const [api, worker, proxy] = children
-  if (api && worker && proxy) return { api, worker, proxy }
-  await Promise.all(children.map((child) => child.stop()))
-  throw started.find((result) => result.status === 'rejected')?.reason
+  const listener = bindListener(PROXY_HOST, config.proxyPort)
+  const launchProxy = (port: number, index: number): Child =>
+    launch(index === 0 ? 'proxy' : `proxy-${index + 1}`, 'proxy', {
+      env: configEnv({ ...config, proxyMetricsPort: port, proxies: metricsPorts.length }),
+      isSpare: index > 0,
+      listener,
+    })
+  const [api, worker] = [launch('api', 'api'), launch('worker', 'worker')]
+  const proxies = metricsPorts.slice(0, 1).map(launchProxy)
+  const started = [api, worker, ...proxies]
+  const outcomes = await Promise.allSettled(started.map(({ ready }) => ready))
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failed) {
+    await Promise.all(started.map((child) => child.stop()))
+    listener.close()
+    throw failed.reason
+  }
+  return {
+    api,
+    worker,
+    startRest() {
+      for (const [index, port] of metricsPorts.entries()) if (index > 0) proxies.push(launchProxy(port, index))
+    },
+    proxies: {
+      async stop() {
+        // First, so that whoever comes now is refused, and does not wait for nobody.
+        listener.close()
+        await Promise.all(proxies.map((child) => child.stop()))
+      },
+    },
+  }
 }
 
-const PARTS = ['api', 'worker', 'proxy'] as const
 const ROTATE_MS = 60_000
-
-const logOf = (dataDir: string, name: keyof Parts): string => join(dataDir, 'parts', `${name}.log`)
 
 /** Keeps the logs of the parts from growing without end, as `rotateLog` does, until it is told to stop. */
 export function keepRotating({ dataDir }: Config, { say }: Progress): () => Promise<void> {
@@ -57,12 +98,6 @@ export function keepRotating({ dataDir }: Config, { say }: Progress): () => Prom
 }
 
 export async function rotatePartLogs(dataDir: string): Promise<void> {
-  for (const name of PARTS) await rotateLog(logOf(dataDir, name))
-}
-
-/** Ends parts that outlived a killed supervisor, as a frozen one would, before new ones take their place. */
-export function endStaleParts(pids: readonly number[], isPart: (pid: number) => boolean): void {
-  for (const pid of pids) {
-    if (isPart(pid)) process.kill(pid, 'SIGKILL')
-  }
+  const directory = join(dataDir, 'parts')
+  for (const file of await readdir(directory)) if (file.endsWith('.log')) await rotateLog(join(directory, file))
 }

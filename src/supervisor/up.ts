@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureDefaultAccount } from '../catalog/account.ts'
 import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/api_key.ts'
@@ -15,9 +15,10 @@ import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, 
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
 import { takeLock } from './lock.ts'
-import { endStaleParts, keepRotating, type Parts, startParts } from './parts.ts'
+import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { Progress } from './progress.ts'
+import { endStaleParts } from './stale_parts.ts'
 import { suspendAll } from './suspend_all.ts'
 import { type Undo, undoAll } from './undo.ts'
 
@@ -45,7 +46,7 @@ export interface Ready extends ReadyProject {
 }
 
 /**
- * Runs Neap: catalog, api, worker and proxy, each a process of its own that is started again when it ends. Resolves when it
+ * Runs Neap: catalog, api, worker and proxies, each a process of its own that is started again when it ends. Resolves when it
  * was told to stop and everything has; `told` resolves when somebody says so. Errors: UsageError, with what was started stopped again.
  */
 export async function up(options: UpOptions, told: Promise<unknown>): Promise<void> {
@@ -61,10 +62,12 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
         `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`,
       )
     undo.push(lock.release)
-    endStaleParts(stored.pids?.slice(1) ?? [], isNeap)
-    const config = await chosenPorts(options, stored)
+    const [supervisor, ...stale] = stored.pids ?? []
+    await endStaleParts(supervisor, stale)
+    const { config, proxyMetricsPorts } = await chosenPorts(options, stored)
     const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort } = config
-    updateState(config.dataDir, { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids: [process.pid] })
+    const ports = { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
+    updateState(config.dataDir, { ...ports, pids: [process.pid] })
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
@@ -79,7 +82,10 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)
     const key = await firstKey(catalog, secrets, config)
-    const parts = await progress.during('starting api, worker and proxy', startParts(config, progress))
+    const parts = await progress.during(
+      'starting api, worker and proxy',
+      startParts(config, proxyMetricsPorts, progress),
+    )
     undo.push(() => stopParts(parts, catalog, options))
     undo.push(keepRotating(config, progress))
     const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)
@@ -93,6 +99,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       ...project,
       pid: process.pid,
     })
+    parts.startRest()
     if (key !== null) updateState(config.dataDir, { isFirstStart: false })
     await told
   } catch (error) {
@@ -104,7 +111,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 
 /** Ends the parts in the order in which nothing new can begin: first what takes requests, last the worker that suspends. */
 async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunning }: UpOptions): Promise<void> {
-  await Promise.all([parts.api.stop(), parts.proxy.stop()])
+  await Promise.all([parts.api.stop(), parts.proxies.stop()])
   try {
     if (leaveRunning) return
     const left = await progress.during('suspending computes', suspendAll(catalog)).catch((error: unknown) => {
@@ -145,19 +152,28 @@ async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<v
 }
 
 /** An asked-for port, else the stored one, else the default; 0 keeps what is stored, so that a port once picked stays. */
-async function chosenPorts({ config, asked, progress }: UpOptions, stored: State): Promise<Config> {
+async function chosenPorts(
+  { config, asked, progress }: UpOptions,
+  stored: State,
+): Promise<{ config: Config; proxyMetricsPorts: readonly number[] }> {
   const api = wanted(asked.apiPort, config.apiPort, stored.apiPort)
   const apiPort = await choosePort({ name: 'the API', flag: '--api-port', ...api }, [], progress.say)
   const proxy = wanted(asked.proxyPort, config.proxyPort, stored.proxyPort)
   const proxyPort = await choosePort({ name: 'the proxy', flag: '--proxy-port', ...proxy }, [apiPort], progress.say)
-  const metrics = async (name: 'workerMetricsPort' | 'proxyMetricsPort', taken: number[]): Promise<number> => {
-    const { port } = wanted(asked[name], config[name], stored[name])
+  const taken = [apiPort, proxyPort]
+  const metrics = async (name: 'workerMetricsPort' | 'proxyMetricsPort', least?: number): Promise<number> => {
+    const port = least ?? wanted(asked[name], config[name], stored[name]).port
     // Nobody is to be kept from a database by a port for metrics: a taken one gives way, asked for or not.
-    return choosePort({ name: 'metrics', flag: SETTINGS[name].env, port, asked: false }, taken, () => {})
+    const chosen = await choosePort({ name: 'metrics', flag: SETTINGS[name].env, port, asked: false }, taken, () => {})
+    taken.push(chosen)
+    return chosen
   }
-  const workerMetricsPort = await metrics('workerMetricsPort', [apiPort, proxyPort])
-  const proxyMetricsPort = await metrics('proxyMetricsPort', [apiPort, proxyPort, workerMetricsPort])
-  return { ...config, apiPort, proxyPort, workerMetricsPort, proxyMetricsPort }
+  const workerMetricsPort = await metrics('workerMetricsPort')
+  const proxyMetricsPort = await metrics('proxyMetricsPort')
+  const proxyMetricsPorts = [proxyMetricsPort]
+  while (proxyMetricsPorts.length < proxyCount(config))
+    proxyMetricsPorts.push(await metrics('proxyMetricsPort', (proxyMetricsPorts.at(-1) ?? 0) + 1))
+  return { config: { ...config, apiPort, proxyPort, workerMetricsPort, proxyMetricsPort }, proxyMetricsPorts }
 }
 
 function wanted(asked: boolean, port: number, stored: number | undefined) {
@@ -180,13 +196,4 @@ async function firstKey(catalog: Catalog, secrets: Secrets, { dataDir, plan }: C
     await insertApiKey(tx, { account_id, name: FIRST_KEY, scope: 'admin', hash: secrets.hashApiKey(key) })
   })
   return key
-}
-
-/** Whether a pid is one of our parts still, and not a process that was given its number since. */
-function isNeap(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('src/main.ts')
-  } catch {
-    return false
-  }
 }

@@ -111,7 +111,15 @@ export async function openWorld(
   try {
     const neap = await open(dataDir)
     const place = await firstPlace(neap)
-    const spot: Spot = { ...place, name: 'main', store: place.branch_id, leaving: false, writers: [], children: 0 }
+    const spot: Spot = {
+      ...place,
+      name: 'main',
+      store: place.branch_id,
+      leaving: false,
+      writers: [],
+      pooled: new Set(),
+      children: 0,
+    }
     await query(neap, spot.uri, SCHEMA)
     const world: World = {
       neap,

@@ -17,7 +17,7 @@ import { enter } from './data.ts'
 import { audited, discreet, gone, inspect, justified, operationsEnd } from './finale.ts'
 import { sameReply } from './requests.ts'
 import { apart, ended, paged, single } from './watch.ts'
-import { healed, request, type World } from './world.ts'
+import { request, type World } from './world.ts'
 import { write } from './writers.ts'
 
 let opened: Awaited<ReturnType<typeof openWorld>>
@@ -97,9 +97,12 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
   },
   admitted: {
     async deed() {
-      await kill(world.neap.part('proxy'))
-      await (await enter(world, firstOf(world), () => {}))?.end()
-      return () => healed(world)
+      await inCatalog('update endpoint set disabled = true')
+      const entering = enter(world, firstOf(world), () => {})
+      return async () => {
+        await inCatalog('update endpoint set disabled = false')
+        await (await entering)?.end()
+      }
     },
   },
   undisturbed: {

@@ -77,12 +77,18 @@ export function flawOf({ sum, sequences }: Holdings): { balanced: string | undef
 }
 
 /** Connects as a client does, again until it is let in: every refusal needs something that explains it. Nothing for a branch that is going. */
-export async function enter(world: World, spot: Spot, lost: (error: Error) => void): Promise<pg.Client | undefined> {
+export async function enter(
+  world: World,
+  spot: Spot,
+  lost: (error: Error) => void,
+  { pooled = false } = {},
+): Promise<pg.Client | undefined> {
   const { history, checks } = world
+  const uri = pooled ? spot.uri.replace(/ep-[a-z0-9-]+/, '$&-pooler') : spot.uri
   while (!spot.leaving && !world.stopping.aborted) {
     const since = Date.now()
     try {
-      const client = await connect(world.neap, spot.uri, { lost, connectionTimeoutMillis: 90_000 })
+      const client = await connect(world.neap, uri, { lost, connectionTimeoutMillis: 90_000 })
       checks.look('admitted', undefined)
       if (!spot.leaving) return client
       await client.end().catch(() => {})

@@ -1,10 +1,11 @@
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { join } from 'node:path'
+import type { PartName } from '../neap.ts'
 import { kill, postmastersOf } from '../processes.ts'
 import type { Random } from '../random.ts'
 import { enter } from './data.ts'
-import { catalogOf, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
+import { catalogOf, DRAIN_MS, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
 
 /** Something that goes wrong. It says itself what it may break, and ends when that is over. */
 interface Fault {
@@ -14,28 +15,42 @@ interface Fault {
   readonly can?: (world: World) => boolean
 }
 
-const part = (name: 'api' | 'worker' | 'proxy') => async (world: World) => {
+const part = (name: PartName) => async (world: World, random: Random) => {
   const breaks = { api: ['requests'], worker: [], proxy: ['sessions', 'connects'] } as const
   const over = world.history.disrupt(`kill -9 of ${name}`, breaks[name])
-  const pid = world.neap.part(name)
-  if (pid !== undefined) await kill(pid)
+  // Of several, often one alone: the others serve on.
+  const all = world.neap.parts(name)
+  await kill(...(random.chance(0.5) ? all : all.slice(0, 1)))
   await healed(world)
   over()
 }
 
 /** Frozen for so long that the catalog gives up on it; what it does when it goes on is late. */
-const frozen =
-  (name: 'api' | 'worker' | 'proxy', least: number, most: number) => async (world: World, random: Random) => {
-    // What waits for a process that stands still waits as well. That it breaks nothing is the point.
-    const over = world.history.disrupt(`${name} frozen`, name === 'api' ? ['requests'] : [])
-    const pid = world.neap.part(name)
-    if (pid === undefined) return over()
-    signal(pid, 'SIGSTOP')
-    await pause(random.between(least, most))
-    signal(pid, 'SIGCONT')
-    await healed(world)
-    over()
-  }
+const frozen = (name: PartName, least: number, most: number) => async (world: World, random: Random) => {
+  // What waits for a process that stands still waits as well. That it breaks nothing is the point.
+  const over = world.history.disrupt(`${name} frozen`, name === 'api' ? ['requests'] : [])
+  const all = world.neap.parts(name)
+  const still = random.chance(0.5) ? all : all.slice(0, 1)
+  for (const pid of still) signal(pid, 'SIGSTOP')
+  await pause(random.between(least, most))
+  for (const pid of still) signal(pid, 'SIGCONT')
+  await healed(world)
+  over()
+}
+
+/** Proxies are told to end and others take their place: what is not over when their time is ends, and nobody is refused. */
+async function drained(world: World, random: Random): Promise<void> {
+  const over = world.history.disrupt('proxies drained', ['sessions'])
+  const all = world.neap.parts('proxy')
+  const leaving = random.chance(0.5) ? all : all.slice(0, 1)
+  for (const pid of leaving) signal(pid, 'SIGTERM')
+  // Who waits since before for an endpoint that is slow to wake is sent away with the rest.
+  await pause(DRAIN_MS - 1_000)
+  const late = world.history.disrupt('the end of a drain', ['connects'])
+  while (leaving.some((pid) => world.neap.parts('proxy').includes(pid))) await pause(100)
+  late()
+  over()
+}
 
 /** Kills a postmaster and leaves what a power cut might. */
 const compute = (leave: (directory: string) => void) => async (world: World, random: Random) => {
@@ -180,7 +195,8 @@ const leftovers: readonly ((directory: string) => void)[] = [
 export const FAULTS: readonly Fault[] = [
   { name: 'kill -9 of api', run: part('api') },
   { name: 'kill -9 of worker', run: part('worker') },
-  { name: 'kill -9 of proxy', run: part('proxy') },
+  { name: 'kill -9 of proxies', run: part('proxy') },
+  { name: 'proxies drained', run: drained },
   { name: 'kill -9 of catalog', run: catalog },
   { name: 'kill -9 of a compute', run: (world, random) => compute(random.pick(leftovers))(world, random) },
   { name: 'kill -9 of a backend', run: backend },
@@ -188,7 +204,7 @@ export const FAULTS: readonly Fault[] = [
   { name: 'kill -9 of everything', run: everything },
   { name: 'worker frozen and thawed', run: frozen('worker', 1_000, 22_000) },
   { name: 'api frozen and thawed', run: frozen('api', 500, 4_000) },
-  { name: 'proxy frozen and thawed', run: frozen('proxy', 200, 5_000) },
+  { name: 'proxies frozen and thawed', run: frozen('proxy', 200, 5_000) },
   { name: 'burst at a sleeping endpoint', run: burst },
   { name: 'nonsense on the wire', run: nonsense },
   { name: 'disk full', run: diskFull, can: ({ disk }) => disk.own },

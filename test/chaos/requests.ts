@@ -69,6 +69,7 @@ const branchOff: Act = async (asker, name) => {
     uri: parent.uri.replace(parent.endpoint_id, endpoint_id),
     leaving: false,
     writers: [],
+    pooled: new Set(),
     parent,
     children: 0,
   }

@@ -16,6 +16,8 @@ export const restore: Act = async ({ world, random }, name) => {
   if (!parent) return
   // Whoever writes there stops: the branch is not what it was any more.
   spot.leaving = true
+  // A pooled one would be none the wiser, and write on.
+  await Promise.all(spot.pooled)
   const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
   const asked = { source_branch_id: parent.branch_id, preserve_under_name: name }
   const answer = await request(world, 'POST', `/projects/${project_id}/branches/${branch_id}/restore`, asked)
@@ -23,7 +25,7 @@ export const restore: Act = async ({ world, random }, name) => {
   await awaitEnds(world, answer)
   const stores = await storesOf(world, branch_id, name)
   if (!stores) return
-  const again: Spot = { ...spot, store: stores.own, leaving: false, writers: [] }
+  const again: Spot = { ...spot, store: stores.own, leaving: false, writers: [], pooled: new Set() }
   world.spots.push(again)
   // It failed, for want of room perhaps, and nothing has changed.
   if (!stores.kept) return
@@ -52,7 +54,18 @@ async function keep(world: World, spot: Spot, name: string, { id, store }: Store
   world.checks.look('answered', answer.status !== 201 && `an endpoint of ${name} was answered ${answer.status}`)
   const endpoint_id = (answer.body['endpoint'] as { id: string }).id
   const uri = spot.uri.replace(spot.endpoint_id, endpoint_id)
-  const kept = { ...spot, name, branch_id: id, endpoint_id, uri, store, before: spot, leaving: false, writers: [] }
+  const kept = {
+    ...spot,
+    name,
+    branch_id: id,
+    endpoint_id,
+    uri,
+    store,
+    before: spot,
+    leaving: false,
+    writers: [],
+    pooled: new Set<Promise<void>>(),
+  }
   world.spots.push(kept)
   return kept
 }

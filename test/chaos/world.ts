@@ -20,6 +20,8 @@ export interface Spot extends Place {
   /** A request to delete it is on its way, or was answered. */
   leaving: boolean
   readonly writers: Writer[]
+  /** Sessions that outlive what happens to the compute, and write on after it. */
+  readonly pooled: Set<Promise<void>>
   readonly parent?: Spot
   /** Whose data it keeps since that branch was restored. */
   readonly before?: Spot
@@ -51,7 +53,11 @@ export interface World {
   restart(how: () => Promise<void>): Promise<void>
 }
 
+/** How long a proxy that is told to end lets its sessions go on. */
+export const DRAIN_MS = 3_000
+
 export const env = {
+  NEAP_PROXY_DRAIN: String(DRAIN_MS / 1000),
   NEAP_SUSPEND_TIMEOUT: '1',
   NEAP_AVAILABILITY_INTERVAL: '20',
   NEAP_RATE_LIMIT_PER_MINUTE: '0',

@@ -13,16 +13,27 @@ export async function write(world: World, spot: Spot, name: string): Promise<voi
   spot.writers.push(writer)
   const random = randomOf(world.seed, name)
   while (!world.stopping.aborted && !spot.leaving) {
-    const client = await enter(world, spot, () => {})
+    const pooled = random.chance(0.5)
+    const client = await enter(world, spot, () => {}, { pooled })
     if (!client) return
-    await session(world, random, spot, writer, client)
+    const over = session(world, random, spot, writer, client, pooled)
+    if (pooled) spot.pooled.add(over)
+    await over
+    spot.pooled.delete(over)
     await client.end().catch(() => {})
     // At times nobody is there for long enough that the compute sleeps.
     await pause(random.chance(0.4) ? random.between(1_000, 4_000) : random.between(0, 200))
   }
 }
 
-async function session(world: World, random: Random, spot: Spot, writer: Writer, client: pg.Client): Promise<void> {
+async function session(
+  world: World,
+  random: Random,
+  spot: Spot,
+  writer: Writer,
+  client: pg.Client,
+  pooled: boolean,
+): Promise<void> {
   const { checks, history } = world
   let quietSince = Date.now()
   let since = Date.now()
@@ -44,13 +55,15 @@ async function session(world: World, random: Random, spot: Spot, writer: Writer,
     }
     checks.look('undisturbed', undefined)
   } catch (error) {
-    const slept = since - quietSince >= MAY_SLEEP_MS
+    // Whoever is pooled does not notice that.
+    const slept = !pooled && since - quietSince >= MAY_SLEEP_MS
     const excused = spot.leaving || slept || history.excuse('sessions', quietSince, Date.now(), spot.branch_id)
     if (excused) return checks.look('undisturbed', undefined)
+    const how = pooled ? 'pooled session' : 'session'
     const state = inTransaction ? 'in a transaction' : 'between transactions'
     const quiet = `${since - quietSince} ms of rest, then ${Date.now() - since} ms`
     await noteOperations(world, spot)
-    checks.look('undisturbed', `a session of ${spot.name} ${state} ended after ${quiet}: ${(error as Error).message}`)
+    checks.look('undisturbed', `a ${how} of ${spot.name} ${state} ended after ${quiet}: ${(error as Error).message}`)
   }
 }
 

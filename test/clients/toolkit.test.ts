@@ -1,18 +1,22 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { readFileSync } from 'node:fs'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { neonConfig } from '@neondatabase/serverless'
 import { NeonToolkit } from '@neondatabase/toolkit'
-import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 
 /*
  * The toolkit, unmodified, as tests and agents use it: a project of their own for a while. It has no setting for the address of
- * the API, but its client has. Its `sql()` needs SQL over HTTP, which the proxy does not serve yet, so `pg` connects instead.
+ * the API, but its client has, and the driver behind its `sql()` has one for that of the proxy.
  */
 
 let neap: Neap
 
 before(async () => {
   neap = await startNeap()
+  setDefaultCACertificates([...getCACertificates(), readFileSync(neap.ready.ca_file, 'utf8')])
+  neonConfig.fetchEndpoint = (host, port) => `https://${host}:${port}/sql`
 })
 
 after(() => neap?.stop())
@@ -26,13 +30,12 @@ test('a project is made, used and deleted', async () => {
     [project.roles.length, project.databases.length, project.endpoints.length, project.branches.default],
     [1, 1, 1, true],
   )
-  const uri = project.connectionURIs[0]?.connection_uri ?? ''
   // Not waited for: the first connection is let in as soon as the compute is there.
-  await query(neap, uri, `create table person as select 'Sam' as name`)
-  assert.deepEqual(await query(neap, uri, 'table person'), [{ name: 'Sam' }])
+  await toolkit.sql(project, `create table person as select 'Sam' as name`)
+  assert.deepEqual(await toolkit.sql(project, 'table person'), [{ name: 'Sam' }])
   await toolkit.deleteProject(project)
   const { data } = await toolkit.apiClient.listProjectOperations({ projectId: project.project.id })
   await neap.ended(data.operations.filter(({ action }) => (action as string) === 'delete_tenant'))
-  await assert.rejects(query(neap, uri, 'table person'), /password authentication failed|could not be found/)
+  await assert.rejects(toolkit.sql(project, 'table person'), /password authentication failed|could not be found/)
   await assert.rejects(toolkit.apiClient.getProject(project.project.id), /404/)
 })

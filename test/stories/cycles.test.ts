@@ -122,8 +122,8 @@ async function killAtRandom(cycle: number): Promise<void> {
     // One that was killed in the cycle before may not be back yet.
     const parts = (['api', 'worker', 'proxy'] as const)
       .filter(() => killDraws.next() < 0.6)
-      .map((name) => neap.part(name))
-    return kill(...parts.filter((pid) => pid !== undefined))
+      .flatMap((name) => neap.parts(name))
+    return kill(...parts)
   }
   const catalog = postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))
   if (cycle % 10 === 0 && catalog) process.kill(catalog.pid, 'SIGKILL')

@@ -22,7 +22,7 @@ let ports: Record<PartName, number>
 
 before(async () => {
   neap = await startNeap({
-    env: { NEAP_LOG_LEVEL: 'debug', NEAP_WORKER_METRICS_PORT: '0', NEAP_PROXY_METRICS_PORT: '0' },
+    env: { NEAP_LOG_LEVEL: 'debug', NEAP_WORKER_METRICS_PORT: '0', NEAP_PROXY_METRICS_PORT: '0', NEAP_PROXIES: '1' },
   })
   place = await firstPlace(neap)
   const { stdout } = await neapRun(['status', '--json'], envOf(neap.ready.data_dir))

@@ -57,7 +57,7 @@ const kept = async (where = place) =>
 const runs = ({ branch_id }: Place) =>
   postmastersOf(dataDir).find(({ directory }) => directory.includes(`/${branch_id}/`))?.pid
 
-const parts = () => (['api', 'worker', 'proxy'] as const).map((name) => neap.part(name))
+const parts = () => (['api', 'worker', 'proxy'] as const).flatMap((name) => neap.parts(name))
 
 /** Waits until an operation says why it does not get on, and answers what it says. */
 const complaintOf = (id: string): Promise<string> =>

@@ -147,7 +147,7 @@ test('parts that are killed or frozen leave nothing undone, twice or stuck', asy
   try {
     await sleep(2_000)
     for (const name of ['api', 'worker', 'proxy'] as const) {
-      await kill(neap.part(name))
+      await kill(...neap.parts(name))
       await kill(second[name].pid)
       second = { ...second, [name]: await startPart(name) }
     }

@@ -3,7 +3,7 @@ import { ClientGone } from '../errors.ts'
 import { isInexact, parameterText, parseExactly } from './parameter.ts'
 import { Refusal } from './refusal.ts'
 import type { RowFormat } from './rows.ts'
-import type { Statement } from './session.ts'
+import type { Statement } from './statement.ts'
 
 export const MOST_BODY_BYTES = 10 * 2 ** 20
 /** Of all requests at once, since nobody has shown a password yet. */

@@ -4,7 +4,9 @@ import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { closeGently, refuse } from '../close.ts'
-import { asProxyError, type ConnectionContext, serve } from '../connection.ts'
+import { serve } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
+import { asProxyError } from '../report.ts'
 import { ClientGone } from '../errors.ts'
 import { STAGE_MS } from '../opening.ts'
 import { readPacket } from '../packet.ts'
@@ -39,11 +41,13 @@ const HEADERS = [
 export interface SqlServer {
   /** Takes a client whose TLS handshake is over. */
   accept(socket: TLSSocket): void
-  /** Closes what no request is under way on. */
+  /** Closes connections that no request is under way on, the others after their answers. WebSockets are left to their sessions. */
   stop(): void
 }
 
 export function createSqlServer(connection: ConnectionContext): SqlServer {
+  const unanswered = new Set<ServerResponse>()
+  let stopped = false
   const context: SqlContext = { connection, sessions: createSessions(connection), bodies: createBodyReader() }
   const http = createServer(
     {
@@ -56,6 +60,9 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
     (request, response) => {
       response.setHeader('access-control-allow-origin', '*')
       response.setHeader('neon-request-id', randomUUID())
+      if (stopped) response.setHeader('connection', 'close')
+      unanswered.add(response)
+      response.once('close', () => unanswered.delete(response))
       answer(context, request, response)
     },
   )
@@ -70,6 +77,8 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
   return {
     accept: (socket) => void http.emit('connection', socket),
     stop() {
+      stopped = true
+      for (const response of unanswered) if (!response.headersSent) response.setHeader('connection', 'close')
       http.close()
       context.sessions.stop()
     },

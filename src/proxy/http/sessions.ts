@@ -1,30 +1,30 @@
 import { createHash } from 'node:crypto'
-import type { ConnectionContext } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../errors.ts'
 import { PostgresError } from './refusal.ts'
-import { openSession, type Result, type SqlSession, type Statement, type Who } from './session.ts'
+import type { SqlSession } from './conversation.ts'
+import { openSession, type Who } from './session.ts'
+import type { Statement } from './statement.ts'
 
 /** A password that was changed, or an address that was shut out, is noticed when the next session logs in. */
 const LIFE_MS = 60_000
 /** More at once would keep each other from being there. */
 const MOST_OPENING = 8
 const MOST_IDLE_EACH = 20
-const MOST_IDLE = 500
+const MOST_IDLE = 200
 
-/** Changes rows, or none: anything else may leave something behind in its session. */
-const LEAVES_NOTHING = /^(|SELECT|INSERT|UPDATE|DELETE|MERGE|BEGIN|COMMIT|ROLLBACK)( |$)/
 /** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
 const IS_GONE = /^57P0[123]$/
 
 const ROLLBACK: Statement = { text: 'rollback', parameters: [], arrayMode: true, rawText: true }
 
 /** What a request does in its session. It is given another one, and begins again, if the session turns out to be gone. */
-export type Work = (session: SqlSession) => Promise<Result[]>
+export type Work<T> = (session: SqlSession) => Promise<T>
 
 /** Sessions that requests leave for those that follow them: from the same address with the same connection string. */
 export interface Sessions {
   /** Errors: as `openSession` and `run` have them. */
-  use(who: Who, signal: AbortSignal, work: Work): Promise<Result[]>
+  use<T>(who: Who, signal: AbortSignal, work: Work<T>): Promise<T>
   /** Ends those that nobody uses, and keeps none from now on. */
   stop(): void
 }
@@ -111,32 +111,27 @@ export function createSessions(context: ConnectionContext): Sessions {
   async function leave(lane: Lane, opened: Opened): Promise<void> {
     const { session, until } = opened
     if (session.state() === 'in_transaction') await session.run([ROLLBACK]).catch(() => {})
-    if (stopped || session.state() !== 'ready' || performance.now() > until) return session.abandon()
+    if (stopped || session.isAltered() || session.state() !== 'ready' || performance.now() > until)
+      return session.abandon()
     if (give(lane, opened)) return
     if (lane.idle.length >= MOST_IDLE_EACH || idleCount >= MOST_IDLE) return session.abandon()
     lane.idle.push(opened)
     idleCount += 1
   }
 
-  async function use(lane: Lane, who: Who, signal: AbortSignal, work: Work): Promise<Result[]> {
+  async function use<T>(lane: Lane, who: Who, signal: AbortSignal, work: Work<T>): Promise<T> {
     for (;;) {
       const { opened, isNew } = await take(lane, who, signal)
-      const { session } = opened
-      const gone = (): void => session.abandon()
+      const gone = (): void => opened.session.abandon()
       signal.addEventListener('abort', gone)
-      let leavesNothing = false
+      if (signal.aborted) gone()
       try {
-        const results = await work(session)
-        leavesNothing = results.every(({ tag }) => LEAVES_NOTHING.test(tag))
-        return results
+        return await work(opened.session)
       } catch (error) {
-        const isRefused = error instanceof PostgresError
-        leavesNothing = isRefused
-        if (isNew || !isRefused || !error.cameFirst || !IS_GONE.test(error.code)) throw error
+        if (isNew || !(error instanceof PostgresError && error.cameFirst && IS_GONE.test(error.code))) throw error
       } finally {
         signal.removeEventListener('abort', gone)
-        if (leavesNothing) void leave(lane, opened)
-        else session.abandon()
+        void leave(lane, opened)
       }
     }
   }
@@ -162,7 +157,11 @@ export function createSessions(context: ConnectionContext): Sessions {
 /** Resolves at the next turn, with a session if one was left, or when the signal is aborted. */
 async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | undefined> {
   const { promise, resolve } = Promise.withResolvers<Opened | undefined>()
-  const aborted = (): void => resolve(undefined)
+  // Out of the queue at once: what is given is given to one who takes it.
+  const aborted = (): void => {
+    waiting.delete(resolve)
+    resolve(undefined)
+  }
   waiting.add(resolve)
   signal.addEventListener('abort', aborted)
   try {

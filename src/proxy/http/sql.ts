@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ConnectionContext } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../errors.ts'
 import { type Login, parseConnectionString } from './connection_string.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
 import { type BodyReader, parseRequest, type SqlRequest } from './request.ts'
-import type { Result, Statement } from './session.ts'
+import type { Result, Statement } from './statement.ts'
 import type { Sessions } from './sessions.ts'
 
 /** Who does not take an answer in that time is cut off. */
@@ -33,11 +33,14 @@ export async function answerSql(
     })
   })
   try {
-    const login = loginOf(context.connection, request)
-    const asked = parseRequest(request.headers, await context.bodies.read(request, closed))
-    const who = { ...login, address: request.socket.remoteAddress }
-    const results = await context.sessions.use(who, gone.signal, (session) => session.run(framed(asked)))
-    send(response, 200, answerOf(asked, results))
+    const who = { ...loginOf(context.connection, request), address: request.socket.remoteAddress }
+    const body = await context.bodies.read(request, closed)
+    const answered = await context.sessions.use(who, gone.signal, async (session) => {
+      // Only now: to parse what is large takes a while in which nobody else is served.
+      const asked = parseRequest(request.headers, body)
+      return answerOf(asked, await session.run(framed(asked)))
+    })
+    send(response, 200, answered)
   } catch (error) {
     if (error instanceof ClientGone) response.destroy()
     else sendRefusal(response, asRefusal(error, context.connection))
@@ -46,7 +49,7 @@ export async function answerSql(
 
 /** Errors: Refusal. */
 function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): Login {
-  if (headers.authorization !== undefined)
+  if (headers.authorization?.toLowerCase().startsWith('bearer '))
     throw new Refusal(400, 'Tokens are not taken here: leave out Authorization and give the password of the role.')
   const given = headers['neon-connection-string']
   if (typeof given !== 'string' || given === '')

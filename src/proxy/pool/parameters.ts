@@ -86,4 +86,7 @@ export function trackedOf(reported: Parameters): Parameters {
   return new Map(TRACKED.flatMap((name) => (reported.has(name) ? [[name, reported.get(name) ?? '']] : [])))
 }
 
+/** Text that is the same for settings that are. */
+export const keyOf = (parameters: Parameters): string => TRACKED.map((name) => parameters.get(name) ?? '').join('\0')
+
 export const isTracked = (name: string): boolean => BY_LOWER_CASE.get(name.toLowerCase()) === name

@@ -171,6 +171,30 @@ test('nobody who is idle notices that the compute was stopped, and a transaction
   await Promise.all([idle.end(), within.end()])
 })
 
+test('what ends just one session is told to its client, and not run again', async () => {
+  const [client, watcher] = [await pooled(), await observer(fixture)]
+  // Nothing of an answer comes before it ends.
+  const running = client.query('select 1 into temp nap from pg_sleep(62)')
+  const end = async (): Promise<boolean> => {
+    const { rows } = await watcher.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(62)%' and state = 'active' and pid <> pg_backend_pid()",
+    )
+    return rows.length > 0
+  }
+  const refused = assert.rejects(running, { code: '57P01' })
+  await until(end)
+  await refused
+  await client.query("set idle_in_transaction_session_timeout = '1ms'; begin")
+  await until(async () => {
+    const { rows } = await watcher.query("select 1 from pg_stat_activity where state = 'idle in transaction'")
+    return rows.length === 0
+  })
+  await assert.rejects(client.query('select 1'), { code: '25P03' })
+  await client.query('rollback')
+  assert.equal((await client.query('select 1')).rowCount, 1)
+  await Promise.all([client.end(), watcher.end()])
+})
+
 test('what pooling cannot do is refused with a hint', async () => {
   const refusedWith = async (more: pg.ClientConfig): Promise<string> =>
     await pooled(more).then(

@@ -21,6 +21,8 @@ export interface Pool {
   take(): PoolServer | undefined
   /** Waits for a server: one that comes to rest, or a new one. The answer gives up. */
   wait(waiter: Waiter): () => void
+  /** Waits for a new server, none of those that are there. The answer gives up. */
+  waitForNew(waiter: Waiter): () => void
   /** Makes one more client of this pool; the answer makes it one less. */
   join(): () => void
   /** Closes its servers. */
@@ -45,6 +47,8 @@ export interface ServerHooks {
 const MOST_OPENING = 4
 /** A server that nobody has wanted for so long is closed. */
 const IDLE_MS = 60_000
+/** So many times within that it is looked for such. */
+const SWEEPS = 4
 /** How long a client waits for a server while others have all there may be, as in PgBouncer. */
 const WAIT_MS = 120_000
 
@@ -52,12 +56,13 @@ export function createPool(options: PoolOptions): Pool {
   const { traffic, most, open, onEmpty } = options
   const servers = new Set<PoolServer>()
   /** The one used last is taken first, so that what is not needed grows old. */
-  const resting: { server: PoolServer; since: number }[] = []
+  const resting: PoolServer[] = []
   const waiters = new Set<Waiter>()
   let opening = 0
   let clients = 0
   let reported: Parameters | undefined
   let sweep: NodeJS.Timeout | undefined
+  let sweeps = 0
   let held = false
 
   const hooks: ServerHooks = {
@@ -69,13 +74,14 @@ export function createPool(options: PoolOptions): Pool {
         first.given(server)
         return
       }
-      resting.push({ server, since: performance.now() })
-      sweep ??= setInterval(closeOld, IDLE_MS / 4).unref()
+      server.restedAt = sweeps
+      resting.push(server)
+      sweep ??= setInterval(closeOld, IDLE_MS / SWEEPS).unref()
       if (first) serve()
     },
     onClosed(server) {
       servers.delete(server)
-      const at = resting.findIndex((each) => each.server === server)
+      const at = resting.indexOf(server)
       if (at >= 0) resting.splice(at, 1)
       serve()
       leaveIfEmpty()
@@ -99,7 +105,7 @@ export function createPool(options: PoolOptions): Pool {
       const rested = resting.pop()
       if (!rested) break
       waiters.delete(waiter)
-      waiter.given(rested.server)
+      waiter.given(rested)
     }
     while (opening < Math.min(waiters.size, MOST_OPENING) && servers.size + opening < most) {
       opening++
@@ -117,7 +123,7 @@ export function createPool(options: PoolOptions): Pool {
       serve()
     } catch (thrown) {
       opening--
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      const error = asError(thrown)
       // Where others are at work, one of them will come to rest.
       if (servers.size > resting.length) return
       const failed = [...waiters]
@@ -128,8 +134,8 @@ export function createPool(options: PoolOptions): Pool {
   }
 
   function closeOld(): void {
-    const now = performance.now()
-    for (const { server } of resting.filter(({ since }) => now - since > IDLE_MS)) server.close()
+    sweeps++
+    for (const server of resting.filter(({ restedAt }) => sweeps - restedAt > SWEEPS)) server.close()
     if (resting.length > 0) return
     clearInterval(sweep)
     sweep = undefined
@@ -148,7 +154,7 @@ export function createPool(options: PoolOptions): Pool {
     reported: () => reported,
     take() {
       if (traffic.hold || waiters.size > 0) return undefined
-      return resting.pop()?.server
+      return resting.pop()
     },
     wait(waiter) {
       const timer = setTimeout(() => {
@@ -174,6 +180,26 @@ export function createPool(options: PoolOptions): Pool {
     close() {
       for (const server of servers) server.close()
     },
+    waitForNew(waiter) {
+      let gaveUp = false
+      opening++
+      open(hooks).then(
+        (server) => {
+          opening--
+          servers.add(server)
+          if (gaveUp) hooks.onRest(server)
+          else waiter.given(server)
+        },
+        (error: unknown) => {
+          opening--
+          if (!gaveUp) waiter.failed(asError(error))
+          leaveIfEmpty()
+        },
+      )
+      return () => {
+        gaveUp = true
+      }
+    },
     join() {
       clients++
       return () => {
@@ -183,3 +209,5 @@ export function createPool(options: PoolOptions): Pool {
     },
   }
 }
+
+const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))

@@ -1,6 +1,6 @@
 import { MESSAGE_HEAD } from '../messages.ts'
 import { BIND, PARSE, QUERY } from './protocol.ts'
-import type { Loss } from './server.ts'
+import type { Loss } from './borrower.ts'
 
 /** What a server says when it ends because it is told to: what it was doing it has undone. */
 const ADMIN_SHUTDOWN = '57P01'
@@ -11,12 +11,12 @@ const COMMITS_WITHIN =
 
 /**
  * Whether what a client has sent can be run again at another server, its own having been told to end. No transaction was open, and not a byte
- * of an answer came: what a server has committed it says before it says that it ends, so this was not.
+ * of an answer came: what a server has committed it says before it says that it ends, so this was not. Whether it was the compute that ended, and not this session alone, a new session shows.
  * @param sent all that the client sent to that server
  * @param textOf how the text begins of a statement that it has prepared
  */
 export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => string | undefined): boolean {
-  if (loss.answered || loss.midMessage || loss.code !== ADMIN_SHUTDOWN) return false
+  if (loss.answered || loss.midMessage || loss.said?.code !== ADMIN_SHUTDOWN) return false
   return textsOf(sent, textOf).every((text) => !COMMITS_WITHIN.test(text))
 }
 

@@ -13,7 +13,7 @@ const NONE = Buffer.alloc(0)
 
 /** What a pooled client sends, message by message: only heads are read, and long bodies pass in pieces as they come. */
 export interface Requests {
-  /** Sends a server what came of the client. Answers whether the client has said goodbye. Errors: malformed, unpoolable. */
+  /** Sends a server what came of the client, which is valid only until this returns. Answers whether the client has said goodbye. Errors: malformed, unpoolable. */
   forward(server: PoolServer, bytes: Buffer): boolean
   /**
    * Cuts what came into whole messages and the beginning of one, for a client that has no server. What is left of a message whose beginning
@@ -38,7 +38,7 @@ export function createRequests(translator: Translator): Requests {
 
   function take(bytes: Buffer): Buffer | undefined {
     if (restLength === 0) return bytes
-    rest.push(bytes)
+    rest.push(Buffer.from(bytes))
     restLength += bytes.length
     if (restLength < needed) return undefined
     restLength = 0

@@ -6,10 +6,12 @@
  *                                                              └──a hidden RESET or DISCARD──▶ at rest
  */
 import type { Socket } from 'node:net'
+import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+import type { Borrower, Unnamed } from './borrower.ts'
 import { clearing } from './clearing.ts'
 import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
-import type { Parameters } from './parameters.ts'
+import { keyOf, type Parameters } from './parameters.ts'
 import {
   BIND_COMPLETE,
   CLOSE_COMPLETE,
@@ -35,42 +37,6 @@ import { encodeClose, type Statement } from './statements.ts'
 /** Statements that one server keeps prepared: who was used longest ago goes first. */
 const MOST_STATEMENTS = 500
 
-/** The client that has a server just now. */
-export interface Borrower {
-  /** Answers false if it cannot take more for now; `resume` of the server tells that it can. */
-  receive(bytes: Buffer): boolean
-  /** A setting that it has changed, or that was changed for it. */
-  parameter(name: string, value: string): void
-  /** Everything is answered, outside of a transaction. */
-  settled(): void
-  lost(loss: Loss): void
-  /** The server takes bytes again. */
-  drained(): void
-  /** The Parse by which it gave a name failed. */
-  unprepared(statement: Statement, name: string): void
-  /** It had all statements forgotten. */
-  deallocated(): void
-}
-
-/** An unnamed statement of a client: another with each Parse, be it of the same text. */
-export interface Unnamed {
-  /** Makes it at another server; nothing where it is too long to be kept for that. */
-  readonly parse: Buffer | undefined
-}
-
-/** How a server ended. */
-export interface Loss {
-  /** What it said last, if it did: SQLSTATE and text. */
-  readonly code: string | undefined
-  /** Whether the borrower was sent anything. */
-  readonly answered: boolean
-  /** Whether it was sent the beginning of a message only. */
-  readonly midMessage: boolean
-  /** The state of its transaction when the server was last ready. */
-  readonly status: number
-  readonly unanswered: readonly Expected[]
-}
-
 export interface PoolServer {
   readonly computePid: number | undefined
   readonly parameters: Parameters
@@ -81,6 +47,10 @@ export interface PoolServer {
   /** Bytes are on their way to it that it has not taken. */
   isSending(): boolean
   needsDrain(): boolean
+  /** What those come to that follow a client, to be compared. */
+  settings(): string
+  /** When it came to rest, by a count of the pool's. */
+  restedAt: number
   /** Which unnamed statement it has, if that is known. */
   unnamed: Unnamed | undefined
   lend(borrower: Borrower): void
@@ -95,6 +65,7 @@ export interface PoolServer {
   /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
   isNaming(name: string): boolean
   has(statement: Statement): boolean
+  /** @param pieces valid only until this returns */
   send(pieces: readonly Buffer[]): void
   /** Runs a statement whose answer nobody sees. */
   run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
@@ -130,6 +101,15 @@ const ENDED_BY: ReadonlyMap<number, readonly string[]> = new Map([
 
 const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
 
+const [LETTER_I, LETTER_U, LETTER_S, LETTER_L] = [0x49, 0x55, 0x53, 0x4c]
+
+/** The tag that a command completes with; none where it is INSERT, UPDATE or SELECT, which leave nothing behind and are most. */
+function tagAt(bytes: Buffer, at: number, end: number): string {
+  const first = bytes[at]
+  if (first === LETTER_I || first === LETTER_U || (first === LETTER_S && bytes[at + 2] === LETTER_L)) return ''
+  return bytes.toString('latin1', at, end - 1)
+}
+
 /** What an ErrorResponse says. */
 export const refusedBy = (body: Buffer): Refused => ({
   code: errorField(body, 'C'),
@@ -141,6 +121,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const unanswered = createExpectedQueue()
   const prepared = new Set<Statement>()
   let borrower: Borrower | undefined
+  let settings: string | undefined
   let status = IDLE
   /** The last of the extended protocol's messages that was sent is no Sync. */
   let inBatch = false
@@ -150,7 +131,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   let answered = false
   /** What the last client left behind, and what clears it up. */
   let clears: string | undefined
-  let fatal: { code: string } | undefined
+  let fatal: Refused | undefined
   /** The error of a hidden question. */
   let refused: Refused | undefined
   let closed = false
@@ -197,7 +178,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
         if (copyIn && !borrower) over()
         return true
       default:
-        return answer(type, type === COMMAND_COMPLETE ? bytes.toString('latin1', at + MESSAGE_HEAD, end - 1) : '')
+        return answer(type, type === COMMAND_COMPLETE ? tagAt(bytes, at + MESSAGE_HEAD, end) : '')
     }
   }
 
@@ -236,6 +217,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   function parameter(text: string): boolean {
     const [name = '', value = ''] = text.split('\0')
     parameters.set(name, value)
+    settings = undefined
     borrower?.parameter(name, value)
     return !hidden()
   }
@@ -243,7 +225,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   function failed(body: Buffer): boolean {
     const severity = errorField(body, 'V')
     if (severity === 'FATAL' || severity === 'PANIC') {
-      fatal = { code: errorField(body, 'C') }
+      fatal = refusedBy(body)
       return false
     }
     copyIn = false
@@ -301,7 +283,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     socket.destroy()
     onClosed(server)
     was?.lost({
-      code: fatal?.code,
+      said: fatal,
+      computePid: options.computePid,
       answered,
       midMessage: reader.isMidMessage(),
       status,
@@ -312,6 +295,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const server: PoolServer = {
     computePid: options.computePid,
     parameters,
+    settings: () => (settings ??= keyOf(parameters)),
+    restedAt: 0,
     unnamed: undefined,
     isSettled,
     hasFailed: () => status === FAILED,
@@ -324,7 +309,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     },
     takeBack() {
       borrower = undefined
-      socket.resume()
+      if (socket.isPaused()) socket.resume()
       if (isSettled()) rested()
       // What it waits for nobody sends any more.
       else if (inBatch || copyIn || unanswered.length === 0) over()
@@ -367,9 +352,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       return [...pieces, statement.parse]
     },
     send(pieces) {
-      socket.cork()
-      for (const piece of pieces) socket.write(piece)
-      socket.uncork()
+      const [only] = pieces
+      writeBorrowed(socket, only && pieces.length === 1 ? only : Buffer.concat(pieces))
     },
     run(statement, onAnswer) {
       server.unnamed = undefined
@@ -391,7 +375,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     },
   }
 
-  socket.on('data', read)
+  readBorrowed(socket, read)
   socket.on('drain', () => borrower?.drained())
   socket.once('end', over).once('close', over)
   socket.resume()

@@ -8,17 +8,19 @@
  * So what happens to a compute while it is idle is of no concern to it.
  */
 import type { Duplex } from 'node:stream'
+import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { closeGently, destroySoon, refuse } from '../close.ts'
 import { ProxyError } from '../errors.ts'
 import { encodeError } from '../messages.ts'
 import type { Session } from '../traffic.ts'
 import { type Aborted, abortedTransaction, encodeFailure, encodeReady, type Failure } from './aborted.ts'
-import { isTracked, type Parameters, settingStatements } from './parameters.ts'
+import { isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
 import type { Pool } from './pool.ts'
 import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SYNC, TERMINATE } from './protocol.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
-import type { Borrower, Loss, PoolServer } from './server.ts'
+import type { Borrower, Loss } from './borrower.ts'
+import type { PoolServer } from './server.ts'
 import { createTranslator } from './translate.ts'
 
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins; and so much is read before. */
@@ -39,12 +41,12 @@ const PROTOCOL_VIOLATION = '08P01'
 
 const UNKNOWN_OUTCOME: Failure = {
   code: '40003',
-  text: 'the compute was stopped while this ran',
+  text: 'the session at the compute was ended while this ran',
   hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
 }
 const ROLLED_BACK: Failure = {
   code: '40001',
-  text: 'the compute was stopped, and this transaction rolled back',
+  text: 'the session at the compute was ended, and this transaction rolled back',
   hint: 'The connection goes on: roll back, and begin the transaction again.',
 }
 
@@ -69,6 +71,8 @@ export function pooledSession(
   let kept: Buffer[] = []
   let keptLength = 0
   let keeping = false
+  /** What the client's settings come to; nothing after a change. */
+  let settings: string | undefined
   let aborted: Aborted | undefined
   /** After an error of a batch that the server did not see the end of. */
   let skipping = false
@@ -78,10 +82,12 @@ export function pooledSession(
     receive(bytes) {
       stopKeeping()
       traffic.toClients += bytes.length
-      return stream.write(bytes)
+      return writeBorrowed(stream, bytes)
     },
     parameter(name, value) {
-      if (isTracked(name)) parameters.set(name, value)
+      if (!isTracked(name)) return
+      parameters.set(name, value)
+      settings = undefined
     },
     settled,
     lost,
@@ -98,16 +104,38 @@ export function pooledSession(
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
     if (server) return send(server, chunk)
-    pending.push(chunk)
+    const free = needsServerOnly(chunk) ? pool.take() : undefined
+    if (free) return begin(free, chunk)
+    pending.push(Buffer.from(chunk))
     if (!giveUp) return next()
     waitingLength += chunk.length
     if (waitingLength > MOST_KEPT) stream.pause()
   }
 
+  /** It is at rest, and what comes is for a server alone to answer. */
+  function needsServerOnly(chunk: Buffer): boolean {
+    return (
+      !giveUp &&
+      !aborted &&
+      !skipping &&
+      pending.length === 0 &&
+      requests.begun() === undefined &&
+      !requests.isMidMessage() &&
+      !NEEDS_NO_SERVER.has(chunk[0] ?? 0)
+    )
+  }
+
   function stopKeeping(): void {
     keeping = false
-    kept = []
+    if (kept.length > 0) kept = []
     translator.settle()
+  }
+
+  function takePending(): Buffer {
+    const [only = Buffer.alloc(0)] = pending
+    const all = pending.length > 1 ? Buffer.concat(pending) : only
+    pending = []
+    return all
   }
 
   /** Goes on with what came while there was no server. */
@@ -155,27 +183,41 @@ export function pooledSession(
 
   function given(to: PoolServer): void {
     giveUp = undefined
+    begin(to, takePending())
+    if (!to.needsDrain()) resume()
+  }
+
+  /** @param bytes valid only until this returns */
+  function begin(to: PoolServer, bytes: Buffer): void {
     server = to
     stopKeeping()
     keptLength = 0
     keeping = true
     to.lend(borrower)
-    // As the server writes it: what it takes for the same is not set again each time.
+    settings ??= keyOf(parameters)
+    if (to.settings() !== settings) agree(to)
+    send(to, bytes)
+  }
+
+  /** Gives the server the client's settings, and takes them as the server writes them: what means the same is not set again each time. */
+  function agree(to: PoolServer): void {
     const adopt = (): void => {
       for (const name of parameters.keys()) parameters.set(name, to.parameters.get(name) ?? '')
+      settings = undefined
     }
     const statements = settingStatements(parameters, to.parameters)
     for (const [index, statement] of statements.entries())
       to.run(statement, index === statements.length - 1 ? adopt : undefined)
-    const bytes = Buffer.concat(pending.splice(0))
-    send(to, bytes)
-    if (!to.needsDrain()) stream.resume()
+  }
+
+  function resume(): void {
+    if (stream.isPaused()) stream.resume()
   }
 
   function send(to: PoolServer, bytes: Buffer): void {
     if (keeping) {
       keptLength += bytes.length
-      kept.push(bytes)
+      kept.push(Buffer.from(bytes))
       if (keptLength > MOST_KEPT) stopKeeping()
     }
     try {
@@ -200,7 +242,7 @@ export function pooledSession(
     stopKeeping()
     was?.takeBack()
     if (leaving) leave()
-    else stream.resume()
+    else resume()
   }
 
   function lost(loss: Loss): void {
@@ -212,36 +254,56 @@ export function pooledSession(
     if (repeats) {
       requests.restart()
       pending = [sent]
-      return ask()
+      return repeat(loss)
     }
     // Something other than data in the middle of a COPY: what follows cannot be told apart any more.
-    if (loss.code === PROTOCOL_VIOLATION)
+    if (loss.said?.code === PROTOCOL_VIOLATION)
       return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
     const status = loss.status === IDLE ? IDLE : FAILED
+    // That it ends because it is told to is no answer.
+    const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
     let told = false
     let open = false
     for (const { kind, statement, name, onDropped } of loss.unanswered) {
       onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
       if (kind === 'copy_end') continue
-      if (!open) stream.write(encodeFailure(UNKNOWN_OUTCOME))
+      if (!open) stream.write(encodeFailure(said ?? UNKNOWN_OUTCOME))
       told = true
       open = kind !== 'query' && kind !== 'sync'
       if (!open) stream.write(encodeReady(status))
     }
     skipping = open
-    if (status === FAILED) aborted = abortedTransaction(told ? undefined : ROLLED_BACK, open, textOf)
+    if (status === FAILED) aborted = abortedTransaction(told ? undefined : (said ?? ROLLED_BACK), open, textOf)
     if (leaving) leave()
     else stream.resume()
   }
 
+  /** Sends what was lost with a compute to the next one. Where that is still the same, somebody has ended just this session. */
+  function repeat({ computePid, said }: Loss): void {
+    stream.pause()
+    giveUp = pool.waitForNew({
+      given(to) {
+        if (to.computePid !== computePid) return given(to)
+        to.takeBack()
+        fail(said ?? UNKNOWN_OUTCOME)
+      },
+      failed,
+    })
+  }
+
   /** None is to be had: those whose statement it was are told so, and may try again. */
   function failed(error: unknown): void {
-    giveUp = undefined
     const known = asError(error)
-    if (known.reason === 'unknown_endpoint') return refuse(stream, known)
-    const failure = { code: known.code, text: known.message, detail: known.detail, hint: known.hint }
+    giveUp = undefined
+    if (known.reason === 'unknown_endpoint') refuse(stream, known)
+    else fail({ code: known.code, text: known.message, detail: known.detail, hint: known.hint })
+  }
+
+  /** Answers what waits for a server. */
+  function fail(failure: Failure): void {
+    giveUp = undefined
     try {
       let open = false
       const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
@@ -302,7 +364,7 @@ export function pooledSession(
 
   traffic.sessions.add(session)
   traffic.connections += 1
-  stream.on('data', fromClient)
+  readBorrowed(stream, fromClient)
   stream.on('drain', () => server?.resume())
   stream.once('end', () => closeGently(stream))
   stream.once('close', over)

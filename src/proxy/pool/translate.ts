@@ -23,7 +23,8 @@ import {
   SYNC,
 } from './protocol.ts'
 import { refusal } from './refusal.ts'
-import type { PoolServer, Unnamed } from './server.ts'
+import type { Unnamed } from './borrower.ts'
+import type { PoolServer } from './server.ts'
 import { definitionOf, type Statement, type Statements } from './statements.ts'
 
 /** An unnamed statement that is longer is not brought along to another server. */

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect as tcp, createServer, type Socket } from 'node:net'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { connect as tls, createServer as createTlsServer, type TLSSocket } from 'node:tls'
+import { ensureCertificates } from '../tls/certificates.ts'
+import { readBorrowed, writeBorrowed } from './borrowed.ts'
+import { spliceSession } from './splice.ts'
+import { createTrafficTable } from './traffic.ts'
+
+let dir: string
+let credentials: { cert: Buffer; key: Buffer }
+
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'neap-borrowed-'))
+  const { certFile, keyFile } = await ensureCertificates(dir, { region: 'local', domain: 'localhost' })
+  credentials = { cert: await readFile(certFile), key: await readFile(keyFile) }
+})
+after(() => rm(dir, { recursive: true }))
+
+/** Two ends of one connection, over TLS or plain. */
+async function pair(secure: boolean): Promise<[Socket, Socket]> {
+  const options = { allowHalfOpen: true }
+  const server = secure ? createTlsServer({ ...options, ...credentials }) : createServer(options)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const at = { ...options, port: (server.address() as AddressInfo).port, host: '127.0.0.1' }
+  const near = secure ? tls({ ...at, rejectUnauthorized: false }) : tcp(at)
+  const [far] = (await once(server, secure ? 'secureConnection' : 'connection')) as [Socket | TLSSocket]
+  server.close()
+  return [near, far]
+}
+
+/** Reads all there is, standing still now and then, so that whoever writes has to wait. */
+async function readSlowly(socket: Socket): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    if (chunks.length % 16 === 0) await new Promise(setImmediate)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** No two stretches of it are alike. */
+const bytes = (words: number, seed: number): Buffer =>
+  Buffer.from(Uint32Array.from({ length: words }, (_, at) => at * 2_654_435_761 + seed * 1_000_003).buffer)
+
+/** Small ones, one after the other, so that they come as many. */
+async function writeInPieces(to: Socket, all: Buffer): Promise<void> {
+  for (let at = 0; at < all.length; at += 9_001) {
+    to.write(all.subarray(at, at + 9_001))
+    await new Promise(setImmediate)
+  }
+}
+
+test('sessions side by side, full in both directions, never see bytes of each other', async () => {
+  const table = createTrafficTable()
+  await Promise.all(
+    Array.from({ length: 3 }, async (_, number) => {
+      const [client, clientSide] = await pair(number > 0)
+      const [computeSide, compute] = await pair(false)
+      spliceSession(clientSide, table.enter('ep')).attach(computeSide, Buffer.alloc(0), 1)
+      const [asked, answered] = [bytes(3_000_000, number), bytes(3_250_000, number + 0.5)]
+      client.write(asked)
+      let isWritten = false
+      const written = writeInPieces(compute, answered).then(() => (isWritten = true))
+      // Nobody reads: there is more than the kernel takes, in both directions, where its buffers are not huge.
+      const full = (): boolean => clientSide.isPaused() && computeSide.isPaused()
+      const taken = (): boolean => isWritten && client.writableLength + compute.writableLength === 0
+      while (!full() && !taken()) await new Promise(setImmediate)
+      const [received, back] = [readSlowly(compute), readSlowly(client)]
+      await written
+      client.end()
+      assert.ok((await received).equals(asked), `what client ${number} sent`)
+      compute.end()
+      assert.ok((await back).equals(answered), `what client ${number} was sent`)
+    }),
+  )
+})
+
+test('what cannot be sent at once is sent as it was, whatever becomes of the buffer', async () => {
+  for (const secure of [true, false]) {
+    const [near, far] = await pair(secure)
+    const [otherNear, otherFar] = await pair(false)
+    const borrowed = Buffer.alloc(60_000)
+    const expected: Buffer[] = []
+    const lend = (number: number): void => {
+      borrowed.fill(number)
+      expected.push(Buffer.from(borrowed))
+      writeBorrowed(far, borrowed)
+      writeBorrowed(otherFar, borrowed.fill(0))
+    }
+    let number = 1
+    // Until the kernel takes no more, and three beyond.
+    while (far.writableLength < 3 * borrowed.length) lend(number++ % 256)
+    far.end()
+    otherFar.destroy()
+    assert.ok(Buffer.concat((await near.toArray()) as Buffer[]).equals(Buffer.concat(expected)))
+    near.end()
+    otherNear.destroy()
+    await once(far, 'close')
+  }
+})
+
+test('what was read before comes first, and a pause holds', async () => {
+  const [near, far] = await pair(false)
+  far.write('before ')
+  await once(near, 'readable')
+  const read: string[] = []
+  readBorrowed(near, (chunk) => {
+    read.push(String(chunk))
+    near.emit('read')
+  })
+  assert.deepEqual(read, ['before '])
+  assert.equal(near.isPaused(), true)
+  far.write('after')
+  near.resume()
+  await once(near, 'read')
+  assert.equal(read.join(''), 'before after')
+  near.pause()
+  far.end('last')
+  const ended = once(near, 'end')
+  near.resume()
+  await ended
+  assert.equal(read.join(''), 'before afterlast')
+  near.destroy()
+  await once(far, 'close')
+})

@@ -1,0 +1,33 @@
+import type { Logger } from 'pino'
+import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
+import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
+import type { FindAdmission } from './admission.ts'
+import type { Attempts } from './attempts.ts'
+import type { CancelKeys } from './cancel.ts'
+import type { Holds } from './holds.ts'
+import type { Limits } from './limits.ts'
+import type { Pools } from './pool/pools.ts'
+import type { SplicedSession } from './splice.ts'
+import type { TrafficTable } from './traffic.ts'
+import type { Waker } from './wake.ts'
+
+/** What connections share. */
+export interface ConnectionContext {
+  readonly domain: string
+  readonly wakeTimeoutMs: number
+  readonly table: TrafficTable
+  readonly waker: Waker
+  readonly findAdmission: FindAdmission
+  readonly attempts: Attempts
+  readonly limits: Limits
+  readonly holds: Holds
+  readonly cancelKeys: CancelKeys
+  /** The sessions that are under way, to be ended when the proxy stops. */
+  readonly sessions: Set<Pick<SplicedSession, 'end'>>
+  readonly pools: Pools
+  readonly metrics: ProxyMetrics
+  readonly log: Logger
+}
+
+/** A session has two descriptors: the client's and the compute's. */
+export const MOST_SESSIONS = Math.max(1, Math.floor((openFilesLimit() - RESERVED_FILES) / 2))

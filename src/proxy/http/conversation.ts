@@ -1,0 +1,203 @@
+/*
+ * One session of the extended protocol (Postgres manual, "Message Flow"), spoken to the proxy's own `serve` as any client would:
+ *
+ *   opening ──ReadyForQuery──▶ ready ──run──▶ running ──ReadyForQuery──▶ ready
+ *      any of them ──error outside a query, end of the stream, answer too large, abandon──▶ gone
+ *
+ * It is written here, not done by a driver, since a driver keeps a whole answer however large it is, waits for each statement of a batch before
+ * it sends the next, and takes what a connection string leaves open from the environment of the process.
+ */
+import type { Duplex } from 'node:stream'
+import { ClientGone } from '../errors.ts'
+import {
+  BACKEND_KEY_DATA,
+  ERROR_RESPONSE,
+  MESSAGE_HEAD,
+  type Message,
+  messageAt,
+  READY_FOR_QUERY,
+} from '../messages.ts'
+import { PostgresError, Refusal } from './refusal.ts'
+import { parseFields, rowEncoder } from './rows.ts'
+import { encodeStatements, type Result, type Statement } from './statement.ts'
+
+/** Of what a request is answered with: the messages of all rows. */
+export const MOST_ANSWER_BYTES = 10 * 2 ** 20
+
+export interface SqlSession {
+  /** Whether it can take statements, and whether it is in a transaction then. */
+  state(): 'ready' | 'in_transaction' | 'busy' | 'gone'
+  /** Whether anything was done that may have left something behind in it, such as a setting. */
+  isAltered(): boolean
+  /**
+   * Runs statements one after the other, all sent at once; the first error ends it, and undoes what was not committed.
+   * Errors: PostgresError; Refusal (the answer is too large, it was COPY, the session broke off); ClientGone when abandoned.
+   */
+  run(statements: readonly Statement[]): Promise<Result[]>
+  /** Cancels what is under way, and ends. */
+  abandon(): void
+  /** Calls the listener when it is gone. */
+  onGone(listener: () => void): void
+}
+
+const [ROW_DESCRIPTION, DATA_ROW, COMMAND_COMPLETE, EMPTY_QUERY] = [0x54, 0x44, 0x43, 0x49] as const
+/** CopyInResponse, CopyOutResponse, CopyBothResponse. */
+const COPY = [0x47, 0x48, 0x57]
+/** What may be told at any time: NoticeResponse, ParameterStatus, NotificationResponse. */
+const ASIDE = [0x4e, 0x53, 0x41]
+/** Tags of what changes rows, or nothing. */
+const LEAVES_NOTHING = /^(|SELECT|INSERT|UPDATE|DELETE|MERGE|BEGIN|COMMIT|ROLLBACK)( |$)/
+/** In ReadyForQuery. */
+const IN_NO_TRANSACTION = 0x49
+
+/** What waits for the next ReadyForQuery. */
+interface Waiting {
+  readonly statements: readonly Statement[]
+  readonly results: Result[]
+  bytes: number
+  heard: boolean
+  error: Error | undefined
+  readonly resolve: (results: Result[]) => void
+  readonly reject: (error: Error) => void
+}
+
+/**
+ * @param stream on which the startup packet is sent by whoever calls; `answered` tells when its session is there
+ * @param cancelBy cancels what the session with this key does
+ */
+export function conversation(
+  stream: Duplex,
+  cancelBy: (key: Buffer) => Promise<void>,
+): SqlSession & { readonly answered: Promise<unknown> } {
+  let waiting: Waiting | undefined
+  let key: Buffer | undefined
+  let inTransaction = false
+  let isAltered = false
+  let current: Result = noResult()
+  let encodeRow: ((body: Buffer) => string) | undefined
+  let gone: Error | undefined
+  let onGone = (): void => {}
+
+  function wait(statements: readonly Statement[]): Promise<Result[]> {
+    return new Promise((resolve, reject) => {
+      waiting = { statements, results: [], bytes: 0, heard: false, error: undefined, resolve, reject }
+      current = noResult()
+    })
+  }
+
+  /** Ends, and tells whoever waits why. What its compute is doing just then is cancelled. */
+  function leave(error: Error): void {
+    if (gone) return
+    gone = error
+    const running = waiting
+    waiting = undefined
+    stream.off('data', read).pause()
+    if (running && key && !stream.readableEnded && !stream.destroyed) void cancelAndClose(key)
+    else stream.destroy()
+    running?.reject(error)
+    onGone()
+  }
+
+  async function cancelAndClose(keyOfSession: Buffer): Promise<void> {
+    await cancelBy(keyOfSession)
+    // Not before: until then the proxy must know the key.
+    stream.destroy()
+  }
+
+  let chunks: Buffer[] = []
+  let have = 0
+  let need = MESSAGE_HEAD
+
+  function read(chunk: Buffer): void {
+    chunks.push(chunk)
+    have += chunk.length
+    if (have < need) return
+    const bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks)
+    let at = 0
+    while (!gone) {
+      const message = messageAt(bytes, at, MOST_ANSWER_BYTES)
+      if (message === 'invalid') return leave(tooLarge())
+      if (!message) break
+      at += MESSAGE_HEAD + message.body.length
+      try {
+        hear(message)
+      } catch (error) {
+        // Nothing that one compute sends may end the proxy of all.
+        return leave(error as Error)
+      }
+    }
+    const rest = bytes.subarray(at)
+    chunks = rest.length > 0 ? [rest] : []
+    have = rest.length
+    need = have < MESSAGE_HEAD ? MESSAGE_HEAD : 1 + rest.readInt32BE(1)
+  }
+
+  function hear({ type, body }: Message): void {
+    if (type === BACKEND_KEY_DATA) key = Buffer.from(body)
+    const running = waiting
+    if (!running) {
+      if (type === ERROR_RESPONSE) leave(new PostgresError(body, true))
+      return
+    }
+    if (type === READY_FOR_QUERY) return ready(body)
+    if (type === ERROR_RESPONSE) running.error = new PostgresError(body, !running.heard)
+    else if (COPY.includes(type)) leave(noCopy())
+    else result(running, type, body)
+    running.heard ||= !ASIDE.includes(type)
+  }
+
+  function result(running: Waiting, type: number, body: Buffer): void {
+    const statement = running.statements[running.results.length]
+    if (!statement) return
+    if (type === ROW_DESCRIPTION) {
+      current.fields = parseFields(body)
+      encodeRow = rowEncoder(current.fields, statement)
+    } else if (type === DATA_ROW && encodeRow) {
+      running.bytes += MESSAGE_HEAD + body.length
+      if (running.bytes > MOST_ANSWER_BYTES) leave(tooLarge())
+      else current.rows.push(encodeRow(body))
+    } else if (type === COMMAND_COMPLETE || type === EMPTY_QUERY) {
+      current.tag = type === EMPTY_QUERY ? '' : body.toString('utf8', 0, body.length - 1)
+      isAltered ||= !LEAVES_NOTHING.test(current.tag)
+      running.results.push(current)
+      current = noResult()
+      encodeRow = undefined
+    }
+  }
+
+  function ready(body: Buffer): void {
+    inTransaction = body.readUInt8(0) !== IN_NO_TRANSACTION
+    const answered = waiting
+    waiting = undefined
+    if (answered?.error) answered.reject(answered.error)
+    else answered?.resolve(answered.results)
+  }
+
+  const ended = (): void => leave(waiting?.error ?? new Refusal(500, 'The connection to the compute broke off.'))
+  stream.on('data', read).on('end', ended).on('close', ended)
+  const answered = wait([])
+  return {
+    answered,
+    state: () => (gone ? 'gone' : waiting ? 'busy' : inTransaction ? 'in_transaction' : 'ready'),
+    isAltered: () => isAltered,
+    run(statements) {
+      if (gone) return Promise.reject(gone)
+      const results = wait(statements)
+      stream.write(encodeStatements(statements))
+      return results
+    },
+    abandon: () => leave(new ClientGone('gone before it was answered')),
+    onGone(listener) {
+      onGone = listener
+    },
+  }
+}
+
+const noResult = (): Result => ({ fields: [], rows: [], tag: '' })
+
+const tooLarge = (): Refusal =>
+  new Refusal(507, `The answer has more than ${MOST_ANSWER_BYTES} bytes: ask for fewer rows, or connect by WebSocket.`)
+const noCopy = (): Refusal =>
+  new Refusal(400, 'COPY from STDIN or to STDOUT is not possible over HTTP: connect by WebSocket, or as psql does.', {
+    code: '0A000',
+  })

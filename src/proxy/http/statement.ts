@@ -1,0 +1,42 @@
+import { encodeMessage, int32 } from '../messages.ts'
+import type { Field, RowFormat } from './rows.ts'
+
+export interface Statement extends RowFormat {
+  readonly text: string
+  /** NULL is `null`. */
+  readonly parameters: readonly (string | null)[]
+}
+
+export interface Result {
+  fields: Field[]
+  /** Each row as JSON. */
+  readonly rows: string[]
+  /** As Postgres names what was done, such as `INSERT 0 1`. */
+  tag: string
+}
+
+const [PARSE, BIND, DESCRIBE, EXECUTE, SYNC] = [0x50, 0x42, 0x44, 0x45, 0x53] as const
+const NAMELESS = Buffer.from([0])
+
+/** A text as the protocol has it, ended by a NUL. */
+export const text = (value: string): Buffer => Buffer.from(`${value}\0`)
+const int16 = (value: number): Buffer => Buffer.from([value >> 8, value & 0xff])
+
+/** Has statements run one after the other until one fails, and answered by one ReadyForQuery in the end. */
+export const encodeStatements = (statements: readonly Statement[]): Buffer =>
+  Buffer.concat([...statements.flatMap(encodeStatement), encodeMessage(SYNC)])
+
+/** Parse, Bind, Describe and Execute, all of the unnamed statement and portal. */
+function encodeStatement({ text: query, parameters }: Statement): Buffer[] {
+  const values = parameters.flatMap((value) => {
+    if (value === null) return [int32(-1)]
+    const bytes = Buffer.from(value)
+    return [int32(bytes.length), bytes]
+  })
+  return [
+    encodeMessage(PARSE, NAMELESS, text(query), int16(0)),
+    encodeMessage(BIND, NAMELESS, NAMELESS, int16(0), int16(parameters.length), ...values, int16(0)),
+    encodeMessage(DESCRIBE, Buffer.from('P'), NAMELESS),
+    encodeMessage(EXECUTE, NAMELESS, int32(0)),
+  ]
+}

@@ -1,0 +1,99 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+
+/** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
+const BACKLOG = 4096
+
+/** Accepting begins again only when there is room for some. */
+const ROOM_FOR_SOME = 16
+
+/**
+ * In the midst of a burst a process that has just accepted stands still for so long. Without, whoever is awake first takes a burst of eight
+ * whole, and the sessions of a pool of clients would have one core for all their lives.
+ */
+const GIVE_WAY_MS = 0.25
+const BURST_MS = 2
+
+const never = new Int32Array(new SharedArrayBuffer(4))
+
+/** A socket, bound already, that several processes accept on. */
+export interface SharedListener {
+  /** How many they are. */
+  readonly among: number
+  /** Answers it for `listen`: each time by a descriptor that is the asker's own. */
+  socket(): Promise<object>
+}
+
+export interface Listening {
+  readonly port: number
+  /** Accepts no more. What waits on a shared socket is left to the others. */
+  close(): void
+}
+
+/**
+ * Accepts connections. On a shared socket only while there is room: a process that has no descriptor left would throw away all that wait
+ * there (libuv sheds load so), whoever else has room for them.
+ * @param shared instead of host and port
+ * @param room for how many more connections there are descriptors
+ * Errors: the port is taken (EADDRINUSE).
+ */
+export async function startListening(options: {
+  readonly host: string
+  readonly port: number
+  readonly shared?: SharedListener | undefined
+  readonly room: () => number
+  readonly onClient: (client: Socket) => void
+}): Promise<Listening> {
+  const { host, port, shared, room, onClient } = options
+  let server: Server | undefined
+  let isOpening = false
+  let acceptedAt = -Infinity
+  let closed = false
+
+  async function open(): Promise<Server> {
+    const opened = createServer(
+      { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
+      (client) => {
+        onClient(client)
+        if (!shared) return
+        client.once('close', resume)
+        giveWay()
+        if (room() <= 0) pause()
+      },
+    )
+    if (shared) opened.listen(await shared.socket(), BACKLOG)
+    else opened.listen({ host, port, backlog: BACKLOG })
+    await once(opened, 'listening')
+    server = opened
+    if (closed) pause()
+    return opened
+  }
+
+  function giveWay(): void {
+    if (shared && shared.among > 1 && performance.now() - acceptedAt < BURST_MS) Atomics.wait(never, 0, 0, GIVE_WAY_MS)
+    acceptedAt = performance.now()
+  }
+
+  function pause(): void {
+    server?.close()
+    server = undefined
+  }
+
+  function resume(): void {
+    if (server || isOpening || closed || room() < ROOM_FOR_SOME) return
+    isOpening = true
+    // What keeps it from listening again may be over when the next client has gone.
+    void open()
+      .catch(() => {})
+      .finally(() => (isOpening = false))
+  }
+
+  const { port: chosen } = (await open()).address() as AddressInfo
+  return {
+    port: chosen,
+    close() {
+      closed = true
+      pause()
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import type { Expected, Refused } from './expected.ts'
+import type { Statement } from './statements.ts'
+
+/** The client that has a server just now. */
+export interface Borrower {
+  /** Answers false if it cannot take more for now; `resume` of the server tells that it can. */
+  receive(bytes: Buffer): boolean
+  /** A setting that it has changed, or that was changed for it. */
+  parameter(name: string, value: string): void
+  /** Everything is answered, outside of a transaction. */
+  settled(): void
+  lost(loss: Loss): void
+  /** The server takes bytes again. */
+  drained(): void
+  /** The Parse by which it gave a name failed. */
+  unprepared(statement: Statement, name: string): void
+  /** It had all statements forgotten. */
+  deallocated(): void
+}
+
+/** An unnamed statement of a client: another with each Parse, be it of the same text. */
+export interface Unnamed {
+  /** Makes it at another server; nothing where it is too long to be kept for that. */
+  readonly parse: Buffer | undefined
+}
+
+/** How a server ended. */
+export interface Loss {
+  /** What it said last, if it did. */
+  readonly said: Refused | undefined
+  readonly computePid: number | undefined
+  /** Whether the borrower was sent anything. */
+  readonly answered: boolean
+  /** Whether it was sent the beginning of a message only. */
+  readonly midMessage: boolean
+  /** The state of its transaction when the server was last ready. */
+  readonly status: number
+  readonly unanswered: readonly Expected[]
+}

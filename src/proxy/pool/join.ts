@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import type { Duplex } from 'node:stream'
+import { isAllowed } from '../allowed.ts'
+import { type ConnectionContext, MOST_SESSIONS } from '../context.ts'
+import type { LoggedIn } from '../entry.ts'
+import { ClientGone, ProxyError } from '../errors.ts'
+import { asProxyError } from '../report.ts'
+import type { Startup } from '../startup.ts'
+import { pooledSession } from './session.ts'
+import { encodeWelcome, settingsOf } from './welcome.ts'
+
+/** Joins the client to those that share sessions. Errors: unpoolable, and what opening the first session brings. */
+export async function joinPool(
+  context: ConnectionContext,
+  client: Duplex,
+  { parameters }: Startup,
+  { endpointId, allowed, ...admitted }: LoggedIn,
+): Promise<void> {
+  const { sessions, pools, cancelKeys } = context
+  if (client.destroyed) throw new ClientGone('closed right after its startup packet')
+  const user = parameters.get('user') ?? ''
+  const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
+  client.once('close', pool.join())
+  if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
+  const { all, tracked } = await settingsOf(pool, client, parameters)
+  if (client.destroyed) throw new ClientGone('closed while it was let in')
+  const key = randomBytes(8)
+  client.write(encodeWelcome(all, key))
+  const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))
+  sessions.add(session)
+  const forget = cancelKeys.remember(key, {
+    cancel: () => session.cancel(),
+    admits: (from) => isAllowed(from, allowed),
+  })
+  client.once('close', () => {
+    sessions.delete(session)
+    forget()
+  })
+}
