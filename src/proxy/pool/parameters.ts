@@ -8,6 +8,7 @@ const TRACKED = [
   'application_name',
   'client_encoding',
   'DateStyle',
+  'default_transaction_read_only',
   'IntervalStyle',
   'search_path',
   'standard_conforming_strings',

@@ -87,6 +87,7 @@ test('settings that Postgres reports follow their client, others are gone for th
   const show = async (client: pg.Client, name: string): Promise<unknown> =>
     Object.values((await client.query(`show ${name}`)).rows[0] as object)[0]
   await one.query("set timezone = 'Asia/Tokyo'")
+  await one.query('set session characteristics as transaction read only')
   await one.query('set statement_timeout = 12345')
   for (let round = 0; round < 4; round++) {
     assert.deepEqual(await Promise.all([show(one, 'application_name'), show(other, 'application_name')]), [
@@ -94,6 +95,10 @@ test('settings that Postgres reports follow their client, others are gone for th
       'other',
     ])
     assert.deepEqual(await Promise.all([show(one, 'timezone'), show(other, 'timezone')]), ['Asia/Tokyo', 'Etc/UTC'])
+    assert.deepEqual(await Promise.all([show(one, 'transaction_read_only'), show(other, 'transaction_read_only')]), [
+      'on',
+      'off',
+    ])
     assert.equal(await show(other, 'statement_timeout'), '0')
   }
   await Promise.all([one.end(), other.end()])
