@@ -26,8 +26,10 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   let computePid: number | undefined
   let clientEnded = false
   let over = false
-  /** Between two messages, with nothing asked that is not answered, or after a goodbye. */
+  /** The compute has answered all that it has begun to answer: the client can be told something. */
   let atRest = false
+  /** The client has asked for something since, and has not said goodbye. */
+  let hasAsked = false
   let abandon = (): void => {}
   const kept: Buffer[] = []
 
@@ -36,7 +38,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
-    atRest = endsWithGoodbye(chunk)
+    hasAsked = !endsWithGoodbye(chunk)
     if (server && !traffic.hold) {
       if (!writeBorrowed(server, chunk)) client.pause()
       return
@@ -49,6 +51,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     traffic.lastByteAt = Date.now()
     traffic.toClients += chunk.length
     atRest = endsReady(chunk)
+    if (atRest) hasAsked = false
     if (!writeBorrowed(client, chunk)) server?.pause()
   }
 
@@ -102,7 +105,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
 
   /** Postgres itself does not notice that a client is gone before it has something to tell it. */
   function leave(): void {
-    if (server && !atRest) abandon()
+    if (server && hasAsked) abandon()
     abandon = () => {}
   }
 
