@@ -39,7 +39,18 @@ export async function settled(neap: Neap, place: Place, state: 'active' | 'idle'
   await until(`${place.endpoint_id} is ${state}`, async () => {
     const { current_state, pending_state } = await endpointOf(neap, place)
     return current_state === state && pending_state === undefined
+  }).catch(async (error: Error) => {
+    throw new Error(`${error.message}: ${await whatHappened(neap, place)}`, { cause: error })
   })
+}
+
+/** The last of an endpoint's operations, and what its compute is said to do: for whoever reads why a test failed. */
+async function whatHappened(neap: Neap, place: Place): Promise<string> {
+  const operations = (await operationsOf(neap, place)).filter(({ endpoint_id }) => endpoint_id === place.endpoint_id)
+  const activity = await neap
+    .call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params: place })
+    .catch((error: Error) => error.message)
+  return JSON.stringify({ operations: operations.slice(0, 5), activity })
 }
 
 /** The operations of a project, newest first. */
