@@ -12,13 +12,14 @@ export interface Activity {
 
 /**
  * Reads the activity (Postgres manual, "The Cumulative Statistics System"). `sessions` and `active_time` count client
- * sessions only, so autovacuum and Neap's database leave the counters as they are.
+ * sessions only, so autovacuum and Neap's database leave the counters as they are. Who has not logged in yet has no name and does not
+ * count: the proxy lets a login that a suspend overtakes begin anew.
  */
 export async function readActivity(session: AdminSession): Promise<Activity> {
   const [row] = await session.query<{ busy: boolean; idle: number | null; counters: string }>(`
     with client as (
       select state, greatest(state_change, backend_start) as since, backend_type from pg_stat_activity
-       where backend_type in ('client backend', 'walsender') and usename is distinct from '${ADMIN}')
+       where backend_type in ('client backend', 'walsender') and usename <> '${ADMIN}')
     select coalesce(bool_or(state is distinct from 'idle' or backend_type = 'walsender'), false)
              or exists (select from pg_stat_progress_basebackup)
              or exists (select from pg_stat_subscription where pid is not null)

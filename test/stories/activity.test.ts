@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as openSocket } from 'node:net'
 import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import { connect, query } from '../clients.ts'
 import { send } from '../http.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { firstPlace, type Place, settled, suspend } from '../project.ts'
+import { computeOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 
 let neap: Neap
 let place: Place
@@ -50,6 +52,19 @@ test('an unused compute tells when it will be suspended, and is suspended then',
   const asleep = await activity()
   assert.deepEqual([asleep.reason, asleep.suspends_at, asleep.uses, asleep.slots], ['asleep', null, [], []])
   assert.match(asleep.explanation, /^It has been asleep since 20\S+Z; the next connection wakes it\.$/)
+  await change({ suspend_timeout_seconds: 600 })
+})
+
+test('a connection that does not log in keeps nothing awake', async (t) => {
+  await query(neap, place.uri, 'select 1')
+  const { socket_dir, port } = (await computeOf(neap, place)) ?? {}
+  const silent = openSocket(`${socket_dir}/.s.PGSQL.${port}`).on('error', () => {})
+  t.after(() => silent.destroy())
+  await once(silent, 'connect')
+  const closed = once(silent.resume(), 'end')
+  await change({ suspend_timeout_seconds: 1 })
+  await closed
+  await settled(neap, place, 'idle')
   await change({ suspend_timeout_seconds: 600 })
 })
 
