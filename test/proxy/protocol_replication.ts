@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { byOptions, observer, until } from './fixture.ts'
 import type { Kind, On, Scene } from './protocol.ts'
 import { copyDone, query, rawClient } from './protocol_client.ts'
@@ -56,18 +57,30 @@ export function replicationTests(on: On, kind: Kind, version: number): void {
       const watcher = await observer(scene.fixture)
       const dir = await mkdtemp(join(tmpdir(), 'neap-wal-'))
       await streams(scene, 'pg_receivewal', ['-D', dir], async () => {
-        await until(async () => {
+        const isThere = async () => (await readdir(dir)).some((name) => /^[0-9A-F]{24}$/.test(name))
+        // Each switch has a whole segment sent: at full speed that would be more than a busy machine can write.
+        while (!(await isThere())) {
           await watcher.query("select pg_logical_emit_message(false, '', 'x'), pg_switch_wal()")
-          return (await readdir(dir)).some((name) => /^[0-9A-F]{24}$/.test(name))
-        })
+          await setTimeout(250)
+        }
       })
       const logical = ['--slot', 'recv', '-P', 'test_decoding']
-      await streams(scene, 'pg_recvlogical', [...logical, '--create-slot'], async () => {})
+      // A slot waits for the next list of running transactions, which a checkpoint writes too.
+      let isMade = false
+      const made = streams(scene, 'pg_recvlogical', [...logical, '--create-slot'], async () => {}).finally(
+        () => (isMade = true),
+      )
+      while (!isMade) {
+        await watcher.query('checkpoint')
+        await Promise.race([made, setTimeout(250)])
+      }
+      await made
       await streams(scene, 'pg_recvlogical', [...logical, '--start', '-f', '-'], async (output) => {
         await watcher.query("insert into item values (4712, 'received')")
         await until(async () => output().includes('received'))
         await watcher.query('delete from item where id = 4712')
       })
+      await until(async () => (await watcher.query('select 1 from pg_replication_slots where active')).rowCount === 0)
       await streams(scene, 'pg_recvlogical', [...logical, '--drop-slot'], async () => {})
       await watcher.end()
       await rm(dir, { recursive: true })
