@@ -39,8 +39,8 @@ export async function settled(neap: Neap, place: Place, state: 'active' | 'idle'
   await until(`${place.endpoint_id} is ${state}`, async () => {
     const { current_state, pending_state } = await endpointOf(neap, place)
     return current_state === state && pending_state === undefined
-  }).catch(async (error: Error) => {
-    throw new Error(`${error.message}: ${await whatHappened(neap, place)}`, { cause: error })
+  }).catch(async (error: unknown) => {
+    throw new Error(`${(error as Error).message}: ${await whatHappened(neap, place)}`, { cause: error })
   })
 }
 
@@ -49,7 +49,7 @@ async function whatHappened(neap: Neap, place: Place): Promise<string> {
   const operations = (await operationsOf(neap, place)).filter(({ endpoint_id }) => endpoint_id === place.endpoint_id)
   const activity = await neap
     .call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params: place })
-    .catch((error: Error) => error.message)
+    .catch((error: unknown) => (error as Error).message)
   return JSON.stringify({ operations: operations.slice(0, 5), activity })
 }
 
