@@ -273,8 +273,13 @@ test('a session that ends: nobody who is idle notices, who is in a transaction i
   assert.equal(await value(client, 'select 1'), 1)
   reading.socket.pause()
   reading.send(query('select repeat($$x$$, 1000) from generate_series(1, 1000000)'))
-  await sessions("wait_event = 'ClientWrite'", 1)
-  await watcher.query("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'ClientWrite'")
+  // It waits for a moment now and then before nothing goes on any more.
+  await until(async () => {
+    const { rowCount } = await watcher.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'ClientWrite'",
+    )
+    return rowCount === 1
+  })
   reading.socket.resume()
   assert.equal((await reading.end()).at(-1), 'closed')
   assert.equal(await value(client, 'select 2'), 2)
