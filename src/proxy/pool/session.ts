@@ -100,6 +100,8 @@ export function pooledSession(
   const textOf = (name: string): string | undefined => translator.textOf(name)
 
   function fromClient(chunk: Buffer): void {
+    // Who has been shown out is not listened to.
+    if (stream.writableEnded) return
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
