@@ -1,17 +1,7 @@
+import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from './message_types.ts'
 import { connect, type Socket } from 'node:net'
 import type { ComputeLocation, ConnectTarget } from '../catalog/endpoint.ts'
-import {
-  AUTHENTICATION,
-  BACKEND_KEY_DATA,
-  encodeMessage,
-  ERROR_RESPONSE,
-  errorField,
-  int32,
-  MESSAGE_HEAD,
-  messageAt,
-  PASSWORD_MESSAGE,
-  READY_FOR_QUERY,
-} from './messages.ts'
+import { encodeMessage, errorField, int32, MESSAGE_HEAD, messageAt } from './messages.ts'
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 
 /**

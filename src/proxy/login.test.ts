@@ -1,3 +1,4 @@
+import { PASSWORD_MESSAGE } from './message_types.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as tcp, type Socket } from 'node:net'
@@ -14,7 +15,7 @@ import {
   PASSWORD,
   psql,
 } from '../../test/proxy/fixture.ts'
-import { encodeMessage, int32, type Message, messageAt, PASSWORD_MESSAGE } from './messages.ts'
+import { encodeMessage, int32, type Message, messageAt } from './messages.ts'
 import type { Proxy } from './proxy.ts'
 import { SCRAM } from './scram.ts'
 import { encodeStartup, PROTOCOL_3_0 } from './startup.ts'

@@ -1,7 +1,8 @@
+import { ERROR_RESPONSE } from './message_types.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyError } from './errors.ts'
-import { encodeError, encodeMessage, endsReady, ERROR_RESPONSE, errorField, messageAt } from './messages.ts'
+import { encodeError, encodeMessage, endsReady, errorField, messageAt } from './messages.ts'
 
 const READY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
 const PARAMETER = Buffer.concat([Buffer.from([0x53, 0, 0, 0, 9]), Buffer.from('a\0b\0Z')])

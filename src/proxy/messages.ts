@@ -1,18 +1,16 @@
 import type { ProxyError } from './errors.ts'
+import {
+  AUTHENTICATION,
+  ERROR_RESPONSE,
+  NEGOTIATE_PROTOCOL_VERSION,
+  READY_FOR_QUERY,
+  TERMINATE,
+} from './message_types.ts'
 
 /* The few messages that the proxy itself reads or writes (Postgres manual, "Message Formats"). */
 
 /** Type and length, which every message begins with. */
 export const MESSAGE_HEAD = 5
-
-export const ERROR_RESPONSE = 0x45
-export const AUTHENTICATION = 0x52
-export const BACKEND_KEY_DATA = 0x4b
-export const READY_FOR_QUERY = 0x5a
-const TERMINATE = 0x58
-/** What a client sends in answer to any request to authenticate. */
-export const PASSWORD_MESSAGE = 0x70
-const NEGOTIATE_PROTOCOL_VERSION = 0x76
 
 export interface Message {
   readonly type: number

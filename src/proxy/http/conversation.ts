@@ -7,16 +7,25 @@
  * It is written here, not done by a driver, since a driver keeps a whole answer however large it is, waits for each statement of a batch before
  * it sends the next, and takes what a connection string leaves open from the environment of the process.
  */
-import type { Duplex } from 'node:stream'
-import { ClientGone } from '../errors.ts'
 import {
   BACKEND_KEY_DATA,
+  COMMAND_COMPLETE,
+  COPY_BOTH,
+  COPY_IN,
+  COPY_OUT,
+  DATA_ROW,
+  EMPTY_QUERY,
   ERROR_RESPONSE,
-  MESSAGE_HEAD,
-  type Message,
-  messageAt,
+  IDLE,
+  NOTICE,
+  NOTIFICATION,
+  PARAMETER_STATUS,
   READY_FOR_QUERY,
-} from '../messages.ts'
+  ROW_DESCRIPTION,
+} from '../message_types.ts'
+import type { Duplex } from 'node:stream'
+import { ClientGone } from '../errors.ts'
+import { MESSAGE_HEAD, type Message, messageAt } from '../messages.ts'
 import { PostgresError, Refusal } from './refusal.ts'
 import { parseFields, rowEncoder } from './rows.ts'
 import { encodeStatements, type Result, type Statement } from './statement.ts'
@@ -40,15 +49,11 @@ export interface SqlSession {
   onGone(listener: () => void): void
 }
 
-const [ROW_DESCRIPTION, DATA_ROW, COMMAND_COMPLETE, EMPTY_QUERY] = [0x54, 0x44, 0x43, 0x49] as const
-/** CopyInResponse, CopyOutResponse, CopyBothResponse. */
-const COPY = [0x47, 0x48, 0x57]
-/** What may be told at any time: NoticeResponse, ParameterStatus, NotificationResponse. */
-const ASIDE = [0x4e, 0x53, 0x41]
+const COPY: readonly number[] = [COPY_IN, COPY_OUT, COPY_BOTH]
+/** What may be told at any time. */
+const ASIDE: readonly number[] = [NOTICE, PARAMETER_STATUS, NOTIFICATION]
 /** Tags of what changes rows, or nothing. */
 const LEAVES_NOTHING = /^(|SELECT|INSERT|UPDATE|DELETE|MERGE|BEGIN|COMMIT|ROLLBACK)( |$)/
-/** In ReadyForQuery. */
-const IN_NO_TRANSACTION = 0x49
 
 /** What waits for the next ReadyForQuery. */
 interface Waiting {
@@ -166,7 +171,7 @@ export function conversation(
   }
 
   function ready(body: Buffer): void {
-    inTransaction = body.readUInt8(0) !== IN_NO_TRANSACTION
+    inTransaction = body.readUInt8(0) !== IDLE
     const answered = waiting
     waiting = undefined
     if (answered?.error) answered.reject(answered.error)

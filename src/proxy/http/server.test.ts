@@ -1,3 +1,4 @@
+import { PASSWORD_MESSAGE } from '../message_types.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -6,7 +7,7 @@ import { connect as tls, type TLSSocket } from 'node:tls'
 import { WebSocket } from 'ws'
 import { connect, DOMAIN, type Fixture, makeFixture, observer, PASSWORD, until } from '../../../test/proxy/fixture.ts'
 import { type Parsed, sqlOverHttp, type SqlOverHttp } from '../../../test/proxy/sql_over_http.ts'
-import { encodeMessage, PASSWORD_MESSAGE } from '../messages.ts'
+import { encodeMessage } from '../messages.ts'
 import type { Proxy } from '../proxy.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
 

@@ -1,3 +1,4 @@
+import { BIND, DESCRIBE, EXECUTE, PARSE, SYNC } from '../message_types.ts'
 import { encodeMessage, int32 } from '../messages.ts'
 import type { Field, RowFormat } from './rows.ts'
 
@@ -15,7 +16,6 @@ export interface Result {
   tag: string
 }
 
-const [PARSE, BIND, DESCRIBE, EXECUTE, SYNC] = [0x50, 0x42, 0x44, 0x45, 0x53] as const
 const NAMELESS = Buffer.from([0])
 
 /** A text as the protocol has it, ended by a NUL. */

@@ -2,7 +2,7 @@
  * The transaction of a client whose server is gone. As after any other error (Postgres manual, "Extended Query", "ROLLBACK") each statement
  * fails until the client ends the transaction, so that nothing of it is taken for done; then it goes on, at another server.
  */
-import { encodeFields, encodeMessage, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+import { encodeFields, encodeMessage, MESSAGE_HEAD } from '../messages.ts'
 import {
   BIND,
   BIND_COMPLETE,
@@ -18,8 +18,9 @@ import {
   PARSE,
   PARSE_COMPLETE,
   QUERY,
+  READY_FOR_QUERY,
   SYNC,
-} from './protocol.ts'
+} from '../message_types.ts'
 
 /** An error of one statement, which the connection outlives. */
 export interface Failure {

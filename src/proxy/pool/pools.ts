@@ -1,14 +1,14 @@
 import { cancelAtCompute } from '../cancel.ts'
 import { ProxyError } from '../errors.ts'
 import type { Holds } from '../holds.ts'
-import { ERROR_RESPONSE, MESSAGE_HEAD, messageAt } from '../messages.ts'
+import { MESSAGE_HEAD, messageAt } from '../messages.ts'
 import { type Admitted, reachCompute, type Reached } from '../reach.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
 import type { TrafficTable } from '../traffic.ts'
 import type { Waker } from '../wake.ts'
 import type { Parameters } from './parameters.ts'
 import { createPool, type Pool, type ServerHooks } from './pool.ts'
-import { PARAMETER_STATUS } from './protocol.ts'
+import { ERROR_RESPONSE, PARAMETER_STATUS } from '../message_types.ts'
 import { createPoolServer, type PoolServer, refusedBy } from './server.ts'
 
 /** Whose sessions may be shared. */

@@ -1,5 +1,5 @@
-import { COMMAND_COMPLETE, PARAMETER_STATUS } from './protocol.ts'
-import { ERROR_RESPONSE, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } from '../message_types.ts'
+import { MESSAGE_HEAD } from '../messages.ts'
 
 /** Which messages are looked at whole: short ones that say what has become of the session. */
 const LOOKED_AT_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])

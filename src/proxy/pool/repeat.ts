@@ -1,5 +1,5 @@
 import { MESSAGE_HEAD } from '../messages.ts'
-import { BIND, PARSE, QUERY } from './protocol.ts'
+import { BIND, PARSE, QUERY } from '../message_types.ts'
 import type { Loss } from './borrower.ts'
 
 /** What a server says when it ends because it is told to: what it was doing it has undone. */

@@ -1,6 +1,6 @@
 import { ProxyError } from '../errors.ts'
 import { MESSAGE_HEAD } from '../messages.ts'
-import { BIND, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE } from './protocol.ts'
+import { BIND, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE } from '../message_types.ts'
 import type { PoolServer } from './server.ts'
 import type { Translator } from './translate.ts'
 

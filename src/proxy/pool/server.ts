@@ -7,7 +7,7 @@
  */
 import type { Socket } from 'node:net'
 import { readBorrowed, writeBorrowed } from '../borrowed.ts'
-import { encodeMessage, ERROR_RESPONSE, errorField, MESSAGE_HEAD, READY_FOR_QUERY } from '../messages.ts'
+import { encodeMessage, errorField, MESSAGE_HEAD } from '../messages.ts'
 import type { Borrower, Unnamed } from './borrower.ts'
 import { clearing } from './clearing.ts'
 import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
@@ -20,17 +20,19 @@ import {
   COPY_IN,
   DATA_ROW,
   EMPTY_QUERY,
+  ERROR_RESPONSE,
   FAILED,
   IDLE,
-  NO_DATA,
   NOTICE,
   NOTIFICATION,
+  NO_DATA,
   PARAMETER_STATUS,
   PARSE_COMPLETE,
   PORTAL_SUSPENDED,
   QUERY,
+  READY_FOR_QUERY,
   ROW_DESCRIPTION,
-} from './protocol.ts'
+} from '../message_types.ts'
 import { createReader } from './reader.ts'
 import { encodeClose, type Statement } from './statements.ts'
 

@@ -16,7 +16,17 @@ import type { Session } from '../traffic.ts'
 import { type Aborted, abortedTransaction, encodeFailure, encodeReady, type Failure } from './aborted.ts'
 import { isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
 import type { Pool } from './pool.ts'
-import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, FUNCTION_CALL, IDLE, QUERY, SYNC, TERMINATE } from './protocol.ts'
+import {
+  COPY_DATA,
+  COPY_DONE,
+  COPY_FAIL,
+  FAILED,
+  FUNCTION_CALL,
+  IDLE,
+  QUERY,
+  SYNC,
+  TERMINATE,
+} from '../message_types.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
 import type { Borrower, Loss } from './borrower.ts'

@@ -1,5 +1,5 @@
 import { encodeMessage, MESSAGE_HEAD } from '../messages.ts'
-import { CLOSE, PARSE } from './protocol.ts'
+import { CLOSE, PARSE } from '../message_types.ts'
 
 /** A prepared statement as all servers of a pool know it, whatever its clients call it. */
 export interface Statement {

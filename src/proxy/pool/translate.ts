@@ -21,7 +21,7 @@ import {
   PARSE_COMPLETE,
   QUERY,
   SYNC,
-} from './protocol.ts'
+} from '../message_types.ts'
 import { refusal } from './refusal.ts'
 import type { Unnamed } from './borrower.ts'
 import type { PoolServer } from './server.ts'

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream'
 import { ClientGone, ProxyError } from '../errors.ts'
-import { BACKEND_KEY_DATA, encodeMessage } from '../messages.ts'
+import { encodeMessage } from '../messages.ts'
 import { encodeReady } from './aborted.ts'
 import { type Parameters, requestedParameters, settingStatements, trackedOf } from './parameters.ts'
 import type { Pool } from './pool.ts'
-import { IDLE, PARAMETER_STATUS } from './protocol.ts'
+import { BACKEND_KEY_DATA, IDLE, PARAMETER_STATUS } from '../message_types.ts'
 import type { PoolServer } from './server.ts'
 
 /** Any text will do for this one. */

@@ -1,4 +1,4 @@
-/* The types of messages that a pooler has to know (Postgres manual, "Message Formats"). */
+/* The types of messages, their first byte (Postgres manual, "Message Formats"). Some letters mean another message from the other side. */
 
 /* From a client. */
 export const QUERY = 0x51
@@ -14,8 +14,15 @@ export const TERMINATE = 0x58
 export const COPY_DATA = 0x64
 export const COPY_DONE = 0x63
 export const COPY_FAIL = 0x66
+/** Whatever a client answers when it is asked to authenticate. */
+export const PASSWORD_MESSAGE = 0x70
 
 /* From a server. */
+export const AUTHENTICATION = 0x52
+export const NEGOTIATE_PROTOCOL_VERSION = 0x76
+export const BACKEND_KEY_DATA = 0x4b
+export const READY_FOR_QUERY = 0x5a
+export const ERROR_RESPONSE = 0x45
 export const PARSE_COMPLETE = 0x31
 export const BIND_COMPLETE = 0x32
 export const CLOSE_COMPLETE = 0x33
@@ -26,6 +33,8 @@ export const EMPTY_QUERY = 0x49
 export const PORTAL_SUSPENDED = 0x73
 export const DATA_ROW = 0x44
 export const COPY_IN = 0x47
+export const COPY_OUT = 0x48
+export const COPY_BOTH = 0x57
 export const NOTIFICATION = 0x41
 export const NOTICE = 0x4e
 export const PARAMETER_STATUS = 0x53
