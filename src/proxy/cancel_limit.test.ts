@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createCancelLimit } from './cancel_limit.ts'
-import { networkOf } from './network.ts'
 
 test('a network that floods is not listened to until its time is over, and others are', () => {
   let now = 0
@@ -11,13 +10,4 @@ test('a network that floods is not listened to until its time is over, and other
   assert.ok(isWithinLimit('10.1.3.1') && isWithinLimit('2001:db8::1') && isWithinLimit(undefined))
   now += 10_000
   assert.ok(isWithinLimit('10.1.2.3'))
-})
-
-test('an address is known by its network', () => {
-  assert.deepEqual(
-    ['192.0.2.77', '::ffff:192.0.2.1', '2001:db8:1:2:3::4', '2001:DB8:1:2::', '2001:db8::5', '::1', 'fe80::1%eth0'].map(
-      networkOf,
-    ),
-    ['192.0.2', '192.0.2', '2001:db8:1:2', '2001:db8:1:2', '2001:db8:0:0', '0:0:0:0', 'fe80:0:0:0'],
-  )
 })

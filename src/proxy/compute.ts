@@ -1,7 +1,7 @@
 import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from './message_types.ts'
 import { connect, type Socket } from 'node:net'
 import type { ComputeLocation, ConnectTarget } from '../catalog/endpoint.ts'
-import { encodeMessage, errorField, int32, MESSAGE_HEAD, messageAt } from './messages.ts'
+import { encodeMessage, errorFields, int32, MESSAGE_HEAD, messageAt } from './messages.ts'
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 
 /**
@@ -114,9 +114,10 @@ export function connectCompute(
     const send = (...parts: Buffer[]): void => void socket.write(encodeMessage(PASSWORD_MESSAGE, ...parts))
 
     function refused(body: Buffer, message: Buffer): void {
-      const code = errorField(body, 'C')
+      const fields = errorFields(body)
+      const code = fields.get('C') ?? ''
       if (IS_GONE.test(code)) done({ is: 'gone', why: 'it is starting up or shutting down' })
-      else if (code === TOO_MANY_CONNECTIONS && NO_SLOT.test(errorField(body, 'M')))
+      else if (code === TOO_MANY_CONNECTIONS && NO_SLOT.test(fields.get('M') ?? ''))
         done({ is: 'full', why: 'it has too many connections' })
       else pass(Buffer.from(message))
     }

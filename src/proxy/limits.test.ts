@@ -4,7 +4,7 @@ import { connect as tcp, Socket } from 'node:net'
 import { after, before, test } from 'node:test'
 import { connect, type Fixture, makeFixture, until } from '../../test/proxy/fixture.ts'
 import { ProxyError } from './errors.ts'
-import { createLimits, networkOf } from './limits.ts'
+import { createLimits } from './limits.ts'
 
 /* How much of the proxy one endpoint, one address, or who never logs in, may take. */
 
@@ -81,12 +81,4 @@ test('a crowd may come at once, but not go on coming, and others are not held up
   assert.equal(come('ep-a', 10_000), 500)
   time += 60_000
   assert.equal(come('ep-a', 10_000), 5_000)
-})
-
-test('of an IPv6 address the network counts', () => {
-  assert.equal(networkOf('::ffff:10.1.2.3'), networkOf('10.1.2.3'))
-  assert.equal(networkOf('2001:db8:1:2:3:4:5:6'), networkOf('2001:db8:1:2::9'))
-  assert.notEqual(networkOf('2001:db8:1:3::9'), networkOf('2001:db8:1:2::9'))
-  assert.equal(networkOf('::1'), networkOf('::2'))
-  assert.equal(networkOf('fe80::1'), 'fe80:0:0:0')
 })

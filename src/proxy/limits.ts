@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { ProxyError, type ProxyErrorReason } from './errors.ts'
+import { ownerOf } from './network.ts'
 
 /** How many of each there may be in this process; 0 sets no limit. */
 export interface LimitSettings {
@@ -51,17 +52,17 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
 
   return {
     accept(socket) {
-      const network = networkOf(socket.remoteAddress)
+      const owner = ownerOf(socket.remoteAddress)
       refuseOver(settings.loggingIn, accepted.all() - admitted.all(), 'too_many_logins')
       // They hear of it only once TLS protects what they are told; those that never get there are let be only so many.
-      refuseOver(2 * settings.perAddress, accepted.of(network), 'too_many_from_address')
-      accepted.add(network, socket)
+      refuseOver(2 * settings.perAddress, accepted.of(owner), 'too_many_from_address')
+      accepted.add(owner, socket)
     },
     attempt(client, address, endpointId) {
-      const network = networkOf(address)
-      refuseOver(settings.perAddress, attempting.of(network), 'too_many_from_address')
+      const owner = ownerOf(address)
+      refuseOver(settings.perAddress, attempting.of(owner), 'too_many_from_address')
       pay(endpointId)
-      attempting.add(network, client)
+      attempting.add(owner, client)
     },
     admit(client, endpointId) {
       refuseOver(settings.perEndpoint, admitted.of(endpointId), 'too_many_at_endpoint')
@@ -96,15 +97,4 @@ function createTally() {
       client.once('close', () => change(name, -1))
     },
   }
-}
-
-/** An IPv4 address as it is; of an IPv6 address the /64, which is what one machine is given (RFC 6177). */
-export function networkOf(address = ''): string {
-  const plain = address.replace(/^::ffff:(?=[\d.]+$)/i, '')
-  if (!plain.includes(':')) return plain
-  const [head = '', tail] = plain.split('::')
-  const before = head === '' ? [] : head.split(':')
-  const after = tail === undefined || tail === '' ? [] : tail.split(':')
-  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0')
-  return [...before, ...zeros, ...after].slice(0, 4).join(':')
 }

@@ -2,7 +2,7 @@ import { ERROR_RESPONSE } from './message_types.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyError } from './errors.ts'
-import { encodeError, encodeMessage, endsReady, errorField, messageAt } from './messages.ts'
+import { encodeError, encodeMessage, endsReady, errorFields, messageAt } from './messages.ts'
 
 const READY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
 const PARAMETER = Buffer.concat([Buffer.from([0x53, 0, 0, 0, 9]), Buffer.from('a\0b\0Z')])
@@ -12,9 +12,10 @@ test('an error is read as it was written, when it is whole', () => {
   const message = messageAt(bytes, 0, 1_000)
   assert.ok(typeof message === 'object')
   assert.equal(message.type, ERROR_RESPONSE)
-  assert.equal(errorField(message.body, 'C'), '08001')
-  assert.equal(errorField(message.body, 'D'), 'withzero')
-  assert.equal(errorField(message.body, 'X'), '')
+  const fields = errorFields(message.body)
+  assert.equal(fields.get('C'), '08001')
+  assert.equal(fields.get('D'), 'withzero')
+  assert.equal(fields.get('X'), undefined)
   for (let length = 0; length < bytes.length; length++)
     assert.equal(messageAt(bytes.subarray(0, length), 0, 1_000), undefined)
 })

@@ -79,10 +79,10 @@ export function encodeFields(
   return encodeMessage(ERROR_RESPONSE, Buffer.from(`${encoded.join('')}\0`))
 }
 
-/** A field of an ErrorResponse by its letter, such as `C` for the SQLSTATE. */
-export function errorField(body: Buffer, letter: string): string {
-  const fields = body.toString('latin1').split('\0')
-  return fields.find((field) => field.startsWith(letter))?.slice(1) ?? ''
+/** The fields of an ErrorResponse by their letters, such as `C` for the SQLSTATE (Postgres manual, "Error and Notice Message Fields"). */
+export function errorFields(body: Buffer): ReadonlyMap<string, string> {
+  const fields = body.toString().split('\0')
+  return new Map(fields.filter((field) => field !== '').map((field) => [field.slice(0, 1), field.slice(1)]))
 }
 
 /** True if what a client sent so far ends with Terminate. */

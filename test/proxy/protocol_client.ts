@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createHmac, pbkdf2Sync } from 'node:crypto'
 import { connect as tcp, type Socket } from 'node:net'
 import { connect as overTls, type ConnectionOptions } from 'node:tls'
-import { encodeMessage, errorField, int32, MESSAGE_HEAD } from '../../src/proxy/messages.ts'
+import { encodeMessage, errorFields, int32, MESSAGE_HEAD } from '../../src/proxy/messages.ts'
 import { parseVerifier, SCRAM, scramClient, type ScramKeys } from '../../src/proxy/scram.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
 import { PASSWORD } from './servers.ts'
@@ -182,9 +182,11 @@ function brief(message: Buffer | undefined): string {
   switch (letter) {
     case 'E':
       // A pooled client's statements have other names at the server, which is what it tells of.
-      return `E ${errorField(body, 'C')} ${errorField(body, 'M').replace(/(?<=prepared statement )"[^"]*"/, '…')}`
+      return `E ${errorFields(body).get('C')} ${errorFields(body)
+        .get('M')
+        ?.replace(/(?<=prepared statement )"[^"]*"/, '…')}`
     case 'N':
-      return `N ${errorField(body, 'M')}`
+      return `N ${errorFields(body).get('M')}`
     case 'Z':
     case 'C':
     case 'S':

@@ -1,3 +1,5 @@
+import { errorFields } from '../messages.ts'
+
 /** What the body of a refused request says, beside its message: the fields of a Postgres error, null where there is none. */
 export type RefusalFields = Readonly<Record<string, string>>
 
@@ -45,12 +47,7 @@ export class PostgresError extends Error {
 
   /** @param body of an ErrorResponse */
   constructor(body: Buffer, cameFirst: boolean) {
-    const sent = new Map(
-      body
-        .toString()
-        .split('\0')
-        .map((field) => [field.slice(0, 1), field.slice(1)]),
-    )
+    const sent = errorFields(body)
     super(sent.get('M') ?? '')
     this.code = sent.get('C') ?? ''
     this.cameFirst = cameFirst

@@ -7,7 +7,7 @@
  */
 import type { Socket } from 'node:net'
 import { readBorrowed, writeBorrowed } from '../borrowed.ts'
-import { encodeMessage, errorField, MESSAGE_HEAD } from '../messages.ts'
+import { encodeMessage, errorFields, MESSAGE_HEAD } from '../messages.ts'
 import type { Borrower, Unnamed } from './borrower.ts'
 import { clearing } from './clearing.ts'
 import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
@@ -113,10 +113,10 @@ function tagAt(bytes: Buffer, at: number, end: number): string {
 }
 
 /** What an ErrorResponse says. */
-export const refusedBy = (body: Buffer): Refused => ({
-  code: errorField(body, 'C'),
-  text: Buffer.from(errorField(body, 'M'), 'latin1').toString(),
-})
+export const refusedBy = (body: Buffer): Refused & { readonly severity: string } => {
+  const fields = errorFields(body)
+  return { severity: fields.get('V') ?? '', code: fields.get('C') ?? '', text: fields.get('M') ?? '' }
+}
 
 export function createPoolServer(options: PoolServerOptions): PoolServer {
   const { socket, parameters, onBytes, onRest, onClosed } = options
@@ -225,16 +225,16 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   }
 
   function failed(body: Buffer): boolean {
-    const severity = errorField(body, 'V')
-    if (severity === 'FATAL' || severity === 'PANIC') {
-      fatal = refusedBy(body)
+    const said = refusedBy(body)
+    if (said.severity === 'FATAL' || said.severity === 'PANIC') {
+      fatal = said
       return false
     }
     copyIn = false
     const head = unanswered.head()
-    if (head?.hidden) refused = refusedBy(body)
+    if (head?.hidden) refused = said
     // A plan that no longer fits its table stays so until it is made anew.
-    if (errorField(body, 'C') === '0A000') clears = clearing('PREPARE', clears)
+    if (said.code === '0A000') clears = clearing('PREPARE', clears)
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
     skipping = true
     // What was asked last is undone first.
