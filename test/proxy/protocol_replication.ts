@@ -5,7 +5,6 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { byOptions, observer, until } from './fixture.ts'
 import type { Kind, On, Scene } from './protocol.ts'
 import { copyDone, query, rawClient } from './protocol_client.ts'
@@ -57,12 +56,10 @@ export function replicationTests(on: On, kind: Kind, version: number): void {
       const watcher = await observer(scene.fixture)
       const dir = await mkdtemp(join(tmpdir(), 'neap-wal-'))
       await streams(scene, 'pg_receivewal', ['-D', dir], async () => {
-        const isThere = async () => (await readdir(dir)).some((name) => /^[0-9A-F]{24}$/.test(name))
-        // Each switch has a whole segment sent: at full speed that would be more than a busy machine can write.
-        while (!(await isThere())) {
-          await watcher.query("select pg_logical_emit_message(false, '', 'x'), pg_switch_wal()")
-          await setTimeout(250)
-        }
+        const streaming = "select 1 from pg_stat_replication where state = 'streaming'"
+        await until(async () => (await watcher.query(streaming)).rowCount === 1)
+        await watcher.query("select pg_logical_emit_message(false, '', 'x'), pg_switch_wal()")
+        await until(async () => (await readdir(dir)).some((name) => /^[0-9A-F]{24}$/.test(name)))
       })
       const logical = ['--slot', 'recv', '-P', 'test_decoding']
       // A slot waits for the next list of running transactions, which a checkpoint writes too.
@@ -70,10 +67,10 @@ export function replicationTests(on: On, kind: Kind, version: number): void {
       const made = streams(scene, 'pg_recvlogical', [...logical, '--create-slot'], async () => {}).finally(
         () => (isMade = true),
       )
-      while (!isMade) {
+      await until(async () => {
         await watcher.query('checkpoint')
-        await Promise.race([made, setTimeout(250)])
-      }
+        return isMade
+      })
       await made
       await streams(scene, 'pg_recvlogical', [...logical, '--start', '-f', '-'], async (output) => {
         await watcher.query("insert into item values (4712, 'received')")
