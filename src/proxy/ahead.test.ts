@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHmac, pbkdf2Sync } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server, type Socket } from 'node:net'
@@ -6,8 +7,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { after, before, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
+import { scramVerifier } from '../secrets.ts'
 import { openAhead } from './ahead.ts'
+import { authenticate } from './login.ts'
+import { READY_FOR_QUERY } from './message_types.ts'
+import { encodeMessage } from './messages.ts'
+import { readPacket } from './packet.ts'
+import { parseVerifier } from './scram.ts'
+import { encodeStartup, PROTOCOL_3_0 } from './startup.ts'
 
 /* What a compute sees of clients that have not shown their password yet. */
 
@@ -33,14 +42,17 @@ after(async () => {
   await rm(dir, { recursive: true })
 })
 
+const STARTUP = encodeStartup({ version: PROTOCOL_3_0, parameters: new Map([['user', 'ann']]) })
+
 async function opened(client: PassThrough): Promise<[ReturnType<typeof openAhead>, Socket]> {
   const connection = once(compute, 'connection') as Promise<[Socket]>
-  const ahead = openAhead(target, client)
+  const ahead = openAhead(target, STARTUP, client)
   const [socket] = await connection
+  await once(socket, 'readable')
   return [ahead, socket]
 }
 
-test('a socket is taken once, for its own address, and outlives its client then', async () => {
+test('a session is taken once, at its own address, and outlives its client then', async () => {
   const client = new PassThrough()
   const [ahead, seen] = await opened(client)
   assert.equal(ahead?.take({ host: dir, port: 5433 }), undefined)
@@ -48,39 +60,79 @@ test('a socket is taken once, for its own address, and outlives its client then'
   assert.equal(ahead?.take(address()), undefined)
   client.destroy()
   await once(client, 'close')
-  taken?.write('startup')
-  assert.equal(String((await once(seen, 'data'))[0]), 'startup')
-  taken?.destroy()
-  await once(seen, 'close')
+  taken?.drop()
+  assert.deepEqual(await seen.toArray(), [STARTUP])
 })
 
-test('a socket that nobody took is closed with its client, nothing having been sent', async () => {
+test('the compute has asked for the proof before the client is known, and gets it after, unless the endpoint is held then', async () => {
+  const salt = Buffer.from('salt')
+  const verifier = parseVerifier(await scramVerifier('secret', { salt })) ?? assert.fail('no verifier')
+  const clientKey = createHmac('sha256', pbkdf2Sync('secret', salt, verifier.iterations, 32, 'sha256'))
+    .update('Client Key')
+    .digest()
+  const keys = { clientKey, serverKey: verifier.serverKey }
+  for (const held of [false, true]) {
+    const [ahead, seen] = await opened(new PassThrough())
+    await readPacket(seen, 1_000)
+    const client = {
+      stream: seen,
+      address: undefined,
+      serverName: undefined,
+      binding: undefined,
+      shows: 'scram',
+    } as const
+    const entered = authenticate(client, 'ann', Promise.resolve(verifier)).then(
+      () => true,
+      () => false,
+    )
+    // Both of its messages have come so far.
+    while (seen.bytesWritten < 100) await setImmediate()
+    const answer = ahead?.take(address())?.logIn(keys, () => held, AbortSignal.timeout(10_000))
+    assert.equal(await entered, !held)
+    if (!held) seen.end(encodeMessage(READY_FOR_QUERY, Buffer.from('I')))
+    assert.equal((await answer)?.is, held ? 'held' : 'there')
+    seen.destroy()
+  }
+})
+
+test('a session that nobody took is closed with its client', async () => {
   const client = new PassThrough()
   const [ahead, seen] = await opened(client)
   client.destroy()
-  assert.deepEqual(await seen.toArray(), [])
+  assert.deepEqual(await seen.toArray(), [STARTUP])
   assert.equal(ahead?.take(address()), undefined)
 })
 
-test('nothing is opened to a compute that sleeps or is held, or for a client that is gone', async () => {
-  const client = new PassThrough()
-  assert.equal(openAhead({ ...target, current_state: 'idle' }, client), undefined)
-  assert.equal(openAhead({ ...target, holding_operation_id: 'op' }, client), undefined)
-  client.destroy()
-  assert.equal(openAhead(target, client), undefined)
+test('a session that the compute has closed is not taken, and counts no more', async () => {
+  for (let turn = 0; turn < 20; turn++) {
+    const client = new PassThrough()
+    const [ahead, seen] = await opened(client)
+    assert.ok(ahead)
+    seen.destroy()
+    while (client.listenerCount('close') > 0) await setImmediate()
+    assert.equal(ahead.take(address()), undefined)
+  }
 })
 
-test('strangers can have sixteen opened at a time, and what is used does not count', async () => {
+test('none is opened at a compute that sleeps or is held, or for a client that is gone', () => {
+  const client = new PassThrough()
+  assert.equal(openAhead({ ...target, current_state: 'idle' }, STARTUP, client), undefined)
+  assert.equal(openAhead({ ...target, holding_operation_id: 'op' }, STARTUP, client), undefined)
+  client.destroy()
+  assert.equal(openAhead(target, STARTUP, client), undefined)
+})
+
+test('strangers can have eight opened at a time, and what is used does not count', async () => {
   const clients = Array.from({ length: 20 }, () => new PassThrough())
   const sockets: Socket[] = []
   compute.on('connection', (socket: Socket) => sockets.push(socket))
-  const all = clients.map((client) => openAhead(target, client))
-  assert.equal(all.filter(Boolean).length, 16)
+  const all = clients.map((client) => openAhead(target, STARTUP, client))
+  assert.equal(all.filter(Boolean).length, 8)
   const used = all[0]?.take(address())
   const [one, seen] = await opened(new PassThrough())
   assert.ok(one)
   for (const client of clients) client.destroy()
-  used?.destroy()
-  one.take(address())?.destroy()
+  used?.drop()
+  one.take(address())?.drop()
   await Promise.all([...sockets, seen].map((socket) => socket.toArray()))
 })

@@ -1,46 +1,47 @@
-import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
-import { addressOf, type ComputeAddress, openCompute } from './compute.ts'
+import { addressOf, type ComputeAddress, type Opening, openSession } from './compute.ts'
 
-/** So many at a time in one proxy: who knows no password can have computes make no more processes than that. */
-const MOST = 16
+/** So many at a time in one proxy: who knows no password can take no more of the sessions that a compute has for all. */
+const MOST = 8
 let open = 0
 
-/** A socket to a compute, opened before it is known whether its client may enter. */
+/** A session at a compute whose opening was begun before it is known whether its client may enter. */
 export interface Ahead {
-  /** The socket, if it leads to this address and nobody has taken it. It belongs to the caller then. */
-  take(address: ComputeAddress): Socket | undefined
+  /** The opening, if it is at this address and nobody has taken it. It belongs to the caller then. */
+  take(address: ComputeAddress): Opening | undefined
 }
 
 /**
- * Opens a socket to the compute of an endpoint while its client still proves who it is, since Postgres takes a while to make the process
- * for it. Nothing is sent, so that the compute knows of no session. It is closed with the client if nobody has taken it.
- * @param target where the endpoint is; nothing is opened if it sleeps, is held, or many are open so
+ * Begins to open a session at the compute of an endpoint while its client still proves who it is, since Postgres takes a while to make the
+ * process for it and to ask for the proof. It is dropped with the client if nobody has taken it.
+ * @param target where the endpoint is; nothing is begun if it sleeps, is held, or there are many such
  */
-export function openAhead(target: ConnectTarget, client: Duplex): Ahead | undefined {
+export function openAhead(target: ConnectTarget, startup: Buffer, client: Duplex): Ahead | undefined {
   const address = target.holding_operation_id === null ? addressOf(target) : undefined
   if (!address || open >= MOST || client.destroyed) return undefined
-  const socket = openCompute(address)
-  let taken = false
+  const opening = openSession(address, startup)
+  let isThere = true
   open++
 
-  const lost = (): void => {
+  const leave = (): void => {
+    if (!isThere) return
+    isThere = false
     open--
     client.off('close', drop)
   }
-  const drop = (): void => void socket.destroy()
-  // Who takes it listens for itself; an error is followed by 'close'.
-  socket.on('error', () => {}).once('close', lost)
+  const drop = (): void => {
+    leave()
+    opening.drop()
+  }
+  opening.onLost = leave
   client.once('close', drop)
 
   return {
     take({ host, port }) {
-      if (taken || socket.destroyed || host !== address.host || port !== address.port) return undefined
-      taken = true
-      socket.off('close', lost)
-      lost()
-      return socket
+      if (!isThere || host !== address.host || port !== address.port) return undefined
+      leave()
+      return opening
     },
   }
 }

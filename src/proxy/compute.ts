@@ -6,7 +6,7 @@ import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 
 /**
  * What came of connecting to a compute: the session is ready, or was refused for a reason that is the client's to hear; the compute is gone,
- * stopping or not up yet; it has no room just now; or the endpoint began to be held before anything was sent. Or nothing is known of it,
+ * stopping or not up yet; it has no room just now; or the endpoint began to be held before the login was over. Or nothing is known of it,
  * since this process has no descriptor left to ask.
  */
 export type Answer =
@@ -51,96 +51,114 @@ export function addressOf({ current_state, compute_host, compute_port }: Connect
   return { host: compute_host, port: compute_port }
 }
 
-/**
- * Connects, logs in with the keys that the client's own login brought to light, and waits until the compute is ready for queries.
- * @param isHeld asked right before the startup packet is sent: from then on the compute knows of the session
- * @param opened a socket to that address, if there is one already
- */
-export function connectCompute(
-  address: ComputeAddress,
-  startup: Buffer,
-  keys: ScramKeys,
-  isHeld: () => boolean,
-  signal: AbortSignal,
-  opened?: Socket,
-): Promise<Answer> {
-  return new Promise((resolve) => {
-    const socket = opened ?? openCompute(address)
-    const scram = scramClient(keys)
-    let bytes: Buffer = Buffer.alloc(0)
-    /** Where what the client is to get begins, once the login is over. */
-    let begins: number | undefined
-    let at = 0
-    let key: Buffer | undefined
-    let settled = false
+/** A session that is being opened at a compute, up to the proof of who wants it. */
+export interface Opening {
+  readonly address: ComputeAddress
+  /** Told when it closed before anybody logged in. */
+  onLost: () => void
+  /**
+   * Logs in with the keys that the client's own login brought to light, and waits until the compute is ready for queries. Once only.
+   * @param isHeld asked right before the proof is sent: from then on the compute knows of the session
+   */
+  logIn(keys: ScramKeys, isHeld: () => boolean, signal: AbortSignal): Promise<Answer>
+  /** Closes it, where nobody has logged in. */
+  drop(): void
+}
 
-    function done(answer: Answer): void {
-      if (settled) return
-      settled = true
-      signal.removeEventListener('abort', stopped)
-      socket.off('data', read).off('end', ended).off('close', ended)
-      socket.pause()
-      if (answer.is !== 'there') socket.destroy()
-      resolve(answer)
+/** Connects, and goes as far as a server has anybody come who has shown nothing yet: to the question for the proof. */
+export function openSession(address: ComputeAddress, startup: Buffer): Opening {
+  const socket = openCompute(address)
+  const scram = scramClient()
+  const answered = Promise.withResolvers<Answer>()
+  let prove: ((challenge: string) => void) | undefined
+  let challenge: string | undefined
+  let bytes: Buffer = Buffer.alloc(0)
+  /** Where what the client is to get begins, once the login is over. */
+  let begins: number | undefined
+  let at = 0
+  let key: Buffer | undefined
+  let settled = false
+
+  function done(answer: Answer): void {
+    if (settled) return
+    settled = true
+    socket.off('data', read).off('end', ended).off('close', ended)
+    socket.pause()
+    if (answer.is !== 'there') socket.destroy()
+    answered.resolve(answer)
+    if (!prove) opening.onLost()
+  }
+
+  const pass = (first: Buffer): void => done({ is: 'there', socket, first, key })
+
+  function read(chunk: Buffer): void {
+    bytes = bytes.length > 0 ? Buffer.concat([bytes, chunk]) : chunk
+    while (!settled) {
+      const message = messageAt(bytes, at, MAX_FIRST_BYTES)
+      if (message === undefined) return
+      if (message === 'invalid') return done({ is: 'gone', why: 'it does not speak as Postgres does' })
+      const from = at
+      at += MESSAGE_HEAD + message.body.length
+      if (message.type === ERROR_RESPONSE) return refused(message.body, bytes.subarray(from, at))
+      if (message.type === AUTHENTICATION) authenticate(message.body)
+      else if (message.type === BACKEND_KEY_DATA) key = Buffer.from(message.body)
+      else if (message.type === READY_FOR_QUERY) return pass(bytes.subarray(begins ?? from))
     }
+  }
 
-    const pass = (first: Buffer): void => done({ is: 'there', socket, first, key })
+  function authenticate(body: Buffer): void {
+    const kind = body.readInt32BE(0)
+    const data = body.toString('utf8', 4)
+    if (kind === 0) begins = at
+    else if (kind === SASL) send(Buffer.from(`${SCRAM}\0`), int32(scram.first.length), Buffer.from(scram.first))
+    else if (kind === SASL_CONTINUE) {
+      challenge = data
+      prove?.(challenge)
+    } else if (kind !== SASL_FINAL || !scram.isServer(data))
+      done({ is: 'gone', why: 'it does not know the password of the role' })
+  }
 
-    function read(chunk: Buffer): void {
-      bytes = bytes.length > 0 ? Buffer.concat([bytes, chunk]) : chunk
-      while (!settled) {
-        const message = messageAt(bytes, at, MAX_FIRST_BYTES)
-        if (message === undefined) return
-        if (message === 'invalid') return done({ is: 'gone', why: 'it does not speak as Postgres does' })
-        const from = at
-        at += MESSAGE_HEAD + message.body.length
-        if (message.type === ERROR_RESPONSE) return refused(message.body, bytes.subarray(from, at))
-        if (message.type === AUTHENTICATION) authenticate(message.body)
-        else if (message.type === BACKEND_KEY_DATA) key = Buffer.from(message.body)
-        else if (message.type === READY_FOR_QUERY) return pass(bytes.subarray(begins ?? from))
-      }
-    }
+  const send = (...parts: Buffer[]): void => void socket.write(encodeMessage(PASSWORD_MESSAGE, ...parts))
 
-    function authenticate(body: Buffer): void {
-      const kind = body.readInt32BE(0)
-      const data = body.toString('utf8', 4)
-      if (kind === 0) begins = at
-      else if (kind === SASL) send(Buffer.from(`${SCRAM}\0`), int32(scram.first.length), Buffer.from(scram.first))
-      else if (kind === SASL_CONTINUE) send(Buffer.from(scram.prove(data) ?? ''))
-      else if (kind !== SASL_FINAL || !scram.isServer(data))
-        done({ is: 'gone', why: 'it does not know the password of the role' })
-    }
+  function refused(body: Buffer, message: Buffer): void {
+    const fields = errorFields(body)
+    const code = fields.get('C') ?? ''
+    if (IS_GONE.test(code)) done({ is: 'gone', why: 'it is starting up or shutting down' })
+    else if (code === TOO_MANY_CONNECTIONS && NO_SLOT.test(fields.get('M') ?? ''))
+      done({ is: 'full', why: 'it has too many connections' })
+    else pass(Buffer.from(message))
+  }
 
-    const send = (...parts: Buffer[]): void => void socket.write(encodeMessage(PASSWORD_MESSAGE, ...parts))
+  function ended(): void {
+    done({ is: 'gone', why: 'it closed the connection' })
+  }
 
-    function refused(body: Buffer, message: Buffer): void {
-      const fields = errorFields(body)
-      const code = fields.get('C') ?? ''
-      if (IS_GONE.test(code)) done({ is: 'gone', why: 'it is starting up or shutting down' })
-      else if (code === TOO_MANY_CONNECTIONS && NO_SLOT.test(fields.get('M') ?? ''))
-        done({ is: 'full', why: 'it has too many connections' })
-      else pass(Buffer.from(message))
-    }
-
-    function ended(): void {
-      done({ is: 'gone', why: 'it closed the connection' })
-    }
-
-    function stopped(): void {
-      done({ is: 'gone', why: 'it did not answer in time' })
-    }
-
-    signal.addEventListener('abort', stopped)
-    // Stays for the whole life of the socket: an error is always followed by 'close', on which the session acts.
-    socket.on('error', (error: NodeJS.ErrnoException) => {
-      done({ is: MEANING[error.code ?? ''] ?? 'gone', why: error.message })
-    })
-    const begin = (): void => {
-      if (isHeld()) done({ is: 'held', why: 'the endpoint is held' })
-      else socket.write(startup)
-    }
-    socket.on('data', read).on('end', ended).on('close', ended)
-    if (socket.connecting) socket.once('connect', begin)
-    else begin()
+  // Stays for the whole life of the socket: an error is always followed by 'close', on which the session acts.
+  socket.on('error', (error: NodeJS.ErrnoException) => {
+    done({ is: MEANING[error.code ?? ''] ?? 'gone', why: error.message })
   })
+  socket.on('data', read).on('end', ended).on('close', ended)
+  socket.once('connect', () => socket.write(startup))
+
+  const opening: Opening = {
+    address,
+    onLost: () => {},
+    async logIn(keys, isHeld, signal) {
+      const stopped = (): void => done({ is: 'gone', why: 'it did not answer in time' })
+      prove = (serverFirst) => {
+        if (isHeld()) done({ is: 'held', why: 'the endpoint is held' })
+        else send(Buffer.from(scram.prove(serverFirst, keys) ?? ''))
+      }
+      if (signal.aborted) stopped()
+      signal.addEventListener('abort', stopped)
+      if (challenge !== undefined) prove(challenge)
+      const answer = await answered.promise
+      signal.removeEventListener('abort', stopped)
+      return answer
+    },
+    drop: () => {
+      if (!prove) socket.destroy()
+    },
+  }
+  return opening
 }

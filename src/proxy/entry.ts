@@ -7,6 +7,7 @@ import { ProxyError } from './errors.ts'
 import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
 import type { Admitted } from './reach.ts'
 import type { Route } from './route.ts'
+import { encodeStartup } from './startup.ts'
 
 /** A client that may enter. */
 export interface LoggedIn extends Admitted {
@@ -38,7 +39,12 @@ export async function logIn(
   const admission = findAdmission(endpointId, user).then(({ verifier, login }) => {
     const allowed = login?.allowed_ips ?? []
     const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
-    return { verifier, login, allowed, ahead: mayEnter ? openAhead(login, stream) : undefined }
+    return {
+      verifier,
+      login,
+      allowed,
+      ahead: mayEnter ? openAhead(login, encodeStartup(routed.startup), stream) : undefined,
+    }
   })
   const found = admission.then(({ verifier }) => verifier)
   const shown =

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
 import type { Ahead } from './ahead.ts'
-import { addressOf, type ComputeAddress, connectCompute } from './compute.ts'
+import { addressOf, type ComputeAddress, openSession } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
 import type { ScramKeys } from './scram.ts'
@@ -13,7 +13,7 @@ import type { Waker } from './wake.ts'
 export interface Admitted {
   readonly keys: ScramKeys
   readonly target: ConnectTarget
-  /** A socket to its compute, opened meanwhile. */
+  /** A session at its compute that is being opened meanwhile. */
   readonly ahead?: Ahead | undefined
 }
 
@@ -70,7 +70,8 @@ export async function reachCompute(
       continue
     }
     const isHeld = (): boolean => traffic.hold !== undefined
-    const answer = await connectCompute(address, startup, keys, isHeld, signal, ahead?.take(address))
+    const opening = ahead?.take(address) ?? openSession(address, startup)
+    const answer = await opening.logIn(keys, isHeld, signal)
     // One that has not answered yet when the client hangs up is not gone for that.
     if (signal.aborted) throw signal.reason
     const computePid = endpoint.compute_pid ?? undefined

@@ -99,27 +99,28 @@ export function scramServer(verifier: Verifier, binding: Buffer | undefined, non
 export interface ScramClient {
   readonly first: string
   /** Answers the server's challenge; nothing for one that is none. */
-  prove(serverFirst: string): string | undefined
+  prove(serverFirst: string, keys: ScramKeys): string | undefined
   /** Whether the server has shown that it knows the verifier too. */
   isServer(serverFinal: string): boolean
 }
 
-export function scramClient({ clientKey, serverKey }: ScramKeys, nonce = newNonce()): ScramClient {
+export function scramClient(nonce = newNonce()): ScramClient {
   const bare = `n=,r=${nonce}`
-  let message = ''
+  let expected: Buffer | undefined
   return {
     first: `n,,${bare}`,
-    prove(serverFirst) {
+    prove(serverFirst, { clientKey, serverKey }) {
       const both = /^r=([^,]+),s=[A-Za-z0-9+/=]+,i=\d+$/.exec(serverFirst)?.[1]
       if (both === undefined || !both.startsWith(nonce) || both === nonce) return undefined
       const withoutProof = `c=biws,r=${both}`
-      message = `${bare},${serverFirst},${withoutProof}`
+      const message = `${bare},${serverFirst},${withoutProof}`
+      expected = hmac(serverKey, message)
       const proof = xor(clientKey, hmac(sha256(clientKey), message))
       return `${withoutProof},p=${proof.toString('base64')}`
     },
     isServer(serverFinal) {
       const signature = Buffer.from(/^v=([A-Za-z0-9+/=]+)/.exec(serverFinal)?.[1] ?? '', 'base64')
-      return signature.length === KEY_BYTES && timingSafeEqual(signature, hmac(serverKey, message))
+      return signature.length === expected?.length && timingSafeEqual(signature, expected)
     },
   }
 }

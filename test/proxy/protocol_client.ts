@@ -42,13 +42,13 @@ export async function rawClient(way: Way): Promise<RawClient> {
   const socket = await open(way)
   const client = reader(socket)
   socket.write(encodeStartup({ version: PROTOCOL_3_0, parameters: new Map(Object.entries(way.parameters)) }))
-  const scram = scramClient(keysOf(way.verifier))
+  const scram = scramClient()
   const first = Buffer.from(scram.first)
   await client.message()
   socket.write(password(Buffer.from(`${SCRAM}\0`), int32(first.length), first))
   const challenge = await client.message()
   if (challenge === undefined || challenge[0] === ERROR_RESPONSE) throw new Error(brief(challenge))
-  socket.write(password(Buffer.from(scram.prove(challenge.toString('utf8', 9)) ?? '')))
+  socket.write(password(Buffer.from(scram.prove(challenge.toString('utf8', 9), keysOf(way.verifier)) ?? '')))
   let key: Buffer = Buffer.alloc(0)
   const welcome: string[] = []
   for (;;) {
