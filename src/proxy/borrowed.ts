@@ -12,7 +12,11 @@ const BYTES = 65_536
 
 /** Every socket is read into this: what one has brought is dealt with before the next is read. */
 const incoming = Buffer.allocUnsafeSlow(BYTES)
-let outgoing = Buffer.allocUnsafeSlow(BYTES)
+
+/** A chunk of so many bytes is likely one of many. */
+const BULK = 4_096
+/** So much makes a write worth its while. */
+const ENOUGH = 49_152
 
 /** What `onread` comes down to in a socket, under symbols of Node's own. */
 interface Inside {
@@ -46,14 +50,55 @@ export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): voi
   stream.pause()
 }
 
-/** Writes a chunk that is valid only until this returns. The answer is that of `write`. */
+/**
+ * Writes a chunk that is valid only until this returns. The answer is that of `write`. Of bulk data what one turn of the event loop brings is
+ * written as one: TLS brings it record by record, and a small write costs nearly as much as a large one.
+ */
 export function writeBorrowed(to: Duplex, chunk: Buffer): boolean {
-  if (!(to instanceof Socket) || to.writableLength > 0 || chunk.length > BYTES) return to.write(Buffer.from(chunk))
-  // It is encrypted, or copied, before `write` returns.
-  if (to instanceof TLSSocket) return to.write(chunk)
-  chunk.copy(outgoing)
-  const more = to.write(outgoing.subarray(0, chunk.length))
-  // What the kernel did not take at once goes on being read from there.
-  if (to.writableLength > 0) outgoing = Buffer.allocUnsafeSlow(BYTES)
+  if (!(to instanceof Socket) || chunk.length > BYTES) return to.write(Buffer.from(chunk))
+  if (to.writableLength === 0) {
+    // It is encrypted before `write` returns.
+    if (to instanceof TLSSocket) return to.write(chunk)
+    if (chunk.length >= BULK) {
+      to.cork()
+      setImmediate(uncork, to)
+    }
+  }
+  if (slab.used + chunk.length > slab.bytes.length) slab = free.pop() ?? newSlab()
+  const begin = slab.used
+  slab.used += chunk.copy(slab.bytes, begin)
+  slab.unwritten++
+  const more = to.write(slab.bytes.subarray(begin, slab.used), slab.written)
+  if (to.writableLength >= ENOUGH) to.uncork()
   return more
+}
+
+const uncork = (socket: Socket): void => socket.uncork()
+
+/** Where what is to be written is kept until it is, one chunk behind the other: an allocation for each would have the garbage collector at work. */
+interface Slab {
+  readonly bytes: Buffer
+  used: number
+  unwritten: number
+  readonly written: () => void
+}
+
+/** So many are kept for later. */
+const MOST_FREE = 16
+const free: Slab[] = []
+let slab = newSlab()
+
+function newSlab(): Slab {
+  const made: Slab = {
+    bytes: Buffer.allocUnsafeSlow(2 * BYTES),
+    used: 0,
+    unwritten: 0,
+    written() {
+      made.unwritten--
+      if (made.unwritten > 0) return
+      made.used = 0
+      if (made !== slab && free.length < MOST_FREE) free.push(made)
+    },
+  }
+  return made
 }
