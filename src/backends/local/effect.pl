@@ -191,8 +191,23 @@ sub signal {
   my $free = lock_file("$home/server.lock", $LOCK_SH, 0);
   fail("$home/server.lock") unless defined $free;
   leave('done') if $free;
-  kill $signal, $pid if works_in($pid, "$home/pgdata");
+  if (works_in($pid, "$home/pgdata")) {
+    kill $signal, $pid;
+    # Until it has noticed its file says that it is ready, and whoever starts it next would take it for one that stays.
+    for (1 .. 1000) {
+      last if is_stopping("$home/pgdata") || !works_in($pid, "$home/pgdata");
+      select undef, undef, undef, 0.001;
+    }
+  }
   leave('held');
+}
+
+# What a server says of itself in the eighth line of its file.
+sub is_stopping {
+  my ($pgdata) = @_;
+  open(my $file, '<', "$pgdata/postmaster.pid") or return 1;
+  my @lines = <$file>;
+  return ($lines[7] // '') =~ /^stopping/;
 }
 
 # wait HOME SECONDS: returns when nothing runs here, at most after so many seconds. Shared, so that lookers do not see each other.

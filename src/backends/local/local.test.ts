@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import { FencedError, type RunningCompute } from '../backend.ts'
 import {
   ADMIN_PASSWORD,
@@ -41,6 +41,23 @@ test('a compute starts, stops, and starts again with what was committed', async 
   const second = await local.start(branch, next())
   notEqual(second.pid, first.pid)
   deepEqual(await query(second.address, 'SELECT answer FROM kept'), [{ answer: 42 }])
+})
+
+test('a compute that was told to stop and has not noticed yet is not taken for one that runs', async () => {
+  const branch = await newBranch('numb')
+  const first = await local.start(branch, next())
+  process.kill(first.pid, 'SIGSTOP')
+  const stopped = settled(() => backend.stopCompute(branch, next())).catch(() => {})
+  // The second bit is SIGINT's.
+  const pending = () => /^ShdPnd:\t.*[2367abef]$/m.test(readFileSync(`/proc/${first.pid}/status`, 'utf8'))
+  while (!pending()) await setImmediate()
+  const again = local.start(branch, next())
+  await setTimeout(300)
+  process.kill(first.pid, 'SIGCONT')
+  const second = await again
+  notEqual(second.pid, first.pid)
+  deepEqual(await query(second.address, 'SELECT 1 AS one'), [{ one: 1 }])
+  await stopped
 })
 
 test('what the template holds and how a compute is set up', async () => {
