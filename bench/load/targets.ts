@@ -176,9 +176,10 @@ export const libpqEnv = ({ host, port, user, password, database, options }: Targ
   ...(options !== undefined && { PGOPTIONS: options }),
 })
 
-/** For the driver. */
-export const clientConfig = ({ caFile, ...target }: Target): pg.ClientConfig => ({
+/** For the driver. A name that is looked up for some targets only would be measured with them. */
+export const clientConfig = ({ caFile, host, ...target }: Target): pg.ClientConfig => ({
   ...target,
+  host: host === 'localhost' ? '127.0.0.1' : host,
   ssl: { ca: readFileSync(caFile, 'utf8') },
 })
 

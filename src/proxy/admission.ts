@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { Catalog } from '../catalog/catalog.ts'
 import { findLogin, type Login } from '../catalog/login.ts'
 import { messageOf } from '../errors.ts'
@@ -22,6 +23,20 @@ export interface Admission {
 /** Errors: md5_password, start_failed; catalog_away and not_in_time when it takes for so long. */
 export type FindAdmission = (endpointId: string, role: string) => Promise<Admission>
 
+/** A compute, by its process too: another may be at the same address since. */
+interface Place extends ComputeAddress {
+  readonly pid: number
+}
+
+function placeOf({
+  current_state,
+  compute_host: host,
+  compute_port: port,
+  compute_pid: pid,
+}: Login): Place | undefined {
+  return current_state === 'active' && host !== null && port !== null && pid !== null ? { host, port, pid } : undefined
+}
+
 /** Names that begin so are Neap's own roles in every compute: nobody logs in as one. */
 const OWN_ROLES = /^neap_/
 
@@ -36,6 +51,9 @@ export function createFindAdmission(
   wakeTimeoutMs: number,
   mockSaltKey: Buffer,
 ): FindAdmission {
+  /** Where endpoints were when somebody last logged in. */
+  const places = new Map<string, Place>()
+
   /** What the catalog says, when it is there. */
   async function loginOf(endpointId: string, role: string, until: number): Promise<Login | undefined> {
     for (let turn = 2; ; turn++) {
@@ -51,16 +69,25 @@ export function createFindAdmission(
 
   /** What the catalog says in the end, with the verifier from where it is to be had. */
   async function surely(endpointId: string, role: string, until: number): Promise<Login | undefined> {
+    const guess = places.get(endpointId)
+    // Most likely it is there still, and the catalog need not be waited for to ask it.
+    let guessed = guess && read(guess, guess.pid, role)
+    guessed?.catch(() => {})
     for (let turn = 1; ; turn++) {
       const login = await loginOf(endpointId, role, until)
+      const place = login && placeOf(login)
+      if (place) places.set(endpointId, place)
+      else places.delete(endpointId)
       if (!login) return undefined
-      const { current_state, compute_host: host, compute_port: port, compute_pid: pid } = login
-      if (login.disabled || (login.noted && current_state !== 'active')) return login
+      if (login.disabled || (login.noted && login.current_state !== 'active')) return login
       let deadPid: number | undefined
       let why: unknown
-      if (current_state === 'active' && host !== null && port !== null && pid !== null) {
+      if (place) {
+        const { pid } = place
         try {
-          return { ...login, verifier: (await read({ host, port }, pid, role)) ?? null }
+          const answer = guessed && isDeepStrictEqual(guess, place) ? guessed : read(place, pid, role)
+          guessed = undefined
+          return { ...login, verifier: (await answer) ?? null }
         } catch (error) {
           why = error
           // One that is only slow is asked again.
