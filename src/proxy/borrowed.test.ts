@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { connect as tls, createServer as createTlsServer, type TLSSocket } from 'node:tls'
+import { randomFrom } from '../../test/random.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { readBorrowed, writeBorrowed } from './borrowed.ts'
 import { spliceSession } from './splice.ts'
@@ -103,6 +104,30 @@ test('what cannot be sent at once is sent as it was, whatever becomes of the buf
     otherNear.destroy()
     await once(far, 'close')
   }
+})
+
+test('large and small pieces to several at once, ended or cut off in the midst, stay whole and in order', async () => {
+  const random = randomFrom(1).next
+  const pairs = await Promise.all([0, 1, 2, 3, 4].map((number) => pair(number % 2 === 1)))
+  const [cut] = pairs
+  const expected: Buffer[][] = pairs.map(() => [])
+  const received = pairs.slice(1).map(([near]) => readSlowly(near))
+  const borrowed = Buffer.alloc(65_536)
+  for (let turn = 0; turn < 2_000; turn++) {
+    const number = Math.floor(random() * pairs.length)
+    const length = 1 + Math.floor(random() * (random() < 0.5 ? 100 : 20_000))
+    const piece = borrowed.subarray(0, length).fill(turn % 256)
+    expected[number]?.push(Buffer.from(piece))
+    const to = pairs[number]?.[1]
+    if (to && !to.destroyed) writeBorrowed(to, piece)
+    borrowed.fill(0)
+    if (turn === 1_000) cut?.[1].destroy()
+    if (random() < 0.2) await new Promise(setImmediate)
+  }
+  for (const [, far] of pairs) far.end()
+  for (const [number, all] of (await Promise.all(received)).entries())
+    assert.ok(all.equals(Buffer.concat(expected[number + 1] ?? [])), `socket ${number + 1}`)
+  for (const [near] of pairs) near.destroy()
 })
 
 test('what was read before comes first, and a pause holds', async () => {
