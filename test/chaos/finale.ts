@@ -1,7 +1,8 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { catalogQuery } from '../admin.ts'
 import { postmastersOf, until } from '../processes.ts'
+import { sharedMemoryOfOthers } from '../shared_memory.ts'
 import { enter, flawOf, holdings } from './data.ts'
 import { removeProjects } from './requests.ts'
 import { healed, request, type Spot, standing, type World } from './world.ts'
@@ -161,18 +162,7 @@ export async function gone({ neap, dataDir, checks, spots }: World): Promise<voi
     ...postmastersOf(dataDir)
       .filter(({ directory }) => !['catalog', kept].includes(directory.split('/').at(-2) ?? ''))
       .map(({ directory }) => `a postmaster on ${directory}`),
-    ...(process.getuid?.() === 0 ? sharedMemory(dataDir, Number(number)) : []),
+    ...sharedMemoryOfOthers(dataDir, Number(number)).map((what) => `shared memory ${what}`),
   ]
   checks.look('gone', left[0] && `left: ${left.join(', ')}`)
-}
-
-/** Shared memory of uids that this data directory gives to branches, but for the catalog's (its first) and one branch's. */
-function sharedMemory(dataDir: string, kept: number): string[] {
-  const { uid: base } = statSync(join(dataDir, 'catalog', 'pgdata'))
-  const isOthers = (uid: number) => uid > base && uid < base + 2 ** 18 && uid !== base + kept
-  const posix = readdirSync('/dev/shm').filter((name) => isOthers(statSync(join('/dev/shm', name)).uid))
-  const lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1)
-  return [...posix, ...lines.filter((line) => isOthers(Number(line.trim().split(/\s+/)[7])))].map(
-    (what) => `shared memory ${what}`,
-  )
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +10,7 @@ import { ifAway, leaveNothing, newDataDir, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
 import { firstPlace } from '../project.ts'
 import { randomOf } from '../random.ts'
+import { sharedMemoryOfOthers } from '../shared_memory.ts'
 
 /*
  * Projects and branches come and go while the control plane is killed at random moments. NEAP_SEED repeats a run's choices;
@@ -182,14 +183,5 @@ async function nothingIsLeft(): Promise<void> {
     ),
     [],
   )
-  if (process.getuid?.() === 0) assert.deepEqual(sharedMemoryOfOthers(Number(number)), [])
-}
-
-/** Shared memory of uids that this data directory gives to branches, but for the catalog's (its first) and one branch's. */
-function sharedMemoryOfOthers(kept: number): string[] {
-  const { uid: base } = statSync(join(dataDir, 'catalog', 'pgdata'))
-  const isOthers = (uid: number) => uid > base && uid < base + 2 ** 18 && uid !== base + kept
-  const posix = readdirSync('/dev/shm').filter((name) => isOthers(statSync(join('/dev/shm', name)).uid))
-  const lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1)
-  return [...posix, ...lines.filter((line) => isOthers(Number(line.trim().split(/\s+/)[7])))]
+  assert.deepEqual(sharedMemoryOfOthers(dataDir, Number(number)), [])
 }
