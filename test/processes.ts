@@ -53,11 +53,11 @@ export async function until<T>(
   what: string,
   ask: () => T | undefined | false | Promise<T | undefined | false>,
 ): Promise<T> {
-  const deadline = Date.now() + PATIENCE_MS
+  const deadline = performance.now() + PATIENCE_MS
   for (;;) {
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
-    if (Date.now() > deadline) throw new Error(`this did not happen within ${PATIENCE_MS / 1000} s: ${what}`)
+    if (performance.now() > deadline) throw new Error(`this did not happen within ${PATIENCE_MS / 1000} s: ${what}`)
     await new Promise((resolve) => {
       setTimeout(resolve, 10)
     })

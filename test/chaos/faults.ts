@@ -153,8 +153,8 @@ async function diskFull(world: World, random: Random): Promise<void> {
   const ballast = join(world.dataDir, 'ballast')
   const megabyte = Buffer.alloc(2 ** 20, 1)
   writeFileSync(ballast, '')
-  const until = Date.now() + random.between(1_000, 5_000)
-  while (Date.now() < until) {
+  const until = performance.now() + random.between(1_000, 5_000)
+  while (performance.now() < until) {
     try {
       for (let count = 0; count < 64; count++) appendFileSync(ballast, megabyte)
     } catch {
