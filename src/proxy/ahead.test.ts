@@ -11,11 +11,12 @@ import { setImmediate } from 'node:timers/promises'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
 import { scramVerifier } from '../secrets.ts'
 import { openAhead } from './ahead.ts'
+import { ProxyError } from './errors.ts'
 import { authenticate } from './login.ts'
 import { READY_FOR_QUERY } from './message_types.ts'
-import { encodeMessage } from './messages.ts'
+import { encodeError, encodeMessage } from './messages.ts'
 import { readPacket } from './packet.ts'
-import { parseVerifier } from './scram.ts'
+import { parseVerifier, type Verifier } from './scram.ts'
 import { encodeStartup, PROTOCOL_3_0 } from './startup.ts'
 
 /* What a compute sees of clients that have not shown their password yet. */
@@ -64,35 +65,57 @@ test('a session is taken once, at its own address, and outlives its client then'
   assert.deepEqual(await seen.toArray(), [STARTUP])
 })
 
-test('the compute has asked for the proof before the client is known, and gets it after, unless the endpoint is held then', async () => {
+/** A verifier, and the keys that fit it. */
+async function known() {
   const salt = Buffer.from('salt')
   const verifier = parseVerifier(await scramVerifier('secret', { salt })) ?? assert.fail('no verifier')
-  const clientKey = createHmac('sha256', pbkdf2Sync('secret', salt, verifier.iterations, 32, 'sha256'))
-    .update('Client Key')
-    .digest()
-  const keys = { clientKey, serverKey: verifier.serverKey }
+  const salted = pbkdf2Sync('secret', salt, verifier.iterations, 32, 'sha256')
+  const clientKey = createHmac('sha256', salted).update('Client Key').digest()
+  return { verifier, keys: { clientKey, serverKey: verifier.serverKey } }
+}
+
+/** Lets in who comes. */
+async function admit(seen: Socket, verifier: Verifier): Promise<boolean> {
+  const client = {
+    stream: seen,
+    address: undefined,
+    serverName: undefined,
+    binding: undefined,
+    shows: 'scram',
+  } as const
+  return authenticate(client, 'ann', Promise.resolve(verifier)).then(
+    () => true,
+    () => false,
+  )
+}
+
+const READY = encodeMessage(READY_FOR_QUERY, Buffer.from('I'))
+
+test('the compute has asked for the proof before the client is known, and gets it after, unless the endpoint is held then', async () => {
+  const { verifier, keys } = await known()
   for (const held of [false, true]) {
     const [ahead, seen] = await opened(new PassThrough())
     await readPacket(seen, 1_000)
-    const client = {
-      stream: seen,
-      address: undefined,
-      serverName: undefined,
-      binding: undefined,
-      shows: 'scram',
-    } as const
-    const entered = authenticate(client, 'ann', Promise.resolve(verifier)).then(
-      () => true,
-      () => false,
-    )
+    const entered = admit(seen, verifier)
     // Both of its messages have come so far.
     while (seen.bytesWritten < 100) await setImmediate()
     const answer = ahead?.take(address())?.logIn(keys, () => held, AbortSignal.timeout(10_000))
     assert.equal(await entered, !held)
-    if (!held) seen.end(encodeMessage(READY_FOR_QUERY, Buffer.from('I')))
+    if (!held) seen.end(READY)
     assert.equal((await answer)?.is, held ? 'held' : 'there')
     seen.destroy()
   }
+})
+
+test('a session that ends in the moment in which it is ready, as its compute stops, is one that never was', async () => {
+  const { verifier, keys } = await known()
+  const [ahead, seen] = await opened(new PassThrough())
+  await readPacket(seen, 1_000)
+  const answer = ahead?.take(address())?.logIn(keys, () => false, AbortSignal.timeout(10_000))
+  assert.equal(await admit(seen, verifier), true)
+  seen.end(Buffer.concat([READY, encodeError(new ProxyError('stopping'))]))
+  assert.equal((await answer)?.is, 'gone')
+  seen.destroy()
 })
 
 test('a session that nobody took is closed with its client', async () => {

@@ -102,8 +102,16 @@ export function openSession(address: ComputeAddress, startup: Buffer): Opening {
       if (message.type === ERROR_RESPONSE) return refused(message.body, bytes.subarray(from, at))
       if (message.type === AUTHENTICATION) authenticate(message.body)
       else if (message.type === BACKEND_KEY_DATA) key = Buffer.from(message.body)
-      else if (message.type === READY_FOR_QUERY) return pass(bytes.subarray(begins ?? from))
+      else if (message.type === READY_FOR_QUERY) return endsAtOnce() ? ended() : pass(bytes.subarray(begins ?? from))
     }
+  }
+
+  /** It was told to stop just when it was ready, and has said so already. Nobody has seen anything of it yet. */
+  function endsAtOnce(): boolean {
+    const next = messageAt(bytes, at, MAX_FIRST_BYTES)
+    return (
+      typeof next === 'object' && next.type === ERROR_RESPONSE && IS_GONE.test(errorFields(next.body).get('C') ?? '')
+    )
   }
 
   function authenticate(body: Buffer): void {

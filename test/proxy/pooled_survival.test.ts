@@ -70,16 +70,17 @@ test('no connection ends, what was said to be done is done, and nothing twice', 
   await idle.client.query({ name: 'kept', text: "set application_name = 'idle'" })
 
   let over = false
-  const working = Promise.all(workers.map((worker) => work(worker, () => over)))
+  // One that fails ends all: what goes on would keep the process from ending, and the failure from being seen.
+  const working = Promise.all(workers.map((worker) => work(worker, () => over))).finally(() => (over = true))
   const done = (): number => workers.reduce((sum, { kept }) => sum + kept.length, 0)
   for (let stop = 0; stop < STOPS; stop++) {
     const sofar = done()
-    await Promise.race([working, until(async () => done() > sofar + CLIENTS)])
+    await Promise.race([working, until(async () => over || done() > sofar + CLIENTS)])
     await fixture.idle(endpoint)
     await fixture.compute.stop('SIGINT')
   }
   const last = done()
-  await Promise.race([working, until(async () => done() > last + CLIENTS)])
+  await Promise.race([working, until(async () => over || done() > last + CLIENTS)])
   over = true
   await working
 
