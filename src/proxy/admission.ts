@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Catalog } from '../catalog/catalog.ts'
 import { findLogin, type Login } from '../catalog/login.ts'
 import { messageOf } from '../errors.ts'
-import type { ComputeAddress } from './compute.ts'
+import { addressOf, type ComputeAddress } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import { pauseMs } from './reach.ts'
 import { mockVerifier, parseVerifier, type Verifier } from './scram.ts'
@@ -28,13 +28,9 @@ interface Place extends ComputeAddress {
   readonly pid: number
 }
 
-function placeOf({
-  current_state,
-  compute_host: host,
-  compute_port: port,
-  compute_pid: pid,
-}: Login): Place | undefined {
-  return current_state === 'active' && host !== null && port !== null && pid !== null ? { host, port, pid } : undefined
+function placeOf(login: Login): Place | undefined {
+  const address = addressOf(login)
+  return address && login.compute_pid !== null ? { ...address, pid: login.compute_pid } : undefined
 }
 
 /** Names that begin so are Neap's own roles in every compute: nobody logs in as one. */
@@ -72,6 +68,7 @@ export function createFindAdmission(
     const guess = places.get(endpointId)
     // Most likely it is there still, and the catalog need not be waited for to ask it.
     let guessed = guess && read(guess, guess.pid, role)
+    // If it is not there, nobody may be waiting for this answer; who is hears of its failure.
     guessed?.catch(() => {})
     for (let turn = 1; ; turn++) {
       const login = await loginOf(endpointId, role, until)
