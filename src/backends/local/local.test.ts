@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { setImmediate, setTimeout } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import { FencedError, type RunningCompute } from '../backend.ts'
 import {
   ADMIN_PASSWORD,
@@ -47,12 +47,18 @@ test('a compute that was told to stop and has not noticed yet is not taken for o
   const branch = await newBranch('numb')
   const first = await local.start(branch, next())
   process.kill(first.pid, 'SIGSTOP')
+  // It is overtaken by the start, and told so.
   const stopped = settled(() => backend.stopCompute(branch, next())).catch(() => {})
   // The second bit is SIGINT's.
   const pending = () => /^ShdPnd:\t.*[2367abef]$/m.test(readFileSync(`/proc/${first.pid}/status`, 'utf8'))
   while (!pending()) await setImmediate()
   const again = local.start(branch, next())
-  await setTimeout(300)
+  // The start stands behind the stop, or has found what it took for a server that stays.
+  let answered = false
+  void again.finally(() => (answered = true))
+  const { ino } = statSync(join(local.home(branch), 'effect.lock'))
+  const waits = () => new RegExp(`-> FLOCK .*:${ino} `).test(readFileSync('/proc/locks', 'utf8'))
+  while (!answered && !waits()) await setImmediate()
   process.kill(first.pid, 'SIGCONT')
   const second = await again
   notEqual(second.pid, first.pid)
