@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { branchOff, firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, firstPlace, type Place, settled, suspend } from '../project.ts'
 
 /* Changes of a database are read from a slot, by a program or by a subscription of another branch, through the proxy. */
 
@@ -18,7 +18,9 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-async function activityOf({ project_id, endpoint_id }: Place) {
+async function activityOf(place: Place) {
+  await settled(neap, place, 'active')
+  const { project_id, endpoint_id } = place
   const params = { project_id, endpoint_id }
   return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity
 }
