@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Client, makeClient } from '../src/client.ts'
 import { AppError } from '../src/errors.ts'
 import type { Ready } from '../src/supervisor/up.ts'
-import { kill, processesOf, until } from './processes.ts'
+import { kill, processesOf, staying, until } from './processes.ts'
 
 export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
@@ -149,9 +149,9 @@ export function controlPlane(dataDir: string): number[] {
     .map(({ pid }) => pid)
 }
 
-/** Sees that no process of a data directory is left, ends those that are, and removes the directory unless told to keep it. */
+/** Sees that no process of a data directory stays, ends those that do, and removes the directory unless told to keep it. */
 export async function leaveNothing(dataDir: string, { keep = false } = {}): Promise<void> {
-  const left = processesOf(dataDir)
+  const left = await staying(dataDir)
   await kill(...left.map(({ pid }) => pid))
   if (!keep) rmSync(dataDir, { recursive: true, force: true })
   assert.deepEqual(

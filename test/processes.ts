@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Process {
   readonly pid: number
@@ -21,6 +22,18 @@ export function processesOf(dataDir: string): Process[] {
       return []
     }
   })
+}
+
+const ENDING_MS = 5_000
+
+/** The processes of a data directory that do not end by themselves: a deletion of files goes on when who began it has ended, for a moment. */
+export async function staying(dataDir: string): Promise<Process[]> {
+  const deadline = performance.now() + ENDING_MS
+  for (;;) {
+    const left = processesOf(dataDir)
+    if (left.length === 0 || performance.now() > deadline) return left
+    await sleep(10)
+  }
 }
 
 const read = (file: string): string => readFileSync(file, 'utf8').replaceAll('\0', ' ').trim()
@@ -58,9 +71,7 @@ export async function until<T>(
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
     if (performance.now() > deadline) throw new Error(`this did not happen within ${PATIENCE_MS / 1000} s: ${what}`)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 10)
-    })
+    await sleep(10)
   }
 }
 

@@ -86,6 +86,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       'starting api, worker and proxy',
       startParts(config, proxyMetricsPorts, progress),
     )
+    undo.push(() => (options.leaveRunning ? Promise.resolve() : backend.stopHelpers()))
     undo.push(() => stopParts(parts, catalog, options))
     undo.push(keepRotating(config, progress))
     const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)

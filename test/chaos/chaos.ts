@@ -1,5 +1,5 @@
 import { query } from '../clients.ts'
-import { leaveNothing } from '../neap.ts'
+import { kill, processesOf } from '../processes.ts'
 import { firstPlace } from '../project.ts'
 import { randomOf } from '../random.ts'
 import { type Actor, stranger } from '../surface/account.ts'
@@ -105,7 +105,7 @@ export async function openWorld(
   async function close(): Promise<void> {
     over.abort()
     // Whatever still runs of a run that broke off.
-    await leaveNothing(dataDir, { keep: true }).catch(() => {})
+    await kill(...processesOf(dataDir).map(({ pid }) => pid))
     disk.release()
   }
   try {

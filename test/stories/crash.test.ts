@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { connect, direct, query, without } from '../clients.ts'
+import { copierOf } from '../local_backend.ts'
 import { controlPlane, ifAway, leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
-import { kill, postmastersOf, processesOf, until } from '../processes.ts'
-import { computeOf, endpointOf, firstPlace, type Place, settled } from '../project.ts'
+import { kill, postmastersOf, staying, until } from '../processes.ts'
+import { computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { audit, openBank, startTransfers } from './bank.ts'
 
 /* Everything is killed with SIGKILL, together and one by one. Databases serve on; what was killed comes back. */
@@ -156,8 +159,29 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   test(`${signal} leaves no process, and the next start finds all at rest`, async () => {
     await query(neap, place.uri, 'select 1')
     assert.equal(await neap.end(signal), 0)
-    assert.deepEqual(processesOf(dataDir), [])
+    assert.deepEqual(await staying(dataDir), [])
     neap = await startNeap({ dataDir })
     assert.equal((await endpointOf(neap, place)).current_state, 'idle')
   })
 }
+
+test('SIGINT in the midst of a copy leaves no process, and the next start makes the branch', async () => {
+  await suspend(neap, place)
+  // A worker that stands still leaves time to look where the copy will be.
+  const worker = neap.part('worker') ?? assert.fail('no worker runs')
+  process.kill(worker, 'SIGSTOP')
+  const { project_id, branch_id } = place
+  const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
+    params: { project_id },
+    body: { branch: { parent_id: branch_id } },
+  })
+  const home = join(dataDir, 'branches', branch.id)
+  mkdirSync(home, { mode: 0o711 })
+  const copier = copierOf(home)
+  process.kill(worker, 'SIGCONT')
+  process.kill(await copier, 'SIGSTOP')
+  assert.equal(await neap.end('SIGINT'), 0)
+  assert.deepEqual(await staying(dataDir), [])
+  neap = await startNeap({ dataDir })
+  await neap.ended(operations)
+})
