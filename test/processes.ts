@@ -61,7 +61,7 @@ function processesNamed(dataDir: string): (Process & { readonly parent: number }
 
 const PATIENCE_MS = 60_000
 
-/** Asks again and again until there is an answer. Errors: none came within a minute. */
+/** Asks again and again until there is an answer; 0 and '' are none. Errors: none came within a minute. */
 export async function until<T>(
   what: string,
   ask: () => T | undefined | false | Promise<T | undefined | false>,
@@ -69,7 +69,7 @@ export async function until<T>(
   const deadline = performance.now() + PATIENCE_MS
   for (;;) {
     const answer = await ask()
-    if (answer !== undefined && answer !== false) return answer
+    if (answer) return answer
     if (performance.now() > deadline) throw new Error(`this did not happen within ${PATIENCE_MS / 1000} s: ${what}`)
     await sleep(10)
   }

@@ -247,11 +247,11 @@ export async function observer(fixture: Fixture): Promise<pg.Client> {
   return client
 }
 
-/** Asks again and again until the answer is there. The test runner's own time-out is the only one. */
+/** Asks again and again until there is an answer; 0 and '' are none. The test runner's own time-out is the only one. */
 export async function until<T>(ask: () => Promise<T | undefined | false>): Promise<T> {
   for (;;) {
     const answer = await ask()
-    if (answer !== undefined && answer !== false) return answer
+    if (answer) return answer
     await new Promise((resolve) => {
       setTimeout(resolve, 5)
     })

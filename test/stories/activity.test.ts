@@ -57,6 +57,7 @@ test('an unused compute tells when it will be suspended, and is suspended then',
 
 test('a connection that does not log in keeps nothing awake', async (t) => {
   await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
   const { socket_dir, port } = (await computeOf(neap, place)) ?? {}
   const silent = openSocket(`${socket_dir}/.s.PGSQL.${port}`).on('error', () => {})
   t.after(() => silent.destroy())

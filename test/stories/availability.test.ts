@@ -53,6 +53,7 @@ test('a compute that runs is checked where it is, and one that sleeps is started
 
   // It has left its trace in Neap's own database, and nothing in the user's.
   await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
   const admin = await superuser(neap, place)
   const { rows } = await admin.query<{ number: string }>('select number from availability')
   await admin.end()
@@ -94,6 +95,7 @@ test('branches without an endpoint are not checked, nor such whose endpoint is d
 
 test('a check that fails is a failed operation that says what to do; nobody else notices', async () => {
   await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
   const admin = await superuser(neap, place)
   await admin.query('alter table availability add constraint full_up check (number < 0) not valid')
   const failed = await nextCheck(place)
