@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { UsageError } from '../errors.ts'
 
@@ -10,12 +11,12 @@ export interface WantedPort {
   readonly asked: boolean
 }
 
-/** Whether the loopback port is free; 0 picks any free one. Answers the port, or nothing. */
-function tryPort(port: number): Promise<number | undefined> {
+/** Whether the loopback port is free. */
+function isFree(port: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') resolve(undefined)
+      if (error.code === 'EADDRINUSE') resolve(false)
       else
         reject(
           new UsageError(
@@ -23,15 +24,15 @@ function tryPort(port: number): Promise<number | undefined> {
           ),
         )
     })
-    server.listen({ host: '127.0.0.1', port, exclusive: true }, () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : undefined))
-    })
+    server.listen({ host: '127.0.0.1', port, exclusive: true }, () => server.close(() => resolve(true)))
   })
 }
 
+/** Below those that systems give to outgoing connections, one of which could take the port before it is listened on. */
+const [LOWEST_PICKED, HIGHEST_PICKED] = [20_000, 32_767] as const
+
 /**
- * Chooses a port. A taken one that somebody asked for is an error; a stored or default one gives way to the next free one,
+ * Chooses a port, for 0 any. A taken one that somebody asked for is an error; a stored or default one gives way to the next free one,
  * of which `say` is told.
  */
 export async function choosePort(
@@ -39,15 +40,14 @@ export async function choosePort(
   taken: readonly number[],
   say: (line: string) => void,
 ): Promise<number> {
-  for (let port = wanted.port; port <= 65_535; port++) {
-    if (port !== 0 && taken.includes(port)) continue
-    const found = await tryPort(port)
-    if (found !== undefined) {
-      if (wanted.port !== 0 && found !== wanted.port)
-        say(`Port ${wanted.port} is taken, so ${wanted.name} uses ${found}.`)
-      return found
+  const picked = wanted.port === 0
+  for (let port = picked ? randomInt(LOWEST_PICKED, HIGHEST_PICKED) : wanted.port; port <= 65_535; port++) {
+    if (taken.includes(port)) continue
+    if (await isFree(port)) {
+      if (!picked && port !== wanted.port) say(`Port ${wanted.port} is taken, so ${wanted.name} uses ${port}.`)
+      return port
     }
-    if (wanted.asked)
+    if (wanted.asked && !picked)
       throw new UsageError(
         `Port ${port} is taken. Choose another for ${wanted.name} with ${wanted.flag}, or 0 for any free one.`,
       )

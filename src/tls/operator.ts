@@ -27,7 +27,8 @@ export function operatorFiles(settings: {
 
 /** Reads both files and sees that they fit. Errors: UsageError that names the file and what is wrong with it. */
 export async function readPair({ certFile, keyFile }: PairFiles): Promise<Pair> {
-  const [cert, key] = await Promise.all([read(certFile), read(keyFile)])
+  const cert = await read(certFile)
+  const key = await read(keyFile)
   const certificate = parse(certFile, () => new X509Certificate(cert), 'no certificate in PEM')
   const privateKey = parse(keyFile, () => createPrivateKey(key), 'no private key in PEM without a passphrase')
   if (!certificate.checkPrivateKey(privateKey))
