@@ -18,9 +18,9 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-async function activityOf(place: Place) {
-  await settled(neap, place, 'active')
-  const { project_id, endpoint_id } = place
+async function activityOf(running: Place) {
+  await settled(neap, running, 'active')
+  const { project_id, endpoint_id } = running
   const params = { project_id, endpoint_id }
   return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity
 }
