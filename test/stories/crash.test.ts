@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { connect, direct, query, without } from '../clients.ts'
@@ -179,7 +179,10 @@ test('SIGINT in the midst of a copy leaves no process, and the next start makes 
   mkdirSync(home, { mode: 0o711 })
   const copier = copierOf(home)
   process.kill(worker, 'SIGCONT')
-  process.kill(await copier, 'SIGSTOP')
+  const pid = await copier
+  // What begins it holds a lock, and becomes it.
+  await until('the copier', () => !readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith('perl'))
+  process.kill(pid, 'SIGSTOP')
   assert.equal(await neap.end('SIGINT'), 0)
   assert.deepEqual(await staying(dataDir), [])
   neap = await startNeap({ dataDir })
