@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, copyFile, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import { freePort } from './free_port.ts'
 import { installBinaries } from '../src/backends/local/binaries.ts'
 import { makeTemplate } from '../src/backends/local/template.ts'
 import { loadOrCreateSecrets, newPassword, scramVerifier } from '../src/secrets.ts'
@@ -116,13 +116,4 @@ async function asRole<T>(user: string, secret: string, work: (client: pg.Client)
   } finally {
     await client.end()
   }
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const found = (probe.address() as AddressInfo).port
-  probe.close()
-  await once(probe, 'close')
-  return found
 }

@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { once } from 'node:events'
 import { promisify } from 'node:util'
+import { freePort } from '../free_port.ts'
 
 const run = promisify(execFile)
 const BIN = '/usr/lib/postgresql/15/bin'
@@ -49,15 +48,6 @@ export async function startCatalogServer(): Promise<CatalogServer> {
       await rm(dir, { recursive: true, force: true })
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 async function nobody(): Promise<{ uid: number; gid: number }> {
