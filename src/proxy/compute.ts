@@ -1,6 +1,6 @@
-import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from './message_types.ts'
 import { connect, type Socket } from 'node:net'
 import type { ComputeLocation, ConnectTarget } from '../catalog/endpoint.ts'
+import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from './message_types.ts'
 import { encodeMessage, errorFields, int32, MESSAGE_HEAD, messageAt } from './messages.ts'
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 

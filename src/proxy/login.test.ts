@@ -1,4 +1,3 @@
-import { PASSWORD_MESSAGE } from './message_types.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as tcp, type Socket } from 'node:net'
@@ -15,6 +14,7 @@ import {
   PASSWORD,
   psql,
 } from '../../test/proxy/fixture.ts'
+import { PASSWORD_MESSAGE } from './message_types.ts'
 import { encodeMessage, int32, type Message, messageAt } from './messages.ts'
 import type { Proxy } from './proxy.ts'
 import { SCRAM } from './scram.ts'

@@ -6,12 +6,12 @@
  * Who names a role or an endpoint that there is not is led through the same to the same end. A client that can say by neither host name
  * nor options which endpoint it means sends `endpoint=<id>;<password>` in the place of its password, in clear text within TLS.
  */
-import { PASSWORD_MESSAGE } from './message_types.ts'
 import { createHash, createHmac, pbkdf2 } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import type { Client } from './client.ts'
 import { ProxyError } from './errors.ts'
+import { PASSWORD_MESSAGE } from './message_types.ts'
 import { encodeAuthentication } from './messages.ts'
 import { readMessage } from './packet.ts'
 import { SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from './scram.ts'

@@ -1,7 +1,7 @@
-import { ERROR_RESPONSE } from './message_types.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyError } from './errors.ts'
+import { ERROR_RESPONSE } from './message_types.ts'
 import { encodeError, encodeMessage, endsReady, errorFields, messageAt } from './messages.ts'
 
 const READY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])

@@ -7,6 +7,8 @@
  * It is written here, not done by a driver, since a driver keeps a whole answer however large it is, waits for each statement of a batch before
  * it sends the next, and takes what a connection string leaves open from the environment of the process.
  */
+import type { Duplex } from 'node:stream'
+import { ClientGone } from '../errors.ts'
 import {
   BACKEND_KEY_DATA,
   COMMAND_COMPLETE,
@@ -23,8 +25,6 @@ import {
   READY_FOR_QUERY,
   ROW_DESCRIPTION,
 } from '../message_types.ts'
-import type { Duplex } from 'node:stream'
-import { ClientGone } from '../errors.ts'
 import { MESSAGE_HEAD, type Message, messageAt } from '../messages.ts'
 import { PostgresError, Refusal } from './refusal.ts'
 import { parseFields, rowEncoder } from './rows.ts'

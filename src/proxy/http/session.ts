@@ -1,7 +1,7 @@
-import { PASSWORD_MESSAGE } from '../message_types.ts'
 import { type Duplex, duplexPair } from 'node:stream'
 import { serve } from '../connection.ts'
 import type { ConnectionContext } from '../context.ts'
+import { PASSWORD_MESSAGE } from '../message_types.ts'
 import { encodeMessage, int32 } from '../messages.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
 import type { Login } from './connection_string.ts'
