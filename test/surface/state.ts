@@ -1,5 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
 import { loadOrCreateSecrets } from '../../src/secrets.ts'
@@ -77,12 +77,13 @@ export async function openState(neap: Neap): Promise<State> {
   }
 }
 
+/** Whether nobody asks the catalog anything: no session has something to read, which would make its process runnable, nor is at work. */
 async function isQuiet(state: State): Promise<boolean> {
-  const [row] = await state.query<{ open: string }>(
-    `select count(*) as open from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle'`,
-  )
-  return Number(row?.open) === 0
+  const sessions = `from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
+  const pids = (await state.query<{ pid: number }>(`select pid ${sessions}`)).map(({ pid }) => pid)
+  if (!pids.every((pid) => stateOf(`/proc/${pid}`) === 'S')) return false
+  return (await state.query(`select ${sessions} and state <> 'idle'`)).length === 0
 }
 
 /** Stops the worker in its tracks while `work` runs, outside any transaction, so that only requests change anything. */
@@ -91,8 +92,9 @@ export async function withoutWorker<T>(neap: Neap, state: State, work: () => Pro
   if (pid === undefined) throw new Error('no worker runs')
   await until('the worker stands still', async () => {
     process.kill(pid, 'SIGSTOP')
-    // What it sent just before may be on its way still: it is seen, or done, a moment later.
-    if ((await isQuiet(state)) && (await setTimeout(20, true)) && (await isQuiet(state))) return true
+    // A thread that runs just then goes on for a moment.
+    const threads = readdirSync(`/proc/${pid}/task`)
+    if (threads.every((thread) => stateOf(`/proc/${pid}/task/${thread}`) === 'T') && (await isQuiet(state))) return true
     process.kill(pid, 'SIGCONT')
     return false
   })
@@ -100,5 +102,14 @@ export async function withoutWorker<T>(neap: Neap, state: State, work: () => Pro
     return await work()
   } finally {
     process.kill(pid, 'SIGCONT')
+  }
+}
+
+/** The state of a process or thread, as a letter; nothing for one that is gone. Source: proc_pid_stat(5). */
+function stateOf(directory: string): string | undefined {
+  try {
+    return /^\d+ \(.*\) (\S)/s.exec(readFileSync(`${directory}/stat`, 'utf8'))?.[1]
+  } catch {
+    return undefined
   }
 }
