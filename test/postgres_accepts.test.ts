@@ -8,10 +8,10 @@ import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { freePort } from './free_port.ts'
 import { installBinaries } from '../src/backends/local/binaries.ts'
 import { makeTemplate } from '../src/backends/local/template.ts'
 import { loadOrCreateSecrets, newPassword, scramVerifier } from '../src/secrets.ts'
+import { freePort } from './free_port.ts'
 import { ensureCertificates } from '../src/tls/certificates.ts'
 
 // One real Postgres that presents our certificate and knows a role only by our verifier.

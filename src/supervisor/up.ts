@@ -73,7 +73,6 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
     const backend = localBackend({ ...config, adminPassword: secrets.adminPassword(), log: () => {} })
     const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
-    // Copies outlive the worker that asked for them.
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
     await progress.during('bringing the catalog up to date', migrate(url)).catch((error: unknown) => {
       throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error

@@ -1,5 +1,5 @@
-import { once } from 'node:events'
 import { createHmac, pbkdf2Sync } from 'node:crypto'
+import { once } from 'node:events'
 import { connect as tcp, type Socket } from 'node:net'
 import { connect as overTls, type ConnectionOptions } from 'node:tls'
 import { ERROR_RESPONSE } from '../../src/proxy/message_types.ts'

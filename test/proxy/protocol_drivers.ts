@@ -97,7 +97,7 @@ export function driverTests(on: On, kind: Kind): void {
     const sleeping = client.query('select pg_sleep(600)').catch((error: unknown) => error)
     const watcher = await observer(scene.fixture)
     await until(
-      async () => (await watcher.query("select 1 from pg_stat_activity where wait_event = 'PgSleep'")).rowCount === 1,
+      async () => (await watcher.query("select 1 from pg_stat_activity where wait_event = 'PgSleep'")).rowCount,
     )
     const { processID, secretKey } = client as unknown as { processID: number; secretKey: number }
     await cancel(scene.proxy.port, Buffer.concat([int32(processID), int32(secretKey)]))
