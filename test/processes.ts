@@ -97,3 +97,23 @@ function lives(pid: number): boolean {
     return false
   }
 }
+
+/** The process that a compute knows by a pid of its own: a child of its postmaster, as this machine counts. */
+export function outsidePid(postmaster: number, inside: number): number {
+  for (const pid of readdirSync('/proc').map(Number)) {
+    if (!Number.isInteger(pid)) continue
+    const status = readIfThere(`/proc/${pid}/status`)
+    const pids = /^NSpid:\s+(.*)$/m.exec(status)?.[1]?.split(/\s+/).map(Number)
+    const isChild = Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) === postmaster
+    if (isChild && pids?.at(-1) === inside) return pid
+  }
+  throw new Error(`process ${postmaster} has no child that it knows as ${inside}`)
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -39,13 +39,13 @@ export interface ComputeSpec {
   readonly pgSettings: Readonly<Record<string, string>>
 }
 
-/** Where a compute answers, as libpq takes it: `host` is an address or a socket directory that begins with a slash. */
+/** Where a compute answers, as libpq takes it: `host` is an address, or a socket directory that begins with a slash. */
 export interface ComputeAddress {
   readonly host: string
   readonly port: number
 }
 
-/** A compute that runs. `address` is the one that Neap uses; the loopback address serves clients on the same machine. */
+/** A compute that runs. */
 export interface RunningCompute {
   readonly branchId: string
   readonly address: ComputeAddress

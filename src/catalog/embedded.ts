@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 
 /** The embedded catalog listens on a Unix socket only; its port is part of that socket's name. */
-export const EMBEDDED_PORT = 5432
+const EMBEDDED_PORT = 5432
 
 export const embeddedSocketDir = (runtimeDir: string): string => join(runtimeDir, 'catalog')
 

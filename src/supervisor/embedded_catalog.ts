@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { localCatalogServer } from '../backends/local/catalog_server.ts'
 import type { Backend } from '../backends/backend.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
-import { EMBEDDED_PORT, embeddedCatalogUrl, embeddedSocketDir } from '../catalog/embedded.ts'
+import { embeddedCatalogUrl, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import { messageOf } from '../errors.ts'
 import type { Secrets } from '../secrets.ts'
@@ -42,7 +42,6 @@ export async function openEmbeddedCatalog(
     ...config,
     adminPassword,
     socketDir: embeddedSocketDir(config.runtimeDir),
-    port: EMBEDDED_PORT,
   })
   await progress.during('starting the catalog', server.start())
   const catalog = openCatalog(url, 1, () => {})

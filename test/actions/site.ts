@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { localCatalogServer } from '../../src/backends/local/catalog_server.ts'
 import { type LocalBackend, localBackend } from '../../src/backends/local/local.ts'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
-import { EMBEDDED_PORT, embeddedCatalogUrl, embeddedSocketDir } from '../../src/catalog/embedded.ts'
+import { embeddedCatalogUrl, embeddedSocketDir } from '../../src/catalog/embedded.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
 import { loadConfig, SETTINGS } from '../../src/config.ts'
 import { loadOrCreateSecrets, type Secrets } from '../../src/secrets.ts'
@@ -52,7 +52,6 @@ export async function openSite(): Promise<Site> {
     runtimeDir,
     adminPassword,
     socketDir: embeddedSocketDir(runtimeDir),
-    port: EMBEDDED_PORT,
   })
   await server.start()
   const url = embeddedCatalogUrl(runtimeDir, adminPassword)

@@ -136,8 +136,9 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
   async function clientInTransaction(branch: Branch): Promise<pg.Client> {
     const user = newName()
     await atCompute(branch, (session) => session.query(`create role ${user} login password '${verifier}'`))
-    const { compute_port: port } = await endpointOf(catalog, branch)
-    const client = new pg.Client({ host: '127.0.0.1', port: port ?? 0, user, password: PASSWORD, database: 'postgres' })
+    const { compute_host, compute_port } = await endpointOf(catalog, branch)
+    const address = { host: compute_host ?? '', port: compute_port ?? 0 }
+    const client = new pg.Client({ ...address, user, password: PASSWORD, database: 'postgres' })
     await client.connect()
     await client.query('begin')
     return client

@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { fillDataDirectory } from './clone.ts'
 import { layoutOf, logDirOf, ownerAt } from './layout.ts'
-import { prepareVersion, publishFile } from './prepare.ts'
+import { prepareVersion } from './prepare.ts'
 import { findServer, startServer, stopServer } from './server.ts'
+import { probeWalls } from './walls.ts'
 
 /** The Postgres that holds an embedded catalog: made, started and stopped as a compute is, but known to no catalog. */
 export interface CatalogServer {
@@ -20,8 +21,11 @@ const OWNER_NUMBER = 0
 
 const HBA = 'local all neap_admin scram-sha-256\n'
 
+const MAX_CONNECTIONS = 200
+const MAX_PROCESSES = MAX_CONNECTIONS + 100
+
 const CONFIG = Object.entries({
-  max_connections: '200',
+  max_connections: String(MAX_CONNECTIONS),
   shared_buffers: '64MB',
   max_wal_size: '512MB',
   min_wal_size: '32MB',
@@ -38,13 +42,12 @@ const CONFIG = Object.entries({
   .join('')
 
 /**
- * The embedded catalog: database `neap`, superuser `neap_admin` with the given password, on the socket `<socketDir>/.s.PGSQL.<port>` alone.
+ * The embedded catalog: database `neap`, superuser `neap_admin` with the given password, on the socket in `socketDir` alone.
  */
 export function localCatalogServer(options: {
   dataDir: string
   runtimeDir: string
   socketDir: string
-  port: number
   adminPassword: string
 }): CatalogServer {
   const layout = layoutOf(options)
@@ -61,16 +64,14 @@ export function localCatalogServer(options: {
         { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache },
       )) === 'pending'
     );
-    const hbaFile = join(home, 'pg_hba.conf')
-    await publishFile(hbaFile, HBA)
-    const { socketDir, port } = options
     const plan = {
       home,
-      postgres: join(bin, 'postgres'),
-      socketDir,
-      port,
-      listen: '',
-      hbaFile,
+      bin,
+      socketDir: options.socketDir,
+      walls: await probeWalls(layout.root),
+      root: layout.root,
+      processes: MAX_PROCESSES,
+      hba: HBA,
       config: CONFIG,
       logFile: logFile('postgres.log'),
     }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { type Source, type Target, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
 import { isLeftOut, isWalSegment } from './data_directory.ts'
-import { readPostmasterFile } from './postmaster_file.ts'
+import { SERVER_PORT } from './server.ts'
 
 const CONTROL_FILE = 'global/pg_control'
 
@@ -19,7 +19,7 @@ export async function copyRunning(
 ): Promise<boolean> {
   const session = new pg.Client({
     host: parent.socketDir,
-    port: readPostmasterFile(source.path)?.port ?? 0,
+    port: SERVER_PORT,
     user: 'neap_admin',
     password: parent.adminPassword,
     database: 'neap',

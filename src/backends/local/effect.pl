@@ -3,8 +3,8 @@
 #
 #   perl effect.pl ACTION HOME SEQ GENERATION ...
 #
-# HOME holds: pgdata, server.lock (held by Postgres for its life, or by a copy that fills pgdata), effect.lock (held by one effect),
-# fence (the highest "seq generation" that acted here). SEQ "-" leaves the fence alone.
+# HOME holds: pgdata, conf, server.lock (held by Postgres for its life, or by a copy that fills pgdata), server (which process that is),
+# effect.lock (held by one effect), fence (the highest "seq generation" that acted here). SEQ "-" leaves the fence alone.
 use strict;
 
 my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
@@ -19,7 +19,11 @@ sub is_absent { return $! == $ENOENT || $! == $ENOTDIR }
 # Opens a lock file and takes its lock, waiting at most the given seconds. Undef: the file cannot be opened; 0: another holds it.
 sub lock_file {
   my ($path, $mode, $seconds) = @_;
-  open(my $file, '+>>', $path) or return undef;
+  # A compute that could open it could hold it as well.
+  my $mask = umask 077;
+  my $opened = open(my $file, '+>>', $path);
+  umask $mask;
+  return undef unless $opened;
   return $file if flock($file, $mode | $LOCK_NB);
   return 0 unless $seconds;
   local $SIG{ALRM} = sub { };
@@ -107,10 +111,18 @@ sub write_file {
 
 sub make_directory { my ($path, $mode) = @_; mkdir $path, $mode or -d $path or fail($path) }
 
-# start HOME SEQ GENERATION UID GID PID SOCKETS CONFIG POSTGRES...: becomes Postgres, which inherits server.lock.
-# PID is the postmaster that the caller read of, or 0.
+# The server of a home, by what its start noted: a pid alone may be another's by now, and inside its walls it does not know its own.
+sub server_of {
+  my ($home) = @_;
+  open(my $file, '<', "$home/server") or return 0;
+  my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or return 0;
+  return $start eq started($pid) ? $pid : 0;
+}
+
+# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS PROCESSES SOCKETS CONFIG HBA POSTGRES...: starts Postgres, which inherits server.lock,
+# within walls. Ends as it does, or, as soon as the caller says on the standard input that it is ready, with its socket directory sealed.
 sub start {
-  my ($home, $seq, $generation, $uid, $gid, $pid, $sockets, $config, @postgres) = @_;
+  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $processes, $sockets, $config, $hba, @postgres) = @_;
   enter($home, $seq, $generation);
   leave('gone') unless -d "$home/pgdata";
   my $server_lock;
@@ -118,7 +130,7 @@ sub start {
     local $^F = 255;
     $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
     if (defined $server_lock && !$server_lock) {
-      leave('held') if works_in($pid, "$home/pgdata");
+      leave('held') if server_of($home);
       # A start never waits for a copy of this home: the copy begins anew from the server that will run.
       leave('held') unless end_copies(files_in("$home/copies"));
       $server_lock = lock_file("$home/server.lock", $LOCK_EX, 2);
@@ -126,22 +138,66 @@ sub start {
   }
   fail("$home/server.lock") unless defined $server_lock;
   leave('busy') unless $server_lock;
-  # Whatever a killed server left is stale now, whoever its pid belongs to today: the lock is ours.
-  unlink "$home/pgdata/postmaster.pid", grep { m{/\.s\.PGSQL\.[^/]+$} } files_in($sockets);
+  # What a killed server left is stale now: the lock is ours.
+  unlink "$home/server", "$home/pgdata/postmaster.pid", files_in($sockets);
   make_directory($sockets, 0700);
-  my $owner = (stat $sockets)[4];
-  $uid eq '-' or $owner == $uid or chown $uid, $gid, $sockets or fail($sockets);
-  write_file("$home/neap.conf", $config);
-  become($uid, $gid);
-  exec { $postgres[0] } @postgres or fail($postgres[0]);
+  $uid eq '-' or chown $uid, $gid, $sockets or fail($sockets);
+  make_directory("$home/conf", 0755);
+  write_file("$home/conf/neap.conf", $config);
+  write_file("$home/conf/pg_hba.conf", $hba);
+  make_directory($root, 0755);
+  unshare_walls($walls);
+  pipe(my $noted, my $note) or fail('pipe');
+  my $pid = fork // fail('fork');
+  if (!$pid) {
+    close $note;
+    <$noted>;
+    enclose($walls, $root, $mounts, $processes, $uid, $gid);
+    open STDIN, '<', '/dev/null';
+    # Libraries that a program finds from where it lies are found through /proc, which there is none of inside the walls.
+    $ENV{LD_LIBRARY_PATH} = $postgres[0] =~ s{/bin/[^/]+$}{/lib}r;
+    exec { $postgres[0] } @postgres or fail($postgres[0]);
+  }
+  close $server_lock;
+  write_file("$home/server", "$pid " . started($pid) . "\n");
+  close $effect_lock;
+  close $note;
+  await_ready($pid);
+  seal($walls, $sockets, $uid, $pid);
+  leave('done');
+}
+
+# Returns when the caller says that a server is ready. Ends as the server does when it ends before, and when the caller is gone.
+sub await_ready {
+  my ($pid) = @_;
+  for (;;) {
+    vec(my $wanted = '', fileno STDIN, 1) = 1;
+    my $told = select($wanted, undef, undef, 0.05);
+    if (waitpid($pid, 1) == $pid) {
+      kill $? & 127, $$ if $? & 127;
+      exit $? >> 8;
+    }
+    next unless $told > 0;
+    return if sysread STDIN, my $line, 1;
+    leave('done');
+  }
+}
+
+# seal HOME SEQ GENERATION UID WALLS SOCKETS: as a start does in the end, for a server whose start was interrupted.
+sub seal_running {
+  my ($home, $seq, $generation, $uid, $walls, $sockets) = @_;
+  enter($home, $seq, $generation);
+  my $pid = server_of($home) or leave('gone');
+  seal($walls, $sockets, $uid, $pid);
+  leave('done');
 }
 
 # configure HOME SEQ GENERATION CONFIG: gives what runs here another configuration, which it reads when it is told to.
 sub configure {
   my ($home, $seq, $generation, $config) = @_;
   enter($home, $seq, $generation);
-  write_file("$home/neap.conf.new", $config);
-  rename("$home/neap.conf.new", "$home/neap.conf") or fail("$home/neap.conf");
+  write_file("$home/conf/neap.conf.new", $config);
+  rename("$home/conf/neap.conf.new", "$home/conf/neap.conf") or fail("$home/conf/neap.conf");
   leave('done');
 }
 
@@ -184,22 +240,30 @@ sub copy {
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
 
-# signal HOME SEQ GENERATION PID SIGNAL: signals the postmaster. Done: nothing runs here any more; held: something does.
+# signal HOME SEQ GENERATION SIGNAL: signals the server. Done: nothing runs here any more; held: something does.
 sub signal {
-  my ($home, $seq, $generation, $pid, $signal) = @_;
+  my ($home, $seq, $generation, $signal) = @_;
   enter($home, $seq, $generation);
   my $free = lock_file("$home/server.lock", $LOCK_SH, 0);
   fail("$home/server.lock") unless defined $free;
   leave('done') if $free;
-  if (works_in($pid, "$home/pgdata")) {
+  if (my $pid = server_of($home) || unnoted_server("$home/pgdata")) {
     kill $signal, $pid;
-    # Until it has noticed its file says that it is ready, and whoever starts it next would take it for one that stays.
+    # Until it has noticed its file says that it is ready, and the next start would take it for one that stays.
     for (1 .. 1000) {
-      last if is_stopping("$home/pgdata") || !works_in($pid, "$home/pgdata");
+      last if is_stopping("$home/pgdata") || started($pid) eq '';
       select undef, undef, undef, 0.001;
     }
   }
   leave('held');
+}
+
+# A server that was started without walls and without a note, by Neap as it was before these: it is only ever stopped.
+sub unnoted_server {
+  my ($pgdata) = @_;
+  open(my $file, '<', "$pgdata/postmaster.pid") or return 0;
+  my ($pid) = (<$file> // '') =~ /^(\d+)/;
+  return works_in($pid, $pgdata) ? $pid : 0;
 }
 
 # What a server says of itself in the eighth line of its file.
@@ -231,10 +295,10 @@ sub holders {
   } map { m{/(\d+)$} ? $1 : () } files_in('/proc');
 }
 
-# remove HOME SEQ GENERATION REMOVED TRASH PID SIGNAL: moves HOME away for good, when nothing runs in it. Held: something does, and it was
+# remove HOME SEQ GENERATION REMOVED TRASH SIGNAL: moves HOME away for good, when nothing runs in it. Held: something does, and it was
 # signalled; KILL goes to every process that holds the lock.
 sub remove {
-  my ($home, $seq, $generation, $removed, $trash, $pid, $signal) = @_;
+  my ($home, $seq, $generation, $removed, $trash, $signal) = @_;
   leave('done') if -e $removed && !-d $home;
   make_directory($home, 0710);
   enter($home, $seq, $generation);
@@ -242,7 +306,8 @@ sub remove {
   my $free = lock_file("$home/server.lock", $LOCK_EX, 0);
   fail("$home/server.lock") unless defined $free;
   if (!$free) {
-    kill $signal, $signal eq 'KILL' ? holders("$home/server.lock") : works_in($pid, "$home/pgdata") ? $pid : ();
+    my $pid = server_of($home) || unnoted_server("$home/pgdata");
+    kill $signal, $signal eq 'KILL' ? holders("$home/server.lock") : $pid || ();
     leave('held');
   }
   # The fence says the same, and a second name for it needs no room: what is removed to make room must not fail for want of it.
@@ -293,7 +358,7 @@ sub take {
   leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
 }
 
-my %ACTION = (start => \&start, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my %ACTION = (probe => \&probe, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
 my $action = $ACTION{shift @ARGV} or die "unknown action\n";
 umask 022;
 $action->(@ARGV);

@@ -1,11 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { getSystemErrorMap } from 'node:util'
+import { getSystemErrorMap, promisify } from 'node:util'
 import { type Fence, FencedError } from '../backend.ts'
 
 // Read once: an upgrade may replace the file under a control plane that runs.
-const SCRIPT = readFileSync(fileURLToPath(new URL('effect.pl', import.meta.url)), 'utf8')
+const SCRIPT = ['walls.pl', 'effect.pl']
+  .map((name) => readFileSync(fileURLToPath(new URL(name, import.meta.url)), 'utf8'))
+  .join('')
 
 /** What an effect found, as effect.pl exits. */
 export type Outcome = 'done' | 'held' | 'gone' | 'busy'
@@ -29,18 +32,22 @@ export function fenceArgs(fence: Fence | undefined): string[] {
   return fence ? [String(fence.seq), String(fence.generation)] : ['-', '-']
 }
 
-/** Spawns an effect that may become another program: a session of its own, all output to a file, never a pipe. */
+/**
+ * Spawns an effect that becomes another program, or starts one: a session of its own, all output to a file, never a pipe. Its standard
+ * input is left open for the caller.
+ */
 export function spawnEffect(
   args: readonly string[],
   output: number,
-  { input, env }: { input?: string; env?: Record<string, string> } = {},
-): ChildProcess {
+  env: Record<string, string> = {},
+): ChildProcessByStdio<Writable, null, null> {
   const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
     detached: true,
-    stdio: [input === undefined ? 'ignore' : 'pipe', output, output],
+    stdio: ['pipe', output, output],
     env: { ...BARE_ENVIRONMENT, ...env },
-  })
-  child.stdin?.on('error', () => undefined).end(input)
+  }) as ChildProcessByStdio<Writable, null, null>
+  // An effect that has ended reads no more.
+  child.stdin.on('error', () => undefined)
   return child
 }
 
@@ -76,7 +83,13 @@ export function outcomeOf(code: number | null, complaint: string): Outcome {
   throw Object.assign(new Error(complaint.trim() || text), { code: name })
 }
 
-/** Whether an exit code is effect.pl's own rather than that of the server it became. */
+/** Runs an effect that only looks, and answers the lines that it writes. Errors: it ends with another code than 0. */
+export async function askEffect(args: readonly string[]): Promise<string[]> {
+  const { stdout } = await promisify(execFile)('perl', ['-e', SCRIPT, '--', ...args], { env: BARE_ENVIRONMENT })
+  return stdout.split('\n').filter((line) => line !== '')
+}
+
+/** Whether an exit code is effect.pl's own rather than that of the server it started. */
 export function isEffectCode(code: number | null): boolean {
   return code !== null && (code === FENCED || code >= ERRNO || (code !== 0 && code in OUTCOMES))
 }

@@ -22,7 +22,8 @@ export interface Layout {
   readonly trash: string
   readonly removed: string
   readonly cache: string
-  readonly hbaFile: string
+  /** Empty: the root directory of each compute is mounted on it, where only that compute sees it. */
+  readonly root: string
 }
 
 export function layoutOf(options: { dataDir: string; runtimeDir: string }): Layout {
@@ -37,7 +38,7 @@ export function layoutOf(options: { dataDir: string; runtimeDir: string }): Layo
     trash: join(dataDir, 'trash'),
     removed: join(dataDir, 'removed'),
     cache: join(dataDir, 'cache'),
-    hbaFile: join(dataDir, 'pg_hba.conf'),
+    root: join(dataDir, 'root'),
   }
 }
 

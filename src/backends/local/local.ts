@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { copyFile, constants, mkdir, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
 import { installBinaries } from './binaries.ts'
@@ -9,22 +8,23 @@ import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { lastWordsIn, rotateLogs } from './logs.ts'
-import { prepareVersion, publishFile } from './prepare.ts'
+import { prepareVersion } from './prepare.ts'
 import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
 import { inPlainWords } from './shortage.ts'
 import {
   configureServer,
   type ServerPlan,
   type RunningServer,
-  ServerStartError,
+  SERVER_PORT,
   findServer,
   startServer,
   stopServer,
 } from './server.ts'
-import { HBA, configFor } from './settings.ts'
+import { HBA, configFor, processesFor } from './settings.ts'
 import { busyBranches } from './running.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
+import { type Wall, type Walls, probeWalls } from './walls.ts'
 import { watchProcesses } from './watch.ts'
 
 export interface LocalOptions {
@@ -34,13 +34,15 @@ export interface LocalOptions {
   /** Of the superuser `neap_admin` in every branch: 256 random bits in text. */
   readonly adminPassword: string
   readonly log: Log
-  /** Picks a loopback port for a compute; for tests. */
-  readonly pickPort?: () => Promise<number>
+  /** For tests: walls that are taken to be missing on this machine. */
+  readonly lacks?: readonly Wall[]
 }
 
 export interface LocalBackend extends Backend {
   /** Whether clones share their blocks on the filesystem of the data directory. */
   storage(): Promise<'reflink' | 'copy'>
+  /** The walls that stand around each compute on this machine. */
+  walls(): Promise<readonly Wall[]>
   /** Rotates the logs that have grown large; for a timer. */
   rotateLogs(): Promise<void>
 }
@@ -69,39 +71,33 @@ export function localBackend(options: LocalOptions): LocalBackend {
     return bin
   }
 
+  let probed: Promise<Walls> | undefined
+  const walls = (): Promise<Walls> => (probed ??= probeWalls(layout.root, options.lacks))
+
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const bin = await binariesFor(branch.pgVersion)
     // Gone after each boot where it is in memory.
     if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const plan: ServerPlan = {
-          home: homeOf(layout, branch.id),
-          postgres: join(bin, 'postgres'),
-          socketDir: socketDirOf(layout, branch),
-          port: await (options.pickPort ?? freePort)(),
-          listen: '127.0.0.1',
-          hbaFile: layout.hbaFile,
-          config: configFor(spec, branch.pgVersion),
-          logFile: logFile(branch.id, 'postgres.log'),
-          fence,
-        }
-        if (isMarkedSubscribed(plan.home) && (await disableSubscriptions(plan, options.adminPassword)) === 'pending')
-          return 'pending'
-        const server = await startServer(plan)
-        return server === 'pending' ? 'pending' : computeOf(layout, branch, server)
-      } catch (error) {
-        // Something else took the port between the look and the start.
-        const portTaken = error instanceof ServerStartError && error.message.includes('could not bind')
-        if (!portTaken || attempt === 3) throw error
-        options.log('debug', 'a port was taken, trying another', { branch: branch.id, attempt })
-      }
+    const plan: ServerPlan = {
+      home: homeOf(layout, branch.id),
+      bin,
+      socketDir: socketDirOf(layout, branch),
+      walls: await walls(),
+      root: layout.root,
+      processes: processesFor(spec),
+      hba: HBA,
+      config: configFor(spec, branch.pgVersion),
+      logFile: logFile(branch.id, 'postgres.log'),
+      fence,
     }
+    if (isMarkedSubscribed(plan.home) && (await disableSubscriptions(plan, options.adminPassword)) === 'pending')
+      return 'pending'
+    const server = await startServer(plan)
+    return server === 'pending' ? 'pending' : computeOf(layout, branch, server)
   }
 
   const calls: Omit<LocalBackend, 'watchComputes'> = {
     prepare: async (pgVersion) => {
-      await publishFile(layout.hbaFile, HBA)
       await prepareVersion(layout, pgVersion, options.adminPassword)
       await forgetOldRemovals(layout)
     },
@@ -124,6 +120,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     listRunning: () => busyBranches(layout),
     stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),
+    walls: async () => [...(await walls()).has],
     rotateLogs: () => rotateLogs(layout.logs),
   }
   return { ...inPlainWords(calls, layout.dataDir), watchComputes: watchProcesses }
@@ -132,21 +129,10 @@ export function localBackend(options: LocalOptions): LocalBackend {
 function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {
   return {
     branchId: branch.id,
-    address: { host: socketDirOf(layout, branch), port: server.port },
+    address: { host: socketDirOf(layout, branch), port: SERVER_PORT },
     pid: server.pid,
     startedAt: server.startedAt,
   }
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  return await new Promise((resolve, reject) => {
-    probe.once('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => (typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port'))))
-    })
-  })
 }
 
 async function storageOf(directory: string): Promise<'reflink' | 'copy'> {

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto'
-import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { UsageError, messageOf } from '../../errors.ts'
 import { installBinaries } from './binaries.ts'
 import type { Layout } from './layout.ts'
@@ -16,8 +15,8 @@ export async function prepareVersion(
   pgVersion: number,
   adminPassword: string,
 ): Promise<{ bin: string; template: string }> {
-  const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed } = layout
-  for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed]) {
+  const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root } = layout
+  for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root]) {
     await mkdir(directory, { recursive: true, mode: 0o711 }).catch((error: unknown) => {
       // Room may come back; a place where Neap may make nothing stays one.
       if (/^(ENOSPC|EDQUOT)/.test(messageOf(error))) throw error
@@ -30,13 +29,4 @@ export async function prepareVersion(
   const template = join(templates, String(pgVersion))
   await makeTemplate(template, pgVersion, bin, adminPassword)
   return { bin, template }
-}
-
-/** Writes a file that servers read, whole at once. */
-export async function publishFile(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o711 })
-  const making = `${path}.${randomUUID()}`
-  await writeFile(making, text)
-  await chmod(making, 0o644)
-  await rename(making, path)
 }

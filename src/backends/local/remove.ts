@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import type { BranchRef, Fence, Progress } from '../backend.ts'
 import { BARE_ENVIRONMENT, fenceArgs, runEffect } from './effect.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from './layout.ts'
-import { readPostmasterFile } from './postmaster_file.ts'
 import { removeSharedMemory } from './shared_memory.ts'
 import { waitStopped } from './server.ts'
 
@@ -37,9 +36,8 @@ async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Lo
   const home = homeOf(layout, branch.id)
   await mkdir(layout.trash, { recursive: true })
   for (const { signal, seconds } of URGES) {
-    const pid = readPostmasterFile(join(home, 'pgdata'))?.pid ?? 0
     const places = [join(layout.removed, branch.id), join(layout.trash, branch.id)]
-    const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, String(pid), signal])
+    const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, signal])
     if (outcome === 'done') return 'done'
     // Gone: another attempt moved it between the look and the lock. The next turn sees that.
     if (outcome !== 'held' || (await waitStopped(home, seconds)) === 'done') continue

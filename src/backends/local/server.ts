@@ -9,17 +9,26 @@ import { join } from 'node:path'
 import { ConfigurationError, type Fence, type Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, spawnEffect } from './effect.ts'
 import { complaintIn, dropLog, openLog } from './logs.ts'
-import { type PostmasterFile, postmasterIn, readPostmasterFile, worksIn } from './postmaster_file.ts'
+import { type PostmasterFile, readPostmasterFile } from './postmaster_file.ts'
+import { notedServer } from './server_note.ts'
+import { mountsOf, type Walls } from './walls.ts'
+
+/** A server listens on a Unix socket in a directory of its own and nowhere else: its port is a part of that socket's name. */
+export const SERVER_PORT = 5432
 
 /** A server to be started. `config` becomes `neap.conf`; `args` follow it on the command line, where nothing outranks them. */
 export interface ServerPlan {
   /** Holds `pgdata`; locks and configuration are kept beside it. */
   readonly home: string
-  readonly postgres: string
+  /** The directory of its programs. */
+  readonly bin: string
   readonly socketDir: string
-  readonly port: number
-  readonly listen: string
-  readonly hbaFile: string
+  readonly walls: Walls
+  /** An empty directory on which its root may be mounted. */
+  readonly root: string
+  /** How many processes it may have. */
+  readonly processes: number
+  readonly hba: string
   readonly config: string
   readonly logFile: string
   readonly fence?: Fence | undefined
@@ -27,7 +36,6 @@ export interface ServerPlan {
 
 export interface RunningServer {
   readonly pid: number
-  readonly port: number
   readonly startedAt: Date
   readonly ready: boolean
 }
@@ -61,47 +69,59 @@ async function startOnce(
   pgdata: string,
   deadline: number,
 ): Promise<RunningServer | 'pending' | 'gone'> {
-  const known = readPostmasterFile(pgdata)?.pid ?? 0
   const log = openLog(plan.logFile)
-  const progress = watchProgress(pgdata, deadline)
+  const progress = watchProgress(plan.home, deadline)
   try {
-    const child = spawnEffect(startArgs(plan, pgdata, known), log.file)
+    const child = spawnEffect(startArgs(plan, pgdata), log.file)
     const ended = new Promise<number | null>((resolve, reject) => {
       child.once('error', reject)
       child.once('exit', resolve)
     })
+    const first = await Promise.race([progress.ready(), ended.then((code) => ({ code }))])
     child.unref()
-    const first = await Promise.race([progress.ready(child.pid ?? 0), ended.then((code) => ({ code }))])
+    if (first && 'code' in first) return await endedEarly(plan, first.code, log.size, progress, deadline)
+    // Without a word it goes on starting: the next call finds it.
+    child.stdin.end(first && '.')
     if (first === undefined) return 'pending'
-    if (!('code' in first)) return first
-    if (!isEffectCode(first.code)) {
-      const complaint =
-        complaintIn(plan.logFile, log.size) || `it ended with code ${first.code}; its log is ${plan.logFile}`
-      const [refused = '', rest] = complaint.split(/; FATAL: +configuration file .* contains errors/)
-      if (rest !== undefined) throw new ConfigurationError(`Postgres refuses its settings: ${refused}`)
-      throw new ServerStartError(`Postgres did not start: ${complaint}`)
-    }
-    const outcome = outcomeOf(first.code, complaintIn(plan.logFile, log.size))
-    if (outcome === 'gone') {
-      if (!existsSync(plan.home)) dropLog(plan.logFile)
-      throw new Error(`There is no database in ${plan.home}.`)
-    }
-    if (outcome === 'busy') return 'pending'
-    return await joinRunning(plan, progress, deadline)
+    const code = await ended
+    return code === 0 ? first : await endedEarly(plan, code, log.size, progress, deadline)
   } finally {
     progress.close()
     closeSync(log.file)
   }
 }
 
-/** A server whose postmaster.pid was spoilt can be asked for nothing any more, and would end itself within a minute: it is asked to now. */
-async function endStray({ home, fence }: ServerPlan, over: AbortSignal): Promise<void> {
-  const pgdata = join(home, 'pgdata')
-  if ((await leadingTo(pgdata)) !== undefined || over.aborted) return
-  if (postmasterIn(pgdata) !== undefined) await interruptServer(home, fence)
+/** What an exit code says that came before a server was ready. Errors: what kept it from starting. */
+async function endedEarly(
+  plan: ServerPlan,
+  code: number | null,
+  logSize: number,
+  progress: ReturnType<typeof watchProgress>,
+  deadline: number,
+): Promise<RunningServer | 'pending' | 'gone'> {
+  const said = complaintIn(plan.logFile, logSize)
+  if (!isEffectCode(code)) {
+    const complaint = said || `it ended with code ${code}; its log is ${plan.logFile}`
+    const [refused = '', rest] = complaint.split(/; FATAL: +configuration file .* contains errors/)
+    if (rest !== undefined) throw new ConfigurationError(`Postgres refuses its settings: ${refused}`)
+    throw new ServerStartError(`Postgres did not start: ${complaint}`)
+  }
+  const outcome = outcomeOf(code, said)
+  if (outcome === 'gone') {
+    if (!existsSync(plan.home)) dropLog(plan.logFile)
+    throw new Error(`There is no database in ${plan.home}.`)
+  }
+  if (outcome === 'busy') return 'pending'
+  return joinRunning(plan, progress, deadline)
 }
 
-/** Waits for a server that somebody else started: until it is ready, or gone and to be started anew. */
+/** A server that cannot be asked for anything any more, since its postmaster.pid was spoilt or it was started without walls, is ended. */
+async function endStray({ home, fence }: ServerPlan, over: AbortSignal): Promise<void> {
+  if ((await reporting(home)) !== undefined || over.aborted) return
+  await interruptServer(home, fence)
+}
+
+/** Waits for a server that another call started: until it is ready and sealed, or gone and to be started anew. */
 async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchProgress>, deadline: number) {
   const { home } = plan
   const over = new AbortController()
@@ -113,37 +133,48 @@ async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchPr
   )
   const found = await Promise.race([progress.ready(), gone])
   over.abort()
-  return found ?? 'pending'
+  if (found === undefined || found === 'gone') return found ?? 'pending'
+  const { fence, walls, socketDir } = plan
+  const outcome = await runEffect(['seal', home, ...fenceArgs(fence), ownerOf(home)[0], walls.argument, socketDir])
+  return outcome === 'done' ? found : outcome === 'gone' ? 'gone' : 'pending'
 }
 
-function startArgs(plan: ServerPlan, pgdata: string, knownPid: number): string[] {
-  const { home, socketDir } = plan
-  // As it was made: whatever the data directory is called today, its owner is the one whom Postgres accepts.
-  const owner = process.getuid?.() === 0 ? statSync(pgdata) : undefined
+/** The uid and gid of a data directory, as effects take them: the owner as it was made is the one that Postgres accepts. */
+function ownerOf(home: string): [uid: string, gid: string] {
+  if (process.getuid?.() !== 0) return ['-', '-']
+  const { uid, gid } = statSync(join(home, 'pgdata'))
+  return [String(uid), String(gid)]
+}
+
+function startArgs(plan: ServerPlan, pgdata: string): string[] {
+  const { home, socketDir, bin } = plan
+  const conf = join(home, 'conf')
   const settings = {
-    config_file: join(home, 'neap.conf'),
-    hba_file: plan.hbaFile,
-    listen_addresses: plan.listen,
-    port: String(plan.port),
+    config_file: join(conf, 'neap.conf'),
+    hba_file: join(conf, 'pg_hba.conf'),
+    listen_addresses: '',
+    port: String(SERVER_PORT),
     unix_socket_directories: `"${socketDir}"`,
     fsync: 'on',
     full_page_writes: 'on',
     synchronous_commit: 'on',
-    // Who starts servers here hears of their end at once. One that restarts itself without room for its recovery stands still for ever.
+    // The end of a server is noticed at once. One that restarts itself without room for its recovery stands still for ever.
     restart_after_crash: 'off',
     // One call before recovery instead of one for each file.
     ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
     // A killed server leaves its segments behind; where no uid tells whose they were, they go with the data directory.
-    ...(owner ? {} : { dynamic_shared_memory_type: 'mmap' }),
+    ...(process.getuid?.() === 0 ? {} : { dynamic_shared_memory_type: 'mmap' }),
   }
-  const postgres = [plan.postgres, '-D', pgdata]
+  const postgres = [join(bin, 'postgres'), '-D', pgdata]
   for (const [name, value] of Object.entries(settings)) postgres.push('-c', `${name}=${value}`)
-  const identity = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
-  return ['start', home, ...fenceArgs(plan.fence), ...identity, String(knownPid), socketDir, plan.config, ...postgres]
+  const walls = [plan.walls.argument, plan.root, mountsOf({ bin, conf, pgdata, sockets: socketDir })]
+  const given = [String(plan.processes), socketDir, plan.config, plan.hba]
+  return ['start', home, ...fenceArgs(plan.fence), ...ownerOf(home), ...walls, ...given, ...postgres]
 }
 
 /** Turns the changes of postmaster.pid into promises; all end with `undefined` at the deadline. */
-function watchProgress(pgdata: string, deadline: number) {
+function watchProgress(home: string, deadline: number) {
+  const pgdata = join(home, 'pgdata')
   const waiting = new Set<() => void>()
   let late = false
   const look = () => waiting.forEach((check) => check())
@@ -154,24 +185,18 @@ function watchProgress(pgdata: string, deadline: number) {
     late = true
     look()
   }, deadline - performance.now())
-  function when<T>(of: (file: PostmasterFile | undefined) => T | undefined): Promise<T | undefined> {
-    return new Promise((resolve) => {
-      const check = () => {
-        const found = of(readPostmasterFile(pgdata))
-        if (found === undefined && !late) return
-        waiting.delete(check)
-        resolve(found)
-      }
-      waiting.add(check)
-      check()
-    })
-  }
   return {
-    /** The server that is ready: that process, or whichever really runs here. */
-    ready: (pid?: number) =>
-      when((file) => {
-        const isIt = file && (pid === undefined ? worksIn(file.pid, pgdata) : file.pid === pid)
-        return isIt && isReady(file) ? runningServer(file) : undefined
+    /** The server that runs here, when it is ready. */
+    ready: (): Promise<RunningServer | undefined> =>
+      new Promise((resolve) => {
+        const check = () => {
+          const found = runningIn(home)
+          if (!found?.ready && !late) return
+          waiting.delete(check)
+          resolve(found?.ready ? found : undefined)
+        }
+        waiting.add(check)
+        check()
       }),
     close: () => {
       clearTimeout(timer)
@@ -185,24 +210,22 @@ function isReady(file: PostmasterFile): boolean {
   return file.status === 'ready' || file.status === 'standby'
 }
 
-function runningServer(file: PostmasterFile): RunningServer {
-  return { pid: file.pid, port: file.port, startedAt: file.startedAt, ready: isReady(file) }
+/** What the server of a home says of itself; nothing where none runs, or where it has not begun to. */
+function runningIn(home: string): RunningServer | undefined {
+  const pid = notedServer(home)
+  const file = pid === undefined ? undefined : readPostmasterFile(join(home, 'pgdata'))
+  return pid === undefined || !file ? undefined : { pid, startedAt: file.startedAt, ready: isReady(file) }
 }
 
 /** The server that runs in a home, if one does. The kernel's lock is asked first; one that has just begun is waited for, up to a second. */
 export async function findServer(home: string): Promise<RunningServer | undefined> {
-  const pgdata = join(home, 'pgdata')
-  if ((await runEffect(['wait', home, '0'])) !== 'held' || !existsSync(pgdata)) return undefined
-  return leadingTo(pgdata)
+  if ((await runEffect(['wait', home, '0'])) !== 'held' || !existsSync(join(home, 'pgdata'))) return undefined
+  return reporting(home)
 }
 
-/** The server to which postmaster.pid leads; one that has just begun to write it is waited for, up to a second. */
-async function leadingTo(pgdata: string): Promise<RunningServer | undefined> {
-  const alive = () => {
-    const file = readPostmasterFile(pgdata)
-    return file && worksIn(file.pid, pgdata) ? runningServer(file) : undefined
-  }
-  return alive() ?? (await firstChange(pgdata, alive, 1000))
+/** The server of a home as soon as it says something of itself, within a second. */
+async function reporting(home: string): Promise<RunningServer | undefined> {
+  return runningIn(home) ?? (await firstChange(join(home, 'pgdata'), () => runningIn(home), 1000))
 }
 
 async function firstChange<T>(directory: string, look: () => T | undefined, capMs: number): Promise<T | undefined> {
@@ -227,11 +250,11 @@ async function firstChange<T>(directory: string, look: () => T | undefined, capM
 export async function stopServer(home: string, fence?: Fence, seconds = 4): Promise<Progress> {
   const deadline = performance.now() + seconds * 1000
   while (performance.now() < deadline) {
-    const { outcome, signalled } = await interruptServer(home, fence)
+    const outcome = await interruptServer(home, fence)
     if (outcome === 'done' || outcome === 'gone') return 'done'
-    // A server that is only just beginning has no pid to signal yet.
-    const patience = signalled ? Math.ceil((deadline - performance.now()) / 1000) : 1
-    if ((await waitStopped(home, patience)) === 'done') return 'done'
+    // A server that is only just beginning takes no signal yet.
+    const patience = existsSync(join(home, 'pgdata/postmaster.pid')) ? (deadline - performance.now()) / 1000 : 1
+    if ((await waitStopped(home, Math.ceil(patience))) === 'done') return 'done'
   }
   return 'pending'
 }
@@ -245,14 +268,8 @@ export async function configureServer(home: string, config: string, fence: Fence
   if (outcome === 'busy') throw new Error(`Another effect on ${home} takes long.`)
 }
 
-/** Asks for a fast shutdown, under the home's effect lock and only the postmaster that is really this home's. */
-async function interruptServer(home: string, fence?: Fence) {
-  const pgdata = join(home, 'pgdata')
-  const named = readPostmasterFile(pgdata)?.pid ?? 0
-  const pid = worksIn(named, pgdata) ? named : (postmasterIn(pgdata) ?? 0)
-  const outcome = await runEffect(['signal', home, ...fenceArgs(fence), String(pid), 'INT'])
-  return { outcome, signalled: pid > 0 }
-}
+/** Asks for a fast shutdown, under the home's effect lock and only the server that is really this home's. */
+const interruptServer = (home: string, fence?: Fence) => runEffect(['signal', home, ...fenceArgs(fence), 'INT'])
 
 /** Waits for the kernel to say that nothing runs in a home. */
 export async function waitStopped(home: string, seconds: number): Promise<Progress> {

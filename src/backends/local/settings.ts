@@ -1,14 +1,16 @@
 import type { ComputeSpec } from '../backend.ts'
 
-/** Who may connect, and how. Neap's own role comes in by Unix socket only, and nobody else enters Neap's own database. */
-export const HBA = `# TYPE DATABASE    USER       ADDRESS      METHOD
-local  all,replication neap_admin             scram-sha-256
-host   all,replication neap_admin all         reject
-local  neap        all                     reject
-host   neap        all        all          reject
-local  all,replication all                    scram-sha-256
-host   all,replication all        127.0.0.1/32 scram-sha-256
+/** Who may connect, and how: by the Unix socket only. Only Neap's own role enters Neap's own database. */
+export const HBA = `# TYPE DATABASE    USER       METHOD
+local  all,replication neap_admin scram-sha-256
+local  neap        all        reject
+local  all,replication all        scram-sha-256
 `
+
+/** How many processes the server of a compute may have: a session each, and room for its own. */
+export const processesFor = (spec: ComputeSpec): number => maxConnections(spec) + 200
+
+const maxConnections = ({ memoryMib }: ComputeSpec): number => Math.max(500, Math.floor(memoryMib / 16))
 
 /**
  * The configuration of a compute for its size. What the user set comes last and wins over all but what Neap gives Postgres on its
@@ -56,12 +58,13 @@ function fixedSettings(pgVersion: number): Record<string, string> {
   }
 }
 
-function sizeSettings({ cpuCount, memoryMib }: ComputeSpec, pgVersion: number): Record<string, string> {
+function sizeSettings(spec: ComputeSpec, pgVersion: number): Record<string, string> {
+  const { cpuCount, memoryMib } = spec
   const megabytes = (value: number, least: number, most: number) =>
     `${Math.round(Math.min(most, Math.max(least, value)))}MB`
   const cores = Math.ceil(cpuCount)
   return {
-    max_connections: String(Math.max(500, Math.floor(memoryMib / 16))),
+    max_connections: String(maxConnections(spec)),
     // An eighth, not the usual quarter: a start pays for every buffer (8 ms per GB), and the page cache can be taken back while idle.
     shared_buffers: megabytes(memoryMib / 8, 32, 4096),
     effective_cache_size: megabytes(memoryMib * 0.75, 64, Infinity),

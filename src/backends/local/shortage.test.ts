@@ -1,16 +1,15 @@
-import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
+import { deepEqual, equal, match, rejects } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { after, before, test } from 'node:test'
 import { freshBackend, PG_VERSION, query, settled, SMALL } from '../../../test/local_backend.ts'
+import { outsidePid } from '../../../test/processes.ts'
 import { mountSmallDisk, type SmallDisk, withoutMounts } from '../../../test/small_disk.ts'
 
 /* A machine that lacks something says what and what to do, leaves nothing half made, and goes on when it is there again. */
 
-const ports: number[] = []
-const local = freshBackend({ pickPort: async () => ports.shift() ?? freePort() })
+const local = freshBackend()
 const { backend, next, home, options } = local
 const cannotMount = withoutMounts()
 let disk: SmallDisk | undefined
@@ -30,14 +29,6 @@ async function newBranch(name: string) {
   const branch = local.branch(name)
   await settled(() => backend.createBranch(branch, next()))
   return branch
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }
 
 /** Does `act` while the disk is full, and makes room again. */
@@ -141,21 +132,6 @@ test('a filesystem that is mounted read-only', { skip: cannotMount }, async () =
   await local.start(branch, next())
 })
 
-test('a port that is taken between the choice and the start gives way to another', async (t) => {
-  const branch = await newBranch('ports')
-  const taken = createServer().listen(0, '127.0.0.1')
-  await once(taken, 'listening')
-  t.after(() => taken.close())
-  const { port } = taken.address() as AddressInfo
-  ports.push(port)
-  const compute = await local.start(branch, next())
-  ok(compute.address.port !== port)
-  await settled(() => backend.stopCompute(branch, next()))
-  ports.push(port, port, port)
-  await rejects(local.start(branch, next()), /^Error: Other programs took the ports that were tried/)
-  await local.start(branch, next())
-})
-
 test('memory that is not there', async () => {
   const branch = await newBranch('memory')
   const greedy = { ...SMALL, pgSettings: { shared_buffers: '8000GB' } }
@@ -176,7 +152,7 @@ test('a backend that the kernel kills: the server ends, which is noticed, and st
   const busy = "SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(3600)'"
   let victim: { pid: number } | undefined
   while (!victim) [victim] = await query<{ pid: number }>(address, busy)
-  process.kill(victim.pid, 'SIGKILL')
+  process.kill(outsidePid(pid, victim.pid), 'SIGKILL')
   await lost
   equal(await ended.promise, pid)
   match(await backend.lastWords(branch, startedAt), /terminated by signal 9/)

@@ -43,11 +43,6 @@ const SHORTAGES: readonly Shortage[] = [
     says: () => 'This machine has too little memory: free some, or choose a smaller size or less shared_buffers.',
   },
   {
-    codes: ['EADDRINUSE'],
-    words: /could not bind|address already in use/i,
-    says: () => 'Other programs took the ports that were tried: leave more free (net.ipv4.ip_local_port_range).',
-  },
-  {
     codes: ['EACCES', 'EPERM'],
     words: /permission denied|operation not permitted/i,
     says: (at) => `Neap may not do that in ${at}: give its user access.`,

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import type { Progress } from '../backend.ts'
-import { type ServerPlan, startServer, stopServer } from './server.ts'
+import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
 import { unmarkSubscribed } from './subscription_mark.ts'
 
 /**
@@ -10,13 +10,12 @@ import { unmarkSubscribed } from './subscription_mark.ts'
 export async function disableSubscriptions(plan: ServerPlan, adminPassword: string): Promise<Progress> {
   const server = await startServer({
     ...plan,
-    listen: '',
     config: `${plan.config}max_logical_replication_workers = 0\n`,
   })
   if (server === 'pending') return 'pending'
   const session = new pg.Client({
     host: plan.socketDir,
-    port: server.port,
+    port: SERVER_PORT,
     user: 'neap_admin',
     password: adminPassword,
     database: 'neap',

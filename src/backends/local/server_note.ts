@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * The process of the server that runs in a home, by the note that its start left there; nothing where that process has ended. Inside its
+ * walls a server has another pid, and a pid alone may be another process' by now.
+ */
+export function notedServer(home: string): number | undefined {
+  const [, pid, start] = /^(\d+) (.+)\n/.exec(read(join(home, 'server'))) ?? []
+  if (pid === undefined || start === undefined) return undefined
+  return startOf(Number(pid)) === start || isAliveElsewhere(Number(pid)) ? Number(pid) : undefined
+}
+
+/** When a process began, in ticks since the boot: the 22nd field of its stat (proc(5)). */
+function startOf(pid: number): string | undefined {
+  const fields = read(`/proc/${pid}/stat`)
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  // A zombie runs no more.
+  return fields[0] === 'Z' ? undefined : fields[19]
+}
+
+function isAliveElsewhere(pid: number): boolean {
+  if (process.platform === 'linux') return false
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

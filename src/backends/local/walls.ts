@@ -1,0 +1,66 @@
+/**
+ * Walls around a compute (docs/decisions/0001-walls.md). What each one keeps apart, whether this machine has it, and what a compute sees
+ * behind them. walls.pl puts them up.
+ */
+import { dirname } from 'node:path'
+import { askEffect } from './effect.ts'
+
+/** Every wall there is, and what holds without it. */
+export const WALLS = {
+  identity: 'a user of its own, so that permissions of files and processes keep computes apart',
+  files:
+    'a root directory of its own: its data, its programs read-only, a private /tmp, nothing writable that can be executed',
+  processes: 'process ids of its own: it sees and signals no other process, and none of its own outlives it',
+  network: 'a network of its own: no port on this machine, no way to this machine or to other networks',
+  ipc: 'shared memory and queues of its own',
+  calls: 'a filter of system calls, and no new privileges',
+  limits: 'limits on processes, open files and core dumps',
+} as const
+
+export type Wall = keyof typeof WALLS
+
+/** The walls that this machine has; `user` is the namespace of users that an ordinary user needs for most of them. */
+export interface Walls {
+  readonly has: ReadonlySet<Wall>
+  /** As walls.pl takes them. */
+  readonly argument: string
+}
+
+const isRoot = (): boolean => process.getuid?.() === 0
+
+/**
+ * Finds out which walls can be put up on this machine, by putting each up around a process.
+ * @param lacks walls that are left out
+ * @param root the empty directory on which the root of a compute is mounted
+ */
+export async function probeWalls(root: string, lacks: readonly Wall[] = []): Promise<Walls> {
+  const has = new Set<Wall>(isRoot() ? ['identity'] : [])
+  if (process.platform !== 'linux') return { has, argument: `${process.arch}:` }
+  const asked = [...(isRoot() ? [] : ['user']), 'files', 'processes', 'network', 'ipc', 'calls', 'limits'].filter(
+    (name) => !lacks.some((lack) => lack === name),
+  )
+  const found = await askEffect(['probe', process.arch, root, ...asked])
+  for (const name of found) if (name in WALLS) has.add(name as Wall)
+  // Without a namespace of users the kernel counts all processes of this user together.
+  if (!isRoot() && !found.includes('user')) has.delete('limits')
+  const raised = found.filter((name) => name === 'user' || has.has(name as Wall))
+  return { has, argument: `${process.arch}:${raised.join(',')}` }
+}
+
+/** Where programs and libraries are, on distributions of every kind; what is not there is left out. */
+const PROGRAMS = ['/usr', '/lib', '/lib64', '/lib32', '/bin', '/sbin', '/nix/store', '/gnu/store']
+/** What libraries read: of linking, time zones, names and authorities. */
+const READ = ['ld.so.cache', 'localtime', 'alternatives', 'nsswitch.conf', 'hosts', 'resolv.conf', 'ssl', 'pki']
+
+/**
+ * What exists for a compute, as walls.pl takes it.
+ * @param bin the directory of its Postgres' programs
+ */
+export function mountsOf(place: { bin: string; conf: string; pgdata: string; sockets: string }): string {
+  const programs = place.bin.startsWith('/usr/') ? PROGRAMS : [...PROGRAMS, dirname(place.bin)]
+  return [
+    ...programs.map((path) => `exec ${path}`),
+    ...[...READ.map((name) => `/etc/${name}`), place.conf].map((path) => `read ${path}`),
+    ...[place.pgdata, place.sockets].map((path) => `write ${path}`),
+  ].join('\n')
+}
