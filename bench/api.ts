@@ -22,7 +22,7 @@ try {
   if (!operation || !neap.ready.api_key) throw new Error('no operation, or no key')
   const { data_dir, api_key, api_url } = neap.ready
   const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-  const bare = await bareServer(embeddedCatalogUrl(join(data_dir, 'run'), secrets.adminPassword()), POOL)
+  const bare = await bareServer(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword()), POOL)
   const { port, pathname } = new URL(api_url)
   const project = `${pathname}/projects/${place.project_id}`
   const asked = [

@@ -22,7 +22,7 @@ const perSecond: Record<string, number[]> = {}
 const neap = await startNeap()
 const { data_dir } = neap.ready
 const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.adminPassword())
+const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword())
 const state = await openState(neap)
 const catalog = openCatalog(url, 8, console.error)
 try {

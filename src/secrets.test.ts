@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { UsageError } from './errors.ts'
-import { isWellFormedApiKey, loadOrCreateSecrets, newApiKey, newPassword, scramVerifier } from './secrets.ts'
+import { scramVerifier } from './postgres/scram_verifier.ts'
+import { isWellFormedApiKey, loadOrCreateSecrets, newApiKey, newPassword } from './secrets.ts'
 
 let dir: string
 let file: string
@@ -21,7 +22,7 @@ test('whoever makes the master key at the same time ends with the same one', asy
   const sealed = all[0]?.encrypt('the tide turns', 'role 1') ?? Buffer.alloc(0)
   for (const secrets of all) {
     assert.equal(secrets.decrypt(sealed, 'role 1'), 'the tide turns')
-    assert.equal(secrets.adminPassword(), all[0]?.adminPassword())
+    assert.equal(secrets.catalogPassword(), all[0]?.catalogPassword())
     assert.deepEqual(secrets.hashApiKey('k'), all[0]?.hashApiKey('k'))
   }
   assert.deepEqual(await readdir(dir), ['master.key'])
@@ -58,7 +59,7 @@ test('what is sealed opens only with its context, its key and every bit in place
   const other = await loadOrCreateSecrets(join(dir, 'other.key'))
   assert.throws(() => other.decrypt(sealed, 'role 1'))
   assert.notDeepEqual(other.hashApiKey('k'), secrets.hashApiKey('k'))
-  assert.notEqual(other.adminPassword(), secrets.adminPassword())
+  assert.notEqual(other.catalogPassword(), secrets.catalogPassword())
 })
 
 test('API keys have their form, differ, and no key with one other character passes', () => {

@@ -1,6 +1,5 @@
-import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, pbkdf2, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import { stat } from 'node:fs/promises'
-import { promisify } from 'node:util'
 import { crc32 } from 'node:zlib'
 import { base62 } from './base62.ts'
 import { readOrCreate } from './durable_file.ts'
@@ -16,6 +15,20 @@ const CHECKSUM_WIDTH = 6 // characters of 32 bits
 const PASSWORD_PREFIX = 'npg_'
 const PASSWORD_WIDTH = 22 // characters of 128 bits
 
+/** Passwords of Neap's own roles in a compute, other ones for each store: what is learned at one opens no other. */
+export interface StoreSecrets {
+  /** Of the superuser neap_admin. */
+  readonly admin: (store: string) => string
+  /** Of neap_login_reader, which can read the verifiers of roles and nothing else. */
+  readonly loginReader: (store: string) => string
+  /** Of neap_admin in stores, and in the catalog, that were made before each had its own. */
+  readonly shared: string
+}
+
+/** What the embedded catalog and the templates are called where passwords are derived; branches' stores begin with `br-`. */
+export const CATALOG = 'catalog'
+export const TEMPLATE = 'template'
+
 /** What Neap does with its master key, each through a subkey of its own. */
 export interface Secrets {
   /** Seals a text with AES-256-GCM. It opens again only with the same `context`, which says what it is for and whose. */
@@ -24,8 +37,10 @@ export interface Secrets {
   readonly decrypt: (sealed: Buffer, context: string) => string
   /** What the catalog keeps of an API key: HMAC-SHA-256. */
   readonly hashApiKey: (key: string) => Buffer
-  /** The password of Postgres' superuser neap_admin in every compute. */
-  readonly adminPassword: () => string
+  /** The password of neap_admin in the embedded catalog. */
+  readonly catalogPassword: () => string
+  /** Of Neap's own roles in computes. */
+  readonly stores: StoreSecrets
   /** Makes the salts that are shown for roles that there are not: the same in every process, and not to be told from real ones. */
   readonly mockSaltKey: () => Buffer
 }
@@ -51,15 +66,27 @@ function secretsFrom(master: Buffer): Secrets {
   const subkey = (purpose: string) => Buffer.from(hkdfSync('sha256', master, '', `neap ${purpose}`, KEY_BYTES))
   const sealing = subkey('encrypt v1')
   const hashing = subkey('api key hash v1')
-  const adminPassword = base62(subkey('admin password v1'), KEY_WIDTH)
+  const stores = storeSecrets({
+    admin: subkey('store admin v2'),
+    loginReader: subkey('store login reader v2'),
+    shared: base62(subkey('admin password v1'), KEY_WIDTH),
+  })
   const mockSaltKey = subkey('mock salt v1')
   return {
     encrypt: (text, context) => encrypt(sealing, text, context),
     decrypt: (sealed, context) => decrypt(sealing, sealed, context),
     hashApiKey: (key) => createHmac('sha256', hashing).update(key).digest(),
-    adminPassword: () => adminPassword,
+    catalogPassword: () => stores.admin(CATALOG),
+    stores,
     mockSaltKey: () => mockSaltKey,
   }
+}
+
+/** Derives the passwords of stores (HKDF, RFC 5869). @param keys 32 bytes for each role */
+export function storeSecrets(keys: { admin: Buffer; loginReader: Buffer; shared: string }): StoreSecrets {
+  const derive = (key: Buffer) => (store: string) =>
+    base62(Buffer.from(hkdfSync('sha256', key, '', store, KEY_BYTES)), KEY_WIDTH)
+  return { admin: derive(keys.admin), loginReader: derive(keys.loginReader), shared: keys.shared }
 }
 
 // Layout: version (1 byte), nonce (12), ciphertext, tag (16).
@@ -102,20 +129,4 @@ function checksum(text: string): string {
 /** A new role password: `npg_` and 128 random bits in letters and digits, which need no escaping in a URI. */
 export function newPassword(): string {
   return PASSWORD_PREFIX + base62(randomBytes(16), PASSWORD_WIDTH)
-}
-
-/**
- * The SCRAM-SHA-256 verifier of a password in Postgres' own form (RFC 5802 and 7677; pg_authid in the Postgres manual).
- * The password must be printable ASCII, as Neap's are: for anything else SASLprep would have its say.
- */
-export async function scramVerifier(
-  password: string,
-  { iterations = 4096, salt = randomBytes(16) }: { iterations?: number; salt?: Buffer } = {},
-): Promise<string> {
-  if (!/^[\x20-\x7e]+$/.test(password)) throw new RangeError('A password must be printable ASCII')
-  const salted = await promisify(pbkdf2)(password, salt, iterations, 32, 'sha256')
-  const part = (name: string) => createHmac('sha256', salted).update(name).digest()
-  const storedKey = createHash('sha256').update(part('Client Key')).digest('base64')
-  const serverKey = part('Server Key').toString('base64')
-  return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`
 }

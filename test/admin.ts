@@ -7,8 +7,7 @@ import { computeOf, type Place } from './project.ts'
 
 /* What only Neap itself may: a look into the catalog, and its superuser at a compute. For tests that must see or force what no client can. */
 
-const passwordOf = async ({ ready }: Neap) =>
-  (await loadOrCreateSecrets(join(ready.data_dir, 'secret.key'))).adminPassword()
+const secretsOf = ({ ready }: Neap) => loadOrCreateSecrets(join(ready.data_dir, 'secret.key'))
 
 /** Runs a query in the catalog. */
 export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql: string, values: unknown[] = []) {
@@ -22,7 +21,7 @@ export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql:
 
 /** A session in the catalog, for who would hold a lock there. */
 export async function catalogClient(neap: Neap): Promise<pg.Client> {
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), await passwordOf(neap))
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), (await secretsOf(neap)).catalogPassword())
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
@@ -33,11 +32,16 @@ export async function catalogClient(neap: Neap): Promise<pg.Client> {
 export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
   const { socket_dir, port } = (await computeOf(neap, place)) ?? {}
   if (!socket_dir || !port) throw new Error('no compute runs there')
+  const [endpoint] = await catalogQuery<{ store: string }>(
+    neap,
+    'select compute_store_id as store from endpoint where id = $1',
+    [place.endpoint_id],
+  )
   const client = new pg.Client({
     host: socket_dir,
     port,
     user: 'neap_admin',
-    password: await passwordOf(neap),
+    password: (await secretsOf(neap)).stores.admin(endpoint?.store ?? ''),
     database: 'neap',
   })
   client.on('error', () => {})

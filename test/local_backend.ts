@@ -6,9 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
+import { storeSecrets } from '../src/secrets.ts'
 import { type LocalOptions, localBackend } from '../src/backends/local/local.ts'
 
-export const ADMIN_PASSWORD = 'test-password-of-the-administrator'
+const KEYS = { admin: Buffer.alloc(32, 1), loginReader: Buffer.alloc(32, 2), shared: 'shared-before' }
+export const SECRETS = storeSecrets(KEYS)
 export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
 export const PG_VERSION = 18
 
@@ -16,8 +18,8 @@ export function freshBackend(more: Partial<LocalOptions> = {}) {
   const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
   // Computes run as other users.
   chmodSync(base, 0o711)
-  const options = { dataDir: join(base, 'data'), runtimeDir: join(base, 'run'), adminPassword: ADMIN_PASSWORD }
-  const backend = localBackend({ ...options, ...more, log: () => undefined })
+  const options = { dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
+  const backend = localBackend({ ...options, secrets: SECRETS, ...more, log: () => undefined })
   const branches: BranchRef[] = []
   let seq = 0
 
@@ -65,7 +67,7 @@ export async function query<Row extends pg.QueryResultRow>(
   const client = new pg.Client({
     ...address,
     user: 'neap_admin',
-    password: ADMIN_PASSWORD,
+    password: SECRETS.admin(address.store),
     database: 'postgres',
     ...overrides,
   })
@@ -96,13 +98,17 @@ export async function fileAppears(directory: string, name: string): Promise<void
   await appears(directory, () => existsSync(join(directory, name)) || undefined)
 }
 
+/** The text of a module that makes `backend`, on the same directories, in another process. */
+export function backendText(options: { dataDir: string; runtimeDir: string }): string {
+  const [here, local] = [import.meta.url, new URL('../src/backends/local/local.ts', import.meta.url).href]
+  return `import { SECRETS } from ${JSON.stringify(here)}
+    import { localBackend } from ${JSON.stringify(local)}
+    const backend = localBackend({ ...${JSON.stringify(options)}, secrets: SECRETS, log: () => undefined })`
+}
+
 /** Runs a module's text in another process that has `backend`; returns what it prints as its last act, as JSON. */
 export async function inAnotherProcess<T>(options: { dataDir: string; runtimeDir: string }, body: string): Promise<T> {
-  const entry = JSON.stringify(new URL('../src/backends/local/local.ts', import.meta.url).href)
-  const settings = JSON.stringify({ ...options, adminPassword: ADMIN_PASSWORD })
-  const text = `import { localBackend } from ${entry}
-    const backend = localBackend({ ...${settings}, log: () => undefined })
-    ${body}`
+  const text = `${backendText(options)}\n${body}`
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk))

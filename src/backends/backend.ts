@@ -43,6 +43,8 @@ export interface ComputeSpec {
 export interface ComputeAddress {
   readonly host: string
   readonly port: number
+  /** Which store it serves: by it the passwords of Neap's own roles there are derived. */
+  readonly store: string
 }
 
 /** A compute that runs. */

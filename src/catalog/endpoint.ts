@@ -23,6 +23,7 @@ export interface Endpoint {
   readonly compute_host: string | null
   readonly compute_port: number | null
   readonly compute_pid: number | null
+  readonly compute_store_id: string | null
   readonly started_at: string | null
   readonly suspended_at: string | null
   readonly last_active: string | null
@@ -151,16 +152,15 @@ export async function settlePending(tx: Db, id: string): Promise<void> {
 export interface ComputeLocation {
   readonly host: string
   readonly port: number
+  /** Which store it serves. */
+  readonly store: string
   readonly pid: number
   readonly startedAt: Date
 }
 
 /** What proxies are told of a compute ahead of the commit that makes its endpoint active. */
-export interface ComputeAnnouncement {
+export interface ComputeAnnouncement extends Omit<ComputeLocation, 'startedAt'> {
   readonly endpoint_id: string
-  readonly host: string
-  readonly port: number
-  readonly pid: number
 }
 
 /** The channel of announcements, each a ComputeAnnouncement as JSON. */
@@ -169,8 +169,16 @@ export const ANNOUNCEMENTS = 'compute'
 /** What one must know of an endpoint to connect to its compute. */
 export type ConnectTarget = Pick<
   Endpoint,
-  'current_state' | 'compute_host' | 'compute_port' | 'compute_pid' | 'holding_operation_id'
+  'current_state' | 'compute_host' | 'compute_port' | 'compute_pid' | 'compute_store_id' | 'holding_operation_id'
 >
+
+/** Where the compute of an endpoint is, if the catalog knows of one. */
+export function computeAddress(
+  endpoint: Pick<Endpoint, 'compute_host' | 'compute_port' | 'compute_store_id'>,
+): Pick<ComputeLocation, 'host' | 'port' | 'store'> | undefined {
+  const { compute_host: host, compute_port: port, compute_store_id: store } = endpoint
+  return host === null || port === null || store === null ? undefined : { host, port, store }
+}
 
 /** Tells the proxies at once where a compute accepts connections, so that they connect while the rest of its start is done. */
 export async function announceCompute(db: Db, announcement: ComputeAnnouncement): Promise<void> {
@@ -184,7 +192,7 @@ export async function announceCompute(db: Db, announcement: ComputeAnnouncement)
 export async function setActive(tx: Db, id: string, branchId: string, compute: ComputeLocation): Promise<boolean> {
   const row = await tx.row(sql`
     update endpoint set current_state = 'active', holding_operation_id = null, compute_host = ${compute.host},
-           compute_port = ${compute.port}, compute_pid = ${compute.pid}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
+           compute_port = ${compute.port}, compute_pid = ${compute.pid}, compute_store_id = ${compute.store}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
            idle_check_at = clock_timestamp(), idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id} and branch_id = ${branchId} returning 1`)
   return row !== undefined
@@ -194,14 +202,14 @@ export async function setActive(tx: Db, id: string, branchId: string, compute: C
 export async function setIdle(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update endpoint set current_state = 'idle', holding_operation_id = null, compute_host = null, compute_port = null,
-           compute_pid = null, idle_check_at = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
+           compute_pid = null, compute_store_id = null, idle_check_at = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id}`)
 }
 
 /** This compute is gone, and another is on its way, if it is not there yet. */
 export async function forgetCompute(tx: Db, id: string, pid: number): Promise<void> {
   await tx.rows(sql`
-    update endpoint set compute_host = null, compute_port = null, compute_pid = null where id = ${id} and compute_pid = ${pid}`)
+    update endpoint set compute_host = null, compute_port = null, compute_pid = null, compute_store_id = null where id = ${id} and compute_pid = ${pid}`)
 }
 
 /** Asks the proxies to hold back what they would forward to this endpoint, or (null) to go on. */

@@ -15,7 +15,7 @@ export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled' | 'poole
 /** Nothing where there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<Login | undefined> {
   return db.row(sql`
-    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, r.verifier, b.noted,
+    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, e.compute_store_id, r.verifier, b.noted,
            case when b.protected or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then p.settings #> '{allowed_ips,ips}' end as allowed_ips
       from endpoint e

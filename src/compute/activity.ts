@@ -1,4 +1,5 @@
-import { ADMIN, ADMIN_DATABASE, type AdminSession, BRANCHING } from './session.ts'
+import { ADMIN, ADMIN_DATABASE, OWN_ROLES } from '../postgres/own_session.ts'
+import { type AdminSession, BRANCHING } from './session.ts'
 
 /** What a compute's own statistics say of its use. Neap's own sessions never count. */
 export interface Activity {
@@ -19,7 +20,7 @@ export async function readActivity(session: AdminSession): Promise<Activity> {
   const [row] = await session.query<{ busy: boolean; idle: number | null; counters: string }>(`
     with client as (
       select state, greatest(state_change, backend_start) as since, backend_type from pg_stat_activity
-       where backend_type in ('client backend', 'walsender') and usename <> '${ADMIN}')
+       where backend_type in ('client backend', 'walsender') and usename not in ${OWN_ROLES})
     select coalesce(bool_or(state is distinct from 'idle' or backend_type = 'walsender'), false)
              or exists (select from pg_stat_progress_basebackup)
              or exists (select from pg_stat_subscription where pid is not null)

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { after, test } from 'node:test'
 import type { ComputeAddress } from '../backends/backend.ts'
 import type { Change, ConfigChange } from '../catalog/config_change.ts'
-import { ADMIN_PASSWORD, freshBackend, query, settled } from '../../test/local_backend.ts'
+import { SECRETS, freshBackend, query, settled } from '../../test/local_backend.ts'
 import { applyChanges } from './changes.ts'
 import { readConfig } from './roles.ts'
 import { type AdminSession, withAdminSession } from './session.ts'
@@ -58,7 +58,7 @@ const numbered = (changes: readonly Change[]): ConfigChange[] =>
   changes.map((change) => ({ id: (lastId += 1), change, operation_id: null }))
 
 const at = <T>(address: ComputeAddress, work: (session: AdminSession) => Promise<T>) =>
-  withAdminSession(address, ADMIN_PASSWORD, { purpose: 'test' }, work)
+  withAdminSession(address, SECRETS, { purpose: 'test' }, work)
 
 async function tell(address: ComputeAddress, changes: readonly ConfigChange[]): Promise<void> {
   const { refused, postponed } = await at(address, (session) => applyChanges(session, changes))

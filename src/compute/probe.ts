@@ -1,3 +1,4 @@
+import { OWN_ROLES } from '../postgres/own_session.ts'
 import type { AdminSession } from './session.ts'
 
 /**
@@ -23,6 +24,6 @@ export async function probe(session: AdminSession): Promise<void> {
 export async function hasClients(session: AdminSession): Promise<boolean> {
   const found = await session.query(`
     select from pg_stat_activity
-     where backend_type in ('client backend', 'walsender') and usename is distinct from session_user limit 1`)
+     where backend_type in ('client backend', 'walsender') and usename not in ${OWN_ROLES} limit 1`)
   return found.length > 0
 }

@@ -1,13 +1,14 @@
 import type { SeenConfig } from '../catalog/branch_config.ts'
 import type { Change } from '../catalog/config_change.ts'
-import { ADMIN, type AdminSession, identifier, literal } from './session.ts'
+import { OWN_ROLES } from '../postgres/own_session.ts'
+import { type AdminSession, identifier, literal } from './session.ts'
 
 /** The roles and databases of users: all but Neap's own and those that Postgres comes with. */
 export async function readConfig(session: AdminSession): Promise<SeenConfig> {
   const roles = await session.query<SeenConfig['roles'][number]>(
     `select rolname as name, rolcanlogin as login, rolpassword as verifier from pg_authid
-      where rolname not in ($1, $2) and rolname !~ '^pg_' order by oid`,
-    [ADMIN, GROUP],
+      where rolname not in ${OWN_ROLES} and rolname <> $1 and rolname !~ '^pg_' order by oid`,
+    [GROUP],
   )
   // A limit of -2 marks what a DROP DATABASE left that did not come to its end.
   const databases = await session.query<SeenConfig['databases'][number]>(

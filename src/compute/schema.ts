@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { AppError } from '../errors.ts'
 import { knownPgDump } from './pg_dump.ts'
-import { ADMIN, BRANCHING } from './session.ts'
+import { ADMIN } from '../postgres/own_session.ts'
+import { BRANCHING } from './session.ts'
 
 const PATIENCE_MS = 30_000
 const LOCK_WAIT_MS = 5_000
@@ -55,6 +56,7 @@ async function dump(
       PGDATABASE: database,
       // A compute does not go to sleep under it.
       PGAPPNAME: BRANCHING,
+      PGREQUIREAUTH: 'scram-sha-256',
       PGCONNECT_TIMEOUT: '5',
       PGCLIENTENCODING: 'UTF8',
       PGSYSCONFDIR: '/nonexistent',

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { ComputeAddress } from '../backends/backend.ts'
-
-/** Neap's own superuser in every compute, and its own database there. Users can be neither and connect to neither. */
-export const ADMIN = 'neap_admin'
-export const ADMIN_DATABASE = 'neap'
+import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import type { StoreSecrets } from '../secrets.ts'
 
 /** What a session calls itself under which a running branch is being cloned: the compute must not go to sleep then. */
 export const BRANCHING = 'neap: branch'
@@ -29,28 +27,22 @@ async function ended(client: pg.Client): Promise<void> {
   over.abort()
 }
 
-/**
- * Runs `work` in a superuser session at a compute, with `search_path = pg_catalog` so that nothing a user made is called by
- * accident. Connecting and each statement have at most `timeoutMs` each.
- */
+/** Runs `work` in a superuser session at a compute. Connecting and each statement have at most `timeoutMs` each. */
 export async function withAdminSession<T>(
   address: ComputeAddress,
-  password: string,
+  secrets: Pick<StoreSecrets, 'admin'>,
   options: { database?: string; purpose: string; timeoutMs?: number },
   work: (session: AdminSession) => Promise<T>,
 ): Promise<T> {
-  const { timeoutMs = 4_000 } = options
-  const client = new pg.Client({
+  const { timeoutMs = 4_000, database } = options
+  const client = ownSession({
     host: address.host,
     port: address.port,
     user: ADMIN,
-    password,
-    database: options.database ?? ADMIN_DATABASE,
-    application_name: `neap: ${options.purpose}`,
-    connectionTimeoutMillis: timeoutMs,
-    // The server ends what takes too long; one that is frozen cannot.
-    query_timeout: timeoutMs + 1_000,
-    options: `-c search_path=pg_catalog -c statement_timeout=${timeoutMs}`,
+    password: secrets.admin(address.store),
+    ...(database !== undefined && { database }),
+    name: `neap: ${options.purpose}`,
+    timeoutMs,
   })
   client.on('error', () => {})
   await client.connect()
@@ -58,7 +50,7 @@ export async function withAdminSession<T>(
     return await work({
       query: async <R extends pg.QueryResultRow>(text: string, values?: unknown[]) =>
         (await client.query<R>(text, values)).rows,
-      beside: (database, other) => withAdminSession(address, password, { ...options, database }, other),
+      beside: (other, there) => withAdminSession(address, secrets, { ...options, database: other }, there),
     })
   } finally {
     await ended(client)

@@ -1,4 +1,5 @@
-import { ADMIN, type AdminSession, BRANCHING } from './session.ts'
+import { ADMIN, OWN_ROLES } from '../postgres/own_session.ts'
+import { type AdminSession, BRANCHING } from './session.ts'
 
 /** Somebody at a compute. Times are milliseconds since 1970. */
 export interface Use {
@@ -40,7 +41,7 @@ export async function readUses(session: AdminSession): Promise<{ uses: Use[]; sl
              greatest(a.state_change, a.backend_start) as since, a.xact_start, a.query_start,
              a.backend_type = 'walsender' or a.state is distinct from 'idle' as keeps_awake
         from pg_stat_activity a left join pg_stat_replication r on r.pid = a.pid
-       where a.backend_type in ('client backend', 'walsender') and a.usename <> '${ADMIN}'
+       where a.backend_type in ('client backend', 'walsender') and a.usename not in ${OWN_ROLES}
       union all
       select 'subscription', s.pid, s.subname, null, a.datname, null, a.backend_start, null, null, true
         from pg_stat_subscription s left join pg_stat_activity a on a.pid = s.pid where s.pid is not null

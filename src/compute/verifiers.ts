@@ -1,6 +1,7 @@
-import pg from 'pg'
+import type pg from 'pg'
 import type { ComputeAddress } from '../backends/backend.ts'
-import { ADMIN, ADMIN_DATABASE } from './session.ts'
+import { LOGIN_READER, ownSession } from '../postgres/own_session.ts'
+import type { StoreSecrets } from '../secrets.ts'
 
 /** What a compute says of how its roles log in, over a session that is kept for a while: it is asked for each login. */
 export interface VerifierReader {
@@ -21,8 +22,7 @@ interface Kept {
   timer: NodeJS.Timeout | undefined
 }
 
-/** @param password of Neap's own role */
-export function createVerifierReader(password: string): VerifierReader {
+export function createVerifierReader(secrets: Pick<StoreSecrets, 'loginReader'>): VerifierReader {
   const sessions = new Map<string, Kept>()
 
   function forget(name: string, kept: Kept): void {
@@ -34,19 +34,16 @@ export function createVerifierReader(password: string): VerifierReader {
     )
   }
 
-  function sessionOf(name: string, { host, port }: ComputeAddress): Kept {
+  function sessionOf(name: string, { host, port, store }: ComputeAddress): Kept {
     const known = sessions.get(name)
     if (known) return known
-    const client = new pg.Client({
+    const client = ownSession({
       host,
       port,
-      user: ADMIN,
-      password,
-      database: ADMIN_DATABASE,
-      application_name: 'neap: login',
-      connectionTimeoutMillis: ANSWER_MS,
-      query_timeout: ANSWER_MS,
-      options: '-c search_path=pg_catalog',
+      user: LOGIN_READER,
+      password: secrets.loginReader(store),
+      name: 'neap: login',
+      timeoutMs: ANSWER_MS,
     })
     const session = client.connect().then(() => client)
     const kept: Kept = { session, timer: undefined }

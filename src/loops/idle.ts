@@ -2,7 +2,14 @@
  * Finds active endpoints that nobody uses and asks for their suspend. The clock is the last byte that the proxies saw;
  * Postgres itself is asked, at most four times per time-out, only about endpoints of which the proxies saw nothing.
  */
-import { type Endpoint, findEndpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
+import {
+  computeAddress,
+  type Endpoint,
+  findEndpoint,
+  nextIdleCheck,
+  setIdleCheck,
+  takeIdleChecks,
+} from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
 import { type Activity, idleSecondsOf, readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
@@ -98,8 +105,9 @@ async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
 }
 
 function read({ secrets }: WorkerContext, endpoint: Endpoint): Promise<Activity> {
-  const address = { host: endpoint.compute_host ?? '', port: endpoint.compute_port ?? 0 }
-  return withAdminSession(address, secrets.adminPassword(), { purpose: 'activity' }, readActivity)
+  const address = computeAddress(endpoint)
+  if (!address) throw new Error('no compute of the endpoint runs any more')
+  return withAdminSession(address, secrets.stores, { purpose: 'activity' }, readActivity)
 }
 
 /** Asks for the suspend, unless the time-out was changed or somebody has asked for something else since the look. */

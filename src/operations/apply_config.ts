@@ -52,8 +52,12 @@ export const applyConfigOperation: Action<Input> = {
       const { endpoint, compute } = running
       await context.backend.configureCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
       const options = { purpose: 'apply_config' }
-      const password = context.secrets.adminPassword()
-      const { pendingRestart, refused } = await withAdminSession(compute.address, password, options, reloadSettings)
+      const { pendingRestart, refused } = await withAdminSession(
+        compute.address,
+        context.secrets.stores,
+        options,
+        reloadSettings,
+      )
       if (refused.length > 0)
         throw new OperationFailed(`Postgres does not take ${refused.join(', ')}; set another value`)
       // What a size changes at a start only waits for the next one.
@@ -111,7 +115,7 @@ async function applyTo(
   const running = await runningOf(branch, context, tx)
   if (!running) return undefined
   const options = { purpose: 'apply_config' }
-  return withAdminSession(running.compute.address, context.secrets.adminPassword(), options, (session) =>
+  return withAdminSession(running.compute.address, context.secrets.stores, options, (session) =>
     applyConfig(session, tx, branch, operation.seq),
   )
 }

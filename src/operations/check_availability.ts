@@ -55,7 +55,7 @@ export const checkAvailability: Action<object> = {
         throw new OperationFailed(
           'Postgres ended while it was checked. Its log says why; the next connection starts it.',
         )
-      await tried(operation, tx, () => withAdminSession(compute.address, secrets.adminPassword(), PURPOSE, probe))
+      await tried(operation, tx, () => withAdminSession(compute.address, secrets.stores, PURPOSE, probe))
       return endpoint.current_state === 'active' ? done : undefined
     },
     async still_unused(operation, { backend, secrets }, tx) {
@@ -64,7 +64,7 @@ export const checkAvailability: Action<object> = {
       const behind = await unfinishedOperations(tx, branch.id)
       if (behind.some(({ action }) => action === 'start_compute')) return goto('compute_answers')
       const compute = await backend.findCompute(refOf(branch))
-      const used = compute && (await withAdminSession(compute.address, secrets.adminPassword(), PURPOSE, hasClients))
+      const used = compute && (await withAdminSession(compute.address, secrets.stores, PURPOSE, hasClients))
       return used ? goto('compute_answers') : undefined
     },
     compute_stopped: stopUnlessActive,

@@ -2,7 +2,7 @@ import { type Branch, setAppliedVersion, type StoredBranch } from '../catalog/br
 import { lockConfig, noteConfig, type SeenConfig, setNoted } from '../catalog/branch_config.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { countChanges, listChanges, removeChanges } from '../catalog/config_change.ts'
-import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
+import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { applyChanges, type Outcome } from '../compute/changes.ts'
 import { readConfig } from '../compute/roles.ts'
 import { type AdminSession, withAdminSession } from '../compute/session.ts'
@@ -35,12 +35,11 @@ const LOOK_MS = 1_500
 export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Branch): Promise<Look | undefined> {
   const endpoint = await findBranchEndpoint(db, branch.id)
   if (endpoint?.current_state !== 'active') return undefined
-  const { compute_host: host, compute_port: port } = endpoint
-  if (host === null || port === null) return undefined
-  const address = { host, port }
+  const address = computeAddress(endpoint)
+  if (!address) return undefined
   const options = { purpose: 'look', timeoutMs: LOOK_MS }
   try {
-    const seen = await withAdminSession(address, secrets.adminPassword(), options, readConfig)
+    const seen = await withAdminSession(address, secrets.stores, options, readConfig)
     const told = branch.applied_version >= branch.config_version
     return { endpoint, version: told ? branch.config_version : undefined, seen }
   } catch (error) {
@@ -76,7 +75,7 @@ export async function withNotedConfig<T>(
   let noted = false
   const options = { purpose: 'suspend', timeoutMs: LOOK_MS }
   try {
-    return await withAdminSession(compute.address, secrets.adminPassword(), options, async (session) => {
+    return await withAdminSession(compute.address, secrets.stores, options, async (session) => {
       await session.query('begin')
       // Who has changed something and not yet committed keeps us out, and will not be able to: the stop comes first.
       await session.query(`savepoint unlocked; set local lock_timeout = '500ms'`)

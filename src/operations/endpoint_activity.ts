@@ -1,4 +1,4 @@
-import { type Endpoint, readIdleSeconds } from '../catalog/endpoint.ts'
+import { computeAddress, type Endpoint, readIdleSeconds } from '../catalog/endpoint.ts'
 import { idleSecondsOf, readActivity } from '../compute/activity.ts'
 import { withAdminSession } from '../compute/session.ts'
 import { readUses, type Slot, type Use } from '../compute/uses.ts'
@@ -21,10 +21,10 @@ export interface EndpointUse {
  */
 export async function lookAtUse({ catalog, secrets }: Context, endpoint: Endpoint): Promise<EndpointUse | undefined> {
   const known = await readIdleSeconds(catalog, endpoint.id)
-  const { compute_host: host, compute_port: port } = endpoint
-  if (!known || host === null || port === null) return undefined
+  const address = computeAddress(endpoint)
+  if (!known || !address) return undefined
   try {
-    return await withAdminSession({ host, port }, secrets.adminPassword(), LOOK, async (session) => {
+    return await withAdminSession(address, secrets.stores, LOOK, async (session) => {
       const activity = await readActivity(session)
       const seconds = idleSecondsOf(activity, { counters: endpoint.idle_counters, idleSeconds: known.seconds })
       const { uses, slots } = await readUses(session)

@@ -1,5 +1,6 @@
+import type { ComputeAddress } from '../backends/backend.ts'
 import type { Branch } from '../catalog/branch.ts'
-import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
+import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Project } from '../catalog/project.ts'
 import { dumpSchema } from '../compute/schema.ts'
@@ -7,6 +8,7 @@ import { withAdminSession } from '../compute/session.ts'
 import { unifiedDiff } from '../compute/unified_diff.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
+import type { StoreSecrets } from '../secrets.ts'
 import { requestStart } from './start_compute.ts'
 
 /** How often a compute that turns out to be gone is started anew. */
@@ -24,19 +26,20 @@ export async function readSchema(
   database: string,
   signal: AbortSignal,
 ): Promise<string> {
-  const password = context.secrets.adminPassword()
+  const secrets = context.secrets.stores
   let gone: { pid: number | undefined; error: unknown } | undefined
   for (let turn = 0; turn < TRIES; turn++) {
     const endpoint = await awake(context, branchId, gone?.pid, signal)
-    const address = { host: endpoint.compute_host ?? '', port: endpoint.compute_port ?? 0 }
+    const address = computeAddress(endpoint)
+    if (!address) continue
     try {
-      await requireDatabase(address, password, database)
+      await requireDatabase(address, secrets, database)
     } catch (error) {
       if (error instanceof AppError) throw error
       gone = { pid: endpoint.compute_pid ?? undefined, error }
       continue
     }
-    return dumpSchema(address, { password, database, pgVersion, signal })
+    return dumpSchema(address, { password: secrets.admin(address.store), database, pgVersion, signal })
   }
   throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
 }
@@ -86,8 +89,8 @@ async function awake(
 }
 
 /** Neap's own database and the templates are nobody's to read. */
-async function requireDatabase(address: { host: string; port: number }, password: string, name: string): Promise<void> {
-  const found = await withAdminSession(address, password, { purpose: 'schema' }, (session) =>
+async function requireDatabase(address: ComputeAddress, secrets: StoreSecrets, name: string): Promise<void> {
+  const found = await withAdminSession(address, secrets, { purpose: 'schema' }, (session) =>
     session.query(
       `select from pg_database where datname = $1 and datallowconn and not datistemplate and datname <> 'neap'`,
       [name],

@@ -52,7 +52,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   // Clients may come in while the first query is asked. Not before new roles and passwords are real, though.
   if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
   const options = { purpose: 'start' }
-  const outcome = await withAdminSession(address, context.secrets.adminPassword(), options, async (session) => {
+  const outcome = await withAdminSession(address, context.secrets.stores, options, async (session) => {
     await session.query('select 1')
     return configured ? undefined : applyConfig(session, tx, branch)
   })

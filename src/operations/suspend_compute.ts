@@ -49,7 +49,7 @@ export const suspendCompute: Action<Input> = {
       const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
       if (!compute) return goto('endpoint_idle')
       // Most of what a stop writes is written here, while the compute still serves. It is not needed for correctness.
-      await withAdminSession(compute.address, secrets.adminPassword(), { purpose: 'suspend' }, (session) =>
+      await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, (session) =>
         session.query('checkpoint'),
       ).catch((error: unknown) => log.debug({ err: error, operation: operation.id }, 'no checkpoint before the stop'))
       return undefined
@@ -69,12 +69,7 @@ export const suspendCompute: Action<Input> = {
       if (!endpoint || endpoint.deleted_at || endpoint.disabled) return undefined
       const compute = await backend.findCompute(refOf(branch))
       if (!compute) return undefined
-      const activity = await withAdminSession(
-        compute.address,
-        secrets.adminPassword(),
-        { purpose: 'suspend' },
-        readActivity,
-      )
+      const activity = await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, readActivity)
       const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
       // The counters come up to a second late; when a session that is still there last did something is known at once.
       const used = activity.counters !== endpoint.idle_counters || (activity.idleSeconds ?? Infinity) < timeout

@@ -92,7 +92,7 @@ export async function openContext(
       `There is no ${config.secretFile}: begin with neap up, or copy the key of the Neap that this is to be a part of.`,
     )
   const secrets = await loadOrCreateSecrets(config.secretFile)
-  const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.adminPassword())
+  const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.catalogPassword())
   let countLost = (): void => {}
   const catalog = openCatalog(url, config.workerConcurrency + 4, (error) => {
     countLost()

@@ -11,7 +11,7 @@ import { isSupervised, sharedListener } from './supervised.ts'
 /** The Postgres proxy on its loopback port, which it shares with others under a supervisor. */
 export async function startProxyPart({ catalog, config, secrets, log, registry }: Context): Promise<Part> {
   const operators = operatorFiles(config)
-  const verifiers = createVerifierReader(secrets.adminPassword())
+  const verifiers = createVerifierReader(secrets.stores)
   const proxy = await startProxy({
     catalog,
     host: '127.0.0.1',

@@ -36,7 +36,7 @@ export async function startWorker(
   const backend = localBackend({
     dataDir: config.dataDir,
     runtimeDir: config.runtimeDir,
-    adminPassword: secrets.adminPassword(),
+    secrets: secrets.stores,
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
   const worker: WorkerContext = { ...context, backend }

@@ -9,7 +9,7 @@ import { PassThrough } from 'node:stream'
 import { after, before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
-import { scramVerifier } from '../secrets.ts'
+import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { openAhead } from './ahead.ts'
 import { ProxyError } from './errors.ts'
 import { authenticate } from './login.ts'
@@ -24,7 +24,7 @@ import { encodeStartup, PROTOCOL_3_0 } from './startup.ts'
 let dir: string
 let compute: Server
 let target: ConnectTarget
-const address = () => ({ host: dir, port: 5432 })
+const address = () => ({ host: dir, port: 5432, store: 'br-a' })
 
 before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'neap-ahead-'))
@@ -35,6 +35,7 @@ before(async () => {
     compute_host: dir,
     compute_port: 5432,
     compute_pid: 1,
+    compute_store_id: 'br-a',
     holding_operation_id: null,
   }
 })
@@ -56,7 +57,7 @@ async function opened(client: PassThrough): Promise<[ReturnType<typeof openAhead
 test('a session is taken once, at its own address, and outlives its client then', async () => {
   const client = new PassThrough()
   const [ahead, seen] = await opened(client)
-  assert.equal(ahead?.take({ host: dir, port: 5433 }), undefined)
+  assert.equal(ahead?.take({ ...address(), port: 5433 }), undefined)
   const taken = ahead?.take(address())
   assert.equal(ahead?.take(address()), undefined)
   client.destroy()

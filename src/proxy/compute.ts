@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import type { ComputeLocation, ConnectTarget } from '../catalog/endpoint.ts'
+import { computeAddress, type ComputeLocation, type ConnectTarget } from '../catalog/endpoint.ts'
 import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from './message_types.ts'
 import { encodeMessage, errorFields, int32, MESSAGE_HEAD, messageAt } from './messages.ts'
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
@@ -20,7 +20,7 @@ export type Answer =
     }
   | { readonly is: 'gone' | 'full' | 'held' | 'unasked'; readonly why: string }
 
-export type ComputeAddress = Pick<ComputeLocation, 'host' | 'port'>
+export type ComputeAddress = Pick<ComputeLocation, 'host' | 'port' | 'store'>
 
 /** Which Authentication… message it is (Postgres manual, "Message Formats"). */
 const [SASL, SASL_CONTINUE, SASL_FINAL] = [10, 11, 12] as const
@@ -46,10 +46,8 @@ export function openCompute({ host, port }: ComputeAddress): Socket {
 }
 
 /** Where the compute of an endpoint is, if one runs. */
-export function addressOf({ current_state, compute_host, compute_port }: ConnectTarget): ComputeAddress | undefined {
-  if (current_state !== 'active' || compute_host === null || compute_port === null) return undefined
-  return { host: compute_host, port: compute_port }
-}
+export const addressOf = (target: ConnectTarget): ComputeAddress | undefined =>
+  target.current_state === 'active' ? computeAddress(target) : undefined
 
 /** A session that is being opened at a compute, up to the proof of who wants it. */
 export interface Opening {

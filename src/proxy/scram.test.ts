@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto'
 import { test } from 'node:test'
-import { scramVerifier } from '../secrets.ts'
+import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { mockVerifier, parseVerifier, scramClient, scramServer, SCRAM, SCRAM_PLUS, type Verifier } from './scram.ts'
 
 /* The example of RFC 7677, section 3. */

@@ -60,13 +60,14 @@ export async function startWaker(options: {
   /** Resolves when a worker says where the compute accepts connections, which it may some time before the operation ends. */
   function announcement(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget> {
     return new Promise((resolve) => {
-      watched.set(endpointId, ({ host, port, pid }) => {
+      watched.set(endpointId, ({ host, port, store, pid }) => {
         if (pid === deadPid) return
         resolve({
           current_state: 'active',
           compute_host: host,
           compute_port: port,
           compute_pid: pid,
+          compute_store_id: store,
           holding_operation_id: null,
         })
       })

@@ -32,15 +32,14 @@ export async function openEmbeddedCatalog(
   backend: Backend,
   progress: Progress,
 ): Promise<EmbeddedCatalog> {
-  const adminPassword = secrets.adminPassword()
   await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
   if (config.catalogUrl)
     return { url: config.catalogUrl, watch: async () => {}, leave: async () => {}, stop: async () => {} }
 
-  const url = embeddedCatalogUrl(config.runtimeDir, adminPassword)
+  const url = embeddedCatalogUrl(config.runtimeDir, secrets.catalogPassword())
   const server = localCatalogServer({
     ...config,
-    adminPassword,
+    secrets: secrets.stores,
     socketDir: embeddedSocketDir(config.runtimeDir),
   })
   await progress.during('starting the catalog', server.start())

@@ -71,7 +71,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
-    const backend = localBackend({ ...config, adminPassword: secrets.adminPassword(), log: () => {} })
+    const backend = localBackend({ ...config, secrets: secrets.stores, log: () => {} })
     const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
     await progress.during('bringing the catalog up to date', migrate(url)).catch((error: unknown) => {

@@ -7,13 +7,14 @@ import type { Catalog } from '../../src/catalog/catalog.ts'
 import { findBranchEndpoint } from '../../src/catalog/endpoint.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { withAdminSession } from '../../src/compute/session.ts'
+import type { Secrets } from '../../src/secrets.ts'
 import { refOf } from '../../src/operations/request.ts'
 import { postmastersOf } from '../processes.ts'
 
 export interface Premises {
   readonly catalog: Catalog
   readonly backend: Backend
-  readonly adminPassword: string
+  readonly secrets: Secrets
   readonly dataDir: string
   readonly runtimeDir: string
 }
@@ -66,7 +67,7 @@ function assertGone({ dataDir, runtimeDir }: Premises, branch: StoredBranch & { 
   assert.equal(branch.rows, 0, `rows are left of ${branch.id}`)
 }
 
-async function assertEndpoint({ catalog, backend, adminPassword }: Premises, branch: StoredBranch, runs: boolean) {
+async function assertEndpoint({ catalog, backend, secrets }: Premises, branch: StoredBranch, runs: boolean) {
   const endpoint = await findBranchEndpoint(catalog, branch.id)
   if (!endpoint) return
   const { id, current_state, pending_state, holding_operation_id } = endpoint
@@ -78,5 +79,5 @@ async function assertEndpoint({ catalog, backend, adminPassword }: Premises, bra
     compute ? [compute.address.host, compute.address.port, compute.pid] : [null, null, null],
   )
   if (compute)
-    await withAdminSession(compute.address, adminPassword, { purpose: 'test' }, (session) => session.query('select 1'))
+    await withAdminSession(compute.address, secrets.stores, { purpose: 'test' }, (session) => session.query('select 1'))
 }

@@ -45,16 +45,15 @@ export async function openSite(): Promise<Site> {
   }
   const config = loadConfig({}, env)
   const secrets = await loadOrCreateSecrets(config.secretFile)
-  const adminPassword = secrets.adminPassword()
-  const backend = localBackend({ dataDir, runtimeDir, adminPassword, log: () => {} })
+  const backend = localBackend({ dataDir, runtimeDir, secrets: secrets.stores, log: () => {} })
   const server = localCatalogServer({
     dataDir,
     runtimeDir,
-    adminPassword,
+    secrets: secrets.stores,
     socketDir: embeddedSocketDir(runtimeDir),
   })
   await server.start()
-  const url = embeddedCatalogUrl(runtimeDir, adminPassword)
+  const url = embeddedCatalogUrl(runtimeDir, secrets.catalogPassword())
   await migrate(url)
   const catalog = openCatalog(url, 4, () => {})
   const crew = startCrew(env, join(dir, 'workers.log'))
@@ -84,7 +83,7 @@ export async function openSite(): Promise<Site> {
     assert.deepEqual([...left, ...wrong], [])
   }
 
-  const agree = () => assertAgreement({ catalog, backend, adminPassword, dataDir, runtimeDir })
+  const agree = () => assertAgreement({ catalog, backend, secrets, dataDir, runtimeDir })
   const newMark = () => join(marks, String(++marked))
   return { catalog, backend, secrets, crew, throughCrash, newMark, agree, close }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import pg from 'pg'
 import { type Branch, findStoredBranch, listStoredBranches, type StoredBranch } from '../../src/catalog/branch.ts'
 import type { Catalog, Db } from '../../src/catalog/catalog.ts'
-import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
+import { computeAddress, type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject, type Project } from '../../src/catalog/project.ts'
 import { insertRole } from '../../src/catalog/role.ts'
@@ -15,7 +15,7 @@ import { deleteTenant } from '../../src/operations/delete_tenant.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
-import { scramVerifier } from '../../src/secrets.ts'
+import { scramVerifier } from '../../src/postgres/scram_verifier.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
 import { until } from '../processes.ts'
 import type { Site } from './site.ts'
@@ -105,9 +105,9 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
   }
 
   async function atCompute<T>(branch: Branch, work: (session: AdminSession) => Promise<T>): Promise<T> {
-    const { compute_host, compute_port } = await endpointOf(catalog, branch)
-    const address = { host: compute_host ?? '', port: compute_port ?? 0 }
-    return withAdminSession(address, secrets.adminPassword(), { purpose: 'test' }, work)
+    const address = computeAddress(await endpointOf(catalog, branch))
+    assert.ok(address, 'no compute runs')
+    return withAdminSession(address, secrets.stores, { purpose: 'test' }, work)
   }
 
   /** Has a compute write a number that is new, and answers it. */

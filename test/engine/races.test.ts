@@ -52,7 +52,7 @@ test('of many cancels at once one does it, and the others hear that it has ended
 test('who connects just when a start ends asks for no second one', () =>
   catalogs.with(async ({ catalog, open }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
-    const location = { host: '/nowhere', port: 1, pid: 7, startedAt: new Date() }
+    const location = { host: '/nowhere', port: 1, store: 'br-a', pid: 7, startedAt: new Date() }
     const worker = open()
     const starts = sql`select id from operation where endpoint_id = ${endpoint.id}`
     for (let round = 1; round <= 100; round++) {
@@ -75,7 +75,7 @@ test('who connects just when a start ends asks for no second one', () =>
 test('an endpoint is on its way to where the last of its operations leads, whatever becomes of the others', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
-    const location = { host: '/nowhere', port: 1, pid: 7, startedAt: new Date() }
+    const location = { host: '/nowhere', port: 1, store: 'br-a', pid: 7, startedAt: new Date() }
     await setActive(catalog, endpoint.id, endpoint.branch_id, location)
     const pending = async () => (await findEndpoint(catalog, endpoint.id))?.pending_state
     const [suspended, started] = await catalog.transaction(async (tx) => [
@@ -103,7 +103,7 @@ test('an endpoint is on its way to where the last of its operations leads, whate
 test('the end of a compute that another has replaced does not take the address of that one away', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
-    const location = { host: '/nowhere', port: 1, pid: 8, startedAt: new Date() }
+    const location = { host: '/nowhere', port: 1, store: 'br-a', pid: 8, startedAt: new Date() }
     await setActive(catalog, endpoint.id, endpoint.branch_id, location)
     await forgetCompute(catalog, endpoint.id, 7)
     assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_pid, 8)

@@ -79,13 +79,15 @@ export async function makeFixture(version = 18): Promise<Fixture> {
       // After a kill its last processes may still be there for a moment.
       const pid = await until(() => compute.start().catch(() => undefined))
       await catalog.transaction(async (tx) => {
-        await setActive(tx, endpointId, endpointId, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+        await setActive(tx, endpointId, endpointId, located(pid))
         await end(tx, id, 'finished', null)
       })
       await tellEnded(catalog, [id])
     })()
     return id
   }
+
+  const located = (pid: number) => ({ host: compute.socketDir, port: 5432, store: 'br-a', pid, startedAt: new Date() })
 
   const fixture: Fixture = {
     servers,
@@ -128,8 +130,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
       await catalog.rows(sql`
         insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
         values (${id}, ${account}, ${id}, ${id}, 0.25, 0.25, 'idle')`)
-      if (pid !== undefined)
-        await setActive(catalog, id, id, { host: compute.socketDir, port: 5432, pid, startedAt: new Date() })
+      if (pid !== undefined) await setActive(catalog, id, id, located(pid))
       return id
     },
     operation(endpointId, action) {

@@ -212,7 +212,7 @@ test('operations can be followed, each change of each, and followed on from wher
 test('who has much to catch up with gets it page by page, all of one moment', async () => {
   const MANY = 2_500
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword())
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword())
   const catalog = openCatalog(url, 1, () => {})
   const insert = (many: number) =>
     catalogQuery(
@@ -268,7 +268,7 @@ test('a revoked key stops working at once, on every api process, and ends what i
   const second = spawnNeap(['api', '--api-port', '0'], {
     ...envOf(dataDir),
     NEAP_SECRET_FILE: secretFile,
-    NEAP_CATALOG_URL: embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword()),
+    NEAP_CATALOG_URL: embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword()),
   })
   try {
     const url = `http://127.0.0.1:${await portOf(second)}/api/v2`

@@ -320,7 +320,7 @@ test('no log has a key, a password or a connection string in it', async () => {
     "the owner's password": new URL(place.uri).password,
     "a role's password": passwordOf(role),
     'its next one': passwordOf(reset),
-    "Neap's own password": secrets.adminPassword(),
+    "Neap's own password": secrets.catalogPassword(),
     'a wrong password': 'a-wrong-password',
     'a query': 'secret-word',
     'a verifier': 'SCRAM-SHA-256$',

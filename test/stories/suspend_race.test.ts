@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
-import { findEndpoint } from '../../src/catalog/endpoint.ts'
+import { computeAddress, findEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation, unfinishedOperations } from '../../src/catalog/operation.ts'
 import { lockEndpointAndProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -13,7 +13,7 @@ import { readActivity } from '../../src/compute/activity.ts'
 import { withAdminSession } from '../../src/compute/session.ts'
 import { queueCheck } from '../../src/operations/check_availability.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
-import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets, type Secrets } from '../../src/secrets.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, firstPlace, type Place } from '../project.ts'
@@ -37,14 +37,14 @@ const OPEN_SESSIONS = 3
 let neap: Neap
 const lanes: Lane[] = []
 let catalog: Catalog
-let adminPassword: string
+let secrets: Secrets
 
 before(async () => {
   neap = await startNeap()
   const first = await firstPlace(neap)
   const { data_dir } = neap.ready
-  adminPassword = (await loadOrCreateSecrets(join(data_dir, 'secret.key'))).adminPassword()
-  catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), adminPassword), 4, () => {})
+  secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
+  catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword()), 4, () => {})
   await query(neap, first.uri, 'create table written (number int primary key)')
   await query(neap, first.uri, 'create publication all_written for table written')
   for (let number = 0; number < LANES; number++) {
@@ -206,11 +206,10 @@ function pick(random: () => number): string {
 async function ask({ place, random }: Lane): Promise<Operation | undefined> {
   const { endpoint_id } = place
   const endpoint = await findEndpoint(catalog, endpoint_id)
-  const { compute_host: host, compute_port: port, pending_state } = endpoint ?? {}
-  if (!endpoint || pending_state !== null) return undefined
+  if (!endpoint || endpoint.pending_state !== null) return undefined
   if (endpoint.current_state === 'active') {
-    const address = { host: host ?? '', port: port ?? 0 }
-    const activity = await withAdminSession(address, adminPassword, { purpose: 'activity' }, readActivity)
+    const address = computeAddress(endpoint) ?? assert.fail('no compute runs')
+    const activity = await withAdminSession(address, secrets.stores, { purpose: 'activity' }, readActivity)
     if (activity.busy) count('busy at the look')
     await catalog.rows(sql`update endpoint set idle_counters = ${activity.counters} where id = ${endpoint_id}`)
   }

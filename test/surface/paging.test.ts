@@ -29,7 +29,7 @@ before(async () => {
   scene = await realScene(neap, actor)
   const { data_dir } = neap.ready
   const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-  const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.adminPassword())
+  const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword())
   const program = join(import.meta.dirname, 'inserter.ts')
   inserters = Array.from({ length: PROCESSES }, () => fork(program, [url, scene.project_id, actor.account_id]))
   await inserted(200)

@@ -45,7 +45,7 @@ export interface State {
 
 export async function openState(neap: Neap): Promise<State> {
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword())
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword())
   const client = new pg.Client({ connectionString: url, application_name: 'the state that a test looks at' })
   await client.connect()
   const tables = Object.entries(RESOURCES)

@@ -1,7 +1,9 @@
 import { join } from 'node:path'
 import { fillDataDirectory } from './clone.ts'
+import { CATALOG, type StoreSecrets } from '../../secrets.ts'
 import { layoutOf, logDirOf, ownerAt } from './layout.ts'
 import { prepareVersion } from './prepare.ts'
+import { ensureOwnPasswords } from './store_password.ts'
 import { findServer, startServer, stopServer } from './server.ts'
 import { probeWalls } from './walls.ts'
 
@@ -42,13 +44,13 @@ const CONFIG = Object.entries({
   .join('')
 
 /**
- * The embedded catalog: database `neap`, superuser `neap_admin` with the given password, on the socket in `socketDir` alone.
+ * The embedded catalog: database `neap`, superuser `neap_admin` with the password of the store `catalog`, on the socket in `socketDir` alone.
  */
 export function localCatalogServer(options: {
   dataDir: string
   runtimeDir: string
   socketDir: string
-  adminPassword: string
+  secrets: StoreSecrets
 }): CatalogServer {
   const layout = layoutOf(options)
   const home = join(layout.dataDir, 'catalog')
@@ -57,7 +59,7 @@ export function localCatalogServer(options: {
 
   async function start() {
     const running = await findServer(home)
-    const { bin, template } = await prepareVersion(layout, PG_VERSION, options.adminPassword)
+    const { bin, template } = await prepareVersion(layout, PG_VERSION, options.secrets)
     while (
       (await fillDataDirectory(
         { home, from: template, owner },
@@ -77,7 +79,9 @@ export function localCatalogServer(options: {
     }
     for (;;) {
       const server = await startServer(plan)
-      if (server !== 'pending') return { pid: server.pid, adopted: server.pid === running?.pid }
+      if (server === 'pending') continue
+      await ensureOwnPasswords(plan, CATALOG, options.secrets)
+      return { pid: server.pid, adopted: server.pid === running?.pid }
     }
   }
 

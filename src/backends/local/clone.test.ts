@@ -5,8 +5,8 @@ import { after, before, test } from 'node:test'
 import pg from 'pg'
 import type { BranchRef, ComputeAddress } from '../backend.ts'
 import {
-  ADMIN_PASSWORD,
   PG_VERSION,
+  SECRETS,
   copierOf,
   fileAppears,
   freshBackend,
@@ -59,7 +59,12 @@ const TABLES = 60
 /** Moves value from the last table to all others for ever: only all or none of a turn's changes leave the sum as it was. */
 function transfers(address: ComputeAddress) {
   let running = true
-  const client = new pg.Client({ ...address, user: 'neap_admin', password: ADMIN_PASSWORD, database: 'postgres' })
+  const client = new pg.Client({
+    ...address,
+    user: 'neap_admin',
+    password: SECRETS.admin(address.store),
+    database: 'postgres',
+  })
   const over = (async () => {
     await client.connect()
     while (running) await client.query('CALL transfer()')

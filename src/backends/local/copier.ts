@@ -19,6 +19,7 @@ import {
 import { isLeftOut, isWalSegment, neededWal } from './data_directory.ts'
 import { syncDirectory, syncFilesystem } from './durable.ts'
 import type { Owner } from './layout.ts'
+import { inheritPassword } from './store_password.ts'
 import { isMarkedSubscribed, markSubscribed, mayHoldSubscriptions } from './subscription_mark.ts'
 
 /** What the copier is told, as JSON on its standard input, since the password may not be seen in a list of processes. */
@@ -73,6 +74,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
       : copyAtRest(source, target)
   closeSync(source.file)
   if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
+  await inheritPassword(from, home)
   await syncFilesystem(making)
   renameSync(making, join(home, 'pgdata'))
   await syncDirectory(home)
@@ -98,8 +100,11 @@ function copyAtRest(source: Source, target: Target): boolean {
   return crashed || mayHoldSubscriptions(target.path)
 }
 
-/** Of sockets, and of SQLSTATE class 57: the server is shutting down, crashed, or not yet there. */
-const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', '57P01', '57P02', '57P03'])
+/**
+ * Of sockets, and of SQLSTATE class 57: the server is shutting down, crashed, or not yet there. One that starts for the first time has yet to
+ * be given its own password (28P01).
+ */
+const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '28P01'])
 
 function isSessionLost(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''

@@ -1,6 +1,6 @@
 import { closeSync, fchownSync, openSync, readFileSync, readdirSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import pg from 'pg'
+import { ADMIN, ownSession } from '../../postgres/own_session.ts'
 import { type Source, type Target, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
 import { isLeftOut, isWalSegment } from './data_directory.ts'
 import { SERVER_PORT } from './server.ts'
@@ -17,14 +17,12 @@ export async function copyRunning(
   target: Target,
   parent: { socketDir: string; adminPassword: string },
 ): Promise<boolean> {
-  const session = new pg.Client({
+  const session = ownSession({
     host: parent.socketDir,
     port: SERVER_PORT,
-    user: 'neap_admin',
+    user: ADMIN,
     password: parent.adminPassword,
-    database: 'neap',
-    application_name: 'neap: branch',
-    options: '-c search_path=pg_catalog -c statement_timeout=0 -c idle_session_timeout=0',
+    name: 'neap: branch',
   })
   // A session that is lost while files are copied shows at its next query.
   session.on('error', () => undefined)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { BranchRef } from '../backend.ts'
 import {
-  ADMIN_PASSWORD,
+  backendText,
   PG_VERSION,
   SMALL,
   freshBackend,
@@ -39,8 +39,7 @@ function postmastersOf(branch: BranchRef): number[] {
 
 /** Processes that do what a worker would, over and over, until they are killed. */
 async function startWorkers(count: number) {
-  const text = `import { localBackend } from ${JSON.stringify(new URL('local.ts', import.meta.url).href)}
-    const backend = localBackend({ ...${JSON.stringify({ ...local.options, adminPassword: ADMIN_PASSWORD })}, log: () => undefined })
+  const text = `${backendText(local.options)}
     process.on('message', async ({ action, args }) => {
       try { await backend[action](...args) } catch { /* the next attempt shows whether it mattered */ }
     })

@@ -6,7 +6,15 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { FencedError, type RunningCompute } from '../backend.ts'
-import { PG_VERSION, SMALL, freshBackend, inAnotherProcess, query, settled } from '../../../test/local_backend.ts'
+import {
+  PG_VERSION,
+  SMALL,
+  backendText,
+  freshBackend,
+  inAnotherProcess,
+  query,
+  settled,
+} from '../../../test/local_backend.ts'
 
 const local = freshBackend()
 const { backend, next, options } = local
@@ -65,7 +73,7 @@ test('what the template holds and how a compute is set up', async () => {
     address,
     `SELECT current_setting('data_checksums') AS checksums, current_setting('fsync') AS fsync,
             current_setting('max_connections')::int >= 500 AS enough,
-            (SELECT rolpassword ~ '^SCRAM-SHA-256\\$1:' FROM pg_authid WHERE rolname = 'neap_admin') AS verifier,
+            (SELECT rolpassword ~ '^SCRAM-SHA-256\\$4096:' FROM pg_authid WHERE rolname = 'neap_admin') AS verifier,
             (SELECT rolcanlogin FROM pg_roles WHERE rolname = 'neap_superuser') AS group_may_login,
             pg_encoding_to_char(encoding) AS encoding FROM pg_database WHERE datname = 'neap'`,
   )
@@ -116,9 +124,7 @@ test('a killed postmaster is no obstacle, even as a zombie', async () => {
 })
 
 function spawnOther(body: string) {
-  const text = `import { localBackend } from ${JSON.stringify(new URL('local.ts', import.meta.url).href)}
-    const backend = localBackend({ ...${JSON.stringify(options)}, log: () => undefined })
-    ${body}`
+  const text = `${backendText(options)}\n${body}`
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
   child.stdout.setEncoding('utf8')
   return child

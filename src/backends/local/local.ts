@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { copyFile, constants, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { StoreSecrets } from '../../secrets.ts'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
 import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
@@ -22,6 +23,7 @@ import {
 } from './server.ts'
 import { HBA, configFor, processesFor } from './settings.ts'
 import { busyBranches } from './running.ts'
+import { adminPasswordIn, ensureOwnPasswords } from './store_password.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
 import { type Wall, type Walls, probeWalls } from './walls.ts'
@@ -31,8 +33,8 @@ export interface LocalOptions {
   readonly dataDir: string
   /** Short (sockets lie below it), and open to pass through for the computes' users. */
   readonly runtimeDir: string
-  /** Of the superuser `neap_admin` in every branch: 256 random bits in text. */
-  readonly adminPassword: string
+  /** Passwords of Neap's own roles in branches. */
+  readonly secrets: StoreSecrets
   readonly log: Log
   /** For tests: walls that are taken to be missing on this machine. */
   readonly lacks?: readonly Wall[]
@@ -90,20 +92,24 @@ export function localBackend(options: LocalOptions): LocalBackend {
       logFile: logFile(branch.id, 'postgres.log'),
       fence,
     }
-    if (isMarkedSubscribed(plan.home) && (await disableSubscriptions(plan, options.adminPassword)) === 'pending')
+    const marked = isMarkedSubscribed(plan.home)
+    if (marked && (await disableSubscriptions(plan, adminPasswordIn(plan.home, options.secrets))) === 'pending')
       return 'pending'
     const server = await startServer(plan)
-    return server === 'pending' ? 'pending' : computeOf(layout, branch, server)
+    if (server === 'pending') return 'pending'
+    await ensureOwnPasswords(plan, branch.id, options.secrets)
+    return computeOf(layout, branch, server)
   }
 
   const calls: Omit<LocalBackend, 'watchComputes'> = {
     prepare: async (pgVersion) => {
-      await prepareVersion(layout, pgVersion, options.adminPassword)
+      await prepareVersion(layout, pgVersion, options.secrets)
       await forgetOldRemovals(layout)
     },
     createBranch: (branch, fence) => fill(branch, { from: join(layout.templates, String(branch.pgVersion)) }, fence),
     cloneBranch: (branch, parent, fence) => {
-      const reach = { socketDir: socketDirOf(layout, parent), adminPassword: options.adminPassword }
+      const adminPassword = options.secrets.admin(parent.id)
+      const reach = { socketDir: socketDirOf(layout, parent), adminPassword }
       return fill(branch, { from: homeOf(layout, parent.id), parent: reach }, fence)
     },
     startCompute,
@@ -129,7 +135,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
 function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {
   return {
     branchId: branch.id,
-    address: { host: socketDirOf(layout, branch), port: SERVER_PORT },
+    address: { host: socketDirOf(layout, branch), port: SERVER_PORT, store: branch.id },
     pid: server.pid,
     startedAt: server.startedAt,
   }

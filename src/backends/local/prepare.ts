@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UsageError, messageOf } from '../../errors.ts'
+import { type StoreSecrets, TEMPLATE } from '../../secrets.ts'
 import { installBinaries } from './binaries.ts'
 import type { Layout } from './layout.ts'
 import { checkReachable, makeTemplate } from './template.ts'
@@ -13,7 +14,7 @@ import { checkReachable, makeTemplate } from './template.ts'
 export async function prepareVersion(
   layout: Layout,
   pgVersion: number,
-  adminPassword: string,
+  secrets: StoreSecrets,
 ): Promise<{ bin: string; template: string }> {
   const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root } = layout
   for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root]) {
@@ -27,6 +28,6 @@ export async function prepareVersion(
   await checkReachable(runtimeDir)
   const bin = await installBinaries(binaries, pgVersion)
   const template = join(templates, String(pgVersion))
-  await makeTemplate(template, pgVersion, bin, adminPassword)
+  await makeTemplate(template, pgVersion, bin, secrets.admin(TEMPLATE))
   return { bin, template }
 }

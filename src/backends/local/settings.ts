@@ -1,10 +1,12 @@
 import type { ComputeSpec } from '../backend.ts'
 
-/** Who may connect, and how: by the Unix socket only. Only Neap's own role enters Neap's own database. */
-export const HBA = `# TYPE DATABASE    USER       METHOD
-local  all,replication neap_admin scram-sha-256
-local  neap        all        reject
-local  all,replication all        scram-sha-256
+/** Who may connect, and how: by the Unix socket only. Only Neap's own roles enter Neap's own database. */
+export const HBA = `# TYPE DATABASE    USER              METHOD
+local  all,replication neap_admin        scram-sha-256
+local  neap            neap_login_reader scram-sha-256
+local  all             neap_login_reader reject
+local  neap            all               reject
+local  all,replication all               scram-sha-256
 `
 
 /** How many processes the server of a compute may have: a session each, and room for its own. */

@@ -1,4 +1,4 @@
-import pg from 'pg'
+import { ADMIN, ownSession } from '../../postgres/own_session.ts'
 import type { Progress } from '../backend.ts'
 import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
 import { unmarkSubscribed } from './subscription_mark.ts'
@@ -13,13 +13,12 @@ export async function disableSubscriptions(plan: ServerPlan, adminPassword: stri
     config: `${plan.config}max_logical_replication_workers = 0\n`,
   })
   if (server === 'pending') return 'pending'
-  const session = new pg.Client({
+  const session = ownSession({
     host: plan.socketDir,
     port: SERVER_PORT,
-    user: 'neap_admin',
+    user: ADMIN,
     password: adminPassword,
-    database: 'neap',
-    options: '-c search_path=pg_catalog',
+    name: 'neap: subscriptions',
   })
   session.on('error', () => undefined)
   await session.connect()

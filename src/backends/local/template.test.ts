@@ -9,7 +9,11 @@ test('many processes prepare at once and one template comes of it', async () => 
   const prepare = `await backend.prepare(${PG_VERSION}); console.log(true)`
   const prepared = await Promise.all([1, 2].map(() => inAnotherProcess(local.options, prepare)))
   deepEqual(prepared, [true, true])
-  deepEqual(readdirSync(join(local.options.dataDir, 'templates', String(PG_VERSION))).sort(), ['lock', 'pgdata'])
+  deepEqual(readdirSync(join(local.options.dataDir, 'templates', String(PG_VERSION))).sort(), [
+    'lock',
+    'password_of',
+    'pgdata',
+  ])
   equal(readdirSync(join(local.options.dataDir, 'pg')).length, 1)
   await local.dispose()
 })

@@ -6,11 +6,14 @@ import { UsageError } from '../../errors.ts'
 import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
 import { BARE_ENVIRONMENT } from './effect.ts'
 import type { Owner } from './layout.ts'
-import { randomPasswordVerifier } from './scram.ts'
+import { scramVerifier } from '../../postgres/scram_verifier.ts'
+import { TEMPLATE } from '../../secrets.ts'
+import { notePasswordHolder } from './store_password.ts'
 
 /**
  * Makes the data directory that first branches of a Postgres version are cloned from, once for all processes.
  * What it holds every branch inherits for ever: the superuser, checksums, the encoding, the locale.
+ * @param adminPassword of neap_admin in the template; a branch has its own from its first start on
  */
 export async function makeTemplate(
   directory: string,
@@ -47,10 +50,11 @@ async function fillTemplate(
     builder,
     join(binDir, 'postgres'),
     ['--single', '-j', '-D', making, 'postgres'],
-    setupSql(pgVersion, adminPassword),
+    setupSql(pgVersion, await scramVerifier(adminPassword)),
   )
   // It was that user's only while it was made.
   if (builder) await giveToRoot(making)
+  await notePasswordHolder(directory, TEMPLATE)
   await syncFilesystem(making)
   await rename(making, join(directory, 'pgdata'))
   await syncDirectory(directory)
@@ -83,11 +87,11 @@ function initdbArgs(pgdata: string, pgVersion: number): string[] {
 }
 
 /** One statement a line, as single-user mode with -j reads them: separated by an empty line. */
-function setupSql(pgVersion: number, adminPassword: string): string {
+function setupSql(pgVersion: number, verifier: string): string {
   const member = ['pg_read_all_data', 'pg_write_all_data', 'pg_monitor', 'pg_signal_backend']
   if (pgVersion >= 16) member.push('pg_create_subscription')
   const statements = [
-    `ALTER ROLE neap_admin PASSWORD '${randomPasswordVerifier(adminPassword)}'`,
+    `ALTER ROLE neap_admin PASSWORD '${verifier}'`,
     'CREATE ROLE neap_superuser NOLOGIN',
     `GRANT ${member.join(', ')} TO neap_superuser`,
     'CREATE DATABASE neap',

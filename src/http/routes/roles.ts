@@ -9,7 +9,8 @@ import {
   type Role as RoleRow,
 } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
-import { newPassword, scramVerifier } from '../../secrets.ts'
+import { scramVerifier } from '../../postgres/scram_verifier.ts'
+import { newPassword } from '../../secrets.ts'
 import { changeableBranch, queueChanges, readBranch } from '../branch_config.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Operation } from './operations.ts'

@@ -1,0 +1,120 @@
+import type { EventEmitter } from 'node:events'
+import pg from 'pg'
+
+/** Neap's own superuser in every compute, and its own database there. Users can be neither and connect to neither. */
+export const ADMIN = 'neap_admin'
+export const ADMIN_DATABASE = 'neap'
+/** Neap's own role that proxies log in as, to read how the roles of users log in. */
+export const LOGIN_READER = 'neap_login_reader'
+
+/** Both, as a list in SQL. */
+export const OWN_ROLES = `('${ADMIN}', '${LOGIN_READER}')`
+
+/** Iterations of the verifiers that Neap gives its own roles. */
+const ITERATIONS = 4096
+
+/**
+ * Settings that Neap's own sessions rest on: an endpoint's settings, and its databases', must not make them other ones. What a session says
+ * at its start outranks all of those (Postgres manual, "Parameter Interaction via the Configuration File").
+ */
+const PINNED = {
+  search_path: 'pg_catalog',
+  lock_timeout: '0',
+  idle_in_transaction_session_timeout: '0',
+  idle_session_timeout: '0',
+  default_transaction_isolation: 'read\\ committed',
+  default_transaction_read_only: 'off',
+  default_transaction_deferrable: 'off',
+  default_tablespace: '',
+  default_table_access_method: 'heap',
+  synchronous_commit: 'local',
+  datestyle: 'ISO',
+  intervalstyle: 'postgres',
+  timezone: 'UTC',
+  bytea_output: 'hex',
+  extra_float_digits: '1',
+  standard_conforming_strings: 'on',
+  quote_all_identifiers: 'off',
+  transform_null_equals: 'off',
+  array_nulls: 'on',
+  row_security: 'on',
+  client_min_messages: 'warning',
+  jit: 'off',
+  work_mem: '4MB',
+  statement_timeout: '0',
+}
+
+/** What only a superuser may set. A statement of his may hold a verifier, which is not to stand in a log. */
+const PINNED_FOR_ADMIN = {
+  log_min_duration_statement: '-1',
+  log_min_duration_sample: '-1',
+  log_statement: 'none',
+  log_duration: 'off',
+  session_replication_role: 'origin',
+}
+
+export interface OwnSessionOptions {
+  readonly host: string
+  readonly port: number
+  readonly user: typeof ADMIN | typeof LOGIN_READER
+  readonly password: string
+  readonly database?: string
+  /** What the session is for, as it calls itself. */
+  readonly name: string
+  /** Most milliseconds for connecting, and for each statement; none without. */
+  readonly timeoutMs?: number
+}
+
+/**
+ * A client for a session of Neap's own at a compute, to be connected. It logs in by SCRAM only, and only at a server that shows by its
+ * signature that it holds the verifier of the password (RFC 5802, section 3): code in a compute that took the place of its socket
+ * learns nothing that it could use elsewhere.
+ */
+export function ownSession(options: OwnSessionOptions): pg.Client {
+  const { timeoutMs } = options
+  const settings = {
+    ...PINNED,
+    ...(options.user === ADMIN && PINNED_FOR_ADMIN),
+    ...(timeoutMs && { statement_timeout: String(timeoutMs) }),
+  }
+  const client = new pg.Client({
+    host: options.host,
+    port: options.port,
+    user: options.user,
+    password: options.password,
+    database: options.database ?? ADMIN_DATABASE,
+    application_name: options.name,
+    // The server ends what takes too long; one that is frozen cannot.
+    ...(timeoutMs && { connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs + 1_000 }),
+    options: Object.entries(settings)
+      .map(([name, value]) => `-c ${name}=${value}`)
+      .join(' '),
+  })
+  requireScram(client)
+  return client
+}
+
+/** What the driver's connection tells of a login, before the driver answers it. */
+interface Login extends EventEmitter {
+  readonly stream: { destroy(error: Error): void }
+}
+
+function requireScram(client: pg.Client): void {
+  const { connection } = client as unknown as { readonly connection: Login }
+  const refuse = (why: string): void =>
+    connection.stream.destroy(new Error(`The server ${why}: it is not the compute.`))
+  let isProven = false
+  for (const asked of ['authenticationCleartextPassword', 'authenticationMD5Password'])
+    connection.once(asked, () => refuse('asks for another proof than SCRAM'))
+  connection.once('authenticationSASLContinue', (message: { data: string }) => {
+    if (/,i=(\d+)$/.exec(message.data)?.[1] === String(ITERATIONS)) return
+    // Without it the driver would derive a key for as long as the server likes.
+    message.data = ''
+    refuse('has another verifier')
+  })
+  // The driver checks the signature in it, and fails where it is wrong.
+  connection.once('authenticationSASLFinal', () => (isProven = true))
+  connection.once('authenticationOk', () => {
+    if (!isProven) refuse('asks for no proof')
+  })
+}
