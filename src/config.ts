@@ -269,6 +269,14 @@ export const SETTINGS = {
     about: 'How many operations one worker runs at once.',
     fallback: () => 16,
   }),
+  computeNetwork: setting<'none' | 'host'>({
+    env: 'NEAP_COMPUTE_NETWORK',
+    parse: (value) => (value === 'none' || value === 'host' ? value : undefined),
+    expects: 'none or host',
+    about:
+      'What computes reach by the network: nothing, or what this machine reaches (for subscriptions to other servers), its loopback and private networks included.',
+    fallback: () => 'none',
+  }),
   webhookAllow: setting<readonly string[]>({
     env: 'NEAP_WEBHOOK_ALLOW',
     ...cidrs,

@@ -11,25 +11,27 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // what each process is made of: wires, like main
 
-  cli: 'client, config, errors, supervisor, http(types)',
+  cli: 'client, config, errors, supervisor, walls, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
-  supervisor: 'backends, catalog, cli, client, config, errors, ids, observe, operations, secrets, tls',
+  supervisor: 'backends, catalog, cli, client, config, errors, ids, observe, operations, secrets, tls, walls',
 
-  http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, secrets, webhooks',
+  http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, postgres, secrets, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, observe, operations, tls',
   loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
-  operations: 'backends(types), catalog, compute, context(types), engine, errors, ids, observe',
+  operations: 'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types)',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   webhooks: 'catalog, errors, secrets(types)',
-  compute: 'backends(types), catalog, errors',
+  compute: 'backends(types), catalog, errors, postgres, secrets(types)',
   engine: 'catalog, errors',
   catalog: 'errors, ids',
-  backends: 'errors, observe',
+  backends: 'errors, observe, postgres, secrets, walls',
   observe: 'errors',
   config: 'errors',
   tls: 'durable_file, errors',
+  postgres: '',
+  walls: '',
   secrets: 'base62, durable_file, errors',
 }
 const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts']

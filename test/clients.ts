@@ -41,9 +41,10 @@ function parts(uri: string) {
 }
 
 /** The same database straight at its compute, without the proxy. */
-export function direct(uri: string, port: number | undefined): string {
+export function direct(uri: string, compute: { socket_dir?: string; port?: number } = {}): string {
   const url = new URL(uri)
-  return `postgresql://${url.username}:${url.password}@127.0.0.1:${port}${url.pathname}?sslmode=disable`
+  const host = encodeURIComponent(compute.socket_dir ?? '')
+  return `postgresql://${url.username}:${url.password}@${url.pathname}?host=${host}&port=${compute.port}`
 }
 
 /** A connection by the driver that most programs use, verified unless its URI says to do without TLS. `lost` tells of an end that nobody asked for. */

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { Command, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
+import { wallTable } from '../walls.ts'
 import { localClient } from './connect.ts'
 import { duration, table } from './table.ts'
 
@@ -30,6 +31,7 @@ export function statusCommand(dataDir: Option): Command {
             worker_metrics_port: workerMetricsPort,
             proxy_metrics_port: proxyMetricsPort,
             proxy_metrics_ports: proxyMetricsPorts,
+            missing_walls: remembered.missingWalls ?? [],
             computes: measured,
           })}\n`,
         )
@@ -52,6 +54,8 @@ export function statusCommand(dataDir: Option): Command {
           ? 'No compute runs: a connection wakes one.\n'
           : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
       )
+      const { missingWalls = [] } = remembered
+      if (missingWalls.length > 0) process.stdout.write(`${wallTable(missingWalls)}\n`)
     })
 }
 

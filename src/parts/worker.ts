@@ -1,5 +1,6 @@
 import { ConfigurationError, FencedError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
+import { unwanted } from '../walls.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import { presentSubject } from '../http/webhook_payload.ts'
 import { UsageError } from '../errors.ts'
@@ -37,6 +38,7 @@ export async function startWorker(
     dataDir: config.dataDir,
     runtimeDir: config.runtimeDir,
     secrets: secrets.stores,
+    lacks: unwanted(config),
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
   const worker: WorkerContext = { ...context, backend }

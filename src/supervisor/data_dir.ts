@@ -27,6 +27,8 @@ export interface State {
   /** Of all proxies, that one first. */
   readonly proxyMetricsPorts?: readonly number[]
   readonly projectId?: string | undefined
+  /** The walls that computes are without on this machine. */
+  readonly missingWalls?: readonly string[]
   /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
   readonly isFirstStart?: boolean
   /** The supervisor and its parts that run now, or ran when it was killed. */

@@ -5,7 +5,8 @@ import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
 import { localBackend } from '../backends/local/local.ts'
-import { type Config, isRoot, SETTINGS } from '../config.ts'
+import { missingFrom, unwanted, wallTable } from '../walls.ts'
+import { type Config, SETTINGS } from '../config.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
@@ -71,13 +72,16 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
-    const backend = localBackend({ ...config, secrets: secrets.stores, log: () => {} })
+    const lacks = unwanted(config)
+    const backend = localBackend({ ...config, secrets: secrets.stores, lacks, log: () => {} })
     const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
     await progress.during('bringing the catalog up to date', migrate(url)).catch((error: unknown) => {
       throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error
     })
-    sayPlainly(await backend.storage(), progress)
+    const missingWalls = missingFrom(await backend.walls())
+    updateState(config.dataDir, { missingWalls })
+    sayPlainly(await backend.storage(), missingWalls, progress)
     const catalog = openCatalog(url, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)
@@ -133,8 +137,8 @@ const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
   new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
 
 /** What this machine does not give, said where somebody sees it. */
-function sayPlainly(storage: 'reflink' | 'copy', { say }: Progress): void {
-  if (!isRoot()) say('Not root: every compute runs as your user, so only Postgres itself keeps them apart.')
+function sayPlainly(storage: 'reflink' | 'copy', missingWalls: readonly string[], { say }: Progress): void {
+  if (missingWalls.length > 0) say(wallTable(missingWalls))
   if (storage === 'copy') say('This filesystem cannot clone files: branches are copied byte by byte.')
 }
 

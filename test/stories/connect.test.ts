@@ -173,10 +173,10 @@ test('what is printed for people works as it is pasted', { skip }, async (t) => 
 
 test('api, worker and proxy run apart, on a catalog of the operator', async (t) => {
   // A database of the first Neap serves as that Postgres; its owner is no superuser.
-  const { port } = (await computeOf(neap, place)) ?? {}
+  const compute = await until('a compute runs', () => computeOf(neap, place))
   const dataDir = newDataDir()
   t.after(() => leaveNothing(dataDir))
-  const env = { NEAP_CATALOG_URL: direct(place.uri, port) }
+  const env = { NEAP_CATALOG_URL: direct(place.uri, compute) }
   const whole = await startNeap({ dataDir, args: ['--leave-running'], env })
   const there = await firstPlace(whole)
   const { pid } = (await computeOf(whole, there)) ?? {}

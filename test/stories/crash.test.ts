@@ -61,7 +61,7 @@ test(
   async (t) => {
     const compute = await computeOf(neap, place)
     const catalog = catalogPid()
-    const load = await startTransfers(neap, direct(place.uri, compute?.port))
+    const load = await startTransfers(neap, direct(place.uri, compute))
     t.after(() => load.stop())
     await neap.kill()
     assert.deepEqual(controlPlane(dataDir), [])

@@ -11,7 +11,7 @@ let neap: Neap
 let place: Place
 
 before(async () => {
-  neap = await startNeap()
+  neap = await startNeap({ env: { NEAP_COMPUTE_NETWORK: 'host' } })
   place = await firstPlace(neap)
   await query(neap, place.uri, 'create table item (number int primary key)')
   await query(neap, place.uri, 'create publication items for table item')

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { copyFile, constants, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { StoreSecrets } from '../../secrets.ts'
+import type { Wall } from '../../walls.ts'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
 import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
@@ -26,7 +27,7 @@ import { busyBranches } from './running.ts'
 import { adminPasswordIn, ensureOwnPasswords } from './store_password.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
-import { type Wall, type Walls, probeWalls } from './walls.ts'
+import { type Walls, probeWalls } from './walls.ts'
 import { watchProcesses } from './watch.ts'
 
 export interface LocalOptions {
@@ -36,7 +37,7 @@ export interface LocalOptions {
   /** Passwords of Neap's own roles in branches. */
   readonly secrets: StoreSecrets
   readonly log: Log
-  /** For tests: walls that are taken to be missing on this machine. */
+  /** Walls that are left out though this machine has them. */
   readonly lacks?: readonly Wall[]
 }
 

@@ -3,21 +3,8 @@
  * behind them. walls.pl puts them up.
  */
 import { dirname } from 'node:path'
+import { type Wall, WALLS } from '../../walls.ts'
 import { askEffect } from './effect.ts'
-
-/** Every wall there is, and what holds without it. */
-export const WALLS = {
-  identity: 'a user of its own, so that permissions of files and processes keep computes apart',
-  files:
-    'a root directory of its own: its data, its programs read-only, a private /tmp, nothing writable that can be executed',
-  processes: 'process ids of its own: it sees and signals no other process, and none of its own outlives it',
-  network: 'a network of its own: no port on this machine, no way to this machine or to other networks',
-  ipc: 'shared memory and queues of its own',
-  calls: 'a filter of system calls, and no new privileges',
-  limits: 'limits on processes, open files and core dumps',
-} as const
-
-export type Wall = keyof typeof WALLS
 
 /** The walls that this machine has; `user` is the namespace of users that an ordinary user needs for most of them. */
 export interface Walls {

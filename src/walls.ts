@@ -1,0 +1,27 @@
+/** Every wall there is, and what holds without it. */
+export const WALLS = {
+  identity: 'a user of its own, so that permissions of files and processes keep computes apart',
+  files:
+    'a root directory of its own: its data, its programs read-only, a private /tmp, nothing writable that can be executed',
+  processes: 'process ids of its own: it sees and signals no other process, and none of its own outlives it',
+  network: 'a network of its own: no port on this machine, no way to this machine or to other networks',
+  ipc: 'shared memory and queues of its own',
+  calls: 'a filter of system calls, and no new privileges',
+  limits: 'limits on processes, open files and core dumps',
+} as const
+
+export type Wall = keyof typeof WALLS
+
+/** The walls that are left out because the operator wants it so. */
+export const unwanted = ({ computeNetwork }: { computeNetwork: 'none' | 'host' }): Wall[] =>
+  computeNetwork === 'host' ? ['network'] : []
+
+/** The walls that are not among these. */
+export const missingFrom = (has: readonly Wall[]): Wall[] =>
+  (Object.keys(WALLS) as Wall[]).filter((wall) => !has.includes(wall))
+
+/** What computes are without, a line for each missing wall. */
+export function wallTable(missing: readonly string[]): string {
+  const lines = missing.map((wall) => `  ${wall.padEnd(10)}${WALLS[wall as Wall]}`)
+  return ['Computes are without these walls (docs/walls.md says what each needs):', ...lines].join('\n')
+}

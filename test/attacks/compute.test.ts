@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, mkdtempSync, chmodSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { once } from 'node:events'
+import { dirname, join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type pg from 'pg'
+import { superuser } from '../admin.ts'
+import { query } from '../clients.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { processesOf } from '../processes.ts'
+import { branchOff, computeOf, firstPlace, type Place } from '../project.ts'
+
+/*
+ * Code in a compute: what it can reach beside its own data. A hole in Postgres is played by its superuser, whose COPY … PROGRAM runs a
+ * shell as the user of the compute. Each of these succeeded before computes had walls.
+ */
+
+let neap: Neap
+let place: Place
+let code: pg.Client
+let server: Server
+let outside: string
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  await query(neap, place.uri, 'create table kept as select 1 as one')
+  code = await superuser(neap, place)
+  await code.query('set statement_timeout = 20000; create temp table said (line text)')
+  server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  outside = mkdtempSync('/tmp/neap-outside-')
+  chmodSync(outside, 0o777)
+})
+after(async () => {
+  await code?.end()
+  server?.close()
+  rmSync(outside, { recursive: true, force: true })
+  await neap?.stop()
+})
+
+/** What a shell in the compute prints, errors too. */
+async function shell(script: string): Promise<string> {
+  await code.query('truncate said')
+  const program = `{ ${script} ; } 2>&1 | tr '\\\\\\\\\\t' '//'`.replaceAll("'", "''")
+  await code.query(`copy said from program '${program}'`)
+  const { rows } = await code.query<{ line: string }>('select line from said')
+  return rows.map(({ line }) => line).join('\n')
+}
+
+test('it sees its own data and programs, and no file of another', async () => {
+  const { data_dir } = neap.ready
+  const other = await branchOff(neap, place)
+  await query(neap, other.uri, 'select 1')
+  const secrets = [join(data_dir, 'secret.key'), join(data_dir, 'catalog'), join(data_dir, 'state.json'), '/etc/shadow']
+  for (const path of [...secrets, '/root', '/home', outside])
+    assert.match(await shell(`ls ${path} || true`), /No such file|cannot access/, path)
+  const branches = await shell(`ls ${join(data_dir, 'branches')}`)
+  assert.equal(branches.split('\n').length, 1, branches)
+  assert.match(await shell(`touch /usr/x /x ${data_dir}/x || true`), /Read-only file system/)
+})
+
+test('it can execute and load no file that it wrote', async () => {
+  const script =
+    'cp /bin/echo mine && chmod 755 mine && ./mine ran; cp /bin/echo /tmp/mine && /tmp/mine ran; rm mine /tmp/mine'
+  const said = await shell(`${script}; true`)
+  assert.doesNotMatch(said, /^ran$/m)
+  assert.match(said, /Permission denied/)
+  // As an output plugin any user's session with replication would load it.
+  const lib = dirname(dirname(await serverProgram()))
+  const [library] = ['lib/postgresql/test_decoding.so', 'lib/test_decoding.so']
+    .map((path) => join(lib, path))
+    .filter(existsSync)
+  assert.ok(library)
+  await shell(`cp ${library} plugin.so && chmod 755 plugin.so`)
+  copyFileSync(library, join(outside, 'plugin.so'))
+  chmodSync(join(outside, 'plugin.so'), 0o755)
+  const directory = (await code.query<{ data_directory: string }>('show data_directory')).rows[0]?.data_directory
+  for (const path of [`${directory}/plugin.so`, `${outside}/plugin.so`])
+    await assert.rejects(
+      code.query('select pg_create_logical_replication_slot($1, $2)', ['stolen', path]),
+      /could not (access|load)/,
+      path,
+    )
+  await shell('rm plugin.so')
+})
+
+async function serverProgram(): Promise<string> {
+  const { pid } = (await computeOf(neap, place)) ?? {}
+  return (readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] ?? '') as string
+}
+
+test('it sees no process but its own, and signals none', async () => {
+  const victims = processesOf(neap.ready.data_dir).map(({ pid }) => pid)
+  assert.ok(victims.length > 3)
+  const said = await shell(`for pid in ${victims.join(' ')}; do kill -0 $pid && echo reached $pid; done; true`)
+  const own = Number(await shell('for i in 1; do sh -c "echo \\$PPID"; done'))
+  // Pids of its own may be the same numbers.
+  const reached = [...said.matchAll(/^reached (\d+)$/gm)].map((match) => Number(match[1]))
+  assert.deepEqual(
+    reached.filter((pid) => pid > own + 10),
+    [],
+  )
+  assert.equal(await shell('ls /proc || true'), "ls: cannot access '/proc': No such file or directory")
+})
+
+test('it reaches no port of this machine, and listens on none', async () => {
+  const address = server.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  const api = new URL(neap.ready.api_url).port
+  for (const target of [port, api, neap.ready.proxy_port])
+    assert.match(
+      await shell(`bash -c 'exec 3<>/dev/tcp/127.0.0.1/${target} && echo reached' || true`),
+      /unreachable|refused/,
+    )
+  const { pid } = (await computeOf(neap, place)) ?? {}
+  assert.match(readFileSync(`/proc/${pid}/net/dev`, 'utf8'), /^ *lo:/m)
+  assert.doesNotMatch(readFileSync(`/proc/${pid}/net/dev`, 'utf8'), /^ *e\w+:/m)
+  assert.deepEqual((await code.query('show listen_addresses')).rows, [{ listen_addresses: '' }])
+})
+
+test('it can put nothing in the place of its socket', async () => {
+  const { socket_dir = '' } = (await computeOf(neap, place)) ?? {}
+  const socket = join(socket_dir, '.s.PGSQL.5432')
+  assert.match(await shell(`mv ${socket} ${socket}.old || true`), /Permission denied|Read-only file system/)
+  assert.match(await shell(`ln -sfn /tmp ${socket_dir}/link || true`), /Permission denied|Read-only file system/)
+  assert.deepEqual(readdirSync(socket_dir).sort(), ['.s.PGSQL.5432', '.s.PGSQL.5432.lock'])
+})
+
+test('it can hold no lock of Neap', async () => {
+  const home = dirname(
+    (await code.query<{ d: string }>(`select current_setting('data_directory') as d`)).rows[0]?.d ?? '',
+  )
+  assert.match(await shell(`exec 9< ${home}/effect.lock && flock 9 || true`), /No such file|Permission denied/)
+})
+
+test('it runs as many processes as a compute needs, and no more', async () => {
+  const said = await shell('i=0; while [ $i -lt 3000 ]; do sleep 5 & i=$((i+1)); done; true')
+  assert.match(said, /[Ff]ork|Resource temporarily unavailable/)
+  assert.deepEqual(await query(neap, place.uri, 'select one from kept'), [{ one: 1 }])
+})
+
+test('it can make no namespace, trace no process, load nothing into the kernel', async () => {
+  for (const command of ['unshare -U true', 'unshare -m true', 'mount -t tmpfs x /tmp', 'nsenter -t 1 -m true'])
+    assert.match(
+      await shell(`${command} && echo done || true`),
+      /not permitted|No such file|cannot open|must be superuser/,
+      command,
+    )
+  assert.equal(await shell('ulimit -c'), '0')
+})

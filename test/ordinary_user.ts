@@ -1,0 +1,41 @@
+/** Runs test files again as a user without rights, where everything here runs as root. */
+import { equal } from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { accessSync, chownSync, constants, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const NOBODY = 65534
+
+/** Why another user could not run these tests, if so: for `skip`. */
+export function withoutOrdinaryUser(): string | false {
+  if (process.getuid?.() !== 0) return 'everything here runs as an ordinary user already'
+  accessSync(process.execPath, constants.X_OK)
+  for (const file of [process.execPath, fileURLToPath(import.meta.url)]) {
+    for (let path = dirname(file); path !== dirname(path); path = dirname(path)) {
+      if ((statSync(path).mode & 0o001) === 0) return `other users cannot reach ${path}`
+    }
+  }
+  return false
+}
+
+/** Errors: AssertionError with what the tests wrote, when one of them fails. @param pattern of the names of those to run; all without */
+export async function testAsOrdinaryUser(files: readonly string[], pattern?: string): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), 'neap-ordinary-'))
+  chownSync(directory, NOBODY, NOBODY)
+  const chosen = pattern === undefined ? [] : ['--test-name-pattern', pattern]
+  const runner = spawn(process.execPath, ['--test', '--test-reporter=tap', ...chosen, ...files], {
+    uid: NOBODY,
+    gid: NOBODY,
+    cwd: directory,
+    env: { PATH: process.env['PATH'], TMPDIR: directory, HOME: directory },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [runner.stdout, runner.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  const code = await new Promise((resolve) => runner.once('close', resolve))
+  equal(code, 0, output)
+  rmSync(directory, { recursive: true })
+}
