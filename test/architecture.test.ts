@@ -19,7 +19,8 @@ const MAY_IMPORT: Record<string, string> = {
   http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, postgres, secrets, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, observe, operations, tls',
   loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
-  operations: 'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types)',
+  operations:
+    'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   webhooks: 'catalog, errors, secrets(types)',

@@ -19,6 +19,13 @@ export async function firstPlace(neap: Neap): Promise<Place> {
   return { project_id, branch_id: endpoint.branch_id, endpoint_id: endpoint.id, uri: connection_uri }
 }
 
+/** Lets the roles of a project replicate. */
+export async function enableReplication(neap: Neap, { project_id }: Place): Promise<void> {
+  const body = { project: { settings: { enable_logical_replication: true } } }
+  const { operations } = await neap.call('PATCH /projects/:project_id', { params: { project_id }, body })
+  await neap.ended(operations)
+}
+
 /** Suspends an endpoint and waits until it sleeps. */
 export async function suspend(neap: Neap, { project_id, endpoint_id }: Place): Promise<void> {
   const params = { project_id, endpoint_id }

@@ -6,6 +6,8 @@
  * A call that may take long returns `pending` after at most about four seconds and is simply called again.
  */
 
+import type { Wall } from '../walls.ts'
+
 /** A branch as a backend sees it. `number` is unique for ever within one catalog: a backend may derive a uid from it. */
 export interface BranchRef {
   readonly id: string
@@ -89,6 +91,8 @@ export interface Backend {
   listBranches(): Promise<string[]>
   /** The ids of all branches on which a compute may run, as far as one look at the machine tells; `findCompute` says for sure. */
   listRunning(): Promise<string[]>
+  /** The walls that stand around each compute. */
+  walls(): Promise<readonly Wall[]>
   /** Ends helpers that this backend has running (copies); what they made is made anew. For a shutdown. */
   stopHelpers(): Promise<void>
 }

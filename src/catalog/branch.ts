@@ -195,6 +195,17 @@ export async function raiseConfigVersion(tx: Db, id: string): Promise<void> {
   )
 }
 
+/** The same of all branches of a project. Answers those on which a compute runs or is about to. */
+export async function raiseConfigVersions(tx: Db, projectId: string): Promise<string[]> {
+  await tx.rows(
+    sql`update branch set config_version = config_version + 1 where project_id = ${projectId} and deleted_at is null`,
+  )
+  const rows = await tx.rows<{ id: string }>(sql`
+    select branch_id as id from endpoint
+     where project_id = ${projectId} and deleted_at is null and (current_state = 'active' or pending_state is not null)`)
+  return rows.map(({ id }) => id)
+}
+
 export async function setAppliedVersion(tx: Db, id: string, version: number): Promise<void> {
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }

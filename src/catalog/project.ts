@@ -17,6 +17,7 @@ export interface Project {
 }
 
 export interface ProjectSettings {
+  readonly enable_logical_replication?: boolean
   readonly allowed_ips?: { readonly ips?: string[]; readonly protected_branches_only?: boolean }
 }
 
@@ -167,4 +168,11 @@ export async function forgetDeletedProjects(db: Db, days: number): Promise<void>
     endpoints as (delete from endpoint where project_id in (select id from gone)),
     branches as (delete from branch where project_id in (select id from gone))
     delete from project where id in (select id from gone)`)
+}
+
+/** Whether a project's settings ask for logical replication. */
+export async function wantsReplication(db: Db, projectId: string): Promise<boolean> {
+  const row = await db.row<{ wanted: boolean }>(sql`
+    select coalesce((settings ->> 'enable_logical_replication')::boolean, false) as wanted from project where id = ${projectId}`)
+  return row?.wanted ?? false
 }

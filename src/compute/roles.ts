@@ -18,8 +18,8 @@ export async function readConfig(session: AdminSession): Promise<SeenConfig> {
   return { roles, databases }
 }
 
-/** What each role that the API makes is: no superuser, but able to manage its own roles, databases and replication. */
-const ATTRIBUTES = 'inherit createrole createdb bypassrls replication'
+/** What each role that the API makes is: no superuser, but able to manage its own roles and databases. */
+const ATTRIBUTES = 'inherit createrole createdb bypassrls'
 const GROUP = 'neap_superuser'
 
 /** A change that Postgres will never take, in words for people. */
@@ -38,6 +38,22 @@ export async function createRole(session: AdminSession, change: Change & { kind:
   await session.query(`${verb} role ${name} ${ATTRIBUTES} ${login}`)
   // In Postgres 15 a role that may make roles can drop this group as well.
   if (await roleOid(session, GROUP)) await session.query(`grant ${GROUP} to ${name}`)
+}
+
+/**
+ * Lets the roles of the API replicate where their project wants logical replication, and no role of a user's elsewhere: a role that may
+ * replicate chooses which library decodes for it, and reads the files of all databases (Postgres manual, CREATE ROLE).
+ */
+export async function ensureReplication(session: AdminSession, enabled: boolean): Promise<void> {
+  const roles = await session.query<{ name: string; replicates: boolean }>(
+    `select rolname as name, rolreplication as replicates from pg_authid
+      where rolname not in ${OWN_ROLES} and rolname !~ '^pg_' and not rolsuper and rolreplication
+            is distinct from ($1 and coalesce(pg_has_role(oid, to_regrole($2)::oid, 'member'), false))
+        and rolname <> $2`,
+    [enabled, GROUP],
+  )
+  for (const { name, replicates } of roles)
+    await session.query(`alter role ${identifier(name)} ${replicates ? 'noreplication' : 'replication'}`)
 }
 
 /** Gives a role another password. Errors: ChangeRefused where there is no such role any more. */

@@ -11,7 +11,7 @@ export const ProjectSettings = Type.Object({
     }),
   ),
   enable_logical_replication: Type.Optional(
-    Type.Boolean({ description: 'Logical replication works on every branch here, whether this is set or not' }),
+    Type.Boolean({ description: 'Whether roles may replicate: read changes from slots, and be subscribed to' }),
   ),
   block_public_connections: Type.Optional(Type.Boolean()),
   block_vpc_connections: Type.Optional(Type.Boolean()),

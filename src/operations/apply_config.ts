@@ -13,13 +13,15 @@ import { withAdminSession } from '../compute/session.ts'
 import { reloadSettings } from '../compute/settings.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, OperationFailed, wait } from '../engine/definition.ts'
-import { applyConfig } from './config.ts'
+import { applyConfig, mayReplicate } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 import { bringUp, specOf } from './start_compute.ts'
 
 interface Input {
   /** The endpoint has just come to this branch and what runs of it is about to be stopped: there is nothing to apply to. */
   readonly moved?: boolean
+  /** Logical replication was asked for. */
+  readonly replication?: boolean
   /** The names of the settings that the endpoint's user changed, when size or settings were changed. */
   readonly settings?: readonly string[]
 }
@@ -35,6 +37,10 @@ export const applyConfigOperation: Action<Input> = {
       if (operation.input.moved) return done
       const outcome = await applyTo(await branchOf(tx, operation), operation, context, tx)
       if (!outcome) return done
+      if (operation.input.replication && !mayReplicate(await context.backend.walls()))
+        throw new OperationFailed(
+          'logical replication needs computes that have a root directory of their own (docs/walls.md), which this machine does not give',
+        )
       const own = (failures: Failure[]) =>
         failures
           .filter((failure) => failure.operation_id === operation.id)
@@ -116,6 +122,6 @@ async function applyTo(
   if (!running) return undefined
   const options = { purpose: 'apply_config' }
   return withAdminSession(running.compute.address, context.secrets.stores, options, (session) =>
-    applyConfig(session, tx, branch, operation.seq),
+    applyConfig(context, session, tx, branch, operation.seq),
   )
 }

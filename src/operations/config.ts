@@ -4,9 +4,11 @@ import type { Db } from '../catalog/catalog.ts'
 import { countChanges, listChanges, removeChanges } from '../catalog/config_change.ts'
 import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { applyChanges, type Outcome } from '../compute/changes.ts'
-import { readConfig } from '../compute/roles.ts'
+import { ensureReplication, readConfig } from '../compute/roles.ts'
+import { wantsReplication } from '../catalog/project.ts'
 import { type AdminSession, withAdminSession } from '../compute/session.ts'
 import type { Context, WorkerContext } from '../context.ts'
+import type { Wall } from '../walls.ts'
 import { refOf } from './request.ts'
 
 /**
@@ -14,12 +16,23 @@ import { refOf } from './request.ts'
  * What is not settled stays in the catalog for the next time.
  * @param seq the place of the apply_config, which leaves later changes to later ones: each is to say what came of its own
  */
-export async function applyConfig(session: AdminSession, tx: Db, branch: Branch, seq?: number): Promise<Outcome> {
+export async function applyConfig(
+  { backend }: WorkerContext,
+  session: AdminSession,
+  tx: Db,
+  branch: Branch,
+  seq?: number,
+): Promise<Outcome> {
   const outcome = await applyChanges(session, await listChanges(tx, branch.id, seq))
+  const replicates = (await wantsReplication(tx, branch.project_id)) && mayReplicate(await backend.walls())
+  await ensureReplication(session, replicates)
   await removeChanges(tx, branch.id, outcome.settled)
   if ((await countChanges(tx, branch.id)) === 0) await setAppliedVersion(tx, branch.id, branch.config_version)
   return outcome
 }
+
+/** Behind this wall a compute can load no library that somebody wrote, which is what an output plugin by its path would be. */
+export const mayReplicate = (walls: readonly Wall[]): boolean => walls.includes('files')
 
 /** What was seen at a compute, and at which: it counts only while that one is still the branch's and nothing was changed since. */
 export interface Look {

@@ -54,7 +54,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   const options = { purpose: 'start' }
   const outcome = await withAdminSession(address, context.secrets.stores, options, async (session) => {
     await session.query('select 1')
-    return configured ? undefined : applyConfig(session, tx, branch)
+    return configured ? undefined : applyConfig(context, session, tx, branch)
   })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   await setNoted(tx, branch.id, false)

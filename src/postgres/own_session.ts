@@ -101,8 +101,11 @@ interface Login extends EventEmitter {
 
 function requireScram(client: pg.Client): void {
   const { connection } = client as unknown as { readonly connection: Login }
-  const refuse = (why: string): void =>
+  function refuse(why: string): void {
     connection.stream.destroy(new Error(`The server ${why}: it is not the compute.`))
+    // That it is ready may have come with the same bytes.
+    connection.removeAllListeners('readyForQuery')
+  }
   let isProven = false
   for (const asked of ['authenticationCleartextPassword', 'authenticationMD5Password'])
     connection.once(asked, () => refuse('asks for another proof than SCRAM'))

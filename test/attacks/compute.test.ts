@@ -88,7 +88,7 @@ test('it can execute and load no file that it wrote', async () => {
 
 async function serverProgram(): Promise<string> {
   const { pid } = (await computeOf(neap, place)) ?? {}
-  return (readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] ?? '') as string
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] ?? ''
 }
 
 test('it sees no process but its own, and signals none', async () => {

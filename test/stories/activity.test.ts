@@ -7,7 +7,7 @@ import { connect, query } from '../clients.ts'
 import { send } from '../http.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { computeOf, firstPlace, type Place, settled, suspend } from '../project.ts'
+import { computeOf, enableReplication, firstPlace, type Place, settled, suspend } from '../project.ts'
 
 let neap: Neap
 let place: Place
@@ -15,6 +15,7 @@ let place: Place
 before(async () => {
   neap = await startNeap({ env: { NEAP_MIN_SUSPEND_TIMEOUT: '1' } })
   place = await firstPlace(neap)
+  await enableReplication(neap, place)
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
 })

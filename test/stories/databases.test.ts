@@ -6,7 +6,7 @@ import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { branchOff, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
+import { branchOff, enableReplication, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
 /* Databases that the API renames, gives away and drops, in Postgres: in use, asleep, inherited, and where their owners try to hinder it. */
 
@@ -21,6 +21,7 @@ let api: ReturnType<typeof branchHttp>
 before(async () => {
   neap = await startNeap({ env: { NEAP_ROLES_LIMIT: String(LIMIT), NEAP_DATABASES_LIMIT: String(LIMIT) } })
   place = await firstPlace(neap)
+  await enableReplication(neap, place)
   api = branchHttp(neap, place)
 })
 

@@ -5,7 +5,16 @@ import { catalogQuery } from '../admin.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { branchOff, computeOf, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
+import {
+  branchOff,
+  computeOf,
+  enableReplication,
+  endpointOf,
+  firstPlace,
+  operationsOf,
+  type Place,
+  settled,
+} from '../project.ts'
 
 /* An endpoint goes to sleep when nobody uses it, and not before. A second one with the same time-out, that nobody uses, is the clock. */
 
@@ -16,6 +25,7 @@ let unused: Place
 before(async () => {
   neap = await startNeap({ env: { NEAP_MIN_SUSPEND_TIMEOUT: '1' } })
   place = await firstPlace(neap)
+  await enableReplication(neap, place)
   unused = await branchOff(neap, place)
   await setTimeoutOf(unused, 1)
 })

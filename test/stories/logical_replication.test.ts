@@ -25,11 +25,31 @@ async function activityOf(running: Place) {
   return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity
 }
 
-test('the setting that other services ask for is taken', async () => {
-  const body = { project: { settings: { enable_logical_replication: true } } }
+test('roles may replicate once the project asks for it, and not before or after', async () => {
   const params = { project_id: place.project_id }
-  const { project } = await neap.call('PATCH /projects/:project_id', { params, body })
-  assert.equal(project.settings?.enable_logical_replication, true)
+  const replicates = () =>
+    query(neap, place.uri, 'select rolreplication as may from pg_roles where rolname = current_user')
+  const set = async (enable_logical_replication: boolean) => {
+    const body = { project: { settings: { enable_logical_replication } } }
+    const { project, operations } = await neap.call('PATCH /projects/:project_id', { params, body })
+    assert.equal(project.settings?.enable_logical_replication, enable_logical_replication)
+    await neap.ended(operations)
+  }
+  assert.deepEqual(await replicates(), [{ may: false }])
+  await assert.rejects(
+    query(neap, place.uri, `select pg_create_logical_replication_slot('reader', 'pgoutput')`),
+    /permission denied to use replication slots/,
+  )
+  await set(true)
+  assert.deepEqual(await replicates(), [{ may: true }])
+  await set(false)
+  assert.deepEqual(await replicates(), [{ may: false }])
+  await set(true)
+  const child = await branchOff(neap, place)
+  assert.deepEqual(
+    await query(neap, child.uri, 'select rolreplication as may from pg_roles where rolname = current_user'),
+    [{ may: true }],
+  )
 })
 
 test('a slot keeps what happened through a suspend, and no branch inherits it', async () => {

@@ -16,7 +16,7 @@ import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { loadOrCreateSecrets, type Secrets } from '../../src/secrets.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
-import { branchOff, firstPlace, type Place } from '../project.ts'
+import { branchOff, enableReplication, firstPlace, type Place } from '../project.ts'
 import { randomFrom } from '../random.ts'
 
 /*
@@ -42,6 +42,7 @@ let secrets: Secrets
 before(async () => {
   neap = await startNeap()
   const first = await firstPlace(neap)
+  await enableReplication(neap, first)
   const { data_dir } = neap.ready
   secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
   catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword()), 4, () => {})
@@ -206,7 +207,7 @@ function pick(random: () => number): string {
 async function ask({ place, random }: Lane): Promise<Operation | undefined> {
   const { endpoint_id } = place
   const endpoint = await findEndpoint(catalog, endpoint_id)
-  if (!endpoint || endpoint.pending_state !== null) return undefined
+  if (endpoint?.pending_state !== null) return undefined
   if (endpoint.current_state === 'active') {
     const address = computeAddress(endpoint) ?? assert.fail('no compute runs')
     const activity = await withAdminSession(address, secrets.stores, { purpose: 'activity' }, readActivity)

@@ -44,8 +44,6 @@ export interface LocalOptions {
 export interface LocalBackend extends Backend {
   /** Whether clones share their blocks on the filesystem of the data directory. */
   storage(): Promise<'reflink' | 'copy'>
-  /** The walls that stand around each compute on this machine. */
-  walls(): Promise<readonly Wall[]>
   /** Rotates the logs that have grown large; for a timer. */
   rotateLogs(): Promise<void>
 }

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { lockAccount } from '../../catalog/account.ts'
-import { insertBranch } from '../../catalog/branch.ts'
+import { insertBranch, raiseConfigVersions } from '../../catalog/branch.ts'
 import {
   countProjects,
   insertProject,
@@ -12,6 +12,7 @@ import {
 import { projectTransfer } from '../../catalog/traffic.ts'
 import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
+import { applyConfigOperation } from '../../operations/apply_config.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
 import { requestOperation } from '../../operations/request.ts'
 import { LARGEST_CU, requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
@@ -328,8 +329,25 @@ export const updateAccountProject = route('PATCH /projects/:project_id', {
     history_retention_seconds,
     default_endpoint_settings: defaults,
   })
-  return { project: await presentProject(project, context), operations: [] }
+  const isReplicating = settings?.enable_logical_replication
+  const changed = isReplicating !== undefined && isReplicating !== (before.settings.enable_logical_replication ?? false)
+  const operations = changed ? await applyReplication(context, project, isReplicating) : []
+  return { project: await presentProject(project, context), operations }
 })
+
+/** Roles may replicate, or not any more: at once where computes run, elsewhere from the next start on. */
+async function applyReplication(
+  { db }: RequestContext,
+  { account_id, id: project_id }: ProjectRow,
+  replication: boolean,
+): Promise<Static<typeof Operation>[]> {
+  const operations: Static<typeof Operation>[] = []
+  for (const branch_id of await raiseConfigVersions(db, project_id)) {
+    const subject = { account_id, project_id, branch_id }
+    operations.push(presentOperation(await requestOperation(db, applyConfigOperation, subject, { replication })))
+  }
+  return operations
+}
 
 const Limit = Type.Integer({ description: '-1: no limit' })
 

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import pg from 'pg'
+import { ADMIN, ownSession } from '../../src/postgres/own_session.ts'
+import { query } from '../clients.ts'
+import { superuser } from '../admin.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { branchOff, computeOf, firstPlace, type Place } from '../project.ts'
+
+/*
+ * What a tenant with SQL learns of Neap's own roles, and what a false server learns of Neap. Before each store had passwords of its own one
+ * verifier, of one iteration, stood in every compute and in the catalog, and a server that asked for the password in clear got it.
+ */
+
+let neap: Neap
+let place: Place
+let other: Place
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  other = await branchOff(neap, place)
+})
+after(() => neap?.stop())
+
+interface Verifier {
+  readonly rolname: string
+  readonly rolpassword: string
+}
+
+const verifiersAt = (at: Place): Promise<Verifier[]> =>
+  query(
+    neap,
+    at.uri,
+    `select rolname, rolpassword from pg_authid where rolname like 'neap\\_%' and rolcanlogin order by 1`,
+  )
+
+test('the verifiers of one store fit no other, in no part', async () => {
+  const [here, there] = [await verifiersAt(place), await verifiersAt(other)]
+  assert.deepEqual(
+    here.map(({ rolname }) => rolname),
+    ['neap_admin', 'neap_login_reader'],
+  )
+  const parts = [...here, ...there].map(({ rolpassword }) => {
+    const [, iterations, salt, stored, server] = /^SCRAM-SHA-256\$(\d+):(.*)\$(.*):(.*)$/.exec(rolpassword) ?? []
+    assert.equal(iterations, '4096')
+    return [salt, stored, server]
+  })
+  assert.equal(new Set(parts.flat()).size, parts.length * 3)
+})
+
+test('the password of one store opens no other', async () => {
+  const session = await superuser(neap, place)
+  const { password } = session
+  await session.end()
+  const { socket_dir = '', port = 0 } = (await computeOf(neap, other)) ?? {}
+  const client = new pg.Client({ host: socket_dir, port, user: ADMIN, password: password ?? '', database: 'neap' })
+  await assert.rejects(client.connect(), { code: '28P01' })
+})
+
+const message = (type: string, body: Buffer): Buffer => {
+  const head = Buffer.from(`${type}....`)
+  head.writeInt32BE(4 + body.length, 1)
+  return Buffer.concat([head, body])
+}
+const authentication = (kind: number, data = ''): Buffer => {
+  const head = Buffer.alloc(4)
+  head.writeInt32BE(kind)
+  return message('R', Buffer.concat([head, Buffer.from(data)]))
+}
+
+/** A server that answers the first message of a login, and keeps what it is sent from then on. */
+async function falseServer(answers: readonly Buffer[]) {
+  const dir = mkdtempSync('/tmp/neap-false-')
+  const heard: Buffer[] = []
+  const server = createServer((socket: Socket) => {
+    let turn = 0
+    socket.on('error', () => {})
+    socket.on('data', (bytes: Buffer) => {
+      if (turn > 0) heard.push(bytes)
+      const answer = answers[turn++]
+      if (answer) socket.write(answer)
+    })
+  }).listen(join(dir, '.s.PGSQL.5432'))
+  await once(server, 'listening')
+  return {
+    dir,
+    heard: () => Buffer.concat(heard).toString('latin1'),
+    close() {
+      server.close()
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+const ready = Buffer.concat([authentication(0), message('Z', Buffer.from('I'))])
+const sasl = authentication(10, 'SCRAM-SHA-256\0\0')
+const FALSE: Record<string, Buffer[]> = {
+  'asks for the password in clear': [authentication(3), ready],
+  'asks for an MD5 of it': [authentication(5, 'salt'), ready],
+  'asks for nothing': [ready],
+  'makes it derive a key for hours': [sasl, authentication(11, 'r=,s=c2FsdA==,i=2000000000')],
+}
+
+for (const [what, answers] of Object.entries(FALSE))
+  test(`a false server that ${what} learns nothing and is given nothing to do`, async (t) => {
+    const server = await falseServer(answers)
+    t.after(() => server.close())
+    const secret = 'the-password-of-a-store'
+    const client = ownSession({ host: server.dir, port: 5432, user: ADMIN, password: secret, name: 'test' })
+    client.on('error', () => {})
+    await assert.rejects(client.connect(), /it is not the compute/)
+    assert.ok(!server.heard().includes(secret))
+    assert.ok(!server.heard().includes('md5'))
+    assert.ok(!server.heard().includes('select'))
+  })
