@@ -10,8 +10,8 @@ export const LOGIN_READER = 'neap_login_reader'
 /** Both, as a list in SQL. */
 export const OWN_ROLES = `('${ADMIN}', '${LOGIN_READER}')`
 
-/** Iterations of the verifiers that Neap gives its own roles. */
-const ITERATIONS = 4096
+/** Of the verifiers that Neap gives its own roles; those of stores from before each had its own have fewer. */
+const MAX_ITERATIONS = 4096
 
 /**
  * Settings that Neap's own sessions rest on: an endpoint's settings, and its databases', must not make them other ones. What a session says
@@ -110,10 +110,10 @@ function requireScram(client: pg.Client): void {
   for (const asked of ['authenticationCleartextPassword', 'authenticationMD5Password'])
     connection.once(asked, () => refuse('asks for another proof than SCRAM'))
   connection.once('authenticationSASLContinue', (message: { data: string }) => {
-    if (/,i=(\d+)$/.exec(message.data)?.[1] === String(ITERATIONS)) return
+    if (Number(/,i=(\d+)$/.exec(message.data)?.[1]) <= MAX_ITERATIONS) return
     // Without it the driver would derive a key for as long as the server likes.
     message.data = ''
-    refuse('has another verifier')
+    refuse('asks for too many iterations')
   })
   // The driver checks the signature in it, and fails where it is wrong.
   connection.once('authenticationSASLFinal', () => (isProven = true))
