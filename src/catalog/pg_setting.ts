@@ -10,6 +10,26 @@ interface Kind {
   readonly enumvals: string[] | null
 }
 
+interface Bounds {
+  /** In the setting's own unit, as in pg_settings. */
+  readonly min?: number
+  readonly max?: number
+  /** 0 turns it off, whatever `min` says. */
+  readonly orZero?: boolean
+}
+
+/** Where Postgres takes more than a compute starts with, or than a login survives. */
+export const BOUNDS: ReadonlyMap<string, Bounds> = new Map([
+  // A login is a transaction: each one would be ended in its midst.
+  ['transaction_timeout', { min: 1_000, orZero: true }],
+  // Twice the segment of 16 MB (Postgres manual, "Write Ahead Log").
+  ['min_wal_size', { min: 32 }],
+  ['max_wal_size', { min: 32 }],
+  // Each has a slot in shared memory, and each session has one of this size.
+  ['autovacuum_max_workers', { max: 64 }],
+  ['track_activity_query_size', { max: 65_536 }],
+])
+
 const NUMBER = /^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?)\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?\s*$/
 /** In bytes and in microseconds (Postgres manual, "Parameter Names and Values"). */
 const UNITS = new Map([
@@ -45,7 +65,7 @@ export async function wrongPgSettings(db: Db, settings: Readonly<Record<string, 
   const kinds = new Map(rows.map((row) => [row.name, row]))
   return Object.entries(settings)
     .filter(([name, value]) => !PRINTABLE.test(value) || !isOfKind(kinds.get(name.toLowerCase()), value))
-    .map(([name, value]) => `${name} = ${JSON.stringify(value.slice(0, 100))}`)
+    .map(([name, value]) => `${name} = ${JSON.stringify(value.slice(0, 100))}${boundsText(name)}`)
 }
 
 function isOfKind(kind: Kind | undefined, value: string): boolean {
@@ -62,12 +82,21 @@ function isOfKind(kind: Kind | undefined, value: string): boolean {
   }
 }
 
-function isInRange({ unit, min_val, max_val }: Kind, value: string): boolean {
+function boundsText(name: string): string {
+  const { min, max, orZero } = BOUNDS.get(name.toLowerCase()) ?? {}
+  const limits = [orZero && '0', min !== undefined && `from ${min}`, max !== undefined && `up to ${max}`]
+  const text = limits.filter((limit) => limit !== false && limit !== undefined).join(', or ')
+  return text && ` (here: ${text})`
+}
+
+function isInRange({ name, unit, min_val, max_val }: Kind, value: string): boolean {
   const [, number, given] = NUMBER.exec(value) ?? []
   if (number === undefined) return false
   // The unit may be a multiple, as in "8kB".
   const [, times = '', base = ''] = /^(\d*)(\w+)$/.exec(unit ?? '') ?? []
   const scale = given === undefined ? 1 : (UNITS.get(given) ?? NaN) / ((UNITS.get(base) ?? NaN) * Number(times || 1))
   const amount = Number(number) * scale
+  const { min = -Infinity, max = Infinity, orZero } = BOUNDS.get(name) ?? {}
+  if (!(orZero && amount === 0) && (amount < min || amount > max)) return false
   return amount >= Number(min_val ?? -Infinity) && amount <= Number(max_val ?? Infinity)
 }

@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts'
  * What users may set of Postgres. A list of what is allowed, since the rest names files, commands, libraries, addresses or ways to
  * log in, or is what Neap promises (durability, the size) — and Postgres gains settings with every version.
  */
-const ALLOWED = new Set(
+export const ALLOWED: ReadonlySet<string> = new Set(
   `array_nulls autovacuum_analyze_scale_factor autovacuum_analyze_threshold autovacuum_max_workers autovacuum_naptime
   autovacuum_vacuum_cost_delay autovacuum_vacuum_cost_limit autovacuum_vacuum_insert_scale_factor
   autovacuum_vacuum_insert_threshold autovacuum_vacuum_scale_factor autovacuum_vacuum_threshold bytea_output
@@ -19,7 +19,7 @@ const ALLOWED = new Set(
   enable_partitionwise_join enable_seqscan enable_sort enable_tidscan extra_float_digits from_collapse_limit geqo
   geqo_threshold gin_fuzzy_search_limit gin_pending_list_limit hash_mem_multiplier idle_in_transaction_session_timeout
   idle_session_timeout intervalstyle jit jit_above_cost join_collapse_limit lock_timeout log_autovacuum_min_duration
-  log_lock_waits log_min_duration_statement logical_decoding_work_mem maintenance_io_concurrency maintenance_work_mem
+  log_lock_waits logical_decoding_work_mem maintenance_io_concurrency maintenance_work_mem
   max_parallel_maintenance_workers max_parallel_workers max_parallel_workers_per_gather max_wal_size min_wal_size
   parallel_leader_participation parallel_setup_cost parallel_tuple_cost plan_cache_mode quote_all_identifiers
   random_page_cost row_security search_path seq_page_cost statement_timeout synchronize_seqscans tcp_keepalives_count

@@ -19,9 +19,12 @@ const maxConnections = ({ memoryMib }: ComputeSpec): number => Math.max(500, Mat
  * command line.
  */
 export function configFor(spec: ComputeSpec, pgVersion: number): string {
-  const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings }
+  const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings, ...ENFORCED }
   return Object.entries(settings).map(settingLine).join('')
 }
+
+/** What no setting of an endpoint changes: a statement in the log may hold a password. */
+const ENFORCED = { log_min_duration_statement: '-1' }
 
 function settingLine([name, value]: [string, string]): string {
   if (!/^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$/i.test(name)) throw new Error(`"${name}" is not the name of a setting`)
