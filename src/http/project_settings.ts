@@ -20,25 +20,33 @@ export const ProjectSettings = Type.Object({
 
 const NOT_AVAILABLE = ['block_public_connections', 'block_vpc_connections', 'hipaa'] as const
 
-/** Errors: NOT_ALLOWED for a setting that Neap cannot do, and for what is no address. */
+/** Two addresses of IPv6 with zones, and a dash between. */
+const MAX_ENTRY_CHARACTERS = 200
+
+/** Of a project; lists from before that limit stay as they are. */
+const MAX_ALLOWED_IPS = 100
+
+/** Errors: NOT_ALLOWED for a setting that Neap cannot do, for too many addresses, and for an entry that is no address. */
 export function requireProjectSettings(settings: Static<typeof ProjectSettings> = {}): void {
   const asked = NOT_AVAILABLE.find((name) => settings[name])
   if (asked) throw new AppError('NOT_ALLOWED', `The project setting ${asked} is not available here.`)
-  const wrong = settings.allowed_ips?.ips?.find((each) => !isAddressRange(each))
+  const ips = settings.allowed_ips?.ips ?? []
+  if (ips.length > MAX_ALLOWED_IPS)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `allowed_ips has ${ips.length} entries: give at most ${MAX_ALLOWED_IPS}, and join neighbouring addresses to CIDR ranges such as 10.0.0.0/8.`,
+    )
+  const wrong = ips.find((each) => !isAddressRange(each))
   if (wrong !== undefined)
     throw new AppError(
       'NOT_ALLOWED',
-      `allowed_ips has ${JSON.stringify(wrong)}: give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between.`,
+      `allowed_ips has ${JSON.stringify(wrong.slice(0, 100))}: give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between.`,
     )
 }
 
 function isAddressRange(text: string): boolean {
-  const [first = '', last] = text.split('-')
-  if (last !== undefined) return isIP(first) !== 0 && isIP(first) === isIP(last)
-  const [address = '', prefix] = text.split('/')
-  const version = isIP(address)
-  return (
-    version !== 0 &&
-    (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128)))
-  )
+  const [, first = '', prefix, last] = /^([^/-]+)(?:\/(\d{1,3})|-([^/-]+))?$/.exec(text) ?? []
+  const version = isIP(first)
+  if (version === 0 || text.length > MAX_ENTRY_CHARACTERS) return false
+  return (last === undefined || isIP(last) === version) && Number(prefix ?? 0) <= (version === 4 ? 32 : 128)
 }

@@ -182,6 +182,13 @@ test('a change of a project leaves what it does not name, and its defaults hold 
 
   for (const [wrong, status, code, problem] of [
     [{ settings: { allowed_ips: { ips: ['here'] } } }, 422, 'NOT_ALLOWED', /allowed_ips has "here"/],
+    [
+      { settings: { allowed_ips: { ips: Array.from({ length: 101 }, (_, n) => `10.0.0.${n}`) } } },
+      422,
+      'NOT_ALLOWED',
+      /allowed_ips has 101 entries: give at most 100/,
+    ],
+    [{ settings: { allowed_ips: { ips: ['10.0.0.0/8/more'] } } }, 422, 'NOT_ALLOWED', /allowed_ips has/],
     [{ settings: { hipaa: true } }, 422, 'NOT_ALLOWED', /hipaa/],
     [{ history_retention_seconds: -1 }, 400, 'INVALID_REQUEST', /history_retention_seconds/],
     [{ name: 7 }, 400, 'INVALID_REQUEST', /project\.name/],
