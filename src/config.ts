@@ -228,7 +228,7 @@ export const SETTINGS = {
   connectionsPerEndpoint: setting<number>({
     env: 'NEAP_CONNECTIONS_PER_ENDPOINT',
     ...connections,
-    about: 'Connections of one endpoint at once. This and the next three are what each proxy process takes by itself.',
+    about: 'Connections of one endpoint at once. This and the next four are what each proxy process takes by itself.',
     fallback: () => 10_000,
   }),
   connectionsPerAddress: setting<number>({
@@ -243,10 +243,17 @@ export const SETTINGS = {
     about: 'Connections in all that have not shown a password yet.',
     fallback: () => 5_000,
   }),
+  connectionsLoggingInPerAddress: setting<number>({
+    env: 'NEAP_CONNECTIONS_LOGGING_IN_PER_ADDRESS',
+    ...connections,
+    about: 'Of these, from one client address (of IPv6: one /64).',
+    fallback: () => 1_000,
+  }),
   newConnectionsPerSecond: setting<number>({
     env: 'NEAP_NEW_CONNECTIONS_PER_SECOND',
     ...connections,
-    about: 'New connections of one endpoint in a second, for long; ten times as many may come at once.',
+    about:
+      'New connections of one endpoint, and from one client address, in a second, for long; ten times as many may come at once.',
     fallback: () => 500,
   }),
   poolSize: setting<number>({

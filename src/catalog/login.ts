@@ -8,16 +8,17 @@ export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled' | 'poole
   readonly verifier: string | null
   /** Whether that is all there is to know while no compute runs: the last one has said before it stopped what users had changed. */
   readonly noted: boolean
-  /** The addresses that may connect, if not all: of the project's settings those that hold for this branch. */
-  readonly allowed_ips: readonly string[] | null
+  /** The addresses that may connect, if not all, as a JSON array: of the project's settings those that hold for this branch. */
+  readonly allowed_ips: string | null
 }
 
 /** Nothing where there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<Login | undefined> {
   return db.row(sql`
-    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, e.compute_store_id, r.verifier, b.noted,
+    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, e.compute_store_id,
+           left(r.verifier, 1024) as verifier, b.noted,
            case when b.protected or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
-                then p.settings #> '{allowed_ips,ips}' end as allowed_ips
+                then (p.settings #> '{allowed_ips,ips}')::text end as allowed_ips
       from endpoint e
       join project p on p.id = e.project_id and p.deleted_at is null
       join branch b on b.id = e.branch_id

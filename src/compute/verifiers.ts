@@ -63,7 +63,7 @@ export function createVerifierReader(secrets: Pick<StoreSecrets, 'loginReader'>)
         const client = await kept.session
         const { rows } = await client.query<{ verifier: string | null }>({
           name: 'verifier',
-          text: 'select rolpassword as verifier from pg_authid where rolname = $1',
+          text: 'select left(rolpassword, 1024) as verifier from pg_authid where rolname = $1',
           values: [role],
         })
         return rows[0]?.verifier

@@ -28,6 +28,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
       perEndpoint: config.connectionsPerEndpoint,
       perAddress: config.connectionsPerAddress,
       loggingIn: config.connectionsLoggingIn,
+      loggingInPerAddress: config.connectionsLoggingInPerAddress,
       newPerSecond: config.newConnectionsPerSecond,
     },
     log,

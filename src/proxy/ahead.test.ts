@@ -84,7 +84,7 @@ async function admit(seen: Socket, verifier: Verifier): Promise<boolean> {
     binding: undefined,
     shows: 'scram',
   } as const
-  return authenticate(client, 'ann', Promise.resolve(verifier)).then(
+  return authenticate(client, 'ann', Promise.resolve(verifier), async (check) => check()).then(
     () => true,
     () => false,
   )
@@ -146,12 +146,12 @@ test('none is opened at a compute that sleeps or is held, or for a client that i
   assert.equal(openAhead(target, STARTUP, client), undefined)
 })
 
-test('strangers can have eight opened at a time, and what is used does not count', async () => {
+test('strangers can have four opened at a time at one compute, and what is used does not count', async () => {
   const clients = Array.from({ length: 20 }, () => new PassThrough())
   const sockets: Socket[] = []
   compute.on('connection', (socket: Socket) => sockets.push(socket))
   const all = clients.map((client) => openAhead(target, STARTUP, client))
-  assert.equal(all.filter(Boolean).length, 8)
+  assert.equal(all.filter(Boolean).length, 4)
   const used = all[0]?.take(address())
   const [one, seen] = await opened(new PassThrough())
   assert.ok(one)

@@ -2,9 +2,10 @@ import type { Duplex } from 'node:stream'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
 import { addressOf, type ComputeAddress, type Opening, openSession } from './compute.ts'
 
-/** So many at a time in one proxy: who knows no password can take no more of the sessions that a compute has for all. */
-const MOST = 8
-let open = 0
+/** Limits speculative connections before a password was shown: in one proxy, and to one compute, whose sessions are for all its clients. */
+const MAX_OPEN = 8
+const MAX_OPEN_PER_COMPUTE = 4
+const open = new Set<Opening>()
 
 /** A session at a compute whose opening was begun before it is known whether its client may enter. */
 export interface Ahead {
@@ -19,15 +20,17 @@ export interface Ahead {
  */
 export function openAhead(target: ConnectTarget, startup: Buffer, client: Duplex): Ahead | undefined {
   const address = target.holding_operation_id === null ? addressOf(target) : undefined
-  if (!address || open >= MOST || client.destroyed) return undefined
+  if (!address || open.size >= MAX_OPEN || client.destroyed) return undefined
+  const there = [...open].filter(({ address: { host, port } }) => host === address.host && port === address.port)
+  if (there.length >= MAX_OPEN_PER_COMPUTE) return undefined
   const opening = openSession(address, startup)
   let isThere = true
-  open++
+  open.add(opening)
 
   const leave = (): void => {
     if (!isThere) return
     isThere = false
-    open--
+    open.delete(opening)
     client.off('close', drop)
   }
   const drop = (): void => {

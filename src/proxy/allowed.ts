@@ -1,29 +1,113 @@
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
+
+/** The addresses that a project lets connect, ready to be looked up. */
+export interface AllowedAddresses {
+  /** Without entries the project lets all addresses in. */
+  readonly isEmpty: boolean
+  /** Sorted by their beginnings, and apart from each other. */
+  readonly ranges: readonly AddressRange[]
+}
+
+interface AddressRange {
+  readonly first: bigint
+  readonly last: bigint
+}
+
+/** Lists of all projects together: each range takes some 100 bytes. */
+const MAX_CACHED_RANGES = 100_000
+/** Characters of lists, which are the keys of the cache. */
+const MAX_CACHED_CHARACTERS = 8_000_000
+
+export const ALL_ALLOWED: AllowedAddresses = { isEmpty: true, ranges: [] }
+
+const cache = new Map<string, AllowedAddresses>()
+let cachedRanges = 0
+let cachedCharacters = 0
 
 /**
- * Whether a project's `allowed_ips` let an address in: single ones, ranges with a dash between, networks as CIDR (RFC 4632). An empty list
- * lets everybody in; what is no address lets nobody in.
+ * The addresses of a list, compiled once for as long as it is in use.
+ * @param json an array of single addresses, ranges with a dash between, and networks as CIDR (RFC 4632); others in it let no address in
  */
-export function isAllowed(address: string | undefined, allowed: readonly string[]): boolean {
-  if (allowed.length === 0) return true
-  const known = new BlockList()
-  for (const entry of allowed) add(known, entry)
-  // An IPv4 client of a listener that takes both.
-  const plain = (address ?? '').replace(/^::ffff:(?=[\d.]+$)/i, '')
-  const version = isIP(plain)
-  return version !== 0 && known.check(plain, familyOf(version))
-}
-
-function add(list: BlockList, entry: string): void {
-  const [, first = '', prefix, last] = /^([^/-]+)(?:\/(\d+)|-([^/-]+))?$/.exec(entry) ?? []
-  const family = familyOf(isIP(first))
-  try {
-    if (prefix !== undefined) list.addSubnet(first, Number(prefix), family)
-    else if (last !== undefined) list.addRange(first, last, family)
-    else list.addAddress(first, family)
-  } catch {
-    // The API takes none of these, but for a range that goes backwards.
+export function compileAllowed(json: string | null): AllowedAddresses {
+  if (json === null || json === '[]') return ALL_ALLOWED
+  const known = cache.get(json)
+  if (known) {
+    cache.delete(json)
+    cache.set(json, known)
+    return known
   }
+  const ranges = (JSON.parse(json) as string[]).flatMap((entry) => parseRange(entry) ?? [])
+  const compiled = { isEmpty: false, ranges: merge(ranges) }
+  cache.set(json, compiled)
+  cachedRanges += compiled.ranges.length
+  cachedCharacters += json.length
+  for (const [oldest, { ranges: itsRanges }] of cache) {
+    if ((cachedRanges <= MAX_CACHED_RANGES && cachedCharacters <= MAX_CACHED_CHARACTERS) || oldest === json) break
+    cache.delete(oldest)
+    cachedRanges -= itsRanges.length
+    cachedCharacters -= oldest.length
+  }
+  return compiled
 }
 
-const familyOf = (version: number): 'ipv4' | 'ipv6' => (version === 6 ? 'ipv6' : 'ipv4')
+/** Whether the list lets an address in. What is no address is let in by an empty list only. */
+export function isAllowed(address: string | undefined, { isEmpty, ranges }: AllowedAddresses): boolean {
+  if (isEmpty) return true
+  const number = parseAddress(address ?? '')
+  if (number === undefined) return false
+  let from = 0
+  let to = ranges.length
+  while (from < to) {
+    const middle = (from + to) >> 1
+    if ((ranges[middle] as AddressRange).first <= number) from = middle + 1
+    else to = middle
+  }
+  const nearest = ranges[from - 1]
+  return nearest !== undefined && number <= nearest.last
+}
+
+/** The range that an entry stands for; undefined for a malformed one and for a range that goes backwards. */
+export function parseRange(entry: string): AddressRange | undefined {
+  const [, start = '', prefix, end] = /^([^/-]+)(?:\/(\d{1,3})|-([^/-]+))?$/.exec(entry) ?? []
+  const first = parseAddress(start)
+  if (first === undefined) return undefined
+  if (prefix !== undefined) {
+    const free = (isIP(start) === 4 ? 32 : 128) - Number(prefix)
+    if (free < 0) return undefined
+    const base = (first >> BigInt(free)) << BigInt(free)
+    return { first: base, last: base | ((1n << BigInt(free)) - 1n) }
+  }
+  const last = end === undefined ? first : parseAddress(end)
+  return last === undefined || last < first || (end !== undefined && isIP(end) !== isIP(start))
+    ? undefined
+    : { first, last }
+}
+
+/** An address as a number of 128 bits; IPv4 as its mapped IPv6 address (RFC 4291, section 2.5.5.2). A zone is left out. */
+function parseAddress(text: string): bigint | undefined {
+  const version = isIP(text)
+  if (version === 0) return undefined
+  if (version === 4) return 0xffff_0000_0000n | parseIpv4(text)
+  const [plain = ''] = text.split('%')
+  // The last two groups may be written as an IPv4 address.
+  const hexadecimal = plain.replace(/[\d.]+$/, (tail) => {
+    if (!tail.includes('.')) return tail
+    const number = parseIpv4(tail)
+    return `${(number >> 16n).toString(16)}:${(number & 0xffffn).toString(16)}`
+  })
+  const [before = [], after = []] = hexadecimal.split('::').map((half) => (half === '' ? [] : half.split(':')))
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
+  return BigInt(`0x${[...before, ...zeros, ...after].map((group) => group.padStart(4, '0')).join('')}`)
+}
+
+const parseIpv4 = (text: string): bigint => text.split('.').reduce((sum, part) => (sum << 8n) | BigInt(part), 0n)
+
+function merge(ranges: readonly AddressRange[]): AddressRange[] {
+  const merged: { first: bigint; last: bigint }[] = []
+  for (const { first, last } of ranges.toSorted((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0))) {
+    const previous = merged.at(-1)
+    if (!previous || first > previous.last + 1n) merged.push({ first, last })
+    else if (last > previous.last) previous.last = last
+  }
+  return merged
+}

@@ -1,32 +1,104 @@
 import assert from 'node:assert/strict'
+import { Socket } from 'node:net'
 import { test } from 'node:test'
-import { createAttempts } from './attempts.ts'
+import { type Attempt, createAttempts } from './attempts.ts'
 
-test('after many wrong passwords each further attempt waits, a few at a time, until they are forgotten', async (t) => {
-  let time = 0
-  const attempts = createAttempts(() => time, 20)
-  t.after(() => attempts.stop())
-  const who = ['10.0.0.1', 'ep-a', 'alice'] as const
-  const slowed = async (...whose: readonly [string, string, string]): Promise<boolean> => {
-    let waits = true
-    const admitted = attempts.admit(...whose).then(() => (waits = false))
-    await new Promise(setImmediate)
-    const result = waits
-    await admitted
-    return result
+const AT = { address: '10.0.0.1', endpointId: 'ep-a', role: 'alice' }
+
+/** Attempts by a clock that the test sets: no token comes back while it stands. */
+function makeAttempts() {
+  const clock = { ms: 0 }
+  const attempts = createAttempts(() => clock.ms)
+  const checked: string[] = []
+  const clients: Socket[] = []
+  return {
+    clock,
+    checked,
+    /** Shows a password, which is right or wrong; its name is in `checked` once it was looked at. */
+    show: (password: string, at: Partial<Attempt> = {}): Socket => {
+      const client = new Socket()
+      clients.push(client)
+      const isRight = password.startsWith('right')
+      const check = (): void => void checked.push(password)
+      attempts.check(client, { ...AT, ...at }, check, () => isRight).catch(() => {})
+      return client
+    },
+    /** All hang up, so that no timer is left. */
+    end: async (): Promise<void> => {
+      for (const client of clients) client.destroy()
+      await settle()
+    },
   }
-  for (let count = 0; count < 50; count++) attempts.failed(...who)
-  assert.equal(await slowed(...who), false)
-  attempts.failed(...who)
-  assert.equal(await slowed(...who), true)
-  const others: [string, string, string][] = [
-    ['10.0.0.2', 'ep-a', 'alice'],
-    ['10.0.0.1', 'ep-b', 'alice'],
-    ['10.0.0.1', 'ep-a', 'bob'],
-  ]
-  for (const other of others) assert.equal(await slowed(...other), false)
-  const crowd = await Promise.allSettled(Array.from({ length: 30 }, () => attempts.admit(...who)))
-  assert.equal(crowd.filter(({ status }) => status === 'rejected').length, 10)
-  time += 1_000
-  assert.equal(await slowed(...who), false)
+}
+
+const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+}
+
+test('of wrong passwords a hundred are checked, and then as many as time has passed for, however many come at once', async () => {
+  const { show, checked, clock, end } = makeAttempts()
+  for (let guess = 0; guess < 300; guess++) show('wrong')
+  await settle()
+  assert.equal(checked.length, 100)
+  for (const seconds of [1, 10]) {
+    const before: number = checked.length
+    clock.ms += seconds * 1_000
+    // Each that comes has those before it looked at.
+    show('wrong')
+    await settle()
+    assert.equal(checked.length - before, 4 * seconds)
+  }
+  await end()
+})
+
+test('another endpoint, role or network is not slowed down; a /64 and what maps to the same address are one network', async () => {
+  const { show, checked, end } = makeAttempts()
+  for (let guess = 0; guess < 110; guess++) {
+    show('wrong')
+    show('wrong', { address: '2001:db8:1:2::1' })
+  }
+  await settle()
+  checked.length = 0
+  const others = [{ endpointId: 'ep-b' }, { role: 'bob' }, { address: '10.0.0.2' }, { address: '2001:db8:1:3::1' }]
+  for (const other of others) show('other', other)
+  for (const same of [{}, { address: '::ffff:10.0.0.1' }, { address: '2001:db8:1:2:ffff::9' }]) show('same', same)
+  await settle()
+  assert.deepEqual(checked, ['other', 'other', 'other', 'other'])
+  await end()
+})
+
+test('right passwords keep no token: any number passes with the one that is left', async () => {
+  const { show, checked, end } = makeAttempts()
+  for (let guess = 0; guess < 99; guess++) show('wrong')
+  for (let client = 0; client < 100; client++) show('right')
+  await settle()
+  assert.equal(checked.length, 199)
+  await end()
+})
+
+test('clients that hang up leave the queue: the oldest that is still there is next', async () => {
+  const { show, checked, clock, end } = makeAttempts()
+  for (let guess = 0; guess < 100; guess++) show('wrong')
+  const stream = Array.from({ length: 100 }, () => show('gone'))
+  show('right')
+  for (const client of stream) client.destroy()
+  await settle()
+  clock.ms += 250
+  show('wrong')
+  await settle()
+  assert.deepEqual(checked.slice(100), ['right', 'wrong'])
+  await end()
+})
+
+test('all networks together have 500, but for one that has shown the right password lately', async () => {
+  const { show, checked, end } = makeAttempts()
+  show('right', { address: '10.9.9.9' })
+  await settle()
+  for (let network = 0; network < 600; network++) show('wrong', { address: `10.1.${network >> 8}.${network & 255}` })
+  await settle()
+  assert.equal(checked.length, 501)
+  show('right again', { address: '10.9.9.9' })
+  await settle()
+  assert.equal(checked.at(-1), 'right again')
+  await end()
 })

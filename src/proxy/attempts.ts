@@ -1,66 +1,197 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { ProxyError } from './errors.ts'
+import type { Duplex } from 'node:stream'
+import { ClientGone, ProxyError } from './errors.ts'
+import { ownerOf } from './network.ts'
 
-/** So many wrong passwords are nobody's business; one is forgotten every second. */
-const FREE = 50
-const FORGOTTEN_PER_MS = 1 / 1_000
-const DELAY_MS = 1_000
-/** Who waits for longer than that in one queue is too many. */
-const MOST_WAITING = 20
-/** Of whoever has not failed for so long that nothing is left to remember. */
-const SWEEP_MS = 60_000
+/*
+ * How fast passwords can be guessed. A proof is checked only for a token, and a wrong one keeps it. So the rate holds however many
+ * connections guess at once, and whether they wait for their answers or hang up: until its token is there, no client learns anything.
+ * A right proof gives its token back.
+ *
+ * So that right proofs find a token beside a crowd of guessers, wrong ones are answered late once many tokens are gone: those who wait for
+ * that answer are not back before, and those who hang up leave the queue.
+ */
 
-/** Slows down who tries password after password. A program that has a wrong one holds up nobody for good who has the right one. */
+/** Wrong proofs for a role of an endpoint from one network (an IPv4 address, a /64 of IPv6): so many at once, then so many a second. */
+const OF_NETWORK = { burst: 100, perSecond: 4 }
+/** And from all networks together, but from those where the right password was shown lately. */
+const OF_ROLE = { burst: 500, perSecond: 20 }
+/** How late a wrong proof is answered when no token is left, and less the more are; not at all while a tenth at most is gone. */
+const MAX_LATE_MS = 30_000
+const LATE_BELOW = 0.9
+/** A client that had no turn by then is refused. */
+const MAX_WAIT_MS = 15_000
+/** Of roles and networks that are told apart; those with the oldest attempts are forgotten first. */
+const MAX_GATES = 20_000
+const TRUST_MS = 24 * 3_600_000
+
+/** Who wants to log in where. */
+export interface Attempt {
+  readonly address: string | undefined
+  readonly endpointId: string
+  readonly role: string
+}
+
+/** Limits how often wrong passwords are tried, in this process. */
 export interface Attempts {
   /**
-   * Waits a while where many have failed for the same role of an endpoint from the same address. Errors: too_many_attempts, where many wait.
+   * Checks a proof in its turn, at once where few were wrong.
+   * @param isRight says of the answer whether the proof was right
+   * Errors: too_many_attempts after 15 seconds, ClientGone, and those of `check`.
    */
-  admit(address: string | undefined, endpointId: string, role: string): Promise<void>
-  /** A wrong password was sent. */
-  failed(address: string | undefined, endpointId: string, role: string): void
-  stop(): void
+  readonly check: <T>(
+    client: Duplex,
+    attempt: Attempt,
+    check: () => T | Promise<T>,
+    isRight: (answer: T) => boolean,
+  ) => Promise<T>
 }
 
-interface Known {
-  failures: number
-  since: number
-  waiting: number
-}
+export function createAttempts(now = () => performance.now()): Attempts {
+  const ofNetworks = createGates(OF_NETWORK, now)
+  const ofRoles = createGates(OF_ROLE, now)
+  /** Networks where the right password of a role was shown, and until when that counts. */
+  const trusted = new Map<string, number>()
 
-export function createAttempts(now = () => performance.now(), delayMs = DELAY_MS): Attempts {
-  const all = new Map<string, Known>()
-  const nameOf = (...parts: readonly (string | undefined)[]): string => parts.join(' ')
-
-  function settle(known: Known): void {
-    known.failures = Math.max(0, known.failures - (now() - known.since) * FORGOTTEN_PER_MS)
-    known.since = now()
+  function trust(name: string): void {
+    trusted.delete(name)
+    trusted.set(name, now() + TRUST_MS)
+    if (trusted.size <= MAX_GATES) return
+    const [oldest] = trusted.keys()
+    if (oldest !== undefined) trusted.delete(oldest)
   }
 
-  const timer = setInterval(() => {
-    for (const [name, known] of all) {
-      settle(known)
-      if (known.failures === 0 && known.waiting === 0) all.delete(name)
+  return {
+    async check(client, { address, endpointId, role }, check, isRight) {
+      const roleName = JSON.stringify([endpointId, role])
+      const name = JSON.stringify([ownerOf(address), roleName])
+      const leaveNetwork = await ofNetworks.enter(name, client)
+      let leaveRole = (_wasWrong: boolean): number => 0
+      let wasWrong = false
+      let lateMs = 0
+      try {
+        if ((trusted.get(name) ?? 0) <= now()) leaveRole = await ofRoles.enter(roleName, client)
+        const answer = await check()
+        wasWrong = !isRight(answer)
+        if (!wasWrong) trust(name)
+        return answer
+      } finally {
+        lateMs = Math.max(leaveRole(wasWrong), leaveNetwork(wasWrong))
+        if (wasWrong && lateMs > 0) await pause(client, lateMs)
+      }
+    },
+  }
+}
+
+interface Gate {
+  tokens: number
+  /** Proofs that are being checked: their tokens may come back. */
+  checking: number
+  /** When tokens were last added. */
+  since: number
+  /** Oldest first. */
+  readonly waiting: Set<() => void>
+  timer: NodeJS.Timeout | undefined
+}
+
+/** Resolves after so many milliseconds, or when the client is gone. */
+function pause(client: Duplex, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const over = (): void => {
+      clearTimeout(timer)
+      client.off('close', over)
+      resolve()
     }
-  }, SWEEP_MS).unref()
+    const timer = setTimeout(over, ms)
+    client.once('close', over)
+    if (client.destroyed) over()
+  })
+}
+
+/** Token buckets by name, with a queue each. */
+function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number) {
+  const gates = new Map<string, Gate>()
+
+  function find(name: string): Gate {
+    const gate = gates.get(name) ?? {
+      tokens: burst,
+      checking: 0,
+      since: now(),
+      waiting: new Set<() => void>(),
+      timer: undefined,
+    }
+    gates.delete(name)
+    gates.set(name, gate)
+    const [oldest] = gates.size > MAX_GATES ? gates.keys() : []
+    if (oldest !== undefined) gates.delete(oldest)
+    return gate
+  }
+
+  function refill(gate: Gate): void {
+    const at = now()
+    gate.tokens = Math.min(burst, gate.tokens + ((at - gate.since) / 1_000) * perSecond)
+    gate.since = at
+  }
+
+  /** Lets in those that there are tokens for, and looks again when there is the next. */
+  function serve(gate: Gate): void {
+    refill(gate)
+    for (const next of gate.waiting) {
+      if (gate.tokens < 1) break
+      gate.waiting.delete(next)
+      gate.tokens--
+      next()
+    }
+    if (gate.waiting.size === 0 || gate.timer) return
+    const ms = ((1 - gate.tokens) / perSecond) * 1_000 + 1
+    gate.timer = setTimeout(() => {
+      gate.timer = undefined
+      serve(gate)
+    }, ms)
+  }
+
+  function wait(gate: Gate, client: Duplex): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const over = (): void => {
+        clearTimeout(timer)
+        client.off('close', gone)
+      }
+      const admitted = (): void => {
+        over()
+        resolve()
+      }
+      const giveUp = (error: Error): void => {
+        over()
+        gate.waiting.delete(admitted)
+        reject(error)
+      }
+      const gone = (): void => giveUp(new ClientGone('closed before its password was checked'))
+      const timer = setTimeout(() => giveUp(new ProxyError('too_many_attempts')), MAX_WAIT_MS)
+      client.once('close', gone)
+      gate.waiting.add(admitted)
+      serve(gate)
+    })
+  }
 
   return {
-    async admit(address, endpointId, role) {
-      const known = all.get(nameOf(address, endpointId, role))
-      if (!known) return
-      settle(known)
-      if (known.failures <= FREE) return
-      if (known.waiting >= MOST_WAITING) throw new ProxyError('too_many_attempts')
-      known.waiting++
-      await sleep(delayMs)
-      known.waiting--
+    /**
+     * Resolves when there is a token. The answer gives it back unless the proof was wrong, and says how late that is to be told, in
+     * milliseconds. Errors: as `check`.
+     */
+    async enter(name: string, client: Duplex): Promise<(wasWrong: boolean) => number> {
+      const gate = find(name)
+      refill(gate)
+      if (gate.tokens >= 1 && gate.waiting.size === 0) gate.tokens--
+      else await wait(gate, client)
+      gate.checking++
+      return (wasWrong) => {
+        gate.checking--
+        refill(gate)
+        if (!wasWrong) gate.tokens = Math.min(burst, gate.tokens + 1)
+        const lateMs = MAX_LATE_MS * Math.max(0, 1 - (gate.tokens + gate.checking) / (LATE_BELOW * burst))
+        serve(gate)
+        if (gate.tokens >= burst && gates.get(name) === gate) gates.delete(name)
+        return lateMs
+      }
     },
-    failed(address, endpointId, role) {
-      const name = nameOf(address, endpointId, role)
-      const known = all.get(name) ?? { failures: 0, since: now(), waiting: 0 }
-      all.set(name, known)
-      settle(known)
-      known.failures++
-    },
-    stop: () => clearInterval(timer),
   }
 }

@@ -13,6 +13,8 @@ export interface Client {
   readonly shows: 'scram' | 'password'
   /** The hash of the certificate that it was shown (RFC 5929, section 4.1); nothing where its kind of signature names none. */
   readonly binding: Buffer | undefined
+  /** Told once the client has logged in. */
+  readonly onLoggedIn?: (endpointId: string) => void
 }
 
 /** A client whose TLS handshake is over. */

@@ -4,6 +4,7 @@ import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import type { FindAdmission } from './admission.ts'
 import type { Attempts } from './attempts.ts'
 import type { CancelKeys } from './cancel.ts'
+import type { Derivations } from './derivations.ts'
 import type { Holds } from './holds.ts'
 import type { Limits } from './limits.ts'
 import type { Pools } from './pool/pools.ts'
@@ -19,6 +20,7 @@ export interface ConnectionContext {
   readonly waker: Waker
   readonly findAdmission: FindAdmission
   readonly attempts: Attempts
+  readonly derivations: Derivations
   readonly limits: Limits
   readonly holds: Holds
   readonly cancelKeys: CancelKeys

@@ -1,31 +1,30 @@
 import type { Login } from '../catalog/login.ts'
 import { openAhead } from './ahead.ts'
-import { isAllowed } from './allowed.ts'
+import type { Admission } from './admission.ts'
+import { type AllowedAddresses, compileAllowed, isAllowed } from './allowed.ts'
 import type { Client } from './client.ts'
 import type { ConnectionContext } from './context.ts'
 import { ProxyError } from './errors.ts'
-import { askForPassword, authenticate, checkPassword, splitPassword } from './login.ts'
+import { askForPassword, authenticate, type CheckInTurn, checkPassword, type Derive, splitPassword } from './login.ts'
 import type { Admitted } from './reach.ts'
 import type { Route } from './route.ts'
+import type { ScramKeys } from './scram.ts'
 import { encodeStartup } from './startup.ts'
 
 /** A client that may enter. */
 export interface LoggedIn extends Admitted {
   readonly endpointId: string
   readonly target: Login
-  /** The addresses that may connect to the endpoint; none for all. */
-  readonly allowed: readonly string[]
+  /** The addresses that may connect to the endpoint. */
+  readonly allowed: AllowedAddresses
 }
 
 /**
  * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
-export async function logIn(
-  { findAdmission, attempts, limits }: ConnectionContext,
-  client: Client,
-  routed: Route,
-): Promise<LoggedIn> {
+export async function logIn(context: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
+  const { findAdmission, limits } = context
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
   const { stream, address, shows } = client
@@ -33,32 +32,49 @@ export async function logIn(
   const given = asked ? await askForPassword(stream) : undefined
   const { endpointId, password } =
     routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
-  const whose = [address, endpointId, user] as const
   limits.attempt(stream, address, endpointId)
-  await attempts.admit(...whose)
-  const admission = findAdmission(endpointId, user).then(({ verifier, login }) => {
-    const allowed = login?.allowed_ips ?? []
+  const admission = findAdmission(endpointId, user).then((found) => {
+    const { login } = found
+    const allowed = compileAllowed(login?.allowed_ips ?? null)
     const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
     return {
-      verifier,
-      login,
+      ...found,
       allowed,
       ahead: mayEnter ? openAhead(login, encodeStartup(routed.startup), stream) : undefined,
     }
   })
-  const found = admission.then(({ verifier }) => verifier)
-  const shown =
-    password === undefined ? authenticate(client, user, found) : checkPassword(stream, user, password, await found)
-  const keys = await shown.catch((error: unknown) => {
-    if (error instanceof ProxyError && error.reason === 'wrong_password') attempts.failed(...whose)
-    throw error
-  })
+  const keys = await showPassword(context, client, { user, endpointId, password, admission })
   const { login, allowed, ahead } = await admission
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
   limits.admit(stream, endpointId)
+  client.onLoggedIn?.(endpointId)
   return { endpointId, keys, target: login, allowed, ahead }
+}
+
+interface Asked {
+  readonly user: string
+  readonly endpointId: string
+  /** What was sent in clear text, where it was. */
+  readonly password: string | undefined
+  readonly admission: Promise<Admission>
+}
+
+function showPassword(
+  { attempts, derivations }: ConnectionContext,
+  client: Client,
+  { user, endpointId, password, admission }: Asked,
+): Promise<ScramKeys> {
+  const { stream, address } = client
+  const attempt = { address, endpointId, role: user }
+  const inTurn: CheckInTurn = (check, isRight) => attempts.check(stream, attempt, check, isRight)
+  if (password === undefined) {
+    const found = admission.then(({ verifier }) => verifier)
+    return authenticate(client, user, found, inTurn)
+  }
+  const derive: Derive = (...args) => derivations.derive(stream, endpointId, ...args)
+  return admission.then((found) => checkPassword(stream, user, password, found, inTurn, derive))
 }
 
 const notAllowed = (address: string | undefined): ProxyError =>

@@ -92,14 +92,20 @@ export class ProxyError extends Error {
   /** `text` replaces the table's where it has to name something, and `code` where it is another's. */
   constructor(
     reason: ProxyErrorReason,
-    more: { text?: string; code?: string; detail?: string | undefined; cause?: unknown } = {},
+    more: {
+      text?: string
+      code?: string
+      detail?: string | undefined
+      hint?: string | undefined
+      cause?: unknown
+    } = {},
   ) {
     const known: { code: string; text: string; hint?: string } = PROXY_ERRORS[reason]
     super(more.text ?? known.text, { cause: more.cause })
     this.reason = reason
     this.code = more.code ?? known.code
     this.detail = more.detail
-    this.hint = known.hint
+    this.hint = more.hint ?? known.hint
   }
 }
 

@@ -8,7 +8,7 @@ import { createLimits } from './limits.ts'
 
 /* How much of the proxy one endpoint, one address, or who never logs in, may take. */
 
-const NONE = { perEndpoint: 0, perAddress: 0, loggingIn: 0, newPerSecond: 0 }
+const NONE = { perEndpoint: 0, perAddress: 0, loggingIn: 0, loggingInPerAddress: 0, newPerSecond: 0 }
 
 let fixture: Fixture
 let endpoint: string
@@ -59,14 +59,23 @@ test('those who are silent are only so many, and who has logged in is none of th
   await Promise.all([...sessions, next].map((client) => client.end()))
 })
 
-test('a crowd may come at once, but not go on coming, and others are not held up', async (t) => {
+test('silent connections from one address leave room for those from another', async () => {
+  const proxy = await fixture.proxy({ limits: { ...NONE, loggingIn: 10, loggingInPerAddress: 2 } })
+  const silent = [1, 2, 3].map(() => tcp({ port: proxy.port, host: '127.0.0.1', localAddress: '127.0.0.9' }))
+  const late = await Promise.race(silent.map(async (socket) => Buffer.concat((await socket.toArray()) as Buffer[])))
+  assert.match(late.toString(), /^E.*C53300\0MToo many connections from this address/s)
+  const client = await connect(proxy.port, endpoint)
+  await client.end()
+  for (const socket of silent) socket.destroy()
+})
+
+test('a crowd may come at once, but not go on coming, and others are not held up', () => {
   let time = 0
   const limits = createLimits({ ...NONE, newPerSecond: 500 }, () => time)
-  t.after(() => limits.stop())
-  const come = (endpointId: string, count: number): number => {
+  const come = (count: number, one: () => void): number => {
     for (let came = 0; came < count; came++) {
       try {
-        limits.attempt(new Socket(), '127.0.0.1', endpointId)
+        one()
       } catch (error) {
         assert.equal(error instanceof ProxyError && error.reason, 'too_many_new')
         return came
@@ -74,11 +83,41 @@ test('a crowd may come at once, but not go on coming, and others are not held up
     }
     return count
   }
-  assert.equal(come('ep-a', 2_000), 2_000)
-  assert.equal(come('ep-a', 10_000), 3_000)
-  assert.equal(come('ep-b', 2_000), 2_000)
-  time += 1_000
-  assert.equal(come('ep-a', 10_000), 500)
-  time += 60_000
-  assert.equal(come('ep-a', 10_000), 5_000)
+  for (const [kind, at] of [
+    ['strangers of one address', (endpointId: string) => limits.attempt(new Socket(), '127.0.0.1', endpointId)],
+    ['clients of any', (endpointId: string) => limits.admit(new Socket(), endpointId)],
+  ] as const) {
+    assert.equal(
+      come(2_000, () => at('ep-a')),
+      2_000,
+      kind,
+    )
+    assert.equal(
+      come(10_000, () => at('ep-a')),
+      3_000,
+    )
+    assert.equal(
+      come(2_000, () => at('ep-b')),
+      2_000,
+    )
+    time += 1_000
+    assert.equal(
+      come(10_000, () => at('ep-a')),
+      500,
+    )
+    time += 60_000
+    assert.equal(
+      come(10_000, () => at('ep-a')),
+      5_000,
+    )
+    time += 60_000
+  }
+  assert.equal(
+    come(10_000, () => limits.attempt(new Socket(), '127.0.0.1', 'ep-a')),
+    5_000,
+  )
+  assert.equal(
+    come(100, () => limits.attempt(new Socket(), '127.0.0.2', 'ep-a')),
+    100,
+  )
 })

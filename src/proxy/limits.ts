@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { createBuckets } from './buckets.ts'
 import { ProxyError, type ProxyErrorReason } from './errors.ts'
 import { ownerOf } from './network.ts'
 
@@ -11,64 +12,68 @@ export interface LimitSettings {
   readonly perAddress: number
   /** Connections in all that have not logged in yet. */
   readonly loggingIn: number
-  /** New connections of one endpoint in a second, for long. */
+  /** Of these, from one address. */
+  readonly loggingInPerAddress: number
+  /** New connections of one endpoint, and from one address, in a second, for long. */
   readonly newPerSecond: number
 }
 
 /** So many seconds' worth of new connections may come at once: a crowd that finds its endpoint asleep. */
 const BURST_SECONDS = 10
-const SWEEP_MS = 10_000
 
-/** What keeps one endpoint, one address, or who never logs in, from taking all there is. Remembers only what is connected or was just now. */
+/** Keeps one endpoint, one address, or clients that never log in, from taking all there is. Remembers only what is connected or was just now. */
 export interface Limits {
-  /** A connection was accepted. Errors: too_many_logins, too_many_from_address, before it has cost anything. */
+  /** A connection was accepted. Errors: too_many_logins, too_many_from_address, before it has cost a handshake. */
   accept(socket: Socket): void
-  /** Somebody wants to log in at what may be an endpoint. Errors: too_many_new, too_many_from_address. */
+  /** A client wants to log in at what may be an endpoint. Errors: too_many_new, too_many_from_address. */
   attempt(client: Duplex, address: string | undefined, endpointId: string): void
-  /** They have logged in. Errors: too_many_at_endpoint. */
+  /** It has logged in. Errors: too_many_at_endpoint, too_many_new. */
   admit(client: Duplex, endpointId: string): void
-  stop(): void
+  /** So has the connection that it came by, once or again. */
+  loggedIn(connection: Socket): void
 }
 
-const NONE: LimitSettings = { perEndpoint: 0, perAddress: 0, loggingIn: 0, newPerSecond: 0 }
+const NONE: LimitSettings = { perEndpoint: 0, perAddress: 0, loggingIn: 0, loggingInPerAddress: 0, newPerSecond: 0 }
 
 export function createLimits(settings: LimitSettings = NONE, now = () => performance.now()): Limits {
   const accepted = createTally()
+  const entered = createTally()
   const attempting = createTally()
   const admitted = createTally()
-  /** Of each endpoint that had new ones: when as many will be due at an even rate. */
-  const paidUntil = new Map<string, number>()
+  const { newPerSecond } = settings
+  const [ofAddresses, ofStrangers, ofEndpoints] = [1, 2, 3].map(() =>
+    createBuckets(BURST_SECONDS * newPerSecond, newPerSecond, now),
+  )
 
-  function pay(endpointId: string): void {
-    if (settings.newPerSecond === 0) return
-    const until = Math.max(paidUntil.get(endpointId) ?? 0, now()) + 1_000 / settings.newPerSecond
-    if (until - now() > BURST_SECONDS * 1_000) throw new ProxyError('too_many_new')
-    paidUntil.set(endpointId, until)
+  function countNew(buckets: typeof ofAddresses, name: string, reason: ProxyErrorReason): void {
+    if (newPerSecond > 0 && !buckets?.take(name)) throw new ProxyError(reason)
   }
-
-  const timer = setInterval(() => {
-    for (const [endpointId, until] of paidUntil) if (until <= now()) paidUntil.delete(endpointId)
-  }, SWEEP_MS).unref()
 
   return {
     accept(socket) {
       const owner = ownerOf(socket.remoteAddress)
-      refuseOver(settings.loggingIn, accepted.all() - admitted.all(), 'too_many_logins')
+      refuseOver(settings.loggingInPerAddress, accepted.of(owner) - entered.of(owner), 'too_many_from_address')
+      refuseOver(settings.loggingIn, accepted.all() - entered.all(), 'too_many_logins')
       // They hear of it only once TLS protects what they are told; those that never get there are let be only so many.
       refuseOver(2 * settings.perAddress, accepted.of(owner), 'too_many_from_address')
+      countNew(ofAddresses, owner, 'too_many_from_address')
       accepted.add(owner, socket)
     },
     attempt(client, address, endpointId) {
       const owner = ownerOf(address)
       refuseOver(settings.perAddress, attempting.of(owner), 'too_many_from_address')
-      pay(endpointId)
+      // Of each owner by itself: strangers cannot use up what an endpoint's own clients may.
+      countNew(ofStrangers, `${owner} ${endpointId}`, 'too_many_new')
       attempting.add(owner, client)
     },
     admit(client, endpointId) {
       refuseOver(settings.perEndpoint, admitted.of(endpointId), 'too_many_at_endpoint')
+      countNew(ofEndpoints, endpointId, 'too_many_new')
       admitted.add(endpointId, client)
     },
-    stop: () => clearInterval(timer),
+    loggedIn(connection) {
+      if (!entered.has(connection)) entered.add(ownerOf(connection.remoteAddress), connection)
+    },
   }
 }
 
@@ -79,6 +84,7 @@ function refuseOver(most: number, there: number, reason: ProxyErrorReason): void
 /** Counts connections by name, each until it is closed. */
 function createTally() {
   const counts = new Map<string, number>()
+  const counted = new WeakSet<Duplex>()
   let total = 0
 
   function change(name: string, by: 1 | -1): void {
@@ -91,8 +97,10 @@ function createTally() {
   return {
     all: () => total,
     of: (name: string) => counts.get(name) ?? 0,
+    has: (client: Duplex) => counted.has(client),
     add(name: string, client: Duplex) {
       if (client.destroyed) return
+      counted.add(client)
       change(name, 1)
       client.once('close', () => change(name, -1))
     },

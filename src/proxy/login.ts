@@ -6,9 +6,9 @@
  * Who names a role or an endpoint that there is not is led through the same to the same end. A client that can say by neither host name
  * nor options which endpoint it means sends `endpoint=<id>;<password>` in the place of its password, in clear text within TLS.
  */
-import { createHash, createHmac, pbkdf2 } from 'node:crypto'
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Duplex } from 'node:stream'
-import { promisify } from 'node:util'
+import type { Admission } from './admission.ts'
 import type { Client } from './client.ts'
 import { ProxyError } from './errors.ts'
 import { PASSWORD_MESSAGE } from './message_types.ts'
@@ -18,6 +18,15 @@ import { SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from '.
 
 /** A program answers at once. Who is asked for a password by one connects anew with it. */
 const ANSWER_MS = 15_000
+
+/** Of SCRAM, for a password that the proxy has to derive the keys of: some 50 ms. Towards SCRAM clients, which derive them, there is no cap. */
+export const MAX_ITERATIONS = 100_000
+
+/** Checks a proof when it is its turn (see attempts.ts). */
+export type CheckInTurn = <T>(check: () => T | Promise<T>, isRight: (answer: T) => boolean) => Promise<T>
+
+/** SaltedPassword (RFC 5802) of a password, when it is its turn (see derivations.ts). */
+export type Derive = (password: string, salt: Buffer, iterations: number) => Promise<Buffer>
 
 const [OK, CLEARTEXT, SASL, SASL_CONTINUE, SASL_FINAL] = [0, 3, 10, 11, 12] as const
 
@@ -31,6 +40,7 @@ export async function authenticate(
   { stream: client, binding }: Client,
   user: string,
   found: Promise<Verifier>,
+  inTurn: CheckInTurn,
 ): Promise<ScramKeys> {
   const mechanisms = [...(binding ? [SCRAM_PLUS] : []), SCRAM]
   client.write(encodeAuthentication(SASL, `${mechanisms.map((name) => `${name}\0`).join('')}\0`))
@@ -42,7 +52,11 @@ export async function authenticate(
   const challenge = server.challenge(mechanism, first)
   if (challenge === undefined) throw malformedScram()
   client.write(encodeAuthentication(SASL_CONTINUE, challenge))
-  const verified = server.verify((await answer(client)).toString())
+  const proof = (await answer(client)).toString()
+  const verified = await inTurn(
+    () => server.verify(proof),
+    (verdict) => verdict !== 'wrong',
+  )
   if (verified === undefined) throw malformedScram()
   if (verified === 'wrong') throw wrongPassword(user)
   client.write(Buffer.concat([encodeAuthentication(SASL_FINAL, verified.serverFinal), encodeAuthentication(OK)]))
@@ -62,23 +76,39 @@ export function splitPassword(given: string): { endpointId: string; password: st
   return { endpointId, password }
 }
 
-/** As `authenticate`, for a password that was sent in clear text. Errors: wrong_password. */
+/**
+ * As `authenticate`, for a password that was sent in clear text. A verifier of too many iterations fits no password here, which looks like any
+ * wrong password: it does not say whether there is such a role. Errors: wrong_password, and those of taking turns.
+ * @param mock makes a verifier that no password fits
+ */
 export async function checkPassword(
   client: Duplex,
   user: string,
   password: string,
-  { salt, iterations, storedKey, serverKey }: Verifier,
+  { verifier, mock }: Pick<Admission, 'verifier' | 'mock'>,
+  inTurn: CheckInTurn,
+  derive: Derive,
 ): Promise<ScramKeys> {
-  // SASLprep (RFC 4013) comes down to this for what people type; Postgres too takes what it cannot prepare as it is.
-  const salted = await promisify(pbkdf2)(password.normalize('NFKC'), salt, iterations, 32, 'sha256')
-  const clientKey = createHmac('sha256', salted).update('Client Key').digest()
-  if (!createHash('sha256').update(clientKey).digest().equals(storedKey)) throw wrongPassword(user)
+  const { salt, iterations, storedKey, serverKey } = verifier.iterations > MAX_ITERATIONS ? mock() : verifier
+  const clientKey = await inTurn(
+    async () => {
+      // SASLprep (RFC 4013) comes down to this for what people type; Postgres too takes what it cannot prepare as it is.
+      const salted = await derive(password.normalize('NFKC'), salt, iterations)
+      const key = createHmac('sha256', salted).update('Client Key').digest()
+      return timingSafeEqual(createHash('sha256').update(key).digest(), storedKey) ? key : undefined
+    },
+    (key) => key !== undefined,
+  )
+  if (!clientKey) throw wrongPassword(user, CLEAR_TEXT_HINT)
   client.write(encodeAuthentication(OK))
   return { clientKey, serverKey }
 }
 
-const wrongPassword = (user: string): ProxyError =>
-  new ProxyError('wrong_password', { text: `password authentication failed for user "${user}"` })
+/** Every wrong password in clear text has it, so that it tells nothing of the role. */
+const CLEAR_TEXT_HINT = `A password that is not sent by SCRAM is checked against a verifier of at most ${MAX_ITERATIONS} SCRAM iterations.`
+
+const wrongPassword = (user: string, hint?: string): ProxyError =>
+  new ProxyError('wrong_password', { text: `password authentication failed for user "${user}"`, hint })
 
 const malformedScram = (): ProxyError => new ProxyError('malformed', { text: 'malformed SCRAM message' })
 

@@ -15,6 +15,7 @@ import { closeGently, refuse } from './close.ts'
 import { serve } from './connection.ts'
 import type { ConnectionContext } from './context.ts'
 import { asProxyError } from './report.ts'
+import { createDerivations } from './derivations.ts'
 import { emptied } from './emptied.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
@@ -99,7 +100,6 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     wakeTimeoutMs,
     onWoken: metrics.woke,
   })
-  const attempts = createAttempts()
   const limits = createLimits(options.limits)
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
@@ -107,7 +107,8 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     wakeTimeoutMs,
     table,
     waker,
-    attempts,
+    attempts: createAttempts(),
+    derivations: createDerivations(),
     limits,
     pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
@@ -127,7 +128,8 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       served(socket)
     })
   }
-  const servePostgres = (socket: TLSSocket): void => void serve(context, tlsClient(socket))
+  const servePostgres = (socket: TLSSocket): void =>
+    void serve(context, { ...tlsClient(socket), onLoggedIn: () => limits.loggedIn(socket) })
   const tls = tlsServer([ALPN], servePostgres)
   const directTls = tlsServer([ALPN, ALPN_HTTP], (socket) => {
     if (socket.alpnProtocol === ALPN) servePostgres(socket)
@@ -162,8 +164,6 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     unfollow()
     sql.stop()
     holds.stop()
-    attempts.stop()
-    limits.stop()
     pools.stop()
     context.waker.stop()
     context.cancelKeys.stop()

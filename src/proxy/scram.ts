@@ -11,6 +11,10 @@ export const SCRAM_PLUS = 'SCRAM-SHA-256-PLUS'
 
 const KEY_BYTES = 32
 const NONCE_BYTES = 18
+/** Postgres' own limit from version 18 on (MAX_ENCRYPTED_PASSWORD_LEN); before, a superuser could store a verifier of any length. */
+const MAX_VERIFIER_CHARACTERS = 512
+/** Of the challenge that clients get, beside nonces. Postgres makes 16. */
+const MAX_SALT_BYTES = 128
 
 /** What Postgres keeps of a password (Postgres manual, pg_authid). */
 export interface Verifier {
@@ -26,13 +30,16 @@ export interface ScramKeys {
   readonly serverKey: Buffer
 }
 
-/** Reads a verifier in Postgres' own form; nothing for what is none, as an md5 hash. */
+/** Reads a verifier in Postgres' own form; undefined for other text, such as an md5 hash, and for one of silly sizes. */
 export function parseVerifier(text: string): Verifier | undefined {
+  if (text.length > MAX_VERIFIER_CHARACTERS) return undefined
   const [, iterations, salt = '', stored = '', server = ''] =
     /^SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)$/.exec(text) ?? []
   const [storedKey, serverKey] = [Buffer.from(stored, 'base64'), Buffer.from(server, 'base64')]
+  const saltBytes = Buffer.from(salt, 'base64')
   if (storedKey.length !== KEY_BYTES || serverKey.length !== KEY_BYTES) return undefined
-  return { iterations: Number(iterations), salt: Buffer.from(salt, 'base64'), storedKey, serverKey }
+  if (Number(iterations) === 0 || saltBytes.length > MAX_SALT_BYTES) return undefined
+  return { iterations: Number(iterations), salt: saltBytes, storedKey, serverKey }
 }
 
 /**

@@ -1,13 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { ClientGone } from '../errors.ts'
+import type { Holding } from './held_bytes.ts'
 import { isInexact, parameterText, parseExactly } from './parameter.ts'
 import { Refusal } from './refusal.ts'
 import type { RowFormat } from './rows.ts'
 import type { Statement } from './statement.ts'
 
 export const MOST_BODY_BYTES = 10 * 2 ** 20
-/** Of all requests at once, since nobody has shown a password yet. */
-const MOST_BYTES_IN_ALL = 256 * 2 ** 20
 /** The protocol counts parameters in sixteen bits. */
 const MOST_PARAMETERS = 65_535
 
@@ -82,37 +81,39 @@ function beginOf(headers: IncomingHttpHeaders): string {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export interface BodyReader {
-  /**
-   * Reads a body. It counts as held until the answer is sent.
-   * Errors: Refusal (too large by itself, or together with the others), ClientGone.
-   */
-  read(request: IncomingMessage, whileHeld: Promise<unknown>): Promise<Buffer>
-}
-
-export function createBodyReader(): BodyReader {
-  let heldBytes = 0
-
-  return {
-    async read(request, whileHeld) {
-      const chunks: Buffer[] = []
-      let bytes = 0
-      void whileHeld.finally(() => (heldBytes -= bytes))
-      if (Number(request.headers['content-length'] ?? 0) > MOST_BODY_BYTES) throw tooLarge()
+/**
+ * Reads a body, whose bytes are counted as held.
+ * @param signal gives up with its reason
+ * Errors: Refusal (too large by itself, or together with others), ClientGone.
+ */
+export function readBody(request: IncomingMessage, holding: Holding, signal: AbortSignal): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > MOST_BODY_BYTES) throw tooLarge()
+  const chunks: Buffer[] = []
+  let bytes = 0
+  return new Promise((resolve, reject) => {
+    function done(settle: () => void): void {
+      request.off('data', read).off('end', ended).off('error', gone).off('close', gone)
+      signal.removeEventListener('abort', aborted)
+      settle()
+    }
+    function read(chunk: Buffer): void {
+      bytes += chunk.length
       try {
-        for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-          bytes += chunk.length
-          heldBytes += chunk.length
-          if (bytes > MOST_BODY_BYTES) throw tooLarge()
-          if (heldBytes > MOST_BYTES_IN_ALL) throw new Refusal(503, 'Too many large requests at once: try again.')
-          chunks.push(chunk)
-        }
+        if (bytes > MOST_BODY_BYTES) throw tooLarge()
+        holding.add(chunk.length)
+        chunks.push(chunk)
       } catch (error) {
-        throw error instanceof Refusal ? error : new ClientGone('closed within its request')
+        failed(error as Error)
       }
-      return Buffer.concat(chunks)
-    },
-  }
+    }
+    const ended = (): void => done(() => resolve(Buffer.concat(chunks)))
+    const failed = (error: Error): void => done(() => reject(error))
+    const gone = (): void => failed(new ClientGone('closed within its request'))
+    const aborted = (): void => failed(signal.reason as Error)
+    request.on('data', read).on('end', ended).on('error', gone).on('close', gone)
+    signal.addEventListener('abort', aborted)
+    if (signal.aborted) aborted()
+  })
 }
 
 const tooLarge = (): Refusal =>

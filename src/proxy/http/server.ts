@@ -12,15 +12,18 @@ import { STAGE_MS } from '../opening.ts'
 import { readPacket } from '../packet.ts'
 import { GSSENC_REQUEST, packetCode, SSL_REQUEST } from '../startup.ts'
 import { endpointHost } from './connection_string.ts'
+import { createHeldBytes, type HeldBytes } from './held_bytes.ts'
 import { Refusal } from './refusal.ts'
-import { createBodyReader } from './request.ts'
 import { createSessions } from './sessions.ts'
 import { answerSql, sendRefusal, type SqlContext } from './sql.ts'
+import { createStrangers } from './strangers.ts'
 import { webSocketStream } from './websocket.ts'
 
 const MOST_BODY_MS = 60_000
 const MOST_IDLE_MS = 15_000
 const MOST_HEADER_BYTES = 32_768
+/** Of a body before its client has logged in: so much is read ahead, and what one read brings more. */
+const READ_AHEAD_BYTES = 16_384
 /** Of a WebSocket message, which is kept until it is whole. */
 const MOST_MESSAGE_BYTES = 64 * 2 ** 20
 
@@ -48,7 +51,9 @@ export interface SqlServer {
 export function createSqlServer(connection: ConnectionContext): SqlServer {
   const unanswered = new Set<ServerResponse>()
   let stopped = false
-  const context: SqlContext = { connection, sessions: createSessions(connection), bodies: createBodyReader() }
+  const heldBytes = createHeldBytes()
+  const context: SqlContext = { connection, sessions: createSessions(connection), heldBytes }
+  const strangers = createStrangers()
   const http = createServer(
     {
       maxHeaderSize: MOST_HEADER_BYTES,
@@ -56,6 +61,7 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
       requestTimeout: MOST_BODY_MS,
       keepAliveTimeout: MOST_IDLE_MS,
       connectionsCheckingInterval: 1_000,
+      highWaterMark: READ_AHEAD_BYTES,
     },
     (request, response) => {
       response.setHeader('access-control-allow-origin', '*')
@@ -63,7 +69,11 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
       if (stopped) response.setHeader('connection', 'close')
       unanswered.add(response)
       response.once('close', () => unanswered.delete(response))
-      answer(context, request, response)
+      strangers.began(request.socket, response)
+      answer(context, request, response, () => {
+        strangers.loggedIn(request.socket)
+        connection.limits.loggedIn(request.socket)
+      })
     },
   )
   // It looks at its clocks from when it begins to listen, which it never does by itself.
@@ -71,11 +81,20 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
 
   const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MOST_MESSAGE_BYTES })
   http.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    webSockets.handleUpgrade(request, socket, head, (webSocket) => void serveWebSocket(connection, webSocket, request))
+    strangers.loggedIn(socket)
+    webSockets.handleUpgrade(
+      request,
+      socket,
+      head,
+      (webSocket) => void serveWebSocket(connection, heldBytes, webSocket, request),
+    )
   })
 
   return {
-    accept: (socket) => void http.emit('connection', socket),
+    accept(socket) {
+      strangers.add(socket)
+      http.emit('connection', socket)
+    },
     stop() {
       stopped = true
       for (const response of unanswered) if (!response.headersSent) response.setHeader('connection', 'close')
@@ -85,10 +104,10 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
   }
 }
 
-function answer(context: SqlContext, request: IncomingMessage, response: ServerResponse): void {
+function answer(context: SqlContext, request: IncomingMessage, response: ServerResponse, onLoggedIn: () => void): void {
   const path = request.url?.replace(/\?.*$/s, '')
   if (path !== '/sql') sendRefusal(response, new Refusal(404, 'There is nothing here: SQL is taken at /sql.'))
-  else if (request.method === 'POST') void answerSql(context, request, response)
+  else if (request.method === 'POST') void answerSql(context, request, response, onLoggedIn)
   else {
     response.setHeader('allow', METHODS)
     if (request.method === 'OPTIONS')
@@ -106,10 +125,11 @@ function answer(context: SqlContext, request: IncomingMessage, response: ServerR
 /** Serves a client that speaks the Postgres protocol in a WebSocket, within whose TLS no other is needed. */
 async function serveWebSocket(
   context: ConnectionContext,
+  heldBytes: HeldBytes,
   webSocket: WebSocket,
   request: IncomingMessage,
 ): Promise<void> {
-  const stream = webSocketStream(webSocket)
+  const { stream, loggedIn } = webSocketStream(webSocket, request.socket, heldBytes)
   try {
     await declineEncryption(stream)
   } catch (error) {
@@ -119,7 +139,17 @@ async function serveWebSocket(
   }
   const address = request.socket.remoteAddress
   const serverName = hostOf(request, context.domain)
-  await serve(context, { stream, address, serverName, shows: 'password', binding: undefined })
+  await serve(context, {
+    stream,
+    address,
+    serverName,
+    shows: 'password',
+    binding: undefined,
+    onLoggedIn(endpointId) {
+      loggedIn(endpointId)
+      context.limits.loggedIn(request.socket)
+    },
+  })
 }
 
 /** Answers 'N' to requests for encryption, and leaves what follows unread. Errors: malformed, too_slow, ClientGone. */

@@ -14,7 +14,7 @@ export interface Who extends Login {
 }
 
 /**
- * Logs in and waits until the compute is there.
+ * Logs in and waits until the compute is there; answers the session, and which endpoint it is at.
  * @param signal gives up
  * Errors: PostgresError, in the words of the proxy or the compute; Refusal; ClientGone.
  */
@@ -22,8 +22,9 @@ export async function openSession(
   context: ConnectionContext,
   { address, serverName, parameters, password }: Who,
   signal: AbortSignal,
-): Promise<SqlSession> {
-  const stream = streamTo(context, address, serverName)
+): Promise<{ readonly session: SqlSession; readonly endpointId: string }> {
+  let endpointId = ''
+  const stream = streamTo(context, address, serverName, (id) => (endpointId = id))
   const session = conversation(stream, (key) => cancel(context, address, key))
   const latin1 = new Map([...parameters].map(([name, value]) => [name, Buffer.from(value).toString('latin1')]))
   const startup = encodeStartup({ version: PROTOCOL_3_0, parameters: latin1 })
@@ -36,11 +37,16 @@ export async function openSession(
   } finally {
     signal.removeEventListener('abort', gone)
   }
-  return session
+  return { session, endpointId }
 }
 
 /** A client of the proxy, inside it. */
-function streamTo(context: ConnectionContext, address: string | undefined, serverName: string | undefined): Duplex {
+function streamTo(
+  context: ConnectionContext,
+  address: string | undefined,
+  serverName: string | undefined,
+  onLoggedIn: (endpointId: string) => void = () => {},
+): Duplex {
   const [near, far] = duplexPair()
   for (const [one, other] of [
     [near, far],
@@ -49,7 +55,7 @@ function streamTo(context: ConnectionContext, address: string | undefined, serve
     one.on('error', () => {})
     one.once('close', () => other.destroy())
   }
-  void serve(context, { stream: far, address, serverName, shows: 'password', binding: undefined })
+  void serve(context, { stream: far, address, serverName, shows: 'password', binding: undefined, onLoggedIn })
   return near
 }
 

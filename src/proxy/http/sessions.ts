@@ -19,7 +19,7 @@ const IS_GONE = /^57P0[123]$/
 const ROLLBACK: Statement = { text: 'rollback', parameters: [], arrayMode: true, rawText: true }
 
 /** What a request does in its session. It is given another one, and begins again, if the session turns out to be gone. */
-export type Work<T> = (session: SqlSession) => Promise<T>
+export type Work<T> = (session: SqlSession, endpointId: string) => Promise<T>
 
 /** Sessions that requests leave for those that follow them: from the same address with the same connection string. */
 export interface Sessions {
@@ -31,6 +31,7 @@ export interface Sessions {
 
 interface Opened {
   readonly session: SqlSession
+  readonly endpointId: string
   readonly until: number
 }
 
@@ -63,9 +64,9 @@ export function createSessions(context: ConnectionContext): Sessions {
   async function open(lane: Lane, who: Who, signal: AbortSignal): Promise<Opened> {
     lane.opening += 1
     try {
-      const session = await openSession(context, who, signal)
+      const { session, endpointId } = await openSession(context, who, signal)
       const exit = enter(lane)
-      const opened = { session, until: performance.now() + LIFE_MS }
+      const opened = { session, endpointId, until: performance.now() + LIFE_MS }
       const timer = setTimeout(() => {
         if (lane.idle.includes(opened)) session.abandon()
       }, LIFE_MS)
@@ -126,7 +127,7 @@ export function createSessions(context: ConnectionContext): Sessions {
       signal.addEventListener('abort', gone)
       if (signal.aborted) gone()
       try {
-        return await work(opened.session)
+        return await work(opened.session, opened.endpointId)
       } catch (error) {
         if (isNew || !(error instanceof PostgresError && error.cameFirst && IS_GONE.test(error.code))) throw error
       } finally {

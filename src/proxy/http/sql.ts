@@ -3,7 +3,8 @@ import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../errors.ts'
 import { type Login, parseConnectionString } from './connection_string.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
-import { type BodyReader, parseRequest, type SqlRequest } from './request.ts'
+import { type HeldBytes, tooManyBytes } from './held_bytes.ts'
+import { parseRequest, readBody, type SqlRequest } from './request.ts'
 import type { Result, Statement } from './statement.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -16,35 +17,51 @@ const TROUBLE = /^(08001|53|57P|58|XX)/
 export interface SqlContext {
   readonly connection: ConnectionContext
   readonly sessions: Sessions
-  readonly bodies: BodyReader
+  readonly heldBytes: HeldBytes
 }
 
-/** Answers a request to `/sql`. Never rejects. */
+/**
+ * Answers a request to `/sql`: logs in by its headers, and only then reads its body. Never rejects.
+ * @param onLoggedIn told once its client has shown the right password
+ */
 export async function answerSql(
   context: SqlContext,
   request: IncomingMessage,
   response: ServerResponse,
+  onLoggedIn: () => void,
 ): Promise<void> {
-  const gone = new AbortController()
-  const closed = new Promise<void>((resolve) => {
-    response.once('close', () => {
-      gone.abort()
-      resolve()
-    })
-  })
+  const over = new AbortController()
+  response.once('close', () => over.abort(new ClientGone('gone before it was answered')))
+  let body: Buffer | undefined
   try {
     const who = { ...loginOf(context.connection, request), address: request.socket.remoteAddress }
-    const body = await context.bodies.read(request, closed)
-    const answered = await context.sessions.use(who, gone.signal, async (session) => {
+    const answered = await context.sessions.use(who, over.signal, async (session, endpointId) => {
+      onLoggedIn()
+      body ??= await readHeld(context, endpointId, request, response, over)
       // Only now: to parse what is large takes a while in which nobody else is served.
       const asked = parseRequest(request.headers, body)
       return answerOf(asked, await session.run(framed(asked)))
     })
     send(response, 200, answered)
-  } catch (error) {
+  } catch (thrown) {
+    const error: unknown = over.signal.aborted ? over.signal.reason : thrown
     if (error instanceof ClientGone) response.destroy()
     else sendRefusal(response, asRefusal(error, context.connection))
   }
+}
+
+/** Reads the body, which counts as held until the answer is sent, or until it has to make room: the request is over then. */
+function readHeld(
+  { heldBytes }: SqlContext,
+  endpointId: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  over: AbortController,
+): Promise<Buffer> {
+  const holding = heldBytes.hold(endpointId, () => over.abort(tooManyBytes()))
+  response.once('close', () => holding.release())
+  if (response.destroyed) holding.release()
+  return readBody(request, holding, over.signal)
 }
 
 /** Errors: Refusal. */

@@ -1,13 +1,55 @@
 import { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
+import type { HeldBytes, Holding } from './held_bytes.ts'
 
 /** Close codes (RFC 6455, section 7.4.1). */
 const [NORMAL, UNSUPPORTED_DATA] = [1000, 1003] as const
 
-/** The bytes of the binary messages of a WebSocket, however they are cut. A text message ends it. */
-export function webSocketStream(socket: WebSocket): Duplex {
+/** Of all that a client sends before it has logged in: a startup packet and a password have some 14,000 at most. */
+const MAX_BYTES_BEFORE_LOGIN = 65_536
+/** Of what is not passed on, so many bytes are not counted. */
+const UNCOUNTED_BYTES = 65_536
+
+export interface WebSocketStream {
+  readonly stream: Duplex
+  /** Its client has logged in: from now on its messages may be large, as far as those of its endpoint together may. */
+  readonly loggedIn: (endpointId: string) => void
+}
+
+/**
+ * The bytes of the binary messages of a WebSocket, however they are cut. A text message ends it, and too many bytes do.
+ * @param connection that it came on; a message is kept in memory from its first byte there until it is passed on
+ */
+export function webSocketStream(socket: WebSocket, connection: Duplex, heldBytes: HeldBytes): WebSocketStream {
+  let endpointId: string | undefined
+  /** Of a message that is not whole yet; before the login of all together. */
+  let unfinishedBytes = 0
+  let holding: Holding | undefined
+
+  function count({ length }: Buffer): void {
+    unfinishedBytes += length
+    if (endpointId === undefined) {
+      if (unfinishedBytes > MAX_BYTES_BEFORE_LOGIN) stream.destroy()
+    } else if (unfinishedBytes > UNCOUNTED_BYTES) {
+      holding ??= heldBytes.hold(endpointId, () => stream.destroy())
+      try {
+        holding.add(length)
+      } catch {
+        stream.destroy()
+      }
+    }
+  }
+
+  function release(): void {
+    holding?.release()
+    holding = undefined
+  }
+
   const stream = new Duplex({
-    read: () => socket.resume(),
+    read() {
+      if (unfinishedBytes <= UNCOUNTED_BYTES) release()
+      socket.resume()
+    },
     write(chunk: Buffer, _encoding, done) {
       socket.send(chunk, done)
     },
@@ -19,6 +61,7 @@ export function webSocketStream(socket: WebSocket): Duplex {
       done()
     },
     destroy(error, done) {
+      release()
       socket.terminate()
       done(error)
     },
@@ -26,16 +69,25 @@ export function webSocketStream(socket: WebSocket): Duplex {
   let refused = false
   socket.on('message', (data: RawData, isBinary) => {
     if (refused) return
+    if (endpointId !== undefined) unfinishedBytes = 0
     if (!isBinary) {
       refused = true
       socket.close(UNSUPPORTED_DATA, 'only binary messages are taken')
     } else if (!stream.push(data)) socket.pause()
   })
   socket.on('close', () => {
+    connection.off('data', count)
     stream.push(null)
     if (refused || stream.writableEnded) stream.destroy()
   })
   socket.on('error', () => stream.destroy())
   stream.on('error', () => {})
-  return stream
+  connection.on('data', count)
+  return {
+    stream,
+    loggedIn(id) {
+      endpointId = id
+      unfinishedBytes = 0
+    },
+  }
 }

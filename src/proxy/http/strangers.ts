@@ -1,0 +1,42 @@
+import type { ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+
+/** A connection on which no client has logged in by then, nor is about to, is closed. */
+const LOGIN_MS = 15_000
+/** Requests of one connection that are under way. Clients that wait for their answers have one. */
+const MAX_UNANSWERED = 16
+
+/** What HTTP connections cost before a login: time, and requests under way. */
+export interface Strangers {
+  add(connection: Duplex): void
+  /** A request has come, and is under way until its response is closed. */
+  began(connection: Duplex, response: ServerResponse): void
+  /** The right password came on it, or a WebSocket, which has a time limit of its own. */
+  loggedIn(connection: Duplex): void
+}
+
+export function createStrangers(): Strangers {
+  const timers = new WeakMap<Duplex, NodeJS.Timeout>()
+  const unanswered = new WeakMap<Duplex, number>()
+
+  function change(connection: Duplex, by: 1 | -1): number {
+    const count = (unanswered.get(connection) ?? 0) + by
+    unanswered.set(connection, count)
+    return count
+  }
+
+  return {
+    add(connection) {
+      const timer = setInterval(() => {
+        if (!unanswered.get(connection)) connection.destroy()
+      }, LOGIN_MS)
+      timers.set(connection, timer)
+      connection.once('close', () => clearInterval(timer))
+    },
+    began(connection, response) {
+      if (change(connection, 1) > MAX_UNANSWERED) connection.destroy()
+      response.once('close', () => change(connection, -1))
+    },
+    loggedIn: (connection) => clearInterval(timers.get(connection)),
+  }
+}

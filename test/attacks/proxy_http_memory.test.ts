@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { connect as tls, type TLSSocket } from 'node:tls'
+import { WebSocket } from 'ws'
+import { PASSWORD_MESSAGE } from '../../src/proxy/message_types.ts'
+import { encodeMessage } from '../../src/proxy/messages.ts'
+import type { Proxy } from '../../src/proxy/proxy.ts'
+import { encodeStartup, PROTOCOL_3_0 } from '../../src/proxy/startup.ts'
+import { DOMAIN, type Fixture, makeFixture, PASSWORD, until } from '../proxy/fixture.ts'
+import { sqlOverHttp, type SqlOverHttp, uriOf } from '../proxy/sql_over_http.ts'
+
+/* What a client makes the proxy keep in memory, over HTTP and WebSocket: little before it has logged in, and then a share. */
+
+const MEGABYTE = 2 ** 20
+
+let fixture: Fixture
+let proxy: Proxy
+let hostile: string
+let victim: string
+let over: SqlOverHttp
+
+before(async () => {
+  fixture = await makeFixture()
+  proxy = await fixture.proxy()
+  const pid = await fixture.compute.start()
+  ;[hostile, victim] = [await fixture.endpoint(pid), await fixture.endpoint(pid)]
+  over = sqlOverHttp(fixture, proxy, victim)
+})
+after(async () => {
+  over?.agent.destroy()
+  await fixture?.close()
+})
+
+async function open(): Promise<TLSSocket> {
+  const socket = tls({ host: '127.0.0.1', port: proxy.port, ca: readFileSync(fixture.caFile), servername: 'localhost' })
+  socket.on('error', () => {})
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+const head = (uri: string, length: number): string =>
+  `POST /sql HTTP/1.1\r\nhost: x\r\nneon-connection-string: ${uri}\r\ncontent-length: ${length}\r\n\r\n`
+
+/** The status line of what is answered, or `closed`. */
+async function status(socket: TLSSocket): Promise<string> {
+  try {
+    for await (const chunk of socket) return String(chunk).split('\r\n')[0] ?? ''
+  } catch {
+    // Reset, as it was closed with bytes on their way.
+  }
+  return 'closed'
+}
+
+test('a stranger is refused before its body is read, and /sql goes on answering', async () => {
+  const body = Buffer.alloc(MEGABYTE / 4, 0x20)
+  const sockets = await Promise.all(Array.from({ length: 30 }, open))
+  for (const [index, socket] of sockets.entries()) {
+    socket.write(head(uriOf(hostile, `wrong${index % 5}`), 10 * MEGABYTE))
+    socket.write(body)
+  }
+  const answers = sockets.map(status)
+  assert.deepEqual(await over.rows('select 1 as n'), [{ n: 1 }])
+  assert.match(await Promise.race(answers), /400|closed/)
+  for (const socket of sockets) socket.destroy()
+})
+
+test('requests that stall after login at one endpoint do not deny /sql to another', async () => {
+  const body = Buffer.alloc(9 * MEGABYTE, 0x20)
+  const sockets = await Promise.all(Array.from({ length: 32 }, open))
+  const flushed = sockets.map(
+    (socket) =>
+      new Promise((resolve) => {
+        socket.write(head(uriOf(hostile), 10 * MEGABYTE))
+        socket.write(body, resolve)
+        socket.once('close', resolve)
+      }),
+  )
+  const answers = sockets.map(status)
+  await Promise.race([Promise.all(flushed), Promise.race(answers)])
+  const large = `/*${' '.repeat(5 * MEGABYTE)}*/ select 1 as n`
+  for (let turn = 0; turn < 5; turn++) assert.deepEqual(await over.rows(large), [{ n: 1 }])
+  for (const socket of sockets) socket.destroy()
+})
+
+test('a connection with many requests ahead of their answers is closed', async () => {
+  const socket = await open()
+  const one = `${head(uriOf(hostile, 'wrong'), 2)}{}`
+  socket.write(one.repeat(200))
+  let answered = ''
+  socket.on('data', (chunk: Buffer) => (answered += chunk))
+  await new Promise((resolve) => void socket.once('close', resolve))
+  assert.ok((answered.match(/HTTP\/1\.1 \d/g) ?? []).length <= 16)
+})
+
+const startup = (): Buffer =>
+  encodeStartup({ version: PROTOCOL_3_0, parameters: new Map([['user', 'alice'], ['database', 'postgres']]) }) // oxfmt-ignore
+const password = encodeMessage(PASSWORD_MESSAGE, Buffer.from(`${PASSWORD}\0`))
+
+async function webSocket(): Promise<WebSocket> {
+  const socket = new WebSocket(`wss://127.0.0.1:${proxy.port}/v2`, {
+    headers: { host: `${victim}.${DOMAIN}` },
+    agent: over.agent,
+  })
+  socket.on('error', () => {})
+  await once(socket, 'open')
+  return socket
+}
+
+test('a WebSocket that sends a large message before it has logged in is closed; afterwards it may', async () => {
+  const strangers = await Promise.all(Array.from({ length: 12 }, webSocket))
+  const closed = strangers.map((socket) => once(socket, 'close'))
+  for (const socket of strangers) {
+    socket.send(startup())
+    socket.send(Buffer.alloc(20 * MEGABYTE), { fin: false })
+  }
+  await Promise.all(closed)
+
+  const friend = await webSocket()
+  let received = ''
+  friend.on('message', (data: Buffer) => (received += data.toString('latin1')))
+  friend.send(Buffer.concat([startup(), password]))
+  await until(async () => received.endsWith('I'))
+  friend.send(encodeMessage(0x51, Buffer.from(`/*${' '.repeat(20 * MEGABYTE)}*/ select 'here' || 'ami'\0`)))
+  await until(async () => received.includes('hereami'))
+  friend.terminate()
+})
+
+test('WebSockets of one endpoint that never end their messages do not deny /sql to another', async () => {
+  const sockets = await Promise.all(Array.from({ length: 8 }, webSocket))
+  const closed = sockets.map((socket) => once(socket, 'close'))
+  for (const socket of sockets) {
+    let received = ''
+    socket.on('message', (data: Buffer) => (received += data.toString('latin1')))
+    socket.send(Buffer.concat([startup(), password]))
+    await until(async () => received.endsWith('I'))
+    socket.send(Buffer.alloc(40 * MEGABYTE), { fin: false })
+  }
+  // More than the share of one endpoint: some are cut off.
+  await Promise.race(closed)
+  assert.deepEqual(await over.rows('select 1 as n'), [{ n: 1 }])
+  for (const socket of sockets) socket.terminate()
+})
