@@ -13,7 +13,7 @@ const PROXY_ERRORS = {
   too_many_attempts: {
     code: '53300',
     text: 'Too many attempts to log in. Please try again later.',
-    hint: 'Somebody at this address sends wrong passwords for this role.',
+    hint: 'Many wrong passwords were sent for this role lately. Stop the clients that send them.',
   },
   md5_password: {
     code: '28P01',

@@ -30,7 +30,7 @@ export interface ScramKeys {
   readonly serverKey: Buffer
 }
 
-/** Reads a verifier in Postgres' own form; undefined for other text, such as an md5 hash, and for one of silly sizes. */
+/** Reads a verifier in Postgres' own form; undefined for other text (an md5 hash), no iterations, or an oversized salt. */
 export function parseVerifier(text: string): Verifier | undefined {
   if (text.length > MAX_VERIFIER_CHARACTERS) return undefined
   const [, iterations, salt = '', stored = '', server = ''] =
