@@ -169,6 +169,29 @@ export const SETTINGS = {
     about: 'And in a second.',
     fallback: () => 200,
   }),
+  requestsPerKey: setting<number>({
+    env: 'NEAP_REQUESTS_PER_KEY',
+    parse: whole(0, 1_000_000),
+    expects: 'a number of requests (0: no limit)',
+    about:
+      'API requests of one key that may be under way at once. This and the next two are for each API process; all keys of an account together have twice as much.',
+    fallback: () => 100,
+  }),
+  streamsPerKey: setting<number>({
+    env: 'NEAP_STREAMS_PER_KEY',
+    parse: whole(0, 1_000_000),
+    expects: 'a number of streams (0: no limit)',
+    about: 'Streams of events that one key may have open.',
+    fallback: () => 100,
+  }),
+  cpuPerKey: setting<number>({
+    env: 'NEAP_CPU_PER_KEY',
+    parse: whole(0, 100),
+    expects: 'percent of a core from 1 to 100 (0: no limit)',
+    about:
+      'How much of a core, in percent, the requests of one key may take for long; one second of it may be taken at once.',
+    fallback: () => 25,
+  }),
   projectsLimit: setting<number>({
     env: 'NEAP_PROJECTS_LIMIT',
     ...quota,

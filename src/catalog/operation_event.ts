@@ -25,10 +25,16 @@ export interface EventPage {
 /**
  * The next events of a project that were not in what has been seen, in the order in which they happened, page by page. All pages are
  * of the moment of the first one, and one statement brings them where they are few.
+ * @param moment leaves out what is not in this snapshot, which is a later one than `seen`
  */
-export async function* eventsSince(db: Db, projectId: string, seen: Snapshot): AsyncGenerator<EventPage> {
+export async function* eventsSince(
+  db: Db,
+  projectId: string,
+  seen: Snapshot,
+  moment?: Snapshot,
+): AsyncGenerator<EventPage> {
   let last = 0
-  let upTo: Snapshot | undefined
+  let upTo = moment
   for (;;) {
     // One row more than a page has tells whether another follows.
     const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`

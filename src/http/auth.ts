@@ -33,10 +33,13 @@ interface Known {
  */
 export async function createAuthenticator({ catalog, secrets }: Context): Promise<Authenticate> {
   const known = new Map<string, Known>()
+  const underWay = new Map<string, Promise<Caller>>()
   let changes = 0
   const forget = (): void => {
     changes += 1
     known.clear()
+    // What is being looked up may be of before the change.
+    underWay.clear()
   }
   await catalog.listen('api_key', forget)
 
@@ -67,7 +70,15 @@ export async function createAuthenticator({ catalog, secrets }: Context): Promis
     const digest = hash('sha256', token, 'base64')
     const found = known.get(digest)
     if (found && found.until > Date.now()) return found.caller
-    return lookUp(token, digest, request.ip)
+    // Many requests of one key may come before the first is known: they share its look-up.
+    let asked = underWay.get(digest)
+    if (!asked) {
+      asked = lookUp(token, digest, request.ip).finally(() => {
+        if (underWay.get(digest) === asked) underWay.delete(digest)
+      })
+      underWay.set(digest, asked)
+    }
+    return asked
   }
   return Object.assign(authenticate, { forget })
 }

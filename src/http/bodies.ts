@@ -1,7 +1,11 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { parse } from 'qs'
 import { AppError } from '../errors.ts'
+import type { KeyUse } from './key_use.ts'
 import { unfitFor } from './unfit.ts'
+
+/** Bytes that a body may have where its route says nothing else: most have a few hundred. */
+export const BODY_BYTES = 16 * 1024
 
 /** A body that came as a form: all its values are text still, and become what the schema of the route says. */
 export class FormBody {
@@ -14,21 +18,23 @@ export class FormBody {
 
 /**
  * Takes JSON, forms with brackets (`endpoint[branch_id]=…`), and nothing at all under any content type: clients send one with
- * requests that have no body.
+ * requests that have no body. What it costs is charged to the caller's key.
  */
-export function acceptBodies(app: FastifyInstance): void {
+export function acceptBodies(app: FastifyInstance, use: KeyUse): void {
+  const accept = (type: string, read: (body: string) => unknown): void => {
+    app.addContentTypeParser(type, { parseAs: 'string' }, async ({ caller }: FastifyRequest, body: string) => {
+      const began = performance.now()
+      try {
+        return body.trim() === '' ? undefined : read(body)
+      } finally {
+        use.charge(caller, performance.now() - began)
+      }
+    })
+  }
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, body: string) => {
-    if (body.trim() === '') return undefined
-    return fit(parsed(body))
-  })
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string' },
-    async (_request: unknown, body: string) => (body.trim() === '' ? undefined : new FormBody(fit(formFields(body)))),
-  )
-  app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => {
-    if (body.trim() === '') return undefined
+  accept('application/json', (body) => fit(parsed(body)))
+  accept('application/x-www-form-urlencoded', (body) => new FormBody(fit(formFields(body))))
+  accept('*', () => {
     throw new AppError('UNSUPPORTED_MEDIA_TYPE')
   })
 }

@@ -6,7 +6,10 @@ import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
 import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
 import { type Authenticate, authorize } from './auth.ts'
+import { BODY_BYTES } from './bodies.ts'
 import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
+import type { KeyUse } from './key_use.ts'
+import type { OperationFeeds } from './operation_feed.ts'
 import { awaited, preferredWait } from './prefer.ts'
 import type { Limit } from './rate_limit.ts'
 import { auditEntry, errorBody, toAppError } from './refusal.ts'
@@ -26,6 +29,8 @@ declare module 'fastify' {
 export interface Gates {
   readonly authenticate: Authenticate
   readonly limit: Limit
+  readonly use: KeyUse
+  readonly feeds: OperationFeeds
   readonly namesResolve: () => boolean
   /** Ends when the server is about to close, which waits for every answer. */
   readonly closing: AbortSignal
@@ -36,7 +41,7 @@ export function mount(
   app: FastifyInstance,
   route: Route,
   context: Context,
-  { authenticate, limit, namesResolve, closing }: Gates,
+  { authenticate, limit, use, feeds, namesResolve, closing }: Gates,
 ): void {
   const [method, path] = route.key.split(' ') as [string, string]
   const status = route.status ?? 200
@@ -45,6 +50,7 @@ export function mount(
     method,
     url: BASE + path,
     schema: schemaOf(app, route, status),
+    bodyLimit: route.bodyLimit ?? BODY_BYTES,
     // A request that its schema refuses is answered where its Idempotency-Key is known.
     attachValidation: true,
     onRequest: async (request, reply) => {
@@ -58,6 +64,7 @@ export function mount(
       request.caller = caller
       if (caller.apiKeyId !== undefined) await limit(request, reply, String(caller.apiKeyId), route.tag)
       authorize(caller, route, request.params as { project_id?: string })
+      use.enter(caller, route.returns === EventStream ? 'streams' : 'requests', reply)
     },
     handler: async (request, reply) => {
       const {
@@ -98,6 +105,7 @@ export function mount(
       ...context,
       db,
       caller,
+      feeds,
       namesResolve,
       stillIn,
       // Made for who asks only: most answers are there before anybody could go. What is to be changed is, whoever waits.
@@ -105,7 +113,10 @@ export function mount(
         return reads ? AbortSignal.any([untilGone(reply), closing]) : closing
       },
     }
-    return { status, body: await route.handle(input, answering) }
+    const began = performance.now()
+    const answer = route.handle(input, answering)
+    use.charge(caller, performance.now() - began)
+    return { status, body: await answer }
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {

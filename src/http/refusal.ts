@@ -3,6 +3,7 @@ import { insertAudit } from '../catalog/audit.ts'
 import { isBusy } from '../catalog/busy.ts'
 import type { Context } from '../context.ts'
 import { AppError, ERRORS, messageOf } from '../errors.ts'
+import { BODY_BYTES } from './bodies.ts'
 
 /** The one place where an error becomes an HTTP answer. */
 export async function refuse(
@@ -11,7 +12,7 @@ export async function refuse(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const error = toAppError(thrown)
+  const error = toAppError('statusCode' in thrown && thrown.statusCode === 413 ? bodyTooLarge(request) : thrown)
   const { status } = ERRORS[error.code]
   if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
   if (status === 401) void reply.header('www-authenticate', 'Bearer')
@@ -25,6 +26,12 @@ export async function refuse(
   return reply.status(status).send(errorBody(request, error))
 }
 
+/** Each route takes as much as it has a use for. */
+function bodyTooLarge({ routeOptions }: FastifyRequest): AppError {
+  const kib = (routeOptions.bodyLimit ?? BODY_BYTES) / 1024
+  return new AppError('BODY_TOO_LARGE', `The body is over the ${kib} KiB that this request takes.`)
+}
+
 export const errorBody = (request: Pick<FastifyRequest, 'id'>, { code, message }: AppError) => ({
   request_id: request.id,
   code,
@@ -33,7 +40,6 @@ export const errorBody = (request: Pick<FastifyRequest, 'id'>, { code, message }
 
 export function toAppError(error: AppError | FastifyError): AppError {
   if (error instanceof AppError) return error
-  if (error.statusCode === 413) return new AppError('BODY_TOO_LARGE', 'The request body is over 1 MiB.')
   if (error.statusCode === 415) return new AppError('UNSUPPORTED_MEDIA_TYPE')
   if (error.validation || error.validationContext || (error.statusCode && error.statusCode < 500))
     return new AppError('INVALID_REQUEST', messageOf(error))

@@ -5,6 +5,7 @@ import type { Scope } from '../catalog/api_key.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
 import type { ErrorCode } from '../errors.ts'
+import type { OperationFeeds } from './operation_feed.ts'
 
 type MaybeSchema = TSchema | undefined
 type Of<S> = S extends TSchema ? Static<S> : undefined
@@ -34,6 +35,8 @@ export interface Contract<P, Q, B, R> {
   readonly changesKeys?: boolean
   /** A GET whose answer is put off with `Prefer: wait` until its operation has ended. */
   readonly waits?: boolean
+  /** Bytes that its body may have, where that is more than `BODY_BYTES`. */
+  readonly bodyLimit?: number
   readonly returns: R
   readonly errors: readonly ErrorCode[]
 }
@@ -49,6 +52,8 @@ export interface RequestContext extends Context {
   readonly namesResolve: () => boolean
   /** Ends when the client of a GET has gone, or this process is about to. */
   readonly gone: AbortSignal
+  /** The operations' events, read once for all streams of a project. */
+  readonly feeds: OperationFeeds
   /** Whether the key would still be let in, for answers that last. */
   readonly stillIn: () => Promise<boolean>
 }

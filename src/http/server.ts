@@ -11,11 +11,13 @@ import { AppError } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
 import { createHttpMetrics } from '../observe/http_metrics.ts'
 import { createAuthenticator } from './auth.ts'
-import { acceptBodies } from './bodies.ts'
+import { acceptBodies, BODY_BYTES } from './bodies.ts'
 import { refuseWhenCrowded } from './crowded.ts'
 import { serveDocuments } from './documents.ts'
+import { chargeRequests, createKeyUse } from './key_use.ts'
 import { BASE, mount } from './mount.ts'
 import { watchNames } from './names.ts'
+import { createOperationFeeds } from './operation_feed.ts'
 import { createLimit } from './rate_limit.ts'
 import { refuse } from './refusal.ts'
 import { logRequests } from './request_log.ts'
@@ -32,7 +34,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: newRequestId,
-    bodyLimit: 1024 * 1024,
+    bodyLimit: BODY_BYTES,
     requestTimeout: 60_000,
     routerOptions: { maxParamLength: 256 },
     // What is refused before there is a route, as broken percent-encoding is: no hook runs for it.
@@ -45,7 +47,9 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   app.setValidatorCompiler(compileValidator)
   app.decorateRequest('caller', undefined)
   app.decorateRequest('route', undefined)
-  acceptBodies(app)
+  const use = createKeyUse(context.config)
+  acceptBodies(app, use)
+  chargeRequests(app, use)
   app.addHook('onRequest', async (request, reply) => {
     void named(request, reply)
     // Whatever else is wrong with it, and before its body is read.
@@ -67,6 +71,8 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   const gates = {
     authenticate: await createAuthenticator(context),
     limit: await createLimit(app, context.config),
+    use,
+    feeds: await createOperationFeeds(context.catalog),
     namesResolve: await watchNames(context.config),
     closing: closing.signal,
   }

@@ -181,10 +181,14 @@ export async function requireRoomForProject({ db, config, caller }: RequestConte
   )
 }
 
+/** Lists of addresses and Postgres settings may be long. */
+const PROJECT_BYTES = 64 * 1024
+
 export const createProject = route('POST /projects', {
   summary: 'Create a project with its default branch, a role, a database and an endpoint',
   tag: 'Project',
   body: NewProject,
+  bodyLimit: PROJECT_BYTES,
   status: 201,
   returns: Type.Object({
     project: Project,
@@ -315,6 +319,7 @@ export const updateAccountProject = route('PATCH /projects/:project_id', {
   tag: 'Project',
   params: ProjectId,
   body: Type.Object({ project: Type.Object(ProjectChanges) }),
+  bodyLimit: PROJECT_BYTES,
   returns: Type.Object({ project: Project, operations: Type.Array(Operation) }),
   errors: ['NOT_FOUND', ...REFUSALS],
 }).handle(async ({ params, body }, context) => {

@@ -1,0 +1,137 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../config.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from './route.ts'
+
+/** All keys of an account together may use so many times what one key may. */
+const ACCOUNT_FACTOR = 2
+/** CPU time that may be taken at once, after a pause. */
+const CPU_BURST_MS = 1_000
+const SWEEP_MS = 60_000
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** When the synchronous part began that is being measured; 0 outside of one. */
+    cpuSince: number
+  }
+}
+
+/** What the API keys use of this process. The administrator's socket has no key and no limit. */
+export interface KeyUse {
+  /**
+   * Counts a request as under way until its connection has been answered or has gone. Errors: RATE_LIMITED (too many at once, or no CPU
+   * time left), with `Retry-After` on the reply.
+   */
+  enter(caller: Caller, kind: 'requests' | 'streams', reply: FastifyReply): void
+  /** Takes milliseconds of CPU time from the budgets of the caller's key and account. */
+  charge(caller: Caller | undefined, ms: number): void
+  stop(): void
+}
+
+interface Use {
+  requests: number
+  streams: number
+  /** Milliseconds left as of `refilledAt`; below 0 when overdrawn. */
+  cpuMs: number
+  refilledAt: number
+}
+
+export function createKeyUse(
+  { requestsPerKey, streamsPerKey, cpuPerKey }: Pick<Config, 'requestsPerKey' | 'streamsPerKey' | 'cpuPerKey'>,
+  now = () => performance.now(),
+): KeyUse {
+  const uses = new Map<string, Use>()
+  const limits = { requests: requestsPerKey, streams: streamsPerKey }
+  const share = cpuPerKey / 100
+
+  const timer = setInterval(() => {
+    for (const [name, use] of uses)
+      if (use.requests === 0 && use.streams === 0 && now() - use.refilledAt > SWEEP_MS) uses.delete(name)
+  }, SWEEP_MS).unref()
+
+  function useOf(name: string): Use {
+    let use = uses.get(name)
+    if (!use) {
+      use = { requests: 0, streams: 0, cpuMs: CPU_BURST_MS, refilledAt: now() }
+      uses.set(name, use)
+    }
+    return use
+  }
+
+  /** The caller's key, and its account with what that may use of it. */
+  const budgetsOf = ({ apiKeyId, account }: Caller) =>
+    [
+      { use: useOf(`key ${apiKeyId}`), factor: 1, of: 'This API key' },
+      { use: useOf(`account ${account.id}`), factor: ACCOUNT_FACTOR, of: 'This account' },
+    ] as const
+
+  function refill(use: Use, factor: number): number {
+    const at = now()
+    use.cpuMs = Math.min(CPU_BURST_MS * factor, use.cpuMs + (at - use.refilledAt) * share * factor)
+    use.refilledAt = at
+    return use.cpuMs
+  }
+
+  return {
+    enter(caller, kind, reply) {
+      if (caller.apiKeyId === undefined) return
+      const budgets = budgetsOf(caller)
+      for (const { use, factor, of } of budgets) {
+        const limit = limits[kind] * factor
+        if (limit > 0 && use[kind] >= limit)
+          throw tooMuch(reply, 1, `${of} has ${limit} ${kind} under way, as many as it may. Wait until one has ended.`)
+        if (share === 0 || refill(use, factor) > 0) continue
+        const seconds = Math.ceil((1 - use.cpuMs) / (share * factor) / 1000)
+        throw tooMuch(reply, seconds, `${of} has taken more CPU time than it may. Try again in ${seconds} s.`)
+      }
+      // A client that left while its key was looked up emits no more events.
+      if (reply.raw.destroyed) return
+      for (const { use } of budgets) use[kind]++
+      reply.raw.once('close', () => {
+        for (const { use } of budgets) use[kind]--
+      })
+    },
+    charge(caller, ms) {
+      if (share === 0 || caller?.apiKeyId === undefined) return
+      for (const { use } of budgetsOf(caller)) use.cpuMs -= ms
+    },
+    stop: () => clearInterval(timer),
+  }
+}
+
+function tooMuch(reply: FastifyReply, seconds: number, message: string): AppError {
+  void reply.header('retry-after', String(seconds))
+  return new AppError('RATE_LIMITED', message)
+}
+
+/**
+ * Charges what a request costs between its hooks, where nothing is waited for: the validation of what came, and the serialization of the
+ * answer. Parsing and the beginning of the handler are charged where they are.
+ */
+export function chargeRequests(app: FastifyInstance, use: KeyUse): void {
+  app.decorateRequest('cpuSince', 0)
+  const begin = (request: FastifyRequest): void => {
+    request.cpuSince = performance.now()
+  }
+  const end = (request: FastifyRequest): void => {
+    if (request.cpuSince > 0) use.charge(request.caller, performance.now() - request.cpuSince)
+    request.cpuSince = 0
+  }
+  app.addHook('preValidation', (request, _reply, done) => {
+    begin(request)
+    done()
+  })
+  app.addHook('preHandler', (request, _reply, done) => {
+    end(request)
+    done()
+  })
+  app.addHook('preSerialization', (request, _reply, payload, done) => {
+    begin(request)
+    done(null, payload)
+  })
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    end(request)
+    done(null, payload)
+  })
+  app.addHook('onClose', async () => use.stop())
+}
