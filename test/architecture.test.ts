@@ -16,8 +16,8 @@ const MAY_IMPORT: Record<string, string> = {
   client: 'errors, http(types)',
   supervisor: 'backends, catalog, cli, client, config, errors, ids, observe, operations, secrets, tls, walls',
 
-  http: 'catalog, config, context(types), engine(types), errors, ids, observe, operations, postgres, secrets, webhooks',
-  proxy: 'catalog, config(types), context(types), errors, ids, observe, operations, tls',
+  http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, postgres, secrets, webhooks',
+  proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
   loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
   operations:
     'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types), walls(types)',

@@ -27,12 +27,17 @@ export async function insertApiKey(
   return row as ApiKey
 }
 
-/** The key with that keyed hash, if it is neither revoked nor expired. Notes its use, at most once a minute. */
-export async function useApiKey(db: Db, hash: Buffer, address: string): Promise<ApiKey | undefined> {
-  const key = await db.row<ApiKey & { note_use: boolean }>(sql`
-    select *, coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
-      from api_key where hash = ${hash} and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)`)
-  if (key?.note_use) {
+/** The key with that keyed hash, and whether it is in force: neither revoked nor expired. Notes its use then, at most once a minute. */
+export async function useApiKey(
+  db: Db,
+  hash: Buffer,
+  address: string,
+): Promise<(ApiKey & { readonly in_force: boolean }) | undefined> {
+  const key = await db.row<ApiKey & { in_force: boolean; note_use: boolean }>(sql`
+    select *, revoked_at is null and coalesce(expires_at > clock_timestamp(), true) as in_force,
+           coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
+      from api_key where hash = ${hash}`)
+  if (key?.in_force && key.note_use) {
     await db.rows(
       sql`update api_key set last_used_at = clock_timestamp(), last_used_from = ${address} where id = ${key.id}`,
     )

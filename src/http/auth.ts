@@ -2,8 +2,10 @@ import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { findAccount, findDefaultAccount } from '../catalog/account.ts'
 import { type ApiKey, type Scope, useApiKey } from '../catalog/api_key.ts'
+import type { RefusalWriter } from '../catalog/refusal_writer.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
+import { ownerOf } from '../network.ts'
 import { isWellFormedApiKey } from '../secrets.ts'
 import type { Caller, Route } from './route.ts'
 
@@ -27,13 +29,22 @@ interface Known {
   readonly until: number
 }
 
+/** What a look-up has found: of a key that is revoked or expired, the key alone. */
+interface Found {
+  readonly key: ApiKey | undefined
+  readonly caller: Caller | undefined
+}
+
 /**
  * Answers who asks by their key. A key is looked up once and then known, until the catalog tells that a key has changed: a
  * revoked one stops working on every api process, and a request costs no query for it.
  */
-export async function createAuthenticator({ catalog, secrets }: Context): Promise<Authenticate> {
+export async function createAuthenticator(
+  { catalog, secrets }: Context,
+  refusals: Pick<RefusalWriter, 'note'>,
+): Promise<Authenticate> {
   const known = new Map<string, Known>()
-  const underWay = new Map<string, Promise<Caller>>()
+  const underWay = new Map<string, Promise<Found>>()
   let changes = 0
   const forget = (): void => {
     changes += 1
@@ -43,19 +54,15 @@ export async function createAuthenticator({ catalog, secrets }: Context): Promis
   }
   await catalog.listen('api_key', forget)
 
-  async function lookUp(token: string, digest: string, address: string): Promise<Caller> {
+  async function lookUp(token: string, digest: string, address: string): Promise<Found> {
     const before = changes
     const key = isWellFormedApiKey(token) ? await useApiKey(catalog, secrets.hashApiKey(token), address) : undefined
-    const account = key && (await findAccount(catalog, key.account_id))
-    if (!key || !account)
-      throw new AppError(
-        'UNAUTHENTICATED',
-        'The API key is unknown, expired or revoked. Make another with: npx neap keys create',
-      )
+    const account = key?.in_force && (await findAccount(catalog, key.account_id))
+    if (!key || !account) return { key, caller: undefined }
     const caller = { account, scope: key.scope, apiKeyId: key.id, projectId: key.project_id }
     // A key that was revoked while it was looked up must not be known.
     if (before === changes) known.set(digest, { caller, until: Date.now() + lifetime(key) })
-    return caller
+    return { key, caller }
   }
 
   async function authenticate(request: FastifyRequest): Promise<Caller> {
@@ -78,7 +85,14 @@ export async function createAuthenticator({ catalog, secrets }: Context): Promis
       })
       underWay.set(digest, asked)
     }
-    return asked
+    const { key, caller } = await asked
+    if (caller) return caller
+    const network = ownerOf(request.ip)
+    refusals.note({ kind: 'api_key', accountId: key?.account_id, subject: String(key?.id ?? ''), role: '', network })
+    throw new AppError(
+      'UNAUTHENTICATED',
+      'The API key is unknown, expired or revoked. Make another with: npx neap keys create',
+    )
   }
   return Object.assign(authenticate, { forget })
 }

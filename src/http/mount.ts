@@ -22,6 +22,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | undefined
     route: string | undefined
+    /** It leaves an audit row, however it is answered. */
+    audited: boolean
   }
 }
 
@@ -55,6 +57,7 @@ export function mount(
     attachValidation: true,
     onRequest: async (request, reply) => {
       request.route = route.key
+      request.audited = !reads || route.reveals === true
       const caller = await authenticate(request).catch(async (error: unknown) => {
         // Who tries keys is counted by address; a key that nobody could look up says nothing of who sent it.
         if (error instanceof AppError && error.code === 'UNAUTHENTICATED')
@@ -67,11 +70,7 @@ export function mount(
       use.enter(caller, route.returns === EventStream ? 'streams' : 'requests', reply)
     },
     handler: async (request, reply) => {
-      const {
-        status: code,
-        body,
-        replayed,
-      } = reads ? await perform(request, reply, context.catalog) : await change(request, reply)
+      const { status: code, body, replayed } = reads ? await read(request, reply) : await change(request, reply)
       // Before the answer: with it a revoked key works no more.
       if (route.changesKeys) authenticate.forget()
       void reply.status(code)
@@ -117,6 +116,13 @@ export function mount(
     const answer = route.handle(input, answering)
     use.charge(caller, performance.now() - began)
     return { status, body: await answer }
+  }
+
+  async function read(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
+    const made = await perform(request, reply, context.catalog)
+    // Before the answer: a secret that cannot be accounted for is not given.
+    if (route.reveals) await insertAudit(context.catalog, auditEntry(request, route.key, made.status))
+    return made
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {

@@ -17,8 +17,8 @@ export async function refuse(
   if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
   if (status === 401) void reply.header('www-authenticate', 'Bearer')
   if (status === 503) void reply.header('retry-after', '1')
-  // Those of who asks too often are not written down: that would be the work which the limit is to spare.
-  if (request.route && !request.route.startsWith('GET ') && request.caller && status !== 503 && status !== 429) {
+  // Rate-limited requests are not audited: that would be the work which the limit is to spare.
+  if (request.route && request.audited && request.caller && status !== 503 && status !== 429) {
     await insertAudit(context.catalog, auditEntry(request, request.route, status)).catch((failure: unknown) =>
       request.log.error({ err: failure }, 'a refused request has no audit row'),
     )

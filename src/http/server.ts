@@ -6,6 +6,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { startRefusalWriter } from '../catalog/refusal_writer.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
@@ -47,6 +48,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   app.setValidatorCompiler(compileValidator)
   app.decorateRequest('caller', undefined)
   app.decorateRequest('route', undefined)
+  app.decorateRequest('audited', false)
   const use = createKeyUse(context.config)
   acceptBodies(app, use)
   chargeRequests(app, use)
@@ -68,8 +70,12 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   await serveDocuments(app, BASE)
   const closing = new AbortController()
   app.addHook('preClose', async () => closing.abort())
+  const refusals = startRefusalWriter(context.catalog, (error) =>
+    context.log.debug({ err: error }, 'could not record refused keys; they are recorded later'),
+  )
+  app.addHook('onClose', () => refusals.stop())
   const gates = {
-    authenticate: await createAuthenticator(context),
+    authenticate: await createAuthenticator(context, refusals),
     limit: await createLimit(app, context.config),
     use,
     feeds: await createOperationFeeds(context.catalog),

@@ -2,6 +2,7 @@ import { forgetReplies } from '../catalog/idempotency.ts'
 import { forgetEvents } from '../catalog/operation_event.ts'
 import { forgetDeletedProjects } from '../catalog/project.ts'
 import { forgetOldHolds } from '../catalog/proxy.ts'
+import { forgetRefusals } from '../catalog/refused_access.ts'
 import { forgetTraffic } from '../catalog/traffic.ts'
 import { forgetDeliveries } from '../catalog/webhook_delivery.ts'
 import type { WorkerContext } from '../context.ts'
@@ -22,6 +23,7 @@ export function startForgetLoop({ catalog, log }: WorkerContext): Loop {
     await forgetEvents(catalog, KEPT_DAYS)
     await forgetDeliveries(catalog, KEPT_DAYS)
     await forgetTraffic(catalog)
+    await forgetRefusals(catalog)
   }
   return startPeriodic(EVERY_MS, forget, (error) => log.warn({ err: error }, 'could not remove old rows'))
 }

@@ -1,4 +1,4 @@
-import { networkOf } from './network.ts'
+import { networkOf } from '../network.ts'
 
 /** So many requests to cancel may come from one network in so long: a pool of clients that all give up at once stays below. */
 const MOST = 200

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { RefusalWriter } from '../catalog/refusal_writer.ts'
 import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import type { ProxyMetrics } from '../observe/proxy_metrics.ts'
 import type { FindAdmission } from './admission.ts'
@@ -21,6 +22,7 @@ export interface ConnectionContext {
   readonly findAdmission: FindAdmission
   readonly attempts: Attempts
   readonly derivations: Derivations
+  readonly refusals: RefusalWriter
   readonly limits: Limits
   readonly holds: Holds
   readonly cancelKeys: CancelKeys

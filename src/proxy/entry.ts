@@ -1,4 +1,5 @@
 import type { Login } from '../catalog/login.ts'
+import { networkOf } from '../network.ts'
 import { openAhead } from './ahead.ts'
 import type { Admission } from './admission.ts'
 import { type AllowedAddresses, compileAllowed, isAllowed } from './allowed.ts'
@@ -24,7 +25,7 @@ export interface LoggedIn extends Admitted {
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
 export async function logIn(context: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
-  const { findAdmission, limits } = context
+  const { findAdmission, limits, refusals } = context
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
   const { stream, address, shows } = client
@@ -43,7 +44,12 @@ export async function logIn(context: ConnectionContext, client: Client, routed: 
       ahead: mayEnter ? openAhead(login, encodeStartup(routed.startup), stream) : undefined,
     }
   })
-  const keys = await showPassword(context, client, { user, endpointId, password, admission })
+  const shown = showPassword(context, client, { user, endpointId, password, admission })
+  const keys = await shown.catch((error: unknown) => {
+    if (error instanceof ProxyError && error.reason === 'wrong_password')
+      refusals.note({ kind: 'login', subject: endpointId, role: user, network: networkOf(address) })
+    throw error
+  })
   const { login, allowed, ahead } = await admission
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(address, allowed)) throw notAllowed(address)

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createBuckets } from './buckets.ts'
 import { ProxyError, type ProxyErrorReason } from './errors.ts'
-import { ownerOf } from './network.ts'
+import { ownerOf } from '../network.ts'
 
 /** How many of each there may be in this process; 0 sets no limit. */
 export interface LimitSettings {

@@ -3,6 +3,7 @@ import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import type { Logger } from 'pino'
 import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
+import { startRefusalWriter } from '../catalog/refusal_writer.ts'
 import { openFilesLimit } from '../observe/open_files.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { startActivityWriter } from './activity.ts'
@@ -100,6 +101,9 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     wakeTimeoutMs,
     onWoken: metrics.woke,
   })
+  const refusals = startRefusalWriter(catalog, (error) =>
+    log.debug({ err: error }, 'could not record refused logins; they are recorded later'),
+  )
   const limits = createLimits(options.limits)
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
@@ -109,6 +113,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     waker,
     attempts: createAttempts(),
     derivations: createDerivations(),
+    refusals,
     limits,
     pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
@@ -168,6 +173,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     context.waker.stop()
     context.cancelKeys.stop()
     await activity.stop()
+    await refusals.stop()
     await registration.stop()
   }
 

@@ -31,36 +31,53 @@ after(async () => {
   await neap?.stop()
 })
 
-for (const { key, status = 200 } of routes) {
+for (const { key, status = 200, reveals = false } of routes) {
   const { scope, input, asksCompute } = EVERY_ROUTE[key]
   const reads = key.startsWith('GET ')
 
-  test(`${key} ${reads ? 'writes no audit row' : 'writes one audit row, in the transaction of its effect'}`, async () => {
-    const request = requestOf(key, scene, await input(scene))
-    if (reads) {
-      const last = await state.lastAudit()
-      const answer = await ask(neap, keys[scope], request)
-      assert.ok(answer.status === 200 || (asksCompute && answer.status === 501), answer.text)
-      return assert.deepEqual(await state.auditSince(last), [])
-    }
-    await withoutWorker(neap, state, async () => {
-      const last = await state.lastAudit()
-      const answer = await ask(neap, keys[scope], request)
-      const rows = await state.auditSince(last)
-      assert.equal(answer.status, status, answer.text)
-      assert.equal(rows.length, 1)
-      const [row] = rows
-      const [subject] = request.path.split('?')
-      assert.deepEqual(
-        [row?.action, row?.status, row?.account_id, row?.request_id],
-        [key, status, actor.account_id, answer.headers.get('x-request-id')],
-      )
-      assert.ok(row?.subject.endsWith(subject ?? ''), row?.subject)
-      const project = request.path.split('/')[2]
-      if (key.includes(':project_id')) assert.equal(row?.project_id, project)
-      assert.ok((await state.writtenBy(row?.xmin ?? '')) > 0, 'nothing else was written in that transaction')
+  if (reveals)
+    test(`${key} writes one audit row, since its answer has a secret`, async () => {
+      const request = requestOf(key, scene, await input(scene))
+      for (const [scopeOfKey, answered] of [
+        ['write', 200],
+        ['read', 403],
+      ] as const) {
+        const last = await state.lastAudit()
+        const answer = await ask(neap, keys[scopeOfKey], request)
+        assert.equal(answer.status, answered, answer.text)
+        assert.deepEqual(
+          (await state.auditSince(last)).map((row) => [row.action, row.status, row.account_id, row.request_id]),
+          [[key, answered, actor.account_id, answer.headers.get('x-request-id')]],
+        )
+      }
     })
-  })
+  else
+    test(`${key} ${reads ? 'writes no audit row' : 'writes one audit row, in the transaction of its effect'}`, async () => {
+      const request = requestOf(key, scene, await input(scene))
+      if (reads) {
+        const last = await state.lastAudit()
+        const answer = await ask(neap, keys[scope], request)
+        assert.ok(answer.status === 200 || (asksCompute && answer.status === 501), answer.text)
+        return assert.deepEqual(await state.auditSince(last), [])
+      }
+      await withoutWorker(neap, state, async () => {
+        const last = await state.lastAudit()
+        const answer = await ask(neap, keys[scope], request)
+        const rows = await state.auditSince(last)
+        assert.equal(answer.status, status, answer.text)
+        assert.equal(rows.length, 1)
+        const [row] = rows
+        const [subject] = request.path.split('?')
+        assert.deepEqual(
+          [row?.action, row?.status, row?.account_id, row?.request_id],
+          [key, status, actor.account_id, answer.headers.get('x-request-id')],
+        )
+        assert.ok(row?.subject.endsWith(subject ?? ''), row?.subject)
+        const project = request.path.split('/')[2]
+        if (key.includes(':project_id')) assert.equal(row?.project_id, project)
+        assert.ok((await state.writtenBy(row?.xmin ?? '')) > 0, 'nothing else was written in that transaction')
+      })
+    })
 
   if (reads) continue
   test(`${key}, refused, changes nothing and writes one audit row`, async () => {

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { listAudit } from '../../catalog/audit.ts'
+import { listRefusals, type RefusedAccess } from '../../catalog/refused_access.ts'
 import { route } from '../route.ts'
 
 const AuditEntry = Type.Object(
@@ -17,8 +18,34 @@ const AuditEntry = Type.Object(
   { $id: 'AuditEntry' },
 )
 
+const Refused = Type.Object(
+  {
+    kind: Type.Union([Type.Literal('api_key'), Type.Literal('login')]),
+    api_key_id: Type.Optional(
+      Type.Integer({ description: 'A key that is revoked or expired; absent for unknown ones' }),
+    ),
+    endpoint_id: Type.Optional(Type.String({ description: 'Of a login, where there is such an endpoint' })),
+    role: Type.Optional(Type.String({ description: 'Of a login, where the endpoint has such a role' })),
+    network: Type.Optional(Type.String({ description: 'From where; absent where there were too many to keep apart' })),
+    count: Type.Integer(),
+    first_at: Type.String({ format: 'date-time' }),
+    last_at: Type.String({ format: 'date-time' }),
+  },
+  { $id: 'RefusedAccess' },
+)
+
+function presentRefused({ kind, subject, role, network, ...counted }: RefusedAccess) {
+  return {
+    kind,
+    ...(subject && (kind === 'api_key' ? { api_key_id: Number(subject) } : { endpoint_id: subject })),
+    ...(role && { role }),
+    ...(network && { network }),
+    ...counted,
+  }
+}
+
 export const listAuditEntries = route('GET /audit', {
-  summary: 'List who changed what, newest first',
+  summary: 'List who changed what or read a password, newest first, and which keys and logins were refused',
   tag: 'Audit',
   scope: 'admin',
   query: Type.Object({
@@ -34,13 +61,21 @@ export const listAuditEntries = route('GET /audit', {
   }),
   returns: Type.Object({
     audit: Type.Array(AuditEntry),
+    refused: Type.Optional(
+      Type.Array(Refused, {
+        description:
+          'With the first page of all projects: refused API keys and wrong passwords of the last 90 days, added up, the latest first. Those of no account are in the list of the account that owns this Neap',
+      }),
+    ),
     pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
   }),
   errors: [],
 }).handle(async ({ query }, { db, caller }) => {
   const rows = await listAudit(db, caller.account.id, query.limit ?? 100, query.cursor, query.project_id)
   const last = rows.at(-1)
+  const isFirst = query.cursor === undefined && query.project_id === undefined
   return {
+    ...(isFirst && { refused: (await listRefusals(db, caller.account.id)).map(presentRefused) }),
     audit: rows.map(({ project_id, api_key_id, ...row }) => ({
       ...row,
       ...(project_id !== null && { project_id }),

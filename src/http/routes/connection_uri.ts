@@ -14,6 +14,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   summary: 'A URI to connect with, password included',
   tag: 'Project',
   scope: 'write',
+  reveals: true,
   params: Type.Object({ project_id: Type.String() }),
   query: Type.Object({
     database_name: Type.String(),

@@ -37,6 +37,7 @@ export const revealRolePassword = route(
     summary: 'The password of a role, where Neap gave it',
     tag: 'Role',
     scope: 'write',
+    reveals: true,
     params: RoleName,
     returns: Type.Object({ password: Type.String() }),
     errors: ['NOT_FOUND', 'NOT_ALLOWED'],
