@@ -32,7 +32,7 @@ export function keysCommand(access: readonly Option[]): Command {
     new Command('create')
       .description('Create an API key and print it, this once: only its hash is kept.')
       .argument('[name]', 'what it is for', 'cli')
-      .addOption(new Option('--scope <scope>', 'what it may do').choices(['read', 'write', 'admin']).default('admin'))
+      .addOption(new Option('--scope <scope>', 'what it may do').choices(['read', 'write', 'admin']).default('write'))
       .option('-p, --project <project>', 'the one project that it is for: its id or name')
       .addOption(
         new Option('--expires <when>', 'when it ceases to work: 12h or 7d from now, or a moment').argParser(expiry),

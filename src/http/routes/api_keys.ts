@@ -31,7 +31,11 @@ export const createApiKey = route('POST /api_keys', {
   scope: 'admin',
   body: Type.Object({
     key_name: Type.String({ minLength: 1, maxLength: 64 }),
-    scope: Type.Optional(Scope),
+    scope: Type.Optional(
+      Type.Union(Scope.anyOf, {
+        description: '`write` unless said; keys of the scope `admin` alone make and revoke keys',
+      }),
+    ),
     project_id: Type.Optional(Type.String({ description: 'The one project that the key is for' })),
     expires_at: Type.Optional(Type.String({ format: 'date-time', description: 'When the key ceases to work' })),
   }),
@@ -59,7 +63,7 @@ export const createApiKey = route('POST /api_keys', {
   const row = await insertApiKey(db, {
     account_id: caller.account.id,
     name: body.key_name,
-    scope: body.scope ?? 'admin',
+    scope: body.scope ?? 'write',
     project_id: body.project_id ?? null,
     expires_at: expires,
     hash: secrets.hashApiKey(key),
