@@ -101,8 +101,14 @@ export const SETTINGS = {
   proxyMetricsPort: setting<number>({
     env: 'NEAP_PROXY_METRICS_PORT',
     ...port,
-    about: 'And of the first proxy; the others take the next free ones. The API answers them on its own port.',
+    about: 'And of the first proxy; the others take the next free ones.',
     fallback: () => 7073,
+  }),
+  apiMetricsPort: setting<number>({
+    env: 'NEAP_API_METRICS_PORT',
+    ...port,
+    about: 'And of the API, whose own port has `/healthz` and `/readyz` only.',
+    fallback: () => 7069,
   }),
   proxies: setting<number>({
     env: 'NEAP_PROXIES',
@@ -168,6 +174,13 @@ export const SETTINGS = {
     expects: 'a number of requests (0: no limit)',
     about: 'And in a second.',
     fallback: () => 200,
+  }),
+  apiConnectionsPerAddress: setting<number>({
+    env: 'NEAP_API_CONNECTIONS_PER_ADDRESS',
+    ...connections,
+    about:
+      'Connections to one API process from one client address (of IPv6: one /64) at once; raise it behind a reverse proxy. Beyond, the one that has waited longest for a request is ended.',
+    fallback: () => 1_000,
   }),
   requestsPerKey: setting<number>({
     env: 'NEAP_REQUESTS_PER_KEY',

@@ -5,7 +5,10 @@ export const ERRORS = {
   FORBIDDEN: { status: 403, text: 'This API key may not do that.' },
   PLAN_DOES_NOT_ALLOW: { status: 403, text: 'The plan of this account does not allow that.' },
   NOT_FOUND: { status: 404, text: 'Not found.' },
-  REQUEST_TIMEOUT: { status: 408, text: 'The request did not come within a minute. Send it again.' },
+  REQUEST_TIMEOUT: {
+    status: 408,
+    text: 'The request did not come in time: its headers within 10 seconds, all of it within 30. Send it again.',
+  },
   CONFLICT: { status: 409, text: 'This conflicts with what exists.' },
   BRANCH_ALREADY_EXISTS: { status: 409, text: 'A branch with that name exists already.' },
   ROLE_ALREADY_EXISTS: { status: 409, text: 'A role with that name exists already.' },

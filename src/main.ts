@@ -99,7 +99,7 @@ async function runUp(flags: UpFlags): Promise<void> {
   const told = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve())
   })
-  const given = (name: 'apiPort' | 'proxyPort' | 'workerMetricsPort' | 'proxyMetricsPort') =>
+  const given = (name: 'apiPort' | 'proxyPort' | 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort') =>
     flags[name] !== undefined || Boolean(process.env[SETTINGS[name].env])
   await up(
     {
@@ -107,6 +107,7 @@ async function runUp(flags: UpFlags): Promise<void> {
       asked: {
         apiPort: given('apiPort'),
         proxyPort: given('proxyPort'),
+        apiMetricsPort: given('apiMetricsPort'),
         workerMetricsPort: given('workerMetricsPort'),
         proxyMetricsPort: given('proxyMetricsPort'),
       },
@@ -124,8 +125,10 @@ async function runOne(name: 'api' | 'worker' | 'proxy', flags: Overrides): Promi
   switch (name) {
     case 'api':
       return runPart(name, config, (await import('./parts/api.ts')).startApi)
-    case 'worker':
-      return runPart(name, config, (await import('./parts/worker.ts')).startWorker)
+    case 'worker': {
+      const { startWorker } = await import('./parts/worker.ts')
+      return runPart(name, config, (context) => startWorker(context))
+    }
     case 'proxy':
       return runPart(name, config, (await import('./parts/proxy.ts')).startProxyPart)
   }

@@ -15,7 +15,7 @@ export function statusCommand(dataDir: Option): Command {
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
       const remembered = readState(loadConfig(flags).dataDir)
-      const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, pids } = remembered
+      const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
       const measured = computes.map((compute) => ({
@@ -28,6 +28,7 @@ export function statusCommand(dataDir: Option): Command {
             pid: pids?.[0],
             api_port: apiPort,
             proxy_port: proxyPort,
+            api_metrics_port: apiMetricsPort,
             worker_metrics_port: workerMetricsPort,
             proxy_metrics_port: proxyMetricsPort,
             proxy_metrics_ports: proxyMetricsPorts,
@@ -47,7 +48,7 @@ export function statusCommand(dataDir: Option): Command {
       ])
       process.stdout.write(`Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${proxyPort}.\n`)
       process.stdout.write(
-        `Metrics: /metrics on the ports ${apiPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPorts.join(', ')} (proxy).\n`,
+        `Metrics: /metrics on the ports ${apiMetricsPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPorts.join(', ')} (proxy).\n`,
       )
       process.stdout.write(
         rows.length === 0

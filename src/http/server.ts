@@ -13,6 +13,7 @@ import { newRequestId } from '../ids.ts'
 import { createHttpMetrics } from '../observe/http_metrics.ts'
 import { createAuthenticator } from './auth.ts'
 import { acceptBodies, BODY_BYTES } from './bodies.ts'
+import { limitConnections } from './connection_limit.ts'
 import { refuseWhenCrowded } from './crowded.ts'
 import { serveDocuments } from './documents.ts'
 import { chargeRequests, createKeyUse } from './key_use.ts'
@@ -26,6 +27,10 @@ import { routes } from './routes/index.ts'
 import { refuseUnread } from './unread.ts'
 import { compileValidator } from './validation.ts'
 
+const HEADERS_MS = 10_000
+/** Of which the body has the rest: bodies are small. */
+const REQUEST_MS = 30_000
+
 const VERSION_1 = /^\/(?:api\/)?v1(?=[/?]|$)/
 
 /** The API over HTTP. Knows nothing of where it listens. */
@@ -36,7 +41,9 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: newRequestId,
     bodyLimit: BODY_BYTES,
-    requestTimeout: 60_000,
+    // Node looks for late ones at an interval of its own (Node's manual, http: `connectionsCheckingInterval`).
+    http: { headersTimeout: HEADERS_MS, connectionsCheckingInterval: 1_000 },
+    requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: 256 },
     // What is refused before there is a route, as broken percent-encoding is: no hook runs for it.
     frameworkErrors: (error, request, reply) => {
@@ -61,6 +68,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
         `Version 1 of the API is gone: use ${BASE}${request.url.replace(VERSION_1, '')}`,
       )
   })
+  limitConnections(app, context.config.apiConnectionsPerAddress)
   refuseWhenCrowded(app)
   logRequests(app, context.log, createHttpMetrics(context.registry))
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Registry } from 'prom-client'
+import { AppError, ERRORS } from '../errors.ts'
 import { createCensusMetrics } from './catalog_metrics.ts'
 import { createOperationMetrics } from './operation_metrics.ts'
 import { createProbes, startProbeServer } from './probes.ts'
@@ -37,13 +38,19 @@ test('a check that never answers is not waited for, and not asked again until it
       asked += 1
       return never()
     },
-    fails: () => Promise.reject(new Error('it is away')),
+    fails: () => Promise.reject(new Error('no such file: /var/lib/neap/secret')),
+    tells: () => Promise.reject(new AppError('UNAVAILABLE')),
     misses: () => 'it does not hear',
     holds: () => undefined,
   }
   const registry = new Registry()
   const missing = createReadiness(registry, checks, 5)
-  const said = { hangs: 'no answer within 5 ms', fails: 'it is away', misses: 'it does not hear' }
+  const said = {
+    hangs: 'no answer within 5 ms',
+    fails: 'it cannot be asked',
+    tells: ERRORS.UNAVAILABLE.text,
+    misses: 'it does not hear',
+  }
   assert.deepEqual(await missing(), said)
   assert.deepEqual(await missing(), said)
   assert.equal(asked, 1)

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import { AppError } from '../errors.ts'
 import { addGauge } from './gauge.ts'
 import { within } from './within.ts'
 
@@ -10,7 +11,7 @@ export type Readiness = () => Promise<Readonly<Record<string, string>>>
 
 /**
  * Asks all checks at once. None is waited for longer than `ms`, and one that has not answered is not asked again until it has, so
- * that many who ask do not queue up behind what is away.
+ * that many who ask do not queue up behind what is away. Anybody may read the answer: of an error it has the text that is for users, if any.
  */
 export function createReadiness(registry: Registry, checks: Readonly<Record<string, Check>>, ms = 2_000): Readiness {
   const underWay = new Map<string, Promise<string | undefined>>()
@@ -19,7 +20,7 @@ export function createReadiness(registry: Registry, checks: Readonly<Record<stri
     let asked = underWay.get(name)
     if (!asked) {
       asked = (async () => check())()
-        .catch((error: unknown) => (error instanceof Error ? error.message : String(error)))
+        .catch((error: unknown) => (error instanceof AppError ? error.message : 'it cannot be asked'))
         .finally(() => underWay.delete(name))
       underWay.set(name, asked)
     }

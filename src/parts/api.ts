@@ -5,22 +5,21 @@ import type { Context } from '../context.ts'
 import { adminSockets } from '../http/auth.ts'
 import { buildServer } from '../http/server.ts'
 import { createCensusMetrics } from '../observe/catalog_metrics.ts'
-import { PROBES } from '../observe/probes.ts'
+import type { Probes } from '../observe/probes.ts'
 import { holdAdminSocket } from './admin_socket.ts'
 import type { Part } from './part.ts'
-import { probesOf } from './probes.ts'
 
 const HOST = '127.0.0.1'
 
 /** The management API on its loopback port, and on a 0600 Unix socket for whoever administers this Neap. */
-export async function startApi(context: Context): Promise<Part> {
+export async function startApi(context: Context, probes: Probes): Promise<Part> {
   const { config } = context
   await ensureDefaultAccount(context.catalog, config.plan)
   const app = await buildServer(context)
   // Here, since it lives where a worker does not: a queue that nobody works at is what one wants to see.
   createCensusMetrics(context.registry, () => takeCensus(context.catalog))
-  const probes = probesOf('api', context)
-  for (const path of PROBES)
+  // Whoever stands before it asks these; metrics are on a port of their own, which need not be reachable from where the API is.
+  for (const path of ['/healthz', '/readyz'] as const)
     app.get(path, { schema: { hide: true } }, async (_request, reply) => {
       const { status, type, body } = await probes(path)
       return reply.status(status).type(type).send(body)

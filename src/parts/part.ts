@@ -11,7 +11,7 @@ import { createLog } from '../observe/log.ts'
 import { createRegistry } from '../observe/registry.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets.ts'
 import { awaitCatalog } from './await_catalog.ts'
-import { type PartName, startProbes } from './probes.ts'
+import { type PartName, type PartProbes, startProbes } from './probes.ts'
 import { isSupervised, onStop, tellSupervisor } from './supervised.ts'
 
 /** A running part of Neap. */
@@ -31,7 +31,7 @@ export interface Part {
 export async function runPart(
   name: PartName,
   config: Config,
-  start: (context: Context) => Promise<Part>,
+  start: (context: Context, probes: PartProbes['probes']) => Promise<Part>,
 ): Promise<void> {
   const supervised = isSupervised()
   if (supervised) {
@@ -43,15 +43,15 @@ export async function runPart(
   const context = await openContext(config, log, createRegistry(name))
   const probes = await startProbes(name, context)
   await awaitCatalog(context)
-  const part = await start(context)
-  probes?.missing(undefined)
+  const part = await start(context, probes.probes)
+  probes.missing(undefined)
   let stopping = false
   let draining = false
   const stop = async (): Promise<void> => {
     if (stopping) return
     stopping = true
     await part.stop()
-    await probes?.stop()
+    await probes.stop()
     await context.catalog.close()
     process.exit(0)
   }
@@ -61,9 +61,9 @@ export async function runPart(
     const drained = part.drain()
     if (supervised) {
       // Whoever takes its place is to have its port for metrics too.
-      await probes?.stop()
+      await probes.stop()
       tellSupervisor({ draining: true })
-    } else probes?.missing('it was told to end and takes no new connections')
+    } else probes.missing('it was told to end and takes no new connections')
     await drained
     await stop()
   }
@@ -78,7 +78,7 @@ export async function runPart(
     onStop(orFail(stop))
     tellSupervisor({ ready: true })
   }
-  log.info({ port: part.port, metrics_port: probes?.port ?? part.port, pid: process.pid }, 'ready')
+  log.info({ port: part.port, metrics_port: probes.port, pid: process.pid }, 'ready')
 }
 
 /** The context of a part, from its settings. */

@@ -8,35 +8,38 @@ export type PartName = 'api' | 'worker' | 'proxy'
 /** The probes of a part on a port of their own, from before it starts, which a worker may take long over. */
 export interface PartProbes {
   readonly port: number
+  readonly probes: Probes
   /** Says from now on what keeps the part from its work; nothing while it does it. */
   missing(what: string | undefined): void
   stop(): Promise<void>
 }
 
-const PORTS = { worker: 'workerMetricsPort', proxy: 'proxyMetricsPort' } as const
+const PORTS = { api: 'apiMetricsPort', worker: 'workerMetricsPort', proxy: 'proxyMetricsPort' } as const
 
 const STARTING = {
+  api: 'it does not listen yet',
   worker: 'what runs on this machine is being compared with the catalog',
   proxy: 'it does not listen yet',
 } as const
 
-/** Starts them; nothing for the API, which answers them beside its routes. */
-export async function startProbes(name: PartName, context: Context): Promise<PartProbes | undefined> {
-  if (name === 'api') return undefined
+/** Starts them. */
+export async function startProbes(name: PartName, context: Context): Promise<PartProbes> {
   let missing: string | undefined = STARTING[name]
   const wanted = context.config[PORTS[name]]
-  const server = await startProbeServer(probesOf(name, context, { [name]: () => missing }), wanted)
+  const probes = probesOf(name, context, { [name]: () => missing })
+  const server = await startProbeServer(probes, wanted)
   if (wanted !== 0 && server.port !== wanted)
     context.log.warn({ wanted, port: server.port }, 'the port for metrics is taken: another one is used')
   return {
     port: server.port,
+    probes,
     missing: (what) => (missing = what),
     stop: () => server.stop(),
   }
 }
 
 /** What a process answers of itself: it is ready while the catalog answers and tells of changes, and more where there is more. */
-export function probesOf(name: PartName, { catalog, registry }: Context, more: Record<string, Check> = {}): Probes {
+function probesOf(name: PartName, { catalog, registry }: Context, more: Record<string, Check> = {}): Probes {
   const readiness = createReadiness(registry, {
     catalog: async () => void (await catalog.row(sql`select 1`)),
     notifications: () => (catalog.hears() ? undefined : 'the connection by which the catalog tells of changes is lost'),

@@ -22,6 +22,7 @@ export interface State {
   readonly layout: number
   readonly apiPort?: number
   readonly proxyPort?: number
+  readonly apiMetricsPort?: number
   readonly workerMetricsPort?: number
   readonly proxyMetricsPort?: number
   /** Of all proxies, that one first. */

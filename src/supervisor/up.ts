@@ -26,7 +26,9 @@ import { type Undo, undoAll } from './undo.ts'
 export interface UpOptions {
   readonly config: Config
   /** Which ports somebody asked for, as apart from the defaults. */
-  readonly asked: Readonly<Record<'apiPort' | 'proxyPort' | 'workerMetricsPort' | 'proxyMetricsPort', boolean>>
+  readonly asked: Readonly<
+    Record<'apiPort' | 'proxyPort' | 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort', boolean>
+  >
   readonly project: boolean
   readonly leaveRunning: boolean
   readonly progress: Progress
@@ -66,8 +68,8 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const [supervisor, ...stale] = stored.pids ?? []
     await endStaleParts(supervisor, stale)
     const { config, proxyMetricsPorts } = await chosenPorts(options, stored)
-    const { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort } = config
-    const ports = { apiPort, proxyPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
+    const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort } = config
+    const ports = { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
     updateState(config.dataDir, { ...ports, pids: [process.pid] })
 
     const secrets = await loadOrCreateSecrets(config.secretFile)
@@ -167,19 +169,26 @@ async function chosenPorts(
   const proxy = wanted(asked.proxyPort, config.proxyPort, stored.proxyPort)
   const proxyPort = await choosePort({ name: 'the proxy', flag: '--proxy-port', ...proxy }, [apiPort], progress.say)
   const taken = [apiPort, proxyPort]
-  const metrics = async (name: 'workerMetricsPort' | 'proxyMetricsPort', least?: number): Promise<number> => {
+  const metrics = async (
+    name: 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort',
+    least?: number,
+  ): Promise<number> => {
     const port = least ?? wanted(asked[name], config[name], stored[name]).port
     // Nobody is to be kept from a database by a port for metrics: a taken one gives way, asked for or not.
     const chosen = await choosePort({ name: 'metrics', flag: SETTINGS[name].env, port, asked: false }, taken, () => {})
     taken.push(chosen)
     return chosen
   }
+  const apiMetricsPort = await metrics('apiMetricsPort')
   const workerMetricsPort = await metrics('workerMetricsPort')
   const proxyMetricsPort = await metrics('proxyMetricsPort')
   const proxyMetricsPorts = [proxyMetricsPort]
   while (proxyMetricsPorts.length < proxyCount(config))
     proxyMetricsPorts.push(await metrics('proxyMetricsPort', (proxyMetricsPorts.at(-1) ?? 0) + 1))
-  return { config: { ...config, apiPort, proxyPort, workerMetricsPort, proxyMetricsPort }, proxyMetricsPorts }
+  return {
+    config: { ...config, apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort },
+    proxyMetricsPorts,
+  }
 }
 
 function wanted(asked: boolean, port: number, stored: number | undefined) {

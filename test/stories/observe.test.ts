@@ -19,15 +19,23 @@ type PartName = (typeof PARTS)[number]
 let neap: Neap
 let place: Place
 let ports: Record<PartName, number>
+let apiPort: number
 
 before(async () => {
   neap = await startNeap({
-    env: { NEAP_LOG_LEVEL: 'debug', NEAP_WORKER_METRICS_PORT: '0', NEAP_PROXY_METRICS_PORT: '0', NEAP_PROXIES: '1' },
+    env: {
+      NEAP_LOG_LEVEL: 'debug',
+      NEAP_API_METRICS_PORT: '0',
+      NEAP_WORKER_METRICS_PORT: '0',
+      NEAP_PROXY_METRICS_PORT: '0',
+      NEAP_PROXIES: '1',
+    },
   })
   place = await firstPlace(neap)
   const { stdout } = await neapRun(['status', '--json'], envOf(neap.ready.data_dir))
-  const status = JSON.parse(stdout) as Record<'api_port' | 'worker_metrics_port' | 'proxy_metrics_port', number>
-  ports = { api: status.api_port, worker: status.worker_metrics_port, proxy: status.proxy_metrics_port }
+  const status = JSON.parse(stdout) as Record<`${'api_' | 'worker_' | 'proxy_'}metrics_port` | 'api_port', number>
+  ports = { api: status.api_metrics_port, worker: status.worker_metrics_port, proxy: status.proxy_metrics_port }
+  apiPort = status.api_port
 })
 
 after(() => neap?.stop())
@@ -85,6 +93,8 @@ test('each process says that it lives and is ready, without a key', async () => 
       assert.deepEqual(await response.json(), { status, part })
     }
   }
+  for (const path of ['/healthz', '/readyz'])
+    assert.equal((await fetch(`http://127.0.0.1:${apiPort}${path}`)).status, 200)
   assert.equal((await fetch(at('worker', '/'))).status, 404)
   assert.equal((await fetch(at('proxy', '/metrics'), { method: 'POST' })).status, 404)
 })

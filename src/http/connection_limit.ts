@@ -1,0 +1,58 @@
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { AppError } from '../errors.ts'
+import { ownerOf } from '../network.ts'
+
+/** The connections of one client address. */
+interface Owner {
+  open: number
+  /** Those on which no request is under way, since when in this order. */
+  readonly waiting: Set<Socket>
+}
+
+/**
+ * Limits the connections of one client address (of IPv6: one /64). Where it has too many, the one ends that has waited for a request for the
+ * longest: connections on which none ever comes cannot keep out a client that has one. Only where requests are under way on
+ * all of them the new one is refused. The administration socket is no part of this server.
+ * @param most 0 sets no limit
+ */
+export function limitConnections(app: FastifyInstance, most: number): void {
+  if (most === 0) return
+  const owners = new Map<string, Owner>()
+  const refused = new WeakSet<Socket>()
+  const server: Server = app.server
+
+  server.on('connection', (socket: Socket) => {
+    const address = ownerOf(socket.remoteAddress)
+    const owner = owners.get(address) ?? { open: 0, waiting: new Set() }
+    owners.set(address, owner)
+    owner.open++
+    const [oldest] = owner.waiting
+    owner.waiting.add(socket)
+    if (owner.open > most) {
+      if (!oldest) refused.add(socket)
+      else if (owner.waiting.delete(oldest)) oldest.destroy()
+    }
+    socket.once('close', () => {
+      owner.waiting.delete(socket)
+      owner.open--
+      if (owner.open === 0) owners.delete(address)
+    })
+  })
+  server.on('request', ({ socket }, response) => {
+    const { waiting } = owners.get(ownerOf(socket.remoteAddress)) ?? {}
+    waiting?.delete(socket)
+    response.once('close', () => {
+      if (!socket.destroyed) waiting?.add(socket)
+    })
+  })
+  app.addHook('onRequest', async ({ raw }, reply) => {
+    if (!refused.has(raw.socket)) return
+    void reply.headers({ connection: 'close', 'retry-after': '1' })
+    throw new AppError(
+      'RATE_LIMITED',
+      `Your address has ${most} connections with requests under way, as many as it may. Wait until one has ended.`,
+    )
+  })
+}
