@@ -2,7 +2,7 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench chaos docs
+.PHONY: help up test check format bench chaos docs sbom
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
@@ -17,7 +17,7 @@ test: $(INSTALLED) ## Run the tests (TEST=path for one file, ARGS="--test-name-p
 	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
 
-check: $(INSTALLED) ## Check types, lint, format, unused code and the architecture; says all that is wrong
+check: $(INSTALLED) ## Check types, lint, format, unused code, architecture and published advisories; says all that is wrong
 	@wrong=; check() { $(NODE) "$$@" || wrong="$$wrong $${1##*/}"; }; \
 	check node_modules/.bin/tsc -p .; \
 	check node_modules/.bin/oxlint --type-aware --deny-warnings --report-unused-disable-directives; \
@@ -25,6 +25,7 @@ check: $(INSTALLED) ## Check types, lint, format, unused code and the architectu
 	check node_modules/.bin/knip; \
 	check node_modules/.bin/knip --production --include files,dependencies,unlisted; \
 	check test/architecture.test.ts; \
+	check test/advisories.ts; \
 	if [ "$$wrong" ]; then echo "check: not good:$$wrong" >&2; exit 1; else echo 'check: all good'; fi
 
 format: $(INSTALLED) ## Format every file in place
@@ -32,6 +33,9 @@ format: $(INSTALLED) ## Format every file in place
 
 docs: $(INSTALLED) ## Write openapi.json and the README's table of settings
 	@exec $(NODE) test/docs.ts
+
+sbom: $(INSTALLED) ## Print what production is made of, as CycloneDX JSON, from the lock file (npm 10 or newer)
+	@exec $(NODE) test/sbom.ts
 
 bench: $(INSTALLED) ## Measure what we claim (BENCH=name for one of bench/*.ts, all without)
 	@for file in $(if $(BENCH),bench/$(BENCH).ts,bench/*.ts); do $(NODE) "$$file" $(ARGS) || exit 1; done

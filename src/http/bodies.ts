@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { parse } from 'qs'
 import { AppError } from '../errors.ts'
+import { FormError, parseForm } from './form.ts'
 import type { KeyUse } from './key_use.ts'
 import { unfitFor } from './unfit.ts'
 
@@ -55,14 +55,8 @@ function fit<T>(body: T): T {
 
 function formFields(body: string): Record<string, unknown> {
   try {
-    return parse(body, {
-      depth: 8,
-      strictDepth: true,
-      parameterLimit: 1000,
-      throwOnLimitExceeded: true,
-      arrayLimit: 100,
-    })
+    return parseForm(body)
   } catch (error) {
-    throw new AppError('INVALID_REQUEST', 'The form is nested too deeply or has too many fields.', { cause: error })
+    throw error instanceof FormError ? new AppError('INVALID_REQUEST', error.message) : error
   }
 }

@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
+import { type ApiDocument, CONTENT_SECURITY_POLICY, renderPage } from './documents_page.ts'
 
 const ABOUT = `Serverless Postgres for your own machines: projects, branches, compute endpoints, and the operations that make them.
 
@@ -20,15 +20,13 @@ export async function serveDocuments(app: FastifyInstance, base: string): Promis
     },
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
   })
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: true,
-    uiConfig: { docExpansion: 'list', deepLinking: true, tryItOutEnabled: false },
-    // The bar above shows the library's own logo and asks for the address of another document.
-    theme: {
-      title: 'Neap management API',
-      css: [{ filename: 'neap.css', content: '.swagger-ui .topbar { display: none }' }],
-    },
-  })
   app.get(`${base}/openapi.json`, { schema: { hide: true } }, async () => app.swagger())
+  let page: string | undefined
+  app.get('/docs', { schema: { hide: true } }, async (_request, reply) => {
+    page ??= renderPage(app.swagger() as unknown as ApiDocument, `${base}/openapi.json`)
+    return reply
+      .type('text/html; charset=utf-8')
+      .headers({ 'content-security-policy': CONTENT_SECURITY_POLICY, 'x-content-type-options': 'nosniff' })
+      .send(page)
+  })
 }

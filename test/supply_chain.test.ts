@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { verdict } from './advisories.ts'
+import { billOfMaterials, lockedPackages } from './sbom.ts'
+
+/* What Neap is made of: the bill of materials is the lock file's, and advisories about it are heard. */
+
+test('the bill of materials lists each package of production, with the version of the lock file, and no other', () => {
+  const { bomFormat, components, dependencies } = billOfMaterials()
+  assert.equal(bomFormat, 'CycloneDX')
+  const listed = new Set(components.map(({ group, name, version }) => `${group ? `${group}/` : ''}${name}@${version}`))
+  assert.ok(listed.size > 50)
+  assert.deepEqual(listed, lockedPackages())
+  const of = dependencies.find(({ ref }) => ref.startsWith('neap@'))?.dependsOn ?? []
+  assert.ok(of.some((each) => each.startsWith('pg@')) && !of.some((each) => each.startsWith('knip@')))
+})
+
+test('a high or critical advisory fails the check; a registry without advisories is told in one line', () => {
+  const of = (severity: string) => verdict(JSON.stringify({ vulnerabilities: { left: { severity, range: '<1.0.0' } } }))
+  for (const severity of ['high', 'critical']) {
+    assert.equal(of(severity).fails, true)
+    assert.match(of(severity).lines.join('\n'), /^advisories: left <1\.0\.0: (high|critical)/)
+  }
+  for (const severity of ['low', 'moderate']) assert.equal(of(severity).fails, false)
+  for (const output of [JSON.stringify({ message: 'getaddrinfo ENOTFOUND registry.npmjs.org' }), '', 'not JSON']) {
+    const { lines, fails } = verdict(output)
+    assert.deepEqual([lines.length, fails], [1, false])
+    assert.match(lines[0] ?? '', /^advisories: not checked: /)
+  }
+})
