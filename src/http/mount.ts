@@ -5,6 +5,7 @@ import { insertAudit } from '../catalog/audit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
 import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
+import { ownerOf } from '../network.ts'
 import { type Authenticate, authorize } from './auth.ts'
 import { BODY_BYTES } from './bodies.ts'
 import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
@@ -58,14 +59,14 @@ export function mount(
     onRequest: async (request, reply) => {
       request.route = route.key
       request.audited = !reads || route.reveals === true
-      const caller = await authenticate(request).catch(async (error: unknown) => {
+      const caller = await authenticate(request).catch((error: unknown) => {
         // Who tries keys is counted by address; a key that nobody could look up says nothing of who sent it.
         if (error instanceof AppError && error.code === 'UNAUTHENTICATED')
-          await limit(request, reply, request.ip, 'unauthenticated')
+          limit(reply, ownerOf(request.ip), 'unauthenticated')
         throw error
       })
       request.caller = caller
-      if (caller.apiKeyId !== undefined) await limit(request, reply, String(caller.apiKeyId), route.tag)
+      if (caller.apiKeyId !== undefined) limit(reply, String(caller.apiKeyId), route.tag)
       authorize(caller, route, request.params as { project_id?: string })
       use.enter(caller, route.returns === EventStream ? 'streams' : 'requests', reply)
     },

@@ -84,7 +84,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   app.addHook('onClose', () => refusals.stop())
   const gates = {
     authenticate: await createAuthenticator(context, refusals),
-    limit: await createLimit(app, context.config),
+    limit: createLimit(context.config),
     use,
     feeds: await createOperationFeeds(context.catalog),
     namesResolve: await watchNames(context.config),
