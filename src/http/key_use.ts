@@ -49,10 +49,10 @@ export function createKeyUse(
       if (use.requests === 0 && use.streams === 0 && now() - use.refilledAt > SWEEP_MS) uses.delete(name)
   }, SWEEP_MS).unref()
 
-  function useOf(name: string): Use {
+  function useOf(name: string, factor: number): Use {
     let use = uses.get(name)
     if (!use) {
-      use = { requests: 0, streams: 0, cpuMs: CPU_BURST_MS, refilledAt: now() }
+      use = { requests: 0, streams: 0, cpuMs: CPU_BURST_MS * factor, refilledAt: now() }
       uses.set(name, use)
     }
     return use
@@ -61,8 +61,8 @@ export function createKeyUse(
   /** The caller's key, and its account with what that may use of it. */
   const budgetsOf = ({ apiKeyId, account }: Caller) =>
     [
-      { use: useOf(`key ${apiKeyId}`), factor: 1, of: 'This API key' },
-      { use: useOf(`account ${account.id}`), factor: ACCOUNT_FACTOR, of: 'This account' },
+      { use: useOf(`key ${apiKeyId}`, 1), factor: 1, of: 'This API key' },
+      { use: useOf(`account ${account.id}`, ACCOUNT_FACTOR), factor: ACCOUNT_FACTOR, of: 'This account' },
     ] as const
 
   function refill(use: Use, factor: number): number {
