@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { accessSync, constants, existsSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { UsageError } from './errors.ts'
+import { cidrs, connections, file, name, port, quota, seconds, text, whole } from './setting_kinds.ts'
 
 interface Setting<T> {
   /** The environment variable. */
@@ -15,42 +15,6 @@ interface Setting<T> {
   readonly parse: (text: string) => T | undefined
   /** What `parse` takes, for the message when it does not. */
   readonly expects: string
-}
-
-const file = { parse: (value: string) => resolve(value), expects: 'the path of a file' }
-const text = { parse: (value: string) => value || undefined, expects: 'some text' }
-const port = { parse: whole(0, 65535), expects: 'a port from 0 to 65535 (0 picks a free one)' }
-const name = {
-  parse: (value: string) => (/^[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?$/.test(value) ? value : undefined),
-  expects: 'a host name in lower case',
-}
-
-function seconds(least: number, most: number) {
-  return { parse: whole(least, most), expects: `seconds from ${least} to ${most}` }
-}
-
-function whole(least: number, most: number) {
-  return (value: string) => {
-    const number = Number(value)
-    return /^-?\d+$/.test(value) && number >= least && number <= most ? number : undefined
-  }
-}
-
-const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
-
-const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }
-
-/** Networks as CIDR, with commas between. */
-const cidrs = {
-  parse: (value: string) => {
-    const all = value.split(',').map((each) => each.trim())
-    const isCidr = (each: string) => {
-      const [, network = '', prefix = ''] = /^([^/]+)\/(\d{1,3})$/.exec(each) ?? []
-      return Number(prefix) <= ({ 4: 32, 6: 128 }[isIP(network)] ?? -1) && !network.includes('%')
-    }
-    return all.every(isCidr) ? all : undefined
-  },
-  expects: 'networks like 10.1.0.0/16,::1/128',
 }
 
 const setting = <T>(declared: Setting<T>): Setting<T> => declared

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { ClientGone, ProxyError } from './errors.ts'
-import { ownerOf } from './network.ts'
+import { ownerOf } from '../network.ts'
 
 /*
  * How fast passwords can be guessed. A proof is checked only for a token, and a wrong one keeps it. So the rate holds however many

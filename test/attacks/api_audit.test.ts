@@ -140,7 +140,7 @@ test('refused logins are in the audit list by endpoint, role and network', async
 test('refusals from ever more networks, of names that are made up, take a bounded number of rows and lose no count', async () => {
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
   const catalog = openCatalog(
-    embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.adminPassword()),
+    embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword()),
     1,
     () => {},
   )

@@ -1,0 +1,39 @@
+/** The kinds of values that settings take: each parses a text, or answers nothing, and says what it expects. */
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+
+export const file = { parse: (value: string) => resolve(value), expects: 'the path of a file' }
+export const text = { parse: (value: string) => value || undefined, expects: 'some text' }
+export const port = { parse: whole(0, 65535), expects: 'a port from 0 to 65535 (0 picks a free one)' }
+export const name = {
+  parse: (value: string) => (/^[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?$/.test(value) ? value : undefined),
+  expects: 'a host name in lower case',
+}
+
+export function seconds(least: number, most: number) {
+  return { parse: whole(least, most), expects: `seconds from ${least} to ${most}` }
+}
+
+export function whole(least: number, most: number) {
+  return (value: string) => {
+    const number = Number(value)
+    return /^-?\d+$/.test(value) && number >= least && number <= most ? number : undefined
+  }
+}
+
+export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
+
+export const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }
+
+/** Networks as CIDR, with commas between. */
+export const cidrs = {
+  parse: (value: string) => {
+    const all = value.split(',').map((each) => each.trim())
+    const isCidr = (each: string) => {
+      const [, network = '', prefix = ''] = /^([^/]+)\/(\d{1,3})$/.exec(each) ?? []
+      return Number(prefix) <= ({ 4: 32, 6: 128 }[isIP(network)] ?? -1) && !network.includes('%')
+    }
+    return all.every(isCidr) ? all : undefined
+  },
+  expects: 'networks like 10.1.0.0/16,::1/128',
+}
