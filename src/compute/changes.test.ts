@@ -53,6 +53,7 @@ const CLEARED: readonly Change[] = [
   { kind: 'drop_role', name: 's' },
 ]
 
+const LIMITS = { rolesLimit: 500, databasesLimit: 500 }
 let lastId = 0
 const numbered = (changes: readonly Change[]): ConfigChange[] =>
   changes.map((change) => ({ id: (lastId += 1), change, operation_id: null }))
@@ -88,14 +89,14 @@ for (const [pgVersion, stride] of [
         },
       )
       // A client is let in meanwhile and writes to what will stay.
-      const names = (await at(address, readConfig)).databases.map(({ name }) => name)
+      const names = (await at(address, (session) => readConfig(session, LIMITS))).databases.map(({ name }) => name)
       const written = names.includes('y') ? names : []
       for (const database of written) await query(address, 'create table kept as select 1 as n', { database })
       await tell(address, changes)
       await tell(address, changes)
       for (const database of written)
         assert.deepEqual(await query(address, 'select n from kept', { database }), [{ n: 1 }], `cut ${cuts}`)
-      const { roles, databases } = await at(address, readConfig)
+      const { roles, databases } = await at(address, (session) => readConfig(session, LIMITS))
       assert.deepEqual(
         [
           roles.map(({ name, login }) => `${name} ${String(login)}`).sort(),
@@ -111,7 +112,7 @@ for (const [pgVersion, stride] of [
       cuts += stride
     }
     assert.ok(cuts > 30, `only ${cuts} statements`)
-    assert.deepEqual(await at(address, readConfig), { roles: [], databases: [] })
+    assert.deepEqual(await at(address, (session) => readConfig(session, LIMITS)), { roles: [], databases: [] })
   })
 }
 
@@ -145,6 +146,6 @@ test('what cannot be done now holds up only what hangs on it', async () => {
     )
   })
   await tell(address, changes)
-  const { databases } = await at(address, readConfig)
+  const { databases } = await at(address, (session) => readConfig(session, LIMITS))
   assert.deepEqual(databases.map(({ name, owner_name }) => `${name} of ${owner_name}`).sort(), ['y of s', 'z of s'])
 })

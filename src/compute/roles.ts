@@ -3,20 +3,33 @@ import type { Change } from '../catalog/config_change.ts'
 import { OWN_ROLES } from '../postgres/own_session.ts'
 import { type AdminSession, identifier, literal } from './session.ts'
 
-/** The roles and databases of users: all but Neap's own and those that Postgres comes with. */
-export async function readConfig(session: AdminSession): Promise<SeenConfig> {
+/** How many roles and databases a branch may have. */
+export interface ConfigLimits {
+  readonly rolesLimit: number
+  readonly databasesLimit: number
+}
+
+/**
+ * The roles and databases of users: all but Neap's own, those that Postgres comes with, and those that SQL made beyond the limits, oldest
+ * first. Names of roles that begin with `neap_` are Neap's: such a role logs in nowhere.
+ */
+export async function readConfig(session: AdminSession, limits: ConfigLimits): Promise<SeenConfig> {
   const roles = await session.query<SeenConfig['roles'][number]>(
-    `select rolname as name, rolcanlogin as login, rolpassword as verifier from pg_authid
-      where rolname not in ${OWN_ROLES} and rolname <> $1 and rolname !~ '^pg_' order by oid`,
-    [GROUP],
+    `select rolname as name, rolcanlogin as login, left(rolpassword, ${MAX_VERIFIER}) as verifier from pg_authid
+      where rolname !~ '^(neap|pg)_' order by oid limit $1`,
+    [limits.rolesLimit],
   )
   // A limit of -2 marks what a DROP DATABASE left that did not come to its end.
   const databases = await session.query<SeenConfig['databases'][number]>(
     `select datname as name, pg_get_userbyid(datdba) as owner_name from pg_database
-      where datname not in ('neap', 'postgres', 'template0', 'template1') and datconnlimit <> -2 order by oid`,
+      where datname not in ('neap', 'postgres', 'template0', 'template1') and datconnlimit <> -2 order by oid limit $1`,
+    [limits.databasesLimit],
   )
   return { roles, databases }
 }
+
+/** Characters of a verifier: those that Postgres makes have 133. */
+const MAX_VERIFIER = 1_024
 
 /** What each role that the API makes is: no superuser, but able to manage its own roles and databases. */
 const ATTRIBUTES = 'inherit createrole createdb bypassrls'

@@ -45,14 +45,18 @@ export interface Look {
 const LOOK_MS = 1_500
 
 /** Asks the running compute of a branch what it has. Nothing where none runs, or where it does not answer soon. */
-export async function lookAtConfig({ secrets, log }: Context, db: Db, branch: Branch): Promise<Look | undefined> {
+export async function lookAtConfig(
+  { config, secrets, log }: Context,
+  db: Db,
+  branch: Branch,
+): Promise<Look | undefined> {
   const endpoint = await findBranchEndpoint(db, branch.id)
   if (endpoint?.current_state !== 'active') return undefined
   const address = computeAddress(endpoint)
   if (!address) return undefined
   const options = { purpose: 'look', timeoutMs: LOOK_MS }
   try {
-    const seen = await withAdminSession(address, secrets.stores, options, readConfig)
+    const seen = await withAdminSession(address, secrets.stores, options, (session) => readConfig(session, config))
     const told = branch.applied_version >= branch.config_version
     return { endpoint, version: told ? branch.config_version : undefined, seen }
   } catch (error) {
@@ -79,7 +83,7 @@ export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen
  * stopped, a lock keeps everybody from changing them. A compute that does not answer is stopped all the same.
  */
 export async function withNotedConfig<T>(
-  { backend, catalog, secrets, log }: WorkerContext,
+  { backend, catalog, config, secrets, log }: WorkerContext,
   branch: StoredBranch,
   stop: () => Promise<T>,
 ): Promise<T> {
@@ -95,7 +99,7 @@ export async function withNotedConfig<T>(
       await session
         .query('lock table pg_catalog.pg_authid, pg_catalog.pg_database in share mode')
         .catch(() => session.query('rollback to savepoint unlocked'))
-      const seen = await readConfig(session)
+      const seen = await readConfig(session, config)
       await catalog.transaction(async (tx) => {
         if (await noteSeen(tx, branch, seen)) await setNoted(tx, branch.id, true)
       })
