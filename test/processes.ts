@@ -98,16 +98,24 @@ function lives(pid: number): boolean {
   }
 }
 
-/** The process that a compute knows by a pid of its own: a child of its postmaster, as this machine counts. */
+/** The children of a postmaster as this machine counts, by the pids that they have for it: inside its walls those are others. */
+export function outsidePids(postmaster: number): Map<number, number> {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return new Map(
+    pids.flatMap((pid): [number, number][] => {
+      const status = readIfThere(`/proc/${pid}/status`)
+      if (Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) !== postmaster) return []
+      const inside = /^NSpid:.*?(\d+)$/m.exec(status)?.[1]
+      return [[Number(inside), Number(pid)]]
+    }),
+  )
+}
+
+/** The process that a server knows by a pid of its own. */
 export function outsidePid(postmaster: number, inside: number): number {
-  for (const pid of readdirSync('/proc').map(Number)) {
-    if (!Number.isInteger(pid)) continue
-    const status = readIfThere(`/proc/${pid}/status`)
-    const pids = /^NSpid:\s+(.*)$/m.exec(status)?.[1]?.split(/\s+/).map(Number)
-    const isChild = Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) === postmaster
-    if (isChild && pids?.at(-1) === inside) return pid
-  }
-  throw new Error(`process ${postmaster} has no child that it knows as ${inside}`)
+  const pid = outsidePids(postmaster).get(inside)
+  if (pid === undefined) throw new Error(`process ${postmaster} has no child that it knows as ${inside}`)
+  return pid
 }
 
 function readIfThere(path: string): string {

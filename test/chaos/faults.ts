@@ -2,7 +2,7 @@ import { appendFileSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { PartName } from '../neap.ts'
-import { kill, postmastersOf } from '../processes.ts'
+import { kill, outsidePids, postmastersOf } from '../processes.ts'
 import type { Random } from '../random.ts'
 import { enter } from './data.ts'
 import { catalogOf, DRAIN_MS, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
@@ -70,7 +70,8 @@ async function backend(world: World, random: Random): Promise<void> {
   const over = world.history.disrupt(`kill -9 of a backend of ${spot.name}`, ['sessions', 'connects'], spot.branch_id)
   const client = await enter(world, spot, () => {})
   const found = await client?.query<{ pid: number }>('select pg_backend_pid() as pid').catch(() => undefined)
-  const pid = found?.rows[0]?.pid
+  const postmaster = postmasterOf(world, spot)
+  const pid = postmaster === undefined ? undefined : outsidePids(postmaster).get(found?.rows[0]?.pid ?? 0)
   if (pid !== undefined) signal(pid, 'SIGKILL')
   await client?.end().catch(() => {})
   const next = await enter(world, spot, () => {})

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
 import { connect, query } from '../clients.ts'
 import { leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
-import { kill, postmastersOf, until } from '../processes.ts'
+import { kill, outsidePid, postmastersOf, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
 
 /* After anything was broken by hand, catalog and machine agree again by themselves, and what happened is on record. */
@@ -97,7 +97,7 @@ test('a backend that is killed ends its compute, which is on record and back at 
   const lost = Promise.withResolvers<Error>()
   const [victim, session] = [await connect(neap, place.uri), await connect(neap, place.uri, { lost: lost.resolve })]
   const { rows } = await victim.query<{ pid: number }>('select pg_backend_pid() as pid')
-  process.kill(rows[0]?.pid ?? 0, 'SIGKILL')
+  process.kill(outsidePid(pid ?? 0, rows[0]?.pid ?? 0), 'SIGKILL')
   await lost.promise
   for (const client of [victim, session]) await client.end().catch(() => {})
   assert.deepEqual(await kept(), [{ value: 7 }])

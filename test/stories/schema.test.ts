@@ -6,7 +6,7 @@ import { superuser } from '../admin.ts'
 import { connect, query, without } from '../clients.ts'
 import { type Answer, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
-import { kill, until } from '../processes.ts'
+import { kill, outsidePid, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 
 /* The schema of a database as text, of Postgres 15, whose pg_dump Debian has. */
@@ -135,6 +135,8 @@ test('who hangs up ends the pg_dump of the request, and more than four at once a
   const admin = await superuser(neap, place)
   const holder = await connect(neap, place.uri)
   await holder.query('begin; lock table "we""ird; drop"."Tisch"')
+  const postmaster = (await computeOf(neap, place))?.pid ?? assert.fail('no compute runs')
+  const known: number[] = []
   const frozen: number[] = []
   const thaw = () => frozen.splice(0).forEach((pid) => process.kill(pid, 'SIGCONT'))
   t.after(async () => {
@@ -148,13 +150,15 @@ test('who hangs up ends the pg_dump of the request, and more than four at once a
   }
   /** Holds up a dump for longer than it waits for locks, and answers its process. */
   const heldUp = async (): Promise<string> => {
-    const server = await until('another dump waits for the lock', async () => {
+    const inside = await until('another dump waits for the lock', async () => {
       const { rows } = await admin.query<{ pid: number }>(
         `select pid from pg_stat_activity where application_name = 'neap: branch' and wait_event_type = 'Lock' and pid <> all ($1)`,
-        [frozen],
+        [known],
       )
       return rows[0]?.pid
     })
+    known.push(inside)
+    const server = outsidePid(postmaster, inside)
     process.kill(server, 'SIGSTOP')
     frozen.push(server)
     return dumps().at(-1) ?? ''

@@ -4,7 +4,7 @@ import pg from 'pg'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
 import { loadOrCreateSecrets } from '../../src/secrets.ts'
 import type { Neap } from '../neap.ts'
-import { until } from '../processes.ts'
+import { outsidePids, postmastersOf, until } from '../processes.ts'
 
 /** The tables of what users have, and what of their rows changes without anybody's having asked. */
 const RESOURCES: Record<string, readonly string[]> = {
@@ -78,11 +78,13 @@ export async function openState(neap: Neap): Promise<State> {
 }
 
 /** Whether nobody asks the catalog anything: no session has something to read, which would make its process runnable, nor is at work. */
-async function isQuiet(state: State): Promise<boolean> {
+async function isQuiet(neap: Neap, state: State): Promise<boolean> {
   const sessions = `from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
   const pids = (await state.query<{ pid: number }>(`select pid ${sessions}`)).map(({ pid }) => pid)
-  if (!pids.every((pid) => stateOf(`/proc/${pid}`) === 'S')) return false
+  const catalog = postmastersOf(neap.ready.data_dir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))
+  const outside = outsidePids(catalog?.pid ?? 0)
+  if (!pids.every((pid) => stateOf(`/proc/${outside.get(pid)}`) === 'S')) return false
   return (await state.query(`select ${sessions} and state <> 'idle'`)).length === 0
 }
 
@@ -94,7 +96,8 @@ export async function withoutWorker<T>(neap: Neap, state: State, work: () => Pro
     process.kill(pid, 'SIGSTOP')
     // A thread that runs just then goes on for a moment.
     const threads = readdirSync(`/proc/${pid}/task`)
-    if (threads.every((thread) => stateOf(`/proc/${pid}/task/${thread}`) === 'T') && (await isQuiet(state))) return true
+    if (threads.every((thread) => stateOf(`/proc/${pid}/task/${thread}`) === 'T') && (await isQuiet(neap, state)))
+      return true
     process.kill(pid, 'SIGCONT')
     return false
   })
