@@ -116,7 +116,15 @@ sub server_of {
   my ($home) = @_;
   open(my $file, '<', "$home/server") or return 0;
   my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or return 0;
-  return $start eq started($pid) ? $pid : 0;
+  return $start eq started($pid) && !is_ending($pid) ? $pid : 0;
+}
+
+# The first process of a namespace of pids is ending for as long as its children take to end.
+sub is_ending {
+  my ($pid) = @_;
+  open(my $stat, '<', "/proc/$pid/stat") or return 0;
+  my ($state, undef, undef, undef, undef, undef, $flags) = split / /, (<$stat> // '') =~ s/.*\) //sr;
+  return $state eq 'Z' || $flags & 4;
 }
 
 # start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS PROCESSES SOCKETS CONFIG HBA POSTGRES...: starts Postgres, which inherits server.lock,
@@ -167,7 +175,8 @@ sub start {
   leave('done');
 }
 
-# Returns when the caller says that a server is ready. Ends as the server does when it ends before, and when the caller is gone.
+# Returns when the caller says that this server is ready, by its pid: it may have seen another, which has ended since. Ends as the server
+# does when it ends before, and when the caller is gone.
 sub await_ready {
   my ($pid) = @_;
   for (;;) {
@@ -178,8 +187,8 @@ sub await_ready {
       exit $? >> 8;
     }
     next unless $told > 0;
-    return if sysread STDIN, my $line, 1;
-    leave('done');
+    return if (<STDIN> // '') eq "$pid\n";
+    leave('held');
   }
 }
 

@@ -81,7 +81,7 @@ async function startOnce(
     child.unref()
     if (first && 'code' in first) return await endedEarly(plan, first.code, log.size, progress, deadline)
     // Without a word it goes on starting: the next call finds it.
-    child.stdin.end(first && '.')
+    child.stdin.end(first && `${first.pid}\n`)
     if (first === undefined) return 'pending'
     const code = await ended
     return code === 0 ? first : await endedEarly(plan, code, log.size, progress, deadline)
