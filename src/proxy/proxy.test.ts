@@ -196,8 +196,8 @@ test('Ctrl-C in psql cancels through the proxy', { skip: NO_PSQL }, async () => 
 test('what passed is known to the catalog as the last activity of the endpoint', { skip: NO_PSQL }, async () => {
   const endpoint = await fixture.endpoint()
   await fixture.catalog.rows(sql`
-    update endpoint set (current_state, compute_host, compute_port, compute_pid) =
-      (select current_state, compute_host, compute_port, compute_pid from endpoint where id = ${active}) where id = ${endpoint}`)
+    update endpoint set (current_state, compute_host, compute_port, compute_pid, compute_store_id) =
+      (select current_state, compute_host, compute_port, compute_pid, compute_store_id from endpoint where id = ${active}) where id = ${endpoint}`)
   await psql(byOptions(proxy.port, endpoint), 'select 1')
   await until(async () =>
     fixture.catalog.row(
