@@ -19,7 +19,7 @@ const PASSWORD_WIDTH = 22 // characters of 128 bits
 export interface StoreSecrets {
   /** Of the superuser neap_admin. */
   readonly admin: (store: string) => string
-  /** Of neap_login_reader, which can read the verifiers of roles and nothing else. */
+  /** Of neap_login_reader, which can read the verifiers of roles only. */
   readonly loginReader: (store: string) => string
   /** Of neap_admin in stores, and in the catalog, that were made before each had its own. */
   readonly shared: string

@@ -10,7 +10,7 @@ export interface Refusals {
   readonly kind: 'api_key' | 'login'
   /** The account of the key, where the key is known; that of an endpoint is looked up. */
   readonly accountId?: string | undefined
-  /** The number of the API key, or the id of the endpoint, as the client gave it; empty where there is none. */
+  /** The number of the API key, or the id of the endpoint, as the client gave it; empty without one. */
   readonly subject: string
   /** The role of a login, as the client gave it. */
   readonly role: string

@@ -4,7 +4,7 @@ import { FormError, parseForm } from './form.ts'
 import type { KeyUse } from './key_use.ts'
 import { unfitFor } from './unfit.ts'
 
-/** Bytes that a body may have where its route says nothing else: most have a few hundred. */
+/** Default limit of a body, in bytes: most bodies have a few hundred. */
 export const BODY_BYTES = 16 * 1024
 
 /** A body that came as a form: all its values are text still, and become what the schema of the route says. */

@@ -193,7 +193,7 @@ function fail(feed: Feed, error: Error): void {
   }
 }
 
-/** Waits until something has come, or nothing for a while. */
+/** Waits for the next event, up to a time-out. */
 async function pause(stream: Stream): Promise<'woken' | 'silent'> {
   const { promise, resolve } = Promise.withResolvers<'woken' | 'silent'>()
   stream.wake = () => resolve('woken')

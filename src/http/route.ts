@@ -35,7 +35,7 @@ export interface Contract<P, Q, B, R> {
   readonly changesKeys?: boolean
   /** A GET whose answer is put off with `Prefer: wait` until its operation has ended. */
   readonly waits?: boolean
-  /** A GET whose answer has a secret in it: it is audited as a change is. */
+  /** A GET that answers a secret: it is audited as a change is. */
   readonly reveals?: boolean
   /** Bytes that its body may have, where that is more than `BODY_BYTES`. */
   readonly bodyLimit?: number

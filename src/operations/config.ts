@@ -31,7 +31,7 @@ export async function applyConfig(
   return outcome
 }
 
-/** Behind this wall a compute can load no library that somebody wrote, which is what an output plugin by its path would be. */
+/** Behind this wall a compute can load no library that a tenant wrote, which is what an output plugin by its path would be. */
 export const mayReplicate = (walls: readonly Wall[]): boolean => walls.includes('files')
 
 /** What was seen at a compute, and at which: it counts only while that one is still the branch's and nothing was changed since. */

@@ -18,7 +18,7 @@ export async function startApi(context: Context, probes: Probes): Promise<Part> 
   const app = await buildServer(context)
   // Here, since it lives where a worker does not: a queue that nobody works at is what one wants to see.
   createCensusMetrics(context.registry, () => takeCensus(context.catalog))
-  // Whoever stands before it asks these; metrics are on a port of their own, which need not be reachable from where the API is.
+  // Load balancers ask these; metrics are on a port of their own, which need not be reachable from where the API is.
   for (const path of ['/healthz', '/readyz'] as const)
     app.get(path, { schema: { hide: true } }, async (_request, reply) => {
       const { status, type, body } = await probes(path)

@@ -61,14 +61,14 @@ export interface OwnSessionOptions {
   readonly database?: string
   /** What the session is for, as it calls itself. */
   readonly name: string
-  /** Most milliseconds for connecting, and for each statement; none without. */
+  /** Limit in milliseconds for connecting, and for each statement; unlimited when left out. */
   readonly timeoutMs?: number
 }
 
 /**
  * A client for a session of Neap's own at a compute, to be connected. It logs in by SCRAM only, and only at a server that shows by its
  * signature that it holds the verifier of the password (RFC 5802, section 3): code in a compute that took the place of its socket
- * learns nothing that it could use elsewhere.
+ * learns no secret that it could use elsewhere.
  */
 export function ownSession(options: OwnSessionOptions): pg.Client {
   const { timeoutMs } = options

@@ -43,7 +43,7 @@ function placeOf(login: Login): Place | undefined {
  */
 const WAKES_TO_ASK = { burst: 10, perSecond: 1 / 30 }
 
-/** Of endpoints whose computes are remembered. */
+/** Limit of endpoints with remembered computes. */
 const MAX_PLACES = 10_000
 
 /** Names that begin so are Neap's own roles in every compute: nobody logs in as one. */

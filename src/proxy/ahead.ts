@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
 import { addressOf, type ComputeAddress, type Opening, openSession } from './compute.ts'
 
-/** Limits speculative connections before a password was shown: in one proxy, and to one compute, whose sessions are for all its clients. */
+/** Limits speculative pre-auth connections: of one proxy, and to one compute, since its sessions are for all its clients. */
 const MAX_OPEN = 8
 const MAX_OPEN_PER_COMPUTE = 4
 const open = new Set<Opening>()

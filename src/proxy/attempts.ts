@@ -24,7 +24,7 @@ const MAX_WAIT_MS = 15_000
 const MAX_GATES = 20_000
 const TRUST_MS = 24 * 3_600_000
 
-/** Who wants to log in where. */
+/** A login: its address, endpoint and role. */
 export interface Attempt {
   readonly address: string | undefined
   readonly endpointId: string

@@ -29,7 +29,7 @@ interface Lane {
 }
 
 /**
- * Weighted fair queueing with iterations as the cost: the lane is served whose next job would end first if all lanes shared the threads
+ * Weighted fair queueing with iterations as the cost: serves the lane with the earliest next finish if all lanes shared the threads
  * evenly. So a cheap job never waits for a queue of expensive ones, nor for many of another lane.
  */
 export function createDerivations(): Derivations {

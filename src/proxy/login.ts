@@ -104,7 +104,7 @@ export async function checkPassword(
   return { clientKey, serverKey }
 }
 
-/** Every wrong password in clear text has it, so that it tells nothing of the role. */
+/** Every wrong password in clear text has it, so that it does not tell whether the role exists. */
 const CLEAR_TEXT_HINT = `A password that is not sent by SCRAM is checked against a verifier of at most ${MAX_ITERATIONS} SCRAM iterations.`
 
 const wrongPassword = (user: string, hint?: string): ProxyError =>

@@ -68,7 +68,7 @@ describe('with the settings as they are', () => {
     assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]))
     const holder = await catalogClient(neap)
     try {
-      // Whatever reads events stands still from here on, with its connection to the catalog.
+      // Each reader of events stands still from here on, with its connection to the catalog.
       await holder.query('begin; lock table operation_event in access exclusive mode')
       await announce()
       const readers = () =>

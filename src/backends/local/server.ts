@@ -210,7 +210,7 @@ function isReady(file: PostmasterFile): boolean {
   return file.status === 'ready' || file.status === 'standby'
 }
 
-/** What the server of a home says of itself; nothing where none runs, or where it has not begun to. */
+/** What the server of a home reports of itself; undefined where no server runs or it has not reported yet. */
 function runningIn(home: string): RunningServer | undefined {
   const pid = notedServer(home)
   const file = pid === undefined ? undefined : readPostmasterFile(join(home, 'pgdata'))

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * The process of the server that runs in a home, by the note that its start left there; nothing where that process has ended. Inside its
+ * The process of the server that runs in a home, by the note that its start left there; undefined once that process has ended. Inside its
  * walls a server has another pid, and a pid alone may be another process' by now.
  */
 export function notedServer(home: string): number | undefined {

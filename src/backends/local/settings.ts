@@ -1,6 +1,6 @@
 import type { ComputeSpec } from '../backend.ts'
 
-/** Who may connect, and how: by the Unix socket only. Only Neap's own roles enter Neap's own database. */
+/** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
 export const HBA = `# TYPE DATABASE    USER              METHOD
 local  all,replication neap_admin        scram-sha-256
 local  neap            neap_login_reader scram-sha-256

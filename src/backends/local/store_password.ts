@@ -7,7 +7,7 @@ import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import type { StoreSecrets } from '../../secrets.ts'
 import { SERVER_PORT } from './server.ts'
 
-/** In a home: the store whose passwords its roles of Neap's have. Without the file they have the one that all stores once shared. */
+/** In a home: the store by whose id the passwords of Neap's roles there are derived. Without the file: the one that all stores once shared. */
 const noteOf = (home: string): string => join(home, 'password_of')
 
 export const passwordHolder = (home: string): string | undefined => {

@@ -21,7 +21,7 @@ export const streamOperations = route('GET /projects/:project_id/operations/stre
 })
 
 interface Place {
-  /** Nothing for the moment at which the stream begins. */
+  /** Undefined for the moment at which the stream begins. */
   readonly seen: Snapshot | undefined
   /** Whether events may have been forgotten since. */
   readonly missed: boolean
