@@ -36,8 +36,6 @@ export const MOST_ANSWER_BYTES = 10 * 2 ** 20
 export interface SqlSession {
   /** Whether it can take statements, and whether it is in a transaction then. */
   state(): 'ready' | 'in_transaction' | 'busy' | 'gone'
-  /** Whether anything was done that may have left something behind in it, such as a setting. */
-  isAltered(): boolean
   /**
    * Runs statements one after the other, all sent at once; the first error ends it, and undoes what was not committed.
    * Errors: PostgresError; Refusal (the answer is too large, it was COPY, the session broke off); ClientGone when abandoned.
@@ -52,8 +50,6 @@ export interface SqlSession {
 const COPY: readonly number[] = [COPY_IN, COPY_OUT, COPY_BOTH]
 /** What may be told at any time. */
 const ASIDE: readonly number[] = [NOTICE, PARAMETER_STATUS, NOTIFICATION]
-/** Tags of what changes rows, or nothing. */
-const LEAVES_NOTHING = /^(|SELECT|INSERT|UPDATE|DELETE|MERGE|BEGIN|COMMIT|ROLLBACK)( |$)/
 
 /** What waits for the next ReadyForQuery. */
 interface Waiting {
@@ -77,7 +73,6 @@ export function conversation(
   let waiting: Waiting | undefined
   let key: Buffer | undefined
   let inTransaction = false
-  let isAltered = false
   let current: Result = noResult()
   let encodeRow: ((body: Buffer) => string) | undefined
   let gone: Error | undefined
@@ -163,7 +158,6 @@ export function conversation(
       else current.rows.push(encodeRow(body))
     } else if (type === COMMAND_COMPLETE || type === EMPTY_QUERY) {
       current.tag = type === EMPTY_QUERY ? '' : body.toString('utf8', 0, body.length - 1)
-      isAltered ||= !LEAVES_NOTHING.test(current.tag)
       running.results.push(current)
       current = noResult()
       encodeRow = undefined
@@ -184,7 +178,6 @@ export function conversation(
   return {
     answered,
     state: () => (gone ? 'gone' : waiting ? 'busy' : inTransaction ? 'in_transaction' : 'ready'),
-    isAltered: () => isAltered,
     run(statements) {
       if (gone) return Promise.reject(gone)
       const results = wait(statements)

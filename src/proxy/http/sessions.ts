@@ -16,7 +16,9 @@ const MOST_IDLE = 200
 /** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
 const IS_GONE = /^57P0[123]$/
 
-const ROLLBACK: Statement = { text: 'rollback', parameters: [], arrayMode: true, rawText: true }
+const plain = (text: string): Statement => ({ text, parameters: [], arrayMode: true, rawText: true })
+const ROLLBACK = plain('rollback')
+const DISCARD_ALL = plain('discard all')
 
 /** What a request does in its session. It is given another one, and begins again, if the session turns out to be gone. */
 export type Work<T> = (session: SqlSession, endpointId: string) => Promise<T>
@@ -42,6 +44,8 @@ interface Lane {
   /** Requests and open sessions: without any it is forgotten. */
   users: number
   opening: number
+  /** Sessions that are being reset after a request. */
+  resetting: number
   /** Requests that wait for a session that is left, or for their turn to open one. */
   readonly waiting: Set<(given: Opened | undefined) => void>
 }
@@ -97,7 +101,8 @@ export function createSessions(context: ConnectionContext): Sessions {
         forget(lane, left)
         return { opened: left, isNew: false }
       }
-      if (lane.opening < MOST_OPENING) return { opened: await open(lane, who, signal), isNew: true }
+      const isOneLeft = lane.resetting > lane.waiting.size
+      if (lane.opening < MOST_OPENING && !isOneLeft) return { opened: await open(lane, who, signal), isNew: true }
       const given = await turn(lane, signal)
       if (signal.aborted) {
         if (given) void leave(lane, given)
@@ -108,12 +113,16 @@ export function createSessions(context: ConnectionContext): Sessions {
     }
   }
 
-  /** Leaves a session to the next request. */
+  /** Leaves a session to the next request, with nothing in it of the last: the two may be for different users of an application. */
   async function leave(lane: Lane, opened: Opened): Promise<void> {
     const { session, until } = opened
-    if (session.state() === 'in_transaction') await session.run([ROLLBACK]).catch(() => {})
-    if (stopped || session.isAltered() || session.state() !== 'ready' || performance.now() > until)
-      return session.abandon()
+    lane.resetting += 1
+    const isClean = performance.now() < until && (await reset(session))
+    lane.resetting -= 1
+    if (!isClean || stopped) {
+      session.abandon()
+      return void give(lane, undefined)
+    }
     if (give(lane, opened)) return
     if (lane.idle.length >= MOST_IDLE_EACH || idleCount >= MOST_IDLE) return session.abandon()
     lane.idle.push(opened)
@@ -140,7 +149,7 @@ export function createSessions(context: ConnectionContext): Sessions {
   return {
     async use(who, signal, work) {
       const name = nameOf(who)
-      const lane = lanes.get(name) ?? { name, idle: [], users: 0, opening: 0, waiting: new Set() }
+      const lane = lanes.get(name) ?? { name, idle: [], users: 0, opening: 0, resetting: 0, waiting: new Set() }
       const exit = enter(lane)
       try {
         return await use(lane, who, signal, work)
@@ -153,6 +162,16 @@ export function createSessions(context: ConnectionContext): Sessions {
       for (const { session } of [...lanes.values()].flatMap(({ idle }) => [...idle])) session.abandon()
     },
   }
+}
+
+/** Whether all that was left in the session is gone. */
+async function reset(session: SqlSession): Promise<boolean> {
+  if (session.state() === 'in_transaction') await session.run([ROLLBACK]).catch(() => {})
+  if (session.state() !== 'ready') return false
+  return session.run([DISCARD_ALL]).then(
+    () => true,
+    () => false,
+  )
 }
 
 /** Resolves at the next turn, with a session if one was left, or when the signal is aborted. */

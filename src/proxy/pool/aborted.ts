@@ -30,6 +30,17 @@ export interface Failure {
   readonly detail?: string | undefined
 }
 
+export const UNKNOWN_OUTCOME: Failure = {
+  code: '40003',
+  text: 'the session at the compute was ended while this ran',
+  hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
+}
+export const ROLLED_BACK: Failure = {
+  code: '40001',
+  text: 'the session at the compute was ended, and this transaction rolled back',
+  hint: 'The connection goes on: roll back, and begin the transaction again.',
+}
+
 export const encodeFailure = ({ code, text, detail, hint }: Failure): Buffer =>
   encodeFields('ERROR', code, text, detail, hint)
 

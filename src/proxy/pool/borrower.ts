@@ -16,6 +16,10 @@ export interface Borrower {
   unprepared(statement: Statement, name: string): void
   /** It had all statements forgotten. */
   deallocated(): void
+  /** It had its session reset. */
+  discarded(): void
+  /** The reset ahead of its first bytes has succeeded: it may send more. */
+  onReset(): void
 }
 
 /** An unnamed statement of a client: another with each Parse, be it of the same text. */
@@ -31,6 +35,11 @@ export interface Loss {
   readonly computePid: number | undefined
   /** Whether the borrower was sent anything. */
   readonly answered: boolean
+  /**
+   * Whether it said that its reset failed, or that it ends before that was done: nothing of what the borrower sent has been run then. A
+   * connection that just breaks off says neither, since Postgres may have run a query whose answer, and that to the reset, were never sent.
+   */
+  readonly unrun: boolean
   /** Whether it was sent the beginning of a message only. */
   readonly midMessage: boolean
   /** The state of its transaction when the server was last ready. */

@@ -2,6 +2,16 @@
  * What a server has yet to answer, in the order in which it was asked (Postgres manual, "Pipelining", "Extended Query"). The pooler adds
  * questions of its own, whose answers no client sees, and answers some itself in the place where the server's answer would have come.
  */
+import {
+  BIND_COMPLETE,
+  CLOSE_COMPLETE,
+  COMMAND_COMPLETE,
+  EMPTY_QUERY,
+  NO_DATA,
+  PARSE_COMPLETE,
+  PORTAL_SUSPENDED,
+  ROW_DESCRIPTION,
+} from '../message_types.ts'
 import type { Statement } from './statements.ts'
 
 /** What ends the answer to each kind of question. */
@@ -29,6 +39,28 @@ export interface Expected {
   /** Told that a batch has failed at this, or before it came to it. */
   readonly onDropped?: (failed: boolean) => void
 }
+
+/** What ends the answer to a question of the extended protocol. */
+const ENDED_BY: ReadonlyMap<number, readonly Kind[]> = new Map([
+  [PARSE_COMPLETE, ['parse']],
+  [BIND_COMPLETE, ['bind']],
+  [CLOSE_COMPLETE, ['close']],
+  [ROW_DESCRIPTION, ['describe']],
+  [NO_DATA, ['describe']],
+  [COMMAND_COMPLETE, ['execute']],
+  [EMPTY_QUERY, ['execute']],
+  [PORTAL_SUSPENDED, ['execute']],
+])
+
+/** Whether a message ends the answer to a question of that kind, but for those that only ReadyForQuery ends. */
+export const endsAnswer = (type: number, kind: Kind): boolean => ENDED_BY.get(type)?.includes(kind) === true
+
+export const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
+/* What a reset is made of. */
+export const RESET_PARSE: Expected = { kind: 'parse', hidden: true }
+export const RESET_BIND: Expected = { kind: 'bind', hidden: true }
+export const RESET_EXECUTE: Expected = { kind: 'execute', hidden: true }
+export const RESET_SYNC: Expected = { kind: 'sync', hidden: true }
 
 export interface ExpectedQueue {
   readonly length: number

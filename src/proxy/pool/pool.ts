@@ -1,11 +1,19 @@
 import { ProxyError } from '../errors.ts'
 import type { Traffic } from '../traffic.ts'
+import type { Borrower } from './borrower.ts'
 import type { Parameters } from './parameters.ts'
-import type { PoolServer } from './server.ts'
+import type { PoolServer } from './server_interface.ts'
 import { createStatements, type Statements } from './statements.ts'
 
+/** A client that asks for a server. */
+export interface Asker {
+  readonly borrower: Borrower
+  /** Whether what it is about to send may go out behind the reset of a server that another client has used (`PoolServer.lend`). */
+  sendsOneRequest(): boolean
+}
+
 /** Who waits for a server. */
-export interface Waiter {
+export interface Waiter extends Asker {
   given(server: PoolServer): void
   /** None is to be had. */
   failed(error: Error): void
@@ -17,12 +25,12 @@ export interface Pool {
   readonly statements: Statements
   /** What a fresh server reports, once one was there. */
   reported(): Parameters | undefined
-  /** A server at once, if one is at rest and the endpoint is not held. */
-  take(): PoolServer | undefined
+  /** A server at once, if one is at rest that may be lent to the asker, and the endpoint is not held. */
+  take(asker: Asker): PoolServer | undefined
   /** Waits for a server: one that comes to rest, or a new one. The answer gives up. */
   wait(waiter: Waiter): () => void
   /** Waits for a new server, none of those that are there. The answer gives up. */
-  waitForNew(waiter: Waiter): () => void
+  waitForNew(waiter: Omit<Waiter, keyof Asker>): () => void
   /** Makes one more client of this pool; the answer makes it one less. */
   join(): () => void
   /** Closes its servers. */
@@ -49,6 +57,11 @@ const MOST_OPENING = 4
 const IDLE_MS = 60_000
 /** So many times within that it is looked for such. */
 const SWEEPS = 4
+/**
+ * For so long a server at rest is left as its last client has left it: one that goes on at once finds its prepared statements and plans. Then
+ * it is reset, so that locks of a session that are left behind are released.
+ */
+const LINGER_MS = 500
 /** How long a client waits for a server while others have all there may be, as in PgBouncer. */
 const WAIT_MS = 120_000
 
@@ -62,30 +75,56 @@ export function createPool(options: PoolOptions): Pool {
   let clients = 0
   let reported: Parameters | undefined
   let sweep: NodeJS.Timeout | undefined
-  let sweeps = 0
+  let linger: NodeJS.Timeout | undefined
   let held = false
+  /** Servers that are being reset. */
+  const resetting = new Set<PoolServer>()
 
   const hooks: ServerHooks = {
     onRest(server) {
       if (!servers.has(server)) return
+      resetting.delete(server)
       const [first] = waiters
-      if (first && !traffic.hold) {
-        waiters.delete(first)
-        first.given(server)
-        return
-      }
-      server.restedAt = sweeps
+      if (first && !traffic.hold) return offer(server, first)
+      server.restedAt = performance.now()
       resting.push(server)
       sweep ??= setInterval(closeOld, IDLE_MS / SWEEPS).unref()
+      if (!server.isClean()) linger ??= setTimeout(resetLingering, LINGER_MS).unref()
       if (first) serve()
     },
     onClosed(server) {
       servers.delete(server)
+      resetting.delete(server)
       const at = resting.indexOf(server)
       if (at >= 0) resting.splice(at, 1)
       serve()
       leaveIfEmpty()
     },
+  }
+
+  /** Lends a server to a client that waits, or resets it for one that has more to send than may go out behind a reset. */
+  function offer(server: PoolServer, waiter: Waiter): void {
+    if (isFit(server, waiter)) {
+      waiters.delete(waiter)
+      waiter.given(server)
+    } else reset(server)
+  }
+
+  function reset(server: PoolServer): void {
+    resetting.add(server)
+    server.reset()
+  }
+
+  function resetLingering(): void {
+    linger = undefined
+    const since = performance.now() - LINGER_MS
+    const used = resting.filter((server) => !server.isClean())
+    for (const server of used) {
+      if (traffic.hold || server.restedAt > since) continue
+      resting.splice(resting.indexOf(server), 1)
+      reset(server)
+    }
+    if (used.some((server) => !resetting.has(server))) linger = setTimeout(resetLingering, LINGER_MS).unref()
   }
 
   /** Gives those that wait what there is, and opens what there may be. */
@@ -101,13 +140,13 @@ export function createPool(options: PoolOptions): Pool {
       })
       return
     }
-    for (const waiter of waiters) {
+    // The first in line get the servers that are being reset.
+    for (const waiter of [...waiters].slice(resetting.size, resetting.size + resting.length)) {
       const rested = resting.pop()
       if (!rested) break
-      waiters.delete(waiter)
-      waiter.given(rested)
+      offer(rested, waiter)
     }
-    while (opening < Math.min(waiters.size, MOST_OPENING) && servers.size + opening < most) {
+    while (opening < Math.min(waiters.size - resetting.size, MOST_OPENING) && servers.size + opening < most) {
       opening++
       void openOne()
     }
@@ -116,7 +155,7 @@ export function createPool(options: PoolOptions): Pool {
   async function openOne(): Promise<void> {
     try {
       const server = await open(hooks)
-      reported ??= new Map(server.parameters)
+      reported ??= new Map(server.parameters())
       servers.add(server)
       opening--
       hooks.onRest(server)
@@ -134,8 +173,8 @@ export function createPool(options: PoolOptions): Pool {
   }
 
   function closeOld(): void {
-    sweeps++
-    for (const server of resting.filter(({ restedAt }) => sweeps - restedAt > SWEEPS)) server.close()
+    const since = performance.now() - IDLE_MS
+    for (const server of resting.filter(({ restedAt }) => restedAt < since)) server.close()
     if (resting.length > 0) return
     clearInterval(sweep)
     sweep = undefined
@@ -144,7 +183,8 @@ export function createPool(options: PoolOptions): Pool {
   function leaveIfEmpty(): void {
     if (clients > 0 || servers.size > 0 || opening > 0) return
     clearInterval(sweep)
-    sweep = undefined
+    clearTimeout(linger)
+    sweep = linger = undefined
     onEmpty()
   }
 
@@ -152,15 +192,18 @@ export function createPool(options: PoolOptions): Pool {
     traffic,
     statements: createStatements(),
     reported: () => reported,
-    take() {
+    take(asker) {
       if (traffic.hold || waiters.size > 0) return undefined
-      return resting.pop()
+      const at = resting.findLastIndex((server) => server.isFor(asker.borrower))
+      if (at >= 0) return resting.splice(at, 1)[0]
+      return asker.sendsOneRequest() ? resting.pop() : undefined
     },
     wait(waiter) {
       const timer = setTimeout(() => {
         if (waiters.delete(timed)) waiter.failed(new ProxyError('pool_crowded'))
       }, WAIT_MS)
       const timed: Waiter = {
+        ...waiter,
         given(server) {
           clearTimeout(timer)
           waiter.given(server)
@@ -209,5 +252,7 @@ export function createPool(options: PoolOptions): Pool {
     },
   }
 }
+
+const isFit = (server: PoolServer, asker: Asker): boolean => server.isFor(asker.borrower) || asker.sendsOneRequest()
 
 const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))

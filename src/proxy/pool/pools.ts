@@ -9,7 +9,8 @@ import type { Waker } from '../wake.ts'
 import type { Parameters } from './parameters.ts'
 import { createPool, type Pool, type ServerHooks } from './pool.ts'
 import { ERROR_RESPONSE, PARAMETER_STATUS } from '../message_types.ts'
-import { createPoolServer, type PoolServer, refusedBy } from './server.ts'
+import { createPoolServer, refusedBy } from './server.ts'
+import type { PoolServer } from './server_interface.ts'
 
 /** Whose sessions may be shared. */
 export interface PoolName {

@@ -3,7 +3,7 @@ import { BIND, PARSE, QUERY } from '../message_types.ts'
 import type { Loss } from './borrower.ts'
 
 /** What a server says when it ends because it is told to: what it was doing it has undone. */
-const ADMIN_SHUTDOWN = '57P01'
+export const ADMIN_SHUTDOWN = '57P01'
 
 /** Commands that commit while they run, or do what no rollback undoes; and what hides a command from this look. */
 const COMMITS_WITHIN =
@@ -16,7 +16,7 @@ const COMMITS_WITHIN =
  * @param textOf how the text begins of a statement that it has prepared
  */
 export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => string | undefined): boolean {
-  if (loss.answered || loss.midMessage || loss.said?.code !== ADMIN_SHUTDOWN) return false
+  if (sent.length === 0 || loss.answered || loss.midMessage || loss.said?.code !== ADMIN_SHUTDOWN) return false
   return textsOf(sent, textOf).every((text) => !COMMITS_WITHIN.test(text))
 }
 

@@ -1,7 +1,7 @@
 import { ProxyError } from '../errors.ts'
 import { MESSAGE_HEAD } from '../messages.ts'
 import { BIND, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE } from '../message_types.ts'
-import type { PoolServer } from './server.ts'
+import type { PoolServer } from './server_interface.ts'
 import type { Translator } from './translate.ts'
 
 /** As in Postgres. */

@@ -2,115 +2,48 @@
  * A server connection of a pool. Of what the server sends only the heads are read: which question an answer is for, and when nothing is left
  * to be answered outside of a transaction, so that another client may have the server.
  *
- *   at rest ──lend──▶ lent ──all answered, no transaction──▶ settle ──nothing to clear up──▶ at rest
- *                                                              └──a hidden RESET or DISCARD──▶ at rest
+ *   clean ──lend──▶ lent ──all answered, no transaction──▶ used ──lend, same client──▶ lent
+ *     ▲                ▲                                     ├──lend, another client: reset ahead of its bytes──▶ lent
+ *     └────────────────┼──────────reset, nothing lent────────┘
+ *                      └─ a reset that fails closes the session: the client's bytes behind it have not run
  */
-import type { Socket } from 'node:net'
 import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { encodeMessage, errorFields, MESSAGE_HEAD } from '../messages.ts'
-import type { Borrower, Unnamed } from './borrower.ts'
-import { clearing } from './clearing.ts'
-import { createExpectedQueue, type Expected, type Refused } from './expected.ts'
-import { keyOf, type Parameters } from './parameters.ts'
+import type { Borrower } from './borrower.ts'
 import {
-  BIND_COMPLETE,
-  CLOSE_COMPLETE,
+  createExpectedQueue,
+  endsAnswer,
+  type Expected,
+  HIDDEN_QUERY,
+  type Refused,
+  RESET_BIND,
+  RESET_EXECUTE,
+  RESET_PARSE,
+  RESET_SYNC,
+} from './expected.ts'
+import {
   COMMAND_COMPLETE,
   COPY_DATA,
   COPY_IN,
   DATA_ROW,
-  EMPTY_QUERY,
   ERROR_RESPONSE,
   FAILED,
   IDLE,
   NOTICE,
   NOTIFICATION,
-  NO_DATA,
   PARAMETER_STATUS,
-  PARSE_COMPLETE,
-  PORTAL_SUSPENDED,
   QUERY,
   READY_FOR_QUERY,
-  ROW_DESCRIPTION,
 } from '../message_types.ts'
 import { createReader } from './reader.ts'
+import { ADMIN_SHUTDOWN } from './repeat.ts'
+import { discardingTag, RESET, RESET_AND_SYNC } from './session_reset.ts'
+import { createServerSettings } from './server_settings.ts'
+import type { PoolServer, PoolServerOptions } from './server_interface.ts'
 import { encodeClose, type Statement } from './statements.ts'
 
 /** Statements that one server keeps prepared: who was used longest ago goes first. */
 const MOST_STATEMENTS = 500
-
-export interface PoolServer {
-  readonly computePid: number | undefined
-  readonly parameters: Parameters
-  /** Nothing is left to be answered, outside of a transaction. */
-  isSettled(): boolean
-  /** It was in a transaction that has failed when it was last ready. */
-  hasFailed(): boolean
-  /** Bytes are on their way to it that it has not taken. */
-  isSending(): boolean
-  needsDrain(): boolean
-  /** What those come to that follow a client, to be compared. */
-  settings(): string
-  /** When it came to rest, by a count of the pool's. */
-  restedAt: number
-  /** Which unnamed statement it has, if that is known. */
-  unnamed: Unnamed | undefined
-  lend(borrower: Borrower): void
-  /** Takes it back; `onRest` is told when it may be lent again, which it is not if what is still under way leaves a transaction open. */
-  takeBack(): void
-  /** Everything is answered, be it within a transaction. */
-  isAnswered(): boolean
-  /** Notes a question that is about to be written, in the order of writing. */
-  expect(entry: Expected): void
-  /** Bytes that make it have a statement; none if it has. @param name what the client calls it, if it has asked for it just now */
-  prepare(statement: Statement, name?: string): Buffer[]
-  /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
-  isNaming(name: string): boolean
-  has(statement: Statement): boolean
-  /** @param pieces valid only until this returns */
-  send(pieces: readonly Buffer[]): void
-  /** Runs a statement whose answer nobody sees. */
-  run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
-  /** Cancels what it does. It is not lent again before that has come and gone. */
-  cancel(): Promise<void>
-  pause(): void
-  resume(): void
-  close(): void
-}
-
-export interface PoolServerOptions {
-  readonly socket: Socket
-  readonly computePid: number | undefined
-  readonly parameters: Parameters
-  /** Asks the compute to cancel what this server does; resolves when that can do no more harm, and never rejects. */
-  readonly cancel: () => Promise<void>
-  readonly onBytes: () => void
-  readonly onRest: (server: PoolServer) => void
-  readonly onClosed: (server: PoolServer) => void
-}
-
-/** What ends the answer to a question of the extended protocol. */
-const ENDED_BY: ReadonlyMap<number, readonly string[]> = new Map([
-  [PARSE_COMPLETE, ['parse']],
-  [BIND_COMPLETE, ['bind']],
-  [CLOSE_COMPLETE, ['close']],
-  [ROW_DESCRIPTION, ['describe']],
-  [NO_DATA, ['describe']],
-  [COMMAND_COMPLETE, ['execute']],
-  [EMPTY_QUERY, ['execute']],
-  [PORTAL_SUSPENDED, ['execute']],
-])
-
-const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
-
-const [LETTER_I, LETTER_U, LETTER_S, LETTER_L] = [0x49, 0x55, 0x53, 0x4c]
-
-/** The tag that a command completes with; none where it is INSERT, UPDATE or SELECT, which leave nothing behind and are most. */
-function tagAt(bytes: Buffer, at: number, end: number): string {
-  const first = bytes[at]
-  if (first === LETTER_I || first === LETTER_U || (first === LETTER_S && bytes[at + 2] === LETTER_L)) return ''
-  return bytes.toString('latin1', at, end - 1)
-}
 
 /** What an ErrorResponse says. */
 export const refusedBy = (body: Buffer): Refused & { readonly severity: string } => {
@@ -119,11 +52,11 @@ export const refusedBy = (body: Buffer): Refused & { readonly severity: string }
 }
 
 export function createPoolServer(options: PoolServerOptions): PoolServer {
-  const { socket, parameters, onBytes, onRest, onClosed } = options
+  const { socket, onBytes, onRest, onClosed } = options
+  const settings = createServerSettings(options.parameters)
   const unanswered = createExpectedQueue()
   const prepared = new Set<Statement>()
   let borrower: Borrower | undefined
-  let settings: string | undefined
   let status = IDLE
   /** The last of the extended protocol's messages that was sent is no Sync. */
   let inBatch = false
@@ -131,8 +64,14 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   let skipping = false
   let copyIn = false
   let answered = false
-  /** What the last client left behind, and what clears it up. */
-  let clears: string | undefined
+  /** The client that has used it since it was clean. */
+  let user: Borrower | undefined
+  /** A prepared statement of it no longer fits its table, and will not until it is made anew. */
+  let isStale = false
+  let resetting = false
+  let resetFailed = false
+  /** To be written ahead of what is sent next. */
+  let ahead: Buffer | undefined
   let fatal: Refused | undefined
   /** The error of a hidden question. */
   let refused: Refused | undefined
@@ -146,7 +85,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const reader = createReader(look, pass, over)
 
   function read(chunk: Buffer): void {
-    onBytes()
+    // What a reset is answered keeps no compute awake.
+    if (borrower) onBytes()
     isReady = false
     reader.read(chunk)
     if (!isReady || unanswered.length > 0) return
@@ -180,7 +120,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
         if (copyIn && !borrower) over()
         return true
       default:
-        return answer(type, type === COMMAND_COMPLETE ? tagAt(bytes, at + MESSAGE_HEAD, end) : '')
+        return answer(type, type === COMMAND_COMPLETE ? discardingTag(bytes, at + MESSAGE_HEAD, end) : '')
     }
   }
 
@@ -189,13 +129,15 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   function answer(type: number, tag: string): boolean {
     const head = unanswered.head()
     const passes = head?.hidden !== true
-    if (passes && tag !== '') {
-      clears = clearing(tag, clears)
-      if (tag === 'DEALLOCATE ALL' || tag === 'DISCARD ALL') forgetAll()
-    }
-    if (head && ENDED_BY.get(type)?.includes(head.kind)) {
+    if (passes && (tag === 'DEALLOCATE ALL' || tag === 'DISCARD ALL')) forgetAll()
+    if (passes && tag === 'DISCARD ALL') borrower?.discarded()
+    if (head && endsAnswer(type, head.kind)) {
       unanswered.shift()
       passInstead()
+      if (head === RESET_EXECUTE) {
+        resetting = false
+        borrower?.onReset()
+      }
     }
     return passes
   }
@@ -218,10 +160,10 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
 
   function parameter(text: string): boolean {
     const [name = '', value = ''] = text.split('\0')
-    parameters.set(name, value)
-    settings = undefined
+    settings.report(name, value)
+    if (hidden()) return false
     borrower?.parameter(name, value)
-    return !hidden()
+    return true
   }
 
   function failed(body: Buffer): boolean {
@@ -230,11 +172,15 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       fatal = said
       return false
     }
+    if (resetting) {
+      resetFailed = true
+      over()
+      return false
+    }
     copyIn = false
     const head = unanswered.head()
     if (head?.hidden) refused = said
-    // A plan that no longer fits its table stays so until it is made anew.
-    if (said.code === '0A000') clears = clearing('PREPARE', clears)
+    if (said.code === '0A000') isStale = true
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
     skipping = true
     // What was asked last is undone first.
@@ -256,6 +202,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     status = now
     isReady = true
     const head = unanswered.shift()
+    settings.ready(head === RESET_SYNC)
     head?.onAnswer?.(refused)
     refused = undefined
     passInstead()
@@ -269,12 +216,17 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   }
 
   function rested(): void {
-    if (closed || cancelling > 0) return
-    if (clears === undefined) return onRest(server)
-    const statement = clears
-    clears = undefined
-    if (statement === 'DISCARD ALL') prepared.clear()
-    server.run(statement)
+    if (!closed && cancelling === 0) onRest(server)
+  }
+
+  /** Notes that a reset is about to be written. */
+  function expectReset(): void {
+    resetting = true
+    isStale = false
+    prepared.clear()
+    server.unnamed = undefined
+    settings.expectReset()
+    for (const entry of [RESET_PARSE, RESET_BIND, RESET_EXECUTE]) unanswered.push(entry)
   }
 
   function over(): void {
@@ -288,6 +240,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       said: fatal,
       computePid: options.computePid,
       answered,
+      unrun: resetting && (resetFailed || fatal?.code === ADMIN_SHUTDOWN),
       midMessage: reader.isMidMessage(),
       status,
       unanswered: unanswered.all().filter((entry) => !entry.hidden),
@@ -296,8 +249,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
 
   const server: PoolServer = {
     computePid: options.computePid,
-    parameters,
-    settings: () => (settings ??= keyOf(parameters)),
+    parameters: () => settings.active(),
+    settings: () => settings.key(),
     restedAt: 0,
     unnamed: undefined,
     isSettled,
@@ -305,9 +258,24 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     isAnswered: () => unanswered.length === 0,
     isSending: () => socket.writableLength > 0,
     needsDrain: () => socket.writableNeedDrain,
+    isClean: () => user === undefined && !isStale,
+    isFor: (client) => !isStale && (user === undefined || user === client),
     lend(to) {
+      const isFor = server.isFor(to)
       borrower = to
+      user = to
       answered = false
+      if (isFor) return
+      expectReset()
+      ahead = RESET
+    },
+    mustReport: () => settings.mustReport(),
+    isResetting: () => resetting,
+    reset() {
+      user = undefined
+      expectReset()
+      unanswered.push(RESET_SYNC)
+      socket.write(RESET_AND_SYNC)
     },
     takeBack() {
       borrower = undefined
@@ -354,13 +322,18 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       return [...pieces, statement.parse]
     },
     send(pieces) {
-      const [only] = pieces
-      writeBorrowed(socket, only && pieces.length === 1 ? only : Buffer.concat(pieces))
+      const all = ahead ? [ahead, ...pieces] : pieces
+      ahead = undefined
+      const [only] = all
+      writeBorrowed(socket, only && all.length === 1 ? only : Buffer.concat(all))
     },
     run(statement, onAnswer) {
       server.unnamed = undefined
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
-      socket.write(encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1')))
+      const message = encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1'))
+      // Behind a reset it goes out with the client's bytes.
+      if (ahead) ahead = Buffer.concat([ahead, message])
+      else socket.write(message)
     },
     async cancel() {
       if (closed) return

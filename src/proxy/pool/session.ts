@@ -13,8 +13,17 @@ import { closeGently, destroySoon, refuse } from '../close.ts'
 import { ProxyError } from '../errors.ts'
 import { encodeError } from '../messages.ts'
 import type { Session } from '../traffic.ts'
-import { type Aborted, abortedTransaction, encodeFailure, encodeReady, type Failure } from './aborted.ts'
-import { isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
+import {
+  type Aborted,
+  abortedTransaction,
+  encodeFailure,
+  encodeReady,
+  type Failure,
+  ROLLED_BACK,
+  UNKNOWN_OUTCOME,
+} from './aborted.ts'
+import { createClientSettings } from './client_settings.ts'
+import type { Parameters } from './parameters.ts'
 import type { Pool } from './pool.ts'
 import {
   COPY_DATA,
@@ -29,12 +38,12 @@ import {
 } from '../message_types.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
+import { createSent, MOST_KEPT } from './sent.ts'
+import { isOneRequest } from './session_reset.ts'
 import type { Borrower, Loss } from './borrower.ts'
-import type { PoolServer } from './server.ts'
+import type { PoolServer } from './server_interface.ts'
 import { createTranslator } from './translate.ts'
-
-/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins; and so much is read before. */
-const MOST_KEPT = 65_536
+import { encodeParameters } from './welcome.ts'
 
 export interface PooledSession extends Session {
   /** Cancels what runs for this client, or waits to. */
@@ -46,19 +55,10 @@ export interface PooledSession extends Session {
 /** Goodbye, and data for a COPY that is over. */
 const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
 
+const NOTHING = Buffer.alloc(0)
+
 /** What a server says when it ends because it cannot make sense of what it is sent. */
 const PROTOCOL_VIOLATION = '08P01'
-
-const UNKNOWN_OUTCOME: Failure = {
-  code: '40003',
-  text: 'the session at the compute was ended while this ran',
-  hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
-}
-const ROLLED_BACK: Failure = {
-  code: '40001',
-  text: 'the session at the compute was ended, and this transaction rolled back',
-  hint: 'The connection goes on: roll back, and begin the transaction again.',
-}
 
 /**
  * @param parameters the settings that the client has chosen
@@ -77,12 +77,10 @@ export function pooledSession(
   let pending: Buffer[] = []
   /** How much of it came while another's turn was waited for. */
   let waitingLength = 0
-  /** What was sent to the server, while all of it is kept. */
-  let kept: Buffer[] = []
-  let keptLength = 0
-  let keeping = false
-  /** What the client's settings come to; nothing after a change. */
-  let settings: string | undefined
+  const sent = createSent()
+  const settings = createClientSettings(parameters)
+  /** It has cancelled what it sent behind a reset that was under way. */
+  let isCancelled = false
   let aborted: Aborted | undefined
   /** After an error of a batch that the server did not see the end of. */
   let skipping = false
@@ -94,16 +92,14 @@ export function pooledSession(
       traffic.toClients += bytes.length
       return writeBorrowed(stream, bytes)
     },
-    parameter(name, value) {
-      if (!isTracked(name)) return
-      parameters.set(name, value)
-      settings = undefined
-    },
+    parameter: (name, value) => settings.note(name, value),
     settled,
     lost,
     drained: () => stream.resume(),
     unprepared: (statement, name) => translator.forget(statement, name),
     deallocated: () => server && translator.forgetAll(server),
+    discarded: () => settings.discard(),
+    onReset: sendHeld,
   }
   const translator = createTranslator(pool.statements)
   const requests = createRequests(translator)
@@ -115,8 +111,14 @@ export function pooledSession(
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
+    if (server?.isResetting()) {
+      pending.push(Buffer.from(chunk))
+      return void stream.pause()
+    }
     if (server) return send(server, chunk)
-    const free = needsServerOnly(chunk) ? pool.take() : undefined
+    const free = needsServerOnly(chunk)
+      ? pool.take({ borrower, sendsOneRequest: () => isOneRequest(chunk) })
+      : undefined
     if (free) return begin(free, chunk)
     pending.push(Buffer.from(chunk))
     if (!giveUp) return next()
@@ -137,14 +139,20 @@ export function pooledSession(
     )
   }
 
+  /** Sends what came while the server was being reset. */
+  function sendHeld(): void {
+    if (!server || pending.length === 0) return
+    resume()
+    send(server, takePending())
+  }
+
   function stopKeeping(): void {
-    keeping = false
-    if (kept.length > 0) kept = []
+    sent.drop()
     translator.settle()
   }
 
   function takePending(): Buffer {
-    const [only = Buffer.alloc(0)] = pending
+    const [only = NOTHING] = pending
     const all = pending.length > 1 ? Buffer.concat(pending) : only
     pending = []
     return all
@@ -186,11 +194,18 @@ export function pooledSession(
   }
 
   function ask(): void {
-    const free = pool.take()
+    const asker = { borrower, sendsOneRequest }
+    const free = pool.take(asker)
     if (free) return given(free)
     // It goes on being read for a while, so that its end is noticed.
     waitingLength = 0
-    giveUp = pool.wait({ given, failed })
+    giveUp = pool.wait({ ...asker, given, failed })
+  }
+
+  function sendsOneRequest(): boolean {
+    if (requests.begun() !== undefined || requests.isMidMessage()) return false
+    if (pending.length > 1) pending = [takePending()]
+    return isOneRequest(pending[0] ?? NOTHING)
   }
 
   function given(to: PoolServer): void {
@@ -202,24 +217,12 @@ export function pooledSession(
   /** @param bytes valid only until this returns */
   function begin(to: PoolServer, bytes: Buffer): void {
     server = to
+    isCancelled = false
     stopKeeping()
-    keptLength = 0
-    keeping = true
+    sent.begin()
     to.lend(borrower)
-    settings ??= keyOf(parameters)
-    if (to.settings() !== settings) agree(to)
+    settings.bring(to)
     send(to, bytes)
-  }
-
-  /** Gives the server the client's settings, and takes them as the server writes them: what means the same is not set again each time. */
-  function agree(to: PoolServer): void {
-    const adopt = (): void => {
-      for (const name of parameters.keys()) parameters.set(name, to.parameters.get(name) ?? '')
-      settings = undefined
-    }
-    const statements = settingStatements(parameters, to.parameters)
-    for (const [index, statement] of statements.entries())
-      to.run(statement, index === statements.length - 1 ? adopt : undefined)
   }
 
   function resume(): void {
@@ -227,11 +230,7 @@ export function pooledSession(
   }
 
   function send(to: PoolServer, bytes: Buffer): void {
-    if (keeping) {
-      keptLength += bytes.length
-      kept.push(Buffer.from(bytes))
-      if (keptLength > MOST_KEPT) stopKeeping()
-    }
+    sent.add(bytes)
     try {
       leaving = requests.forward(to, bytes) || leaving
     } catch (error) {
@@ -245,13 +244,12 @@ export function pooledSession(
 
   /** After a COPY that failed the server may have got the beginning of a message that it still has to be sent the end of. */
   function settled(): void {
-    if (!requests.isMidMessage()) giveBack()
-  }
-
-  function giveBack(): void {
+    if (requests.isMidMessage()) return
     const was = server
     server = undefined
     stopKeeping()
+    const restored = settings.restore()
+    if (restored.length > 0) stream.write(encodeParameters(restored))
     was?.takeBack()
     if (leaving) leave()
     else resume()
@@ -259,15 +257,15 @@ export function pooledSession(
 
   function lost(loss: Loss): void {
     server = undefined
-    const sent = Buffer.concat(kept)
-    const repeats = sent.length > 0 && mayRepeat(loss, sent, textOf)
-    if (repeats) translator.restart()
-    stopKeeping()
-    if (repeats) {
-      requests.restart()
-      pending = [sent]
+    if (loss.unrun) {
+      recall()
+      return isCancelled ? failed(new ProxyError('cancelled')) : ask()
+    }
+    if (mayRepeat(loss, Buffer.concat(sent.all()), textOf)) {
+      recall()
       return repeat(loss)
     }
+    stopKeeping()
     // Something other than data in the middle of a COPY: what follows cannot be told apart any more.
     if (loss.said?.code === PROTOCOL_VIOLATION)
       return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
@@ -275,21 +273,26 @@ export function pooledSession(
     const status = loss.status === IDLE ? IDLE : FAILED
     // That it ends because it is told to is no answer.
     const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
-    let told = false
-    let open = false
-    for (const { kind, statement, name, onDropped } of loss.unanswered) {
+    for (const { statement, name, onDropped } of loss.unanswered) {
       onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
-      if (kind === 'copy_end') continue
-      if (!open) stream.write(encodeFailure(said ?? UNKNOWN_OUTCOME))
-      told = true
-      open = kind !== 'query' && kind !== 'sync'
-      if (!open) stream.write(encodeReady(status))
     }
-    skipping = open
-    if (status === FAILED) aborted = abortedTransaction(told ? undefined : (said ?? ROLLED_BACK), open, textOf)
+    const ends = loss.unanswered
+      .filter(({ kind }) => kind !== 'copy_end')
+      .map(({ kind }) => kind === 'query' || kind === 'sync')
+    skipping = refuseAll(ends, said ?? UNKNOWN_OUTCOME, status)
+    const untold = ends.length > 0 ? undefined : (said ?? ROLLED_BACK)
+    if (status === FAILED) aborted = abortedTransaction(untold, skipping, textOf)
     if (leaving) leave()
     else stream.resume()
+  }
+
+  /** What a server was sent, and has not run, is to be sent again, before what came since. */
+  function recall(): void {
+    pending.unshift(...sent.all())
+    translator.restart()
+    stopKeeping()
+    requests.restart()
   }
 
   /** Sends what was lost with a compute to the next one. Where that is still the same, somebody has ended just this session. */
@@ -317,21 +320,31 @@ export function pooledSession(
   function fail(failure: Failure): void {
     giveUp = undefined
     try {
-      let open = false
       const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
       if (tail.length > 0) pending = [tail]
-      for (const message of messages) {
-        const type = message[0]
-        if (type === TERMINATE) return leave()
-        if (!open) stream.write(encodeFailure(failure))
-        open = type !== QUERY && type !== FUNCTION_CALL && type !== SYNC
-        if (!open) stream.write(encodeReady(IDLE))
-      }
-      skipping = open
-      stream.resume()
+      const goodbye = messages.findIndex(([type]) => type === TERMINATE)
+      const asked = goodbye < 0 ? messages : messages.slice(0, goodbye)
+      skipping = refuseAll(
+        asked.map(([type]) => type === QUERY || type === FUNCTION_CALL || type === SYNC),
+        failure,
+        IDLE,
+      )
+      if (goodbye < 0) stream.resume()
+      else leave()
     } catch (malformed) {
       refuse(stream, asError(malformed))
     }
+  }
+
+  /** @param ends for each message that fails whether it ends its request. Answers whether the last request has not ended. */
+  function refuseAll(ends: readonly boolean[], failure: Failure, status: number): boolean {
+    let open = false
+    for (const isEnd of ends) {
+      if (!open) stream.write(encodeFailure(failure))
+      if (isEnd) stream.write(encodeReady(status))
+      open = !isEnd
+    }
+    return open
   }
 
   function leave(): void {
@@ -364,6 +377,7 @@ export function pooledSession(
     isSending: () => giveUp !== undefined || server?.isSending() === true,
     release: () => {},
     async cancel() {
+      isCancelled = server?.isResetting() === true
       if (!giveUp) return await server?.cancel()
       giveUp()
       failed(new ProxyError('cancelled'))

@@ -24,7 +24,7 @@ import {
 } from '../message_types.ts'
 import { refusal } from './refusal.ts'
 import type { Unnamed } from './borrower.ts'
-import type { PoolServer } from './server.ts'
+import type { PoolServer } from './server_interface.ts'
 import { definitionOf, type Statement, type Statements } from './statements.ts'
 
 /** An unnamed statement that is longer is not brought along to another server. */

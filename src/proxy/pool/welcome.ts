@@ -2,21 +2,27 @@ import type { Duplex } from 'node:stream'
 import { ClientGone, ProxyError } from '../errors.ts'
 import { encodeMessage } from '../messages.ts'
 import { encodeReady } from './aborted.ts'
+import type { Borrower } from './borrower.ts'
 import { type Parameters, requestedParameters, settingStatements, trackedOf } from './parameters.ts'
 import type { Pool } from './pool.ts'
 import { BACKEND_KEY_DATA, IDLE, PARAMETER_STATUS } from '../message_types.ts'
-import type { PoolServer } from './server.ts'
+import type { PoolServer } from './server_interface.ts'
 
 /** Any text will do for this one. */
 const NEVER_REFUSED = 'application_name'
 
 /** What a client is told once it is let in: the settings of its session, the key by which it may cancel, and that it may begin. */
 export function encodeWelcome(parameters: Parameters, key: Buffer): Buffer {
-  const statuses = [...parameters].map(([name, value]) =>
-    encodeMessage(PARAMETER_STATUS, Buffer.from(`${name}\0${value}\0`, 'latin1')),
-  )
-  return Buffer.concat([...statuses, encodeMessage(BACKEND_KEY_DATA, key), encodeReady(IDLE)])
+  return Buffer.concat([encodeParameters(parameters), encodeMessage(BACKEND_KEY_DATA, key), encodeReady(IDLE)])
 }
+
+/** What a client is told of settings. */
+export const encodeParameters = (parameters: Iterable<readonly [name: string, value: string]>): Buffer =>
+  Buffer.concat(
+    [...parameters].map(([name, value]) =>
+      encodeMessage(PARAMETER_STATUS, Buffer.from(`${name}\0${value}\0`, 'latin1')),
+    ),
+  )
 
 /**
  * The settings of a client's session: what the servers of its pool report, and what its startup packet asks for. A server is wanted for it
@@ -28,7 +34,7 @@ export async function settingsOf(
   client: Duplex,
   startup: ReadonlyMap<string, string>,
 ): Promise<{ readonly all: Parameters; readonly tracked: Parameters }> {
-  const reported = pool.reported() ?? (await withServer(pool, client, async ({ parameters }) => new Map(parameters)))
+  const reported = pool.reported() ?? (await withServer(pool, client, async (server) => new Map(server.parameters())))
   const tracked = new Map([...trackedOf(reported), ...requestedParameters(startup, reported)])
   const doubtful = new Map([...tracked].filter(([name]) => name !== NEVER_REFUSED))
   if (settingStatements(doubtful, reported).length > 0) {
@@ -40,7 +46,7 @@ export async function settingsOf(
 
 /** Has a server take the settings, and notes how it writes them. Errors: compute_refused. */
 async function apply(server: PoolServer, settings: Parameters): Promise<void> {
-  const answers = settingStatements(settings, server.parameters).map(
+  const answers = settingStatements(settings, server.parameters()).map(
     (statement) =>
       new Promise<void>((resolve, reject) => {
         server.run(statement, (refused) => {
@@ -50,7 +56,7 @@ async function apply(server: PoolServer, settings: Parameters): Promise<void> {
       }),
   )
   await Promise.all(answers)
-  for (const name of settings.keys()) settings.set(name, server.parameters.get(name) ?? '')
+  for (const name of settings.keys()) settings.set(name, server.parameters().get(name) ?? '')
 }
 
 /** Does something with a server of the pool, for a client that is coming in. */
@@ -64,17 +70,22 @@ function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => 
       client.off('end', gone).off('close', gone)
       then()
     }
+    const borrower: Borrower = {
+      receive: () => true,
+      parameter: () => {},
+      settled: () => {},
+      drained: () => {},
+      unprepared: () => {},
+      deallocated: () => {},
+      discarded: () => {},
+      onReset: () => {},
+      lost: () => settle(() => reject(new ProxyError('compute_lost'))),
+    }
     const giveUp = pool.wait({
+      borrower,
+      sendsOneRequest: () => false,
       given(server) {
-        server.lend({
-          receive: () => true,
-          parameter: () => {},
-          settled: () => {},
-          drained: () => {},
-          unprepared: () => {},
-          deallocated: () => {},
-          lost: () => settle(() => reject(new ProxyError('compute_lost'))),
-        })
+        server.lend(borrower)
         use(server)
           .finally(() => server.takeBack())
           .then(
