@@ -4,6 +4,7 @@ import pg from 'pg'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 import { connect, PASSWORD } from '../proxy/fixture.ts'
 import { makeScene, type Scene } from '../proxy/protocol.ts'
+import { rawClient, run, sync } from '../proxy/protocol_client.ts'
 import { type SqlOverHttp, sqlOverHttp, uriOf } from '../proxy/sql_over_http.ts'
 
 /* One client of a pool tries to leave something in the session that the next client of it is given. */
@@ -147,15 +148,42 @@ for (const kind of ['direct', 'pooled'] as const)
     )
   })
 
-test('a session whose reset fails is closed, and its next client is given another', async () => {
-  const [attacker, next] = [await pooled(), await pooled()]
-  const used = await value(attacker, 'select pg_backend_pid()')
-  // The time is too short to drop the tables.
-  await attacker.query(
+/** Leaves a session that cannot be reset: its tables are too many to be dropped in the time that it leaves. */
+async function spoil(client: pg.Client): Promise<unknown> {
+  await client.query(
     `do $$ begin for n in 1..500 loop execute format('create temp table %I ()', 'left_' || n); end loop; end $$`,
   )
-  await attacker.query(`select set_config('statement_timeout', '1', false), become('2')`)
+  const { rows } = await client.query<{ pid: number }>(
+    `select set_config('statement_timeout', '1', false), become('2'), pg_backend_pid() as pid`,
+  )
+  return rows[0]?.pid
+}
+
+test('a session whose reset fails is closed, and what was sent behind the reset is run once, in another', async () => {
+  const [attacker, next] = [await pooled(), await pooled()]
+  const used = await spoil(attacker)
+  await next.query('insert into item values (70)')
+  assert.equal(await value(next, 'select count(*)::int from item where id = 70'), 1)
   assert.equal(await value(next, 'select count(*)::int from note'), 0)
   assert.notEqual(await value(next, 'select pg_backend_pid()'), used)
   await Promise.all([attacker.end(), next.end()])
+})
+
+test('several requests sent at once do not run in a session whose reset fails', async () => {
+  const { way } = scene
+  const next = await rawClient({ ...way('pooled'), to: { port: single.port } })
+  const attacker = await pooled()
+  await spoil(attacker)
+  next.send(run('insert into item values (71)'), sync(), run('select count(*) from note'), sync())
+  assert.deepEqual(await next.answer(), ['1', '2', 'C INSERT 0 1', 'Z I'])
+  assert.deepEqual(await next.answer(), ['1', '2', 'D 0', 'C SELECT 1', 'Z I'])
+  next.close()
+  await attacker.end()
+})
+
+test('a lock of a session that is left behind is released while its client stays connected', async () => {
+  const [holder, direct] = [await pooled(), await connect(single.port, scene.host('direct'))]
+  await holder.query('select pg_advisory_lock(75)')
+  await direct.query('select pg_advisory_lock(75)')
+  await Promise.all([holder.end(), direct.end()])
 })

@@ -10,6 +10,8 @@ export interface Asker {
   readonly borrower: Borrower
   /** Whether what it is about to send may go out behind the reset of a server that another client has used (`PoolServer.lend`). */
   sendsOneRequest(): boolean
+  /** The application_name that it goes by: a server that is opened for it has that after each reset, which saves setting it. */
+  applicationName(): string
 }
 
 /** Who waits for a server. */
@@ -30,7 +32,7 @@ export interface Pool {
   /** Waits for a server: one that comes to rest, or a new one. The answer gives up. */
   wait(waiter: Waiter): () => void
   /** Waits for a new server, none of those that are there. The answer gives up. */
-  waitForNew(waiter: Omit<Waiter, keyof Asker>): () => void
+  waitForNew(waiter: Omit<Waiter, 'borrower' | 'sendsOneRequest'>): () => void
   /** Makes one more client of this pool; the answer makes it one less. */
   join(): () => void
   /** Closes its servers. */
@@ -41,7 +43,7 @@ export interface PoolOptions {
   readonly traffic: Traffic
   readonly most: number
   /** Opens a session at the compute, waking it if need be; `onRest` is told whenever it may be lent. */
-  readonly open: (hooks: ServerHooks) => Promise<PoolServer>
+  readonly open: (hooks: ServerHooks, applicationName: string) => Promise<PoolServer>
   /** Nobody is left, neither client nor server. */
   readonly onEmpty: () => void
 }
@@ -141,10 +143,11 @@ export function createPool(options: PoolOptions): Pool {
       return
     }
     // The first in line get the servers that are being reset.
-    for (const waiter of [...waiters].slice(resetting.size, resetting.size + resting.length)) {
-      const rested = resting.pop()
-      if (!rested) break
-      offer(rested, waiter)
+    let passed = resetting.size
+    for (const waiter of waiters) {
+      const rested = passed-- > 0 ? undefined : resting.pop()
+      if (rested) offer(rested, waiter)
+      else if (resting.length === 0) break
     }
     while (opening < Math.min(waiters.size - resetting.size, MOST_OPENING) && servers.size + opening < most) {
       opening++
@@ -154,8 +157,10 @@ export function createPool(options: PoolOptions): Pool {
 
   async function openOne(): Promise<void> {
     try {
-      const server = await open(hooks)
-      reported ??= new Map(server.parameters())
+      const [first] = waiters
+      const name = first?.applicationName() ?? ''
+      const server = await open(hooks, name)
+      if (name === '') reported ??= new Map(server.parameters())
       servers.add(server)
       opening--
       hooks.onRest(server)
@@ -226,7 +231,7 @@ export function createPool(options: PoolOptions): Pool {
     waitForNew(waiter) {
       let gaveUp = false
       opening++
-      open(hooks).then(
+      open(hooks, waiter.applicationName()).then(
         (server) => {
           opening--
           servers.add(server)

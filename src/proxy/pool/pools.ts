@@ -47,9 +47,11 @@ export function createPools(options: {
         return known.pool
       }
       const traffic = table.enter(endpointId)
-      const startup = encodeStartup({ version: PROTOCOL_3_0, parameters: new Map(Object.entries({ user, database })) })
 
-      async function open(hooks: ServerHooks): Promise<PoolServer> {
+      async function open(hooks: ServerHooks, applicationName: string): Promise<PoolServer> {
+        const parameters = new Map(Object.entries({ user, database }))
+        if (applicationName !== '') parameters.set('application_name', applicationName)
+        const startup = encodeStartup({ version: PROTOCOL_3_0, parameters })
         const { keys, target } = entry.admitted
         const reaching = new AbortController()
         const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), wakeTimeoutMs)

@@ -24,7 +24,7 @@ import {
 } from './aborted.ts'
 import { createClientSettings } from './client_settings.ts'
 import type { Parameters } from './parameters.ts'
-import type { Pool } from './pool.ts'
+import type { Asker, Pool } from './pool.ts'
 import {
   COPY_DATA,
   COPY_DONE,
@@ -101,23 +101,24 @@ export function pooledSession(
     discarded: () => settings.discard(),
     onReset: sendHeld,
   }
+  const applicationName = (): string => parameters.get('application_name') ?? ''
+  const asker: Asker = { borrower, sendsOneRequest, applicationName }
   const translator = createTranslator(pool.statements)
   const requests = createRequests(translator)
   const textOf = (name: string): string | undefined => translator.textOf(name)
 
   function fromClient(chunk: Buffer): void {
-    // Who has been shown out is not listened to.
     if (stream.writableEnded) return
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
-    if (server?.isResetting()) {
-      pending.push(Buffer.from(chunk))
-      return void stream.pause()
+    if (server && !server.isResetting()) return send(server, chunk)
+    if (server) {
+      stream.pause()
+      return void pending.push(Buffer.from(chunk))
     }
-    if (server) return send(server, chunk)
     const free = needsServerOnly(chunk)
-      ? pool.take({ borrower, sendsOneRequest: () => isOneRequest(chunk) })
+      ? pool.take({ ...asker, sendsOneRequest: () => isOneRequest(chunk) })
       : undefined
     if (free) return begin(free, chunk)
     pending.push(Buffer.from(chunk))
@@ -194,7 +195,6 @@ export function pooledSession(
   }
 
   function ask(): void {
-    const asker = { borrower, sendsOneRequest }
     const free = pool.take(asker)
     if (free) return given(free)
     // It goes on being read for a while, so that its end is noticed.
@@ -299,6 +299,7 @@ export function pooledSession(
   function repeat({ computePid, said }: Loss): void {
     stream.pause()
     giveUp = pool.waitForNew({
+      ...asker,
       given(to) {
         if (to.computePid !== computePid) return given(to)
         to.takeBack()

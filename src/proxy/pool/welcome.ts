@@ -84,6 +84,7 @@ function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => 
     const giveUp = pool.wait({
       borrower,
       sendsOneRequest: () => false,
+      applicationName: () => '',
       given(server) {
         server.lend(borrower)
         use(server)
