@@ -53,7 +53,8 @@ export interface Aborted {
   isOver(): boolean
 }
 
-const ENDS = /^\s*(rollback|abort|commit|end)\b(?!\s+(work\s+|transaction\s+)?to\b)/i
+/** Texts of statements that end a transaction. */
+export const ENDS = /^\s*(rollback|abort|commit|end)\b(?!\s+(work\s+|transaction\s+)?to\b)/i
 
 /** Whoever asks to keep what is lost has to hear of it, once: ROLLBACK in answer to COMMIT is no error, and goes unnoticed. */
 const KEEPS = /^\s*(commit|end)\b/i

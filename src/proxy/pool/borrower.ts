@@ -9,6 +9,8 @@ export interface Borrower {
   parameter(name: string, value: string): void
   /** Everything is answered, outside of a transaction. */
   settled(): void
+  /** Everything is answered, within a transaction. */
+  answered(): void
   lost(loss: Loss): void
   /** The server takes bytes again. */
   drained(): void

@@ -23,7 +23,8 @@ export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => st
 /** How many bytes of a text are looked at. */
 const LOOKED_AT = 256
 
-function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): string[] {
+/** How the texts begin that were sent, or whose statements were bound. */
+export function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): string[] {
   const texts: string[] = []
   for (let at = 0; at + MESSAGE_HEAD <= sent.length; at += 1 + sent.readInt32BE(at + 1)) {
     const from = at + MESSAGE_HEAD

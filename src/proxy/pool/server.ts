@@ -91,7 +91,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     reader.read(chunk)
     if (!isReady || unanswered.length > 0) return
     if (isSettled()) settle()
-    else if (!borrower) over()
+    else if (borrower) borrower.answered()
+    else over()
   }
 
   function pass(bytes: Buffer): void {

@@ -19,27 +19,17 @@ import {
   encodeFailure,
   encodeReady,
   type Failure,
-  ROLLED_BACK,
   UNKNOWN_OUTCOME,
 } from './aborted.ts'
 import { createClientSettings } from './client_settings.ts'
 import type { Parameters } from './parameters.ts'
 import type { Asker, Pool } from './pool.ts'
-import {
-  COPY_DATA,
-  COPY_DONE,
-  COPY_FAIL,
-  FAILED,
-  FUNCTION_CALL,
-  IDLE,
-  QUERY,
-  SYNC,
-  TERMINATE,
-} from '../message_types.ts'
+import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, IDLE, QUERY, SYNC, TERMINATE } from '../message_types.ts'
+import { outcomeOf } from './outcome.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
 import { createSent, MOST_KEPT } from './sent.ts'
-import { isOneRequest } from './session_reset.ts'
+import { endsRequest, isOneRequest } from './session_reset.ts'
 import type { Borrower, Loss } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
 import { createTranslator } from './translate.ts'
@@ -88,12 +78,14 @@ export function pooledSession(
 
   const borrower: Borrower = {
     receive(bytes) {
-      stopKeeping()
+      sent.answered()
+      translator.settle()
       traffic.toClients += bytes.length
       return writeBorrowed(stream, bytes)
     },
     parameter: (name, value) => settings.note(name, value),
     settled,
+    answered: () => sent.begin(),
     lost,
     drained: () => stream.resume(),
     unprepared: (statement, name) => translator.forget(statement, name),
@@ -261,35 +253,36 @@ export function pooledSession(
       recall()
       return isCancelled ? failed(new ProxyError('cancelled')) : ask()
     }
-    if (mayRepeat(loss, Buffer.concat(sent.all()), textOf)) {
+    if (mayRepeat(loss, Buffer.concat(sent.unanswered()), textOf)) {
       recall()
       return repeat(loss)
     }
-    stopKeeping()
     // Something other than data in the middle of a COPY: what follows cannot be told apart any more.
     if (loss.said?.code === PROTOCOL_VIOLATION)
       return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
-    const status = loss.status === IDLE ? IDLE : FAILED
-    // That it ends because it is told to is no answer.
-    const said = loss.said && !loss.said.code.startsWith('57P') ? loss.said : undefined
+    const { failure, status } = outcomeOf(loss, sent.all(), textOf)
+    if (loss.status !== IDLE && sent.unanswered().length > 0) {
+      recall()
+      aborted = abortedTransaction(failure, false, textOf)
+      stream.resume()
+      return next()
+    }
+    stopKeeping()
     for (const { statement, name, onDropped } of loss.unanswered) {
       onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
     }
-    const ends = loss.unanswered
-      .filter(({ kind }) => kind !== 'copy_end')
-      .map(({ kind }) => kind === 'query' || kind === 'sync')
-    skipping = refuseAll(ends, said ?? UNKNOWN_OUTCOME, status)
-    const untold = ends.length > 0 ? undefined : (said ?? ROLLED_BACK)
-    if (status === FAILED) aborted = abortedTransaction(untold, skipping, textOf)
+    const ends = loss.unanswered.flatMap(({ kind }) => (kind === 'copy_end' ? [] : kind === 'query' || kind === 'sync'))
+    skipping = refuseAll(ends, failure, status)
+    if (status === FAILED) aborted = abortedTransaction(ends.length > 0 ? undefined : failure, skipping, textOf)
     if (leaving) leave()
     else stream.resume()
   }
 
   /** What a server was sent, and has not run, is to be sent again, before what came since. */
   function recall(): void {
-    pending.unshift(...sent.all())
+    pending.unshift(...sent.unanswered())
     translator.restart()
     stopKeeping()
     requests.restart()
@@ -325,11 +318,8 @@ export function pooledSession(
       if (tail.length > 0) pending = [tail]
       const goodbye = messages.findIndex(([type]) => type === TERMINATE)
       const asked = goodbye < 0 ? messages : messages.slice(0, goodbye)
-      skipping = refuseAll(
-        asked.map(([type]) => type === QUERY || type === FUNCTION_CALL || type === SYNC),
-        failure,
-        IDLE,
-      )
+      const ends = asked.map(([type]) => endsRequest(type))
+      skipping = refuseAll(ends, failure, IDLE)
       if (goodbye < 0) stream.resume()
       else leave()
     } catch (malformed) {

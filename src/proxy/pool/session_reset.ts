@@ -23,6 +23,10 @@ export const RESET = Buffer.concat([
 /** The same, with a ReadyForQuery in answer. */
 export const RESET_AND_SYNC = Buffer.concat([RESET, encodeMessage(SYNC)])
 
+/** Whether Postgres answers a message of that type with ReadyForQuery in the end. */
+export const endsRequest = (type: number | undefined): boolean =>
+  type === QUERY || type === FUNCTION_CALL || type === SYNC
+
 const OF_BATCH = new Set([PARSE, BIND, DESCRIBE, EXECUTE, CLOSE, FLUSH])
 
 /**

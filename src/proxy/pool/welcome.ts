@@ -74,6 +74,7 @@ function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => 
       receive: () => true,
       parameter: () => {},
       settled: () => {},
+      answered: () => {},
       drained: () => {},
       unprepared: () => {},
       deallocated: () => {},
