@@ -29,7 +29,7 @@ export interface Pool {
   reported(): Parameters | undefined
   /** A server at once, if one is at rest that may be lent to the asker, and the endpoint is not held. */
   take(asker: Asker): PoolServer | undefined
-  /** Waits for a server: one that comes to rest, or a new one. The answer gives up. */
+  /** Waits for a server: one that comes to rest, or a new one. The answer gives up; the waiter is told of a server or an error only after it has that. */
   wait(waiter: Waiter): () => void
   /** Waits for a new server, none of those that are there. The answer gives up. */
   waitForNew(waiter: Omit<Waiter, 'borrower' | 'sendsOneRequest'>): () => void
@@ -219,7 +219,8 @@ export function createPool(options: PoolOptions): Pool {
         },
       }
       waiters.add(timed)
-      serve()
+      // The asker must have what gives up before it is given a server.
+      queueMicrotask(serve)
       return () => {
         clearTimeout(timer)
         waiters.delete(timed)

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { after, before, test as nodeTest } from 'node:test'
+import type pg from 'pg'
+import { connect } from '../proxy/fixture.ts'
+import { makeScene, type Scene } from '../proxy/protocol.ts'
+import { query, type RawClient, rawClient } from '../proxy/protocol_client.ts'
+
+/* A reset that takes long must not keep pooled clients from being answered. */
+
+const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 20_000 }, body)
+
+let scene: Scene
+
+before(async () => {
+  scene = await makeScene()
+})
+after(() => scene.fixture.close())
+
+const raw = (): Promise<RawClient> => rawClient(scene.way('pooled'))
+
+async function pidOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  return rows[0]?.pid ?? 0
+}
+
+/** Uses both sessions of the pool. Answers the backend of the one that comes to rest last, which is lent first. */
+async function useBoth(): Promise<number> {
+  const users = await Promise.all([0, 1].map(() => connect(scene.proxy.port, scene.host('pooled'))))
+  const [first, last] = users as [pg.Client, pg.Client]
+  await first.query('begin')
+  await last.query('begin')
+  const pid = await pidOf(last)
+  await first.query('commit')
+  await last.query('commit')
+  await Promise.all(users.map((user) => user.end()))
+  return pid
+}
+
+test('a client that is served while another waits for a reset is served again', async () => {
+  const [slow, other] = await Promise.all([raw(), raw()])
+  const pid = await useBoth()
+  process.kill(pid, 'SIGSTOP')
+  try {
+    // Two requests in one write are not sent behind a reset: they wait for its end, and the backend stands still.
+    slow.send(query('select 1'), query('select 2'))
+    for (const n of [3, 4, 5]) {
+      other.send(query(`select ${n}`))
+      assert.deepEqual(await other.answer(), ['T 1', `D ${n}`, 'C SELECT 1', 'Z I'])
+    }
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  for (const n of [1, 2]) assert.deepEqual(await slow.answer(), ['T 1', `D ${n}`, 'C SELECT 1', 'Z I'])
+  slow.close()
+  other.close()
+})
