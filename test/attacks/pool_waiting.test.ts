@@ -5,7 +5,7 @@ import { connect } from '../proxy/fixture.ts'
 import { makeScene, type Scene } from '../proxy/protocol.ts'
 import { query, type RawClient, rawClient } from '../proxy/protocol_client.ts'
 
-/* A reset that takes long must not keep pooled clients from being answered. */
+/* A reset that takes long, or is lost with its compute, must not keep pooled clients from being answered. */
 
 const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 20_000 }, body)
 
@@ -53,4 +53,23 @@ test('a client that is served while another waits for a reset is served again', 
   for (const n of [1, 2]) assert.deepEqual(await slow.answer(), ['T 1', `D ${n}`, 'C SELECT 1', 'Z I'])
   slow.close()
   other.close()
+})
+
+test('requests behind one whose reset is lost with the compute are answered', async () => {
+  const [client, witness] = await Promise.all([raw(), connect(scene.proxy.port, scene.host('direct'))])
+  witness.on('error', () => {})
+  const pid = await useBoth()
+  process.kill(pid, 'SIGSTOP')
+  // The proxy has read what was sent before a query that it answers.
+  client.send(query('select 6'))
+  await witness.query('select 1')
+  client.send(query('select 7'))
+  await witness.query('select 1')
+  process.kill(pid, 'SIGKILL')
+  const [lost, ready] = await client.answer()
+  assert.match(lost ?? '', /^E 40003/)
+  assert.equal(ready, 'Z I')
+  // It may have been sent to the other session just before that ended, too.
+  assert.equal((await client.answer()).at(-1), 'Z I')
+  client.close()
 })

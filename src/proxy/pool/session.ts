@@ -276,8 +276,10 @@ export function pooledSession(
     const ends = loss.unanswered.flatMap(({ kind }) => (kind === 'copy_end' ? [] : kind === 'query' || kind === 'sync'))
     skipping = refuseAll(ends, failure, status)
     if (status === FAILED) aborted = abortedTransaction(ends.length > 0 ? undefined : failure, skipping, textOf)
-    if (leaving) leave()
-    else stream.resume()
+    if (leaving) return leave()
+    stream.resume()
+    // What came during a reset was never sent.
+    if (pending.length > 0) next()
   }
 
   /** What a server was sent, and has not run, is to be sent again, before what came since. */
