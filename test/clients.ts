@@ -31,8 +31,8 @@ export function conninfo(uri: string, changes: Record<string, string | undefined
 function parts(uri: string) {
   const url = new URL(uri)
   return {
-    host: url.hostname,
-    port: Number(url.port),
+    host: url.searchParams.get('host') ?? url.hostname,
+    port: Number(url.searchParams.get('port') ?? url.port),
     user: decodeURIComponent(url.username),
     password: decodeURIComponent(url.password),
     database: decodeURIComponent(url.pathname.slice(1)),
@@ -44,7 +44,8 @@ function parts(uri: string) {
 export function direct(uri: string, compute: { socket_dir?: string; port?: number } = {}): string {
   const url = new URL(uri)
   const host = encodeURIComponent(compute.socket_dir ?? '')
-  return `postgresql://${url.username}:${url.password}@${url.pathname}?host=${host}&port=${compute.port}`
+  const place = `host=${host}&port=${compute.port}&sslmode=disable`
+  return `postgresql://${url.username}:${url.password}@localhost${url.pathname}?${place}`
 }
 
 /** A connection by the driver that most programs use, verified unless its URI says to do without TLS. `lost` tells of an end that nobody asked for. */

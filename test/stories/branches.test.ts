@@ -205,7 +205,7 @@ test('another branch becomes the default: the one before may go, and new branche
 })
 
 test('a branch whose time is over is deleted, unless that was taken back', async () => {
-  const soon = () => new Date(Date.now() + 2000).toISOString()
+  const soon = () => new Date(Date.now() + 5000).toISOString()
   // Its time comes before that of the other: what ends that one would have found this one too.
   const kept = await create({ name: 'kept', expires_at: soon() })
   const taken_back = await change('PATCH', `${branches}/${kept.id}`, { branch: { expires_at: null } })
@@ -215,7 +215,7 @@ test('a branch whose time is over is deleted, unless that was taken back', async
     endpoints: [{ type: 'read_write' }],
   })
   const { id, expires_at, ttl_interval_seconds = 0 } = made.branch
-  assert.ok(ttl_interval_seconds >= 1 && ttl_interval_seconds <= 2)
+  assert.ok(ttl_interval_seconds >= 1 && ttl_interval_seconds <= 5)
   await until('the branch expires', async () => (await http('GET', `${branches}/${id}`)).status === 404)
   assert.ok(Date.now() >= Date.parse(expires_at ?? ''))
   refused(
