@@ -83,9 +83,14 @@ export function outcomeOf(code: number | null, complaint: string): Outcome {
   throw Object.assign(new Error(complaint.trim() || text), { code: name })
 }
 
-/** Runs an effect that only looks, and answers the lines that it writes. Errors: it ends with another code than 0. */
+/** Runs an effect that only looks, and answers the lines that it writes. Errors: what it complained of. */
 export async function askEffect(args: readonly string[]): Promise<string[]> {
-  const { stdout } = await promisify(execFile)('perl', ['-e', SCRIPT, '--', ...args], { env: BARE_ENVIRONMENT })
+  const asked = promisify(execFile)('perl', ['-e', SCRIPT, '--', ...args], { env: BARE_ENVIRONMENT })
+  const { stdout } = await asked.catch((error: unknown) => {
+    const { code = null, stderr = '' } = error as { code?: number | null; stderr?: string }
+    outcomeOf(code, stderr)
+    throw error
+  })
   return stdout.split('\n').filter((line) => line !== '')
 }
 

@@ -73,7 +73,12 @@ export function localBackend(options: LocalOptions): LocalBackend {
   }
 
   let probed: Promise<Walls> | undefined
-  const walls = (): Promise<Walls> => (probed ??= probeWalls(layout.root, options.lacks))
+  const walls = (): Promise<Walls> =>
+    (probed ??= probeWalls(layout.root, options.lacks).catch((error: unknown) => {
+      // A full disk, say: the next call finds out.
+      probed = undefined
+      throw error
+    }))
 
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const bin = await binariesFor(branch.pgVersion)

@@ -1,0 +1,44 @@
+import { deepEqual, equal } from 'node:assert/strict'
+import { lstatSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { freshBackend, PG_VERSION, query, settled } from '../../../test/local_backend.ts'
+import { missingFrom, type Wall, wallTable, WALLS } from '../../walls.ts'
+
+const ALL = Object.keys(WALLS) as Wall[]
+
+test('this machine has every wall, but that of an ordinary user', async (t) => {
+  const local = freshBackend()
+  t.after(() => local.dispose())
+  await local.backend.prepare(PG_VERSION)
+  const missing = missingFrom(await local.backend.walls())
+  deepEqual(missing, process.getuid?.() === 0 ? [] : ['identity'])
+})
+
+for (const lacks of [ALL.filter((wall) => wall !== 'identity'), ['network'], ['files'], ['processes']] as Wall[][])
+  test(`a compute lives without the walls ${lacks.join(', ')}`, async (t) => {
+    const local = freshBackend({ lacks })
+    t.after(() => local.dispose())
+    const { backend, next } = local
+    await backend.prepare(PG_VERSION)
+    const has = await backend.walls()
+    deepEqual(
+      lacks.filter((wall) => has.includes(wall)),
+      [],
+    )
+    const branch = local.branch('bare')
+    await settled(() => backend.createBranch(branch, next()))
+    for (let turn = 1; turn <= 2; turn++) {
+      const { address, pid } = await local.start(branch, next())
+      await query(address, 'create table if not exists kept (n int); insert into kept values (1)')
+      deepEqual(await query(address, 'select count(*)::int as n from kept'), [{ n: turn }])
+      equal((await backend.findCompute(branch))?.pid, pid)
+      equal(lstatSync(join(address.host, '.s.PGSQL.5432')).isSocket(), true)
+      await settled(() => backend.stopCompute(branch, next()))
+      equal(await backend.findCompute(branch), undefined)
+    }
+  })
+
+test('what is missing is said in a table', () => {
+  equal(wallTable(['ipc']).split('\n')[1], '  ipc       shared memory and queues of its own')
+})
