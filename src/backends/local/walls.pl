@@ -156,7 +156,11 @@ sub enclose {
 sub seal {
   my ($walls, $sockets, $uid, $pid) = @_;
   my ($call, %has) = parse_walls($walls);
-  if ($uid ne '-') { chown 0, 0, $sockets or fail($sockets) }
+  if ($uid ne '-') {
+    chown 0, 0, $sockets or fail($sockets);
+    # The server may have opened it to itself while it was its own.
+    chmod 0700, $sockets or fail($sockets);
+  }
   elsif ($has{files}) {
     for my $namespace ($has{user} ? qw(user mnt) : 'mnt') {
       open(my $file, '<', "/proc/$pid/ns/$namespace") or fail("/proc/$pid/ns/$namespace");

@@ -1,11 +1,12 @@
 import { deepEqual, equal } from 'node:assert/strict'
-import { lstatSync } from 'node:fs'
+import { chmodSync, lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { freshBackend, PG_VERSION, query, settled } from '../../../test/local_backend.ts'
 import { missingFrom, type Wall, wallTable, WALLS } from '../../walls.ts'
 
 const ALL = Object.keys(WALLS) as Wall[]
+const notRoot = () => process.getuid?.() !== 0 && 'not root: the directory is remounted read-only instead'
 
 test('this machine has every wall, but that of an ordinary user', async (t) => {
   const local = freshBackend()
@@ -38,6 +39,21 @@ for (const lacks of [ALL.filter((wall) => wall !== 'identity'), ['network'], ['f
       equal(await backend.findCompute(branch), undefined)
     }
   })
+
+test('sealing closes a socket directory that its server has opened', { skip: notRoot() }, async (t) => {
+  const local = freshBackend()
+  t.after(() => local.dispose())
+  const { backend, next } = local
+  await backend.prepare(PG_VERSION)
+  const branch = local.branch('opened')
+  await settled(() => backend.createBranch(branch, next()))
+  const { address } = await local.start(branch, next())
+  // As the server could while the directory was its own; a start that finds it running seals again.
+  chmodSync(address.host, 0o777)
+  await local.start(branch, next())
+  const { uid, mode } = lstatSync(address.host)
+  deepEqual([uid, mode & 0o777], [0, 0o700])
+})
 
 test('what is missing is said in a table', () => {
   equal(wallTable(['ipc']).split('\n')[1], '  ipc       shared memory and queues of its own')
