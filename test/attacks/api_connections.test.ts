@@ -65,6 +65,8 @@ test('connections whose request does not come are ended, the oldest first, where
 test('requests are refused with a reason where an address has all its connections in use', async () => {
   const { project_id } = await firstPlace(neap)
   const stops = Array.from({ length: PER_ADDRESS }, () => new AbortController())
+  /** Kept, since fetch ends the connection of a response that is garbage collected. */
+  const streams: Response[] = []
   try {
     await until('no connection of before', async () => (await neap.call('GET /projects', {})).projects)
     const follow = (signal: AbortSignal) =>
@@ -73,7 +75,13 @@ test('requests are refused with a reason where an address has all its connection
         signal,
       })
     // Connections of the tests before this one may be closing still.
-    for (const { signal } of stops) await until('a stream', async () => (await follow(signal)).status === 200)
+    for (const { signal } of stops)
+      streams.push(
+        await until('a stream', async () => {
+          const stream = await follow(signal)
+          return stream.status === 200 && stream
+        }),
+      )
     // One that has just become idle gives way first.
     const answer = await until('a refusal', async () => {
       const found = await send(neap, 'GET', '/projects', { headers: { connection: 'close' } })
@@ -81,6 +89,7 @@ test('requests are refused with a reason where an address has all its connection
     })
     assert.deepEqual([answer.status, answer.body.code], [429, 'RATE_LIMITED'])
     assert.match(answer.body.message ?? '', /50 connections/)
+    assert.equal(streams.length, PER_ADDRESS)
     assert.ok((await neap.call('GET /projects', {})).projects.length > 0, 'the administration socket has no such limit')
   } finally {
     for (const stop of stops) stop.abort()

@@ -164,6 +164,21 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     execute(),
     sync(),
   ),
+  'a name that a failed batch gives and closes, after an answer of that batch': steps(
+    [run('select pg_sleep(0.05)'), flush(), run('select 1/0'), parse('given', 'select 1'), close('S', 'given'), sync()],
+    [bind('', 'given'), execute(), sync()],
+  ),
+  'an unnamed statement behind a batch that failed, sent before that is known': async (client) => {
+    client.send(run('select pg_sleep(0.05)'), run('select 1/0'), parse('', 'select 1'), sync())
+    client.send(parse('', 'select 2'), sync())
+    const answers = [await client.answer(), await client.answer()]
+    client.send(bind('', ''), execute(), sync())
+    answers.push(await client.answer())
+    client.send(run('select pg_sleep(0.05)'), parse('', 'nonsense'), sync(), parse('', 'select 3'), sync())
+    client.send(run('select 1/0'), parse('', 'select 4'), sync(), bind('', ''), execute(), sync())
+    for (let count = 0; count < 4; count++) answers.push(await client.answer())
+    return answers
+  },
   'a statement that cannot be prepared': steps(
     [parse('broken', 'select from nowhere at all'), describe('S', 'broken'), sync()],
     [parse('broken', 'select 1'), bind('', 'broken'), execute(), sync()],

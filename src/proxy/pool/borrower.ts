@@ -24,10 +24,16 @@ export interface Borrower {
   onReset(): void
 }
 
-/** An unnamed statement of a client: another with each Parse, be it of the same text. */
+/** What the unnamed statement of a client was changed to: another object with each change, be it to the same text. */
 export interface Unnamed {
-  /** Makes it at another server; nothing where it is too long to be kept for that. */
-  readonly parse: Buffer | undefined
+  /** False once it was closed, or failed. */
+  exists: boolean
+  /** Makes it at another server; nothing where there is none, or it is too long to be kept for that. */
+  parse: Buffer | undefined
+  /** What it was changed from, until the server has answered that. */
+  was?: Unnamed | undefined
+  /** The server has passed over the change. */
+  isDropped?: boolean
 }
 
 /** How a server ended. */

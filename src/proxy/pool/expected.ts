@@ -36,6 +36,8 @@ export interface Expected {
   readonly name?: string
   /** Told when it has been answered, and if it failed, of the error. */
   readonly onAnswer?: (refused: Refused | undefined) => void
+  /** Told that it has been done. */
+  readonly onDone?: () => void
   /** Told that a batch has failed at this, or before it came to it. */
   readonly onDropped?: (failed: boolean) => void
 }

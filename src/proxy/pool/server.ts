@@ -134,6 +134,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     if (passes && tag === 'DISCARD ALL') borrower?.discarded()
     if (head && endsAnswer(type, head.kind)) {
       unanswered.shift()
+      head.onDone?.()
       passInstead()
       if (head === RESET_EXECUTE) {
         resetting = false
@@ -205,6 +206,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     const head = unanswered.shift()
     settings.ready(head === RESET_SYNC)
     head?.onAnswer?.(refused)
+    head?.onDone?.()
     refused = undefined
     passInstead()
     return head?.hidden !== true
@@ -255,6 +257,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     restedAt: 0,
     unnamed: undefined,
     isSettled,
+    isInBatch: () => inBatch,
     hasFailed: () => status === FAILED,
     isAnswered: () => unanswered.length === 0,
     isSending: () => socket.writableLength > 0,

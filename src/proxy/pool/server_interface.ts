@@ -13,6 +13,8 @@ export interface PoolServer {
   isSettled(): boolean
   /** It was in a transaction that has failed when it was last ready. */
   hasFailed(): boolean
+  /** It was sent a part of a batch, and no Sync behind it. */
+  isInBatch(): boolean
   /** Bytes are on their way to it that it has not taken. */
   isSending(): boolean
   needsDrain(): boolean

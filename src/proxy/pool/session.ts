@@ -269,7 +269,7 @@ export function pooledSession(
       return next()
     }
     stopKeeping()
-    for (const { statement, name, onDropped } of loss.unanswered) {
+    for (const { statement, name, onDropped } of loss.unanswered.toReversed()) {
       onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
     }

@@ -54,5 +54,9 @@ export function createStatements(): Statements {
 /** Text and types of a statement. */
 export const definitionOf = ({ name, parse }: Statement): Buffer => parse.subarray(MESSAGE_HEAD + name.length)
 
+/** Whether text and types are the same. A statement that all clients gave up, and one of them prepared again, is another object of the same definition. */
+export const isSame = (one: Statement, other: Statement): boolean =>
+  one === other || definitionOf(one).equals(definitionOf(other))
+
 /** The Close of a statement at a server. */
 export const encodeClose = ({ name }: Statement): Buffer => encodeMessage(CLOSE, Buffer.from('S'), name)

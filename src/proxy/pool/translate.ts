@@ -25,7 +25,7 @@ import {
 import { refusal } from './refusal.ts'
 import type { Unnamed } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
-import { definitionOf, type Statement, type Statements } from './statements.ts'
+import { definitionOf, isSame, type Statement, type Statements } from './statements.ts'
 
 /** An unnamed statement that is longer is not brought along to another server. */
 const LONGEST_UNNAMED = 65_536
@@ -86,9 +86,9 @@ export function createTranslator(statements: Statements): Translator {
   const names = new Map<string, Statement>()
   /** What names stood for before they were given or closed, as far as that may be undone. */
   const before: [string, Statement | undefined][] = []
-  let unnamed: Unnamed | undefined
+  let unnamed: Unnamed = { exists: false, parse: undefined }
   /** As it was when what came before was settled. */
-  let unnamedThen: Unnamed | undefined
+  let unnamedThen = unnamed
 
   function name(called: string, statement: Statement | undefined): void {
     before.push([called, names.get(called)])
@@ -96,21 +96,37 @@ export function createTranslator(statements: Statements): Translator {
     else names.delete(called)
   }
 
-  /** What changes the unnamed statement: a server may fail at it, or pass over it behind an error. */
-  function changeUnnamed(kind: 'query' | 'parse' | 'close', to: Unnamed | undefined, server: PoolServer): Expected {
-    const was = unnamed
+  /** The unnamed statement as the answers so far and the requests without one leave it. */
+  function currentUnnamed(): Unnamed {
+    while (unnamed.isDropped && unnamed.was) unnamed = unnamed.was
+    return unnamed
+  }
+
+  /**
+   * Changes the unnamed statement: a server may fail at it, or pass over it behind an error. A later batch may have changed it again by then,
+   * so this change is dropped, and not what came of it.
+   */
+  function changeUnnamed(kind: 'query' | 'parse' | 'close', server: PoolServer, made?: Buffer): Expected {
+    const to: Unnamed = { exists: kind === 'parse', parse: made, was: currentUnnamed() }
     unnamed = to
+    server.unnamed = to
     return {
       kind,
+      onDone() {
+        to.was = undefined
+      },
       onDropped(failed) {
-        unnamed = failed ? undefined : was
-        server.unnamed = undefined
+        if (failed) {
+          to.exists = false
+          to.parse = to.was = undefined
+        } else to.isDropped = true
+        if (server.unnamed === to) server.unnamed = undefined
       },
     }
   }
 
   function settle(): void {
-    unnamedThen = unnamed
+    unnamedThen = currentUnnamed()
     if (before.length === 0) return
     for (const [, statement] of before.splice(0)) if (statement) statements.release(statement)
   }
@@ -120,7 +136,7 @@ export function createTranslator(statements: Statements): Translator {
     if (by === 'unknown') return false
     if (by !== undefined) replace(end, encodeMessage(QUERY, by, UNNAMED))
     server.unnamed = undefined
-    server.expect(unnamed === undefined ? ASKED.query : changeUnnamed('query', undefined, server))
+    server.expect(currentUnnamed().exists ? changeUnnamed('query', server) : ASKED.query)
     return true
   }
 
@@ -134,10 +150,11 @@ export function createTranslator(statements: Statements): Translator {
     const definition = by === undefined ? bytes.subarray(text, end) : Buffer.concat([by, Buffer.alloc(3)])
     if (isNamed) parseNamed(nameAt(bytes, body, text), definition, end, server, replace)
     else {
+      // Behind an error of its batch the server keeps what it has.
+      if (server.isInBatch()) bringUnnamed(server, body, replace)
       if (by !== undefined) replace(end, encodeMessage(PARSE, UNNAMED, definition))
       const isKept = isWhole && definition.length < LONGEST_UNNAMED
-      server.unnamed = { parse: isKept ? encodeMessage(PARSE, UNNAMED, definition) : undefined }
-      server.expect(changeUnnamed('parse', server.unnamed, server))
+      server.expect(changeUnnamed('parse', server, isKept ? encodeMessage(PARSE, UNNAMED, definition) : undefined))
     }
     return true
   }
@@ -211,22 +228,23 @@ export function createTranslator(statements: Statements): Translator {
       replace(end)
       return true
     }
-    server.expect(isStatement ? changeUnnamed('close', undefined, server) : ASKED.close)
+    server.expect(isStatement ? changeUnnamed('close', server) : ASKED.close)
     return true
   }
 
   /** Gives a server the client's unnamed statement if it has that of another, or takes that away if the client has none. */
   function bringUnnamed(server: PoolServer, body: number, replace: Replace): void {
-    if (unnamed && server.unnamed === unnamed) return
-    server.unnamed = unnamed
+    const brought = currentUnnamed()
+    if (server.unnamed === brought) return
+    server.unnamed = brought
     server.expect({
-      kind: unnamed?.parse ? 'parse' : 'close',
+      kind: brought.parse ? 'parse' : 'close',
       hidden: true,
       onDropped() {
-        server.unnamed = undefined
+        if (server.unnamed === brought) server.unnamed = undefined
       },
     })
-    replace(body - MESSAGE_HEAD, unnamed?.parse ?? CLOSE_UNNAMED)
+    replace(body - MESSAGE_HEAD, brought.parse ?? CLOSE_UNNAMED)
   }
 
   return {
@@ -264,7 +282,8 @@ export function createTranslator(statements: Statements): Translator {
     },
     textOf: (called) => names.get(called)?.text,
     forget(statement, called) {
-      if (names.get(called) === statement) name(called, undefined)
+      const given = names.get(called)
+      if (given && isSame(given, statement)) name(called, undefined)
     },
     forgetAll(server) {
       for (const called of names.keys()) if (!server.isNaming(called)) name(called, undefined)
@@ -283,7 +302,6 @@ export function createTranslator(statements: Statements): Translator {
       settle()
       for (const statement of names.values()) statements.release(statement)
       names.clear()
-      unnamed = undefined
     },
   }
 }
