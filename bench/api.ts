@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
 import { SETTINGS } from '../src/config.ts'
-import { loadOrCreateSecrets } from '../src/secrets.ts'
+import { loadOrCreateSecrets } from '../src/secrets/secrets.ts'
 import { startNeap } from '../test/neap.ts'
 import { firstPlace, operationsOf } from '../test/project.ts'
 import { bareServer, load } from './load/load.ts'
@@ -22,7 +22,7 @@ try {
   if (!operation || !neap.ready.api_key) throw new Error('no operation, or no key')
   const { data_dir, api_key, api_url } = neap.ready
   const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-  const bare = await bareServer(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword()), POOL)
+  const bare = await bareServer(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPasswords()[0]), POOL)
   const { port, pathname } = new URL(api_url)
   const project = `${pathname}/projects/${place.project_id}`
   const asked = [

@@ -7,7 +7,7 @@ import { type Catalog, openCatalog } from '../src/catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
 import { sql } from '../src/catalog/sql.ts'
 import { SETTINGS } from '../src/config.ts'
-import { loadOrCreateSecrets } from '../src/secrets.ts'
+import { loadOrCreateSecrets } from '../src/secrets/secrets.ts'
 import { newProject, queue } from '../test/engine/operations.ts'
 import { startNeap } from '../test/neap.ts'
 import { openState, withoutWorker } from '../test/surface/state.ts'
@@ -22,7 +22,7 @@ const perSecond: Record<string, number[]> = {}
 const neap = await startNeap()
 const { data_dir } = neap.ready
 const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword())
+const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPasswords()[0])
 const state = await openState(neap)
 const catalog = openCatalog(url, 8, console.error)
 try {

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client'
 import type { Backend } from './backends/backend.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config.ts'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from './secrets/secrets.ts'
 
 /** What request handlers may use. Built once in main.ts; tests build their own. */
 export interface Context {

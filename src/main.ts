@@ -8,6 +8,7 @@ import { operationsCommand } from './cli/operations.ts'
 import { projectsCommand } from './cli/projects.ts'
 import { psqlCommand } from './cli/psql.ts'
 import { rolesCommand } from './cli/roles.ts'
+import { secretsCommand } from './cli/secrets.ts'
 import { statusCommand } from './cli/status.ts'
 import { webhooksCommand } from './cli/webhooks.ts'
 import { printReady } from './cli/ready.ts'
@@ -58,7 +59,7 @@ program
   .action(runUp)
 
 program.commandsGroup('This machine:')
-for (const command of [statusCommand(dataDir), psqlCommand(dataDir)]) adopt(program, command)
+for (const command of [statusCommand(dataDir), psqlCommand(dataDir), secretsCommand(dataDir)]) adopt(program, command)
 
 program.commandsGroup('Projects and what is in them:')
 for (const make of [

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import pg from 'pg'
 import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
-import { loadOrCreateSecrets } from '../src/secrets.ts'
+import { loadOrCreateSecrets } from '../src/secrets/secrets.ts'
 import type { Neap } from './neap.ts'
 import { computeOf, type Place } from './project.ts'
 
@@ -21,7 +21,7 @@ export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql:
 
 /** A session in the catalog, for who would hold a lock there. */
 export async function catalogClient(neap: Neap): Promise<pg.Client> {
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), (await secretsOf(neap)).catalogPassword())
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), (await secretsOf(neap)).catalogPasswords()[0])
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
@@ -41,7 +41,7 @@ export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
     host: socket_dir,
     port,
     user: 'neap_admin',
-    password: (await secretsOf(neap)).stores.admin(endpoint?.store ?? ''),
+    password: (await secretsOf(neap)).stores.admin(endpoint?.store ?? '')[0],
     database: 'neap',
   })
   client.on('error', () => {})

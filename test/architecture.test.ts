@@ -11,10 +11,11 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // what each process is made of: wires, like main
 
-  cli: 'client, config, errors, supervisor, walls, http(types)',
+  cli: 'client, config, errors, rotation, supervisor, walls, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
-  supervisor: 'backends, catalog, cli, client, config, errors, ids, observe, operations, secrets, tls, walls',
+  supervisor:
+    'backends, catalog, cli, client, config, errors, ids, observe, operations, postgres, rotation, secrets, tls, walls',
 
   http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, postgres, secrets, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
@@ -23,7 +24,8 @@ const MAY_IMPORT: Record<string, string> = {
     'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
-  webhooks: 'catalog, errors, secrets(types)',
+  rotation: 'backends, catalog, config(types), errors, postgres, secrets, tls',
+  webhooks: 'catalog, errors, secrets',
   compute: 'backends(types), catalog, errors, postgres, secrets(types)',
   engine: 'catalog, errors',
   catalog: 'errors, ids',

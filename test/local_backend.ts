@@ -6,11 +6,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
-import { storeSecrets } from '../src/secrets.ts'
+import { keysFor } from '../src/secrets/part_keys.ts'
+import { FIRST_GENERATION } from '../src/secrets/ring.ts'
+import { storeSecrets } from '../src/secrets/stores.ts'
 import { type LocalOptions, localBackend } from '../src/backends/local/local.ts'
 
-const KEYS = { admin: Buffer.alloc(32, 1), loginReader: Buffer.alloc(32, 2), shared: 'shared-before' }
-export const SECRETS = storeSecrets(KEYS)
+const FIRST = {
+  id: FIRST_GENERATION,
+  createdAt: '',
+  state: 'current',
+  master: Buffer.alloc(32, 1),
+  apiKey: undefined,
+} as const
+const KEYS = keysFor('all', { revision: 1, mockSalt: Buffer.alloc(32), lost: false, generations: [FIRST] })
+export const SECRETS = storeSecrets(() => KEYS)
 export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
 export const PG_VERSION = 18
 
@@ -67,7 +76,7 @@ export async function query<Row extends pg.QueryResultRow>(
   const client = new pg.Client({
     ...address,
     user: 'neap_admin',
-    password: SECRETS.admin(address.store),
+    password: SECRETS.admin(address.store)[0],
     database: 'postgres',
     ...overrides,
   })

@@ -11,7 +11,9 @@ import pg from 'pg'
 import { installBinaries } from '../src/backends/local/binaries.ts'
 import { makeTemplate } from '../src/backends/local/template.ts'
 import { scramVerifier } from '../src/postgres/scram_verifier.ts'
-import { loadOrCreateSecrets, newPassword, TEMPLATE } from '../src/secrets.ts'
+import { newPassword } from '../src/secrets/generated.ts'
+import { loadOrCreateSecrets } from '../src/secrets/secrets.ts'
+import { TEMPLATE } from '../src/secrets/stores.ts'
 import { freePort } from './free_port.ts'
 import { ensureCertificates } from '../src/tls/certificates.ts'
 
@@ -29,7 +31,7 @@ before(async () => {
   await chmod(dir, 0o711)
   const secrets = await loadOrCreateSecrets(join(dir, 'master.key'))
   const bin = await installBinaries(join(dir, 'pg'), 18)
-  await makeTemplate(join(dir, 'template'), 18, bin, secrets.stores.admin(TEMPLATE))
+  await makeTemplate(join(dir, 'template'), 18, bin, secrets.stores)
   const pgdata = join(dir, 'template', 'pgdata')
   // Postgres does not run as root, whose the template is then.
   const { uid, gid } = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : await stat(pgdata)
@@ -72,7 +74,7 @@ before(async () => {
   }
   server.stderr.resume()
   assert.match(said, /ready to accept connections/, said)
-  await asRole('neap_admin', secrets.stores.admin(TEMPLATE), async (client) => {
+  await asRole('neap_admin', secrets.stores.admin(TEMPLATE)[0], async (client) => {
     await client.query(`create role sailor login password '${await scramVerifier(password)}'`)
   })
 })

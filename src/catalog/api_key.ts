@@ -16,30 +16,41 @@ export interface ApiKey {
   readonly last_used_from: string
 }
 
+/** What the catalog keeps of an API key: its keyed hash, and the generation of the key that makes it. */
+export interface HashedKey {
+  readonly hash: Buffer
+  readonly generation: string
+}
+
 export async function insertApiKey(
   tx: Db,
-  key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> &
-    Partial<Pick<ApiKey, 'project_id' | 'expires_at'>> & { readonly hash: Buffer },
+  key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> & Partial<Pick<ApiKey, 'project_id' | 'expires_at'>> & HashedKey,
 ): Promise<ApiKey> {
   const row = await tx.row<ApiKey>(sql`
-    insert into api_key (account_id, name, scope, project_id, expires_at, hash)
-    values (${key.account_id}, ${key.name}, ${key.scope}, ${key.project_id}, ${key.expires_at}, ${key.hash}) returning *`)
+    insert into api_key (account_id, name, scope, project_id, expires_at, hash, generation)
+    values (${key.account_id}, ${key.name}, ${key.scope}, ${key.project_id}, ${key.expires_at}, ${key.hash}, ${key.generation})
+    returning *`)
   return row as ApiKey
 }
 
-/** The key with that keyed hash, and whether it is in force: neither revoked nor expired. Notes its use then, at most once a minute. */
+/**
+ * The key with one of those keyed hashes, and whether it is in force: neither revoked nor expired. Notes its use then, at most once a minute,
+ * and keeps the first of the hashes from then on, which is that under the current key.
+ */
 export async function useApiKey(
   db: Db,
-  hash: Buffer,
+  hashed: readonly [HashedKey, ...HashedKey[]],
   address: string,
 ): Promise<(ApiKey & { readonly in_force: boolean }) | undefined> {
+  const [current] = hashed
   const key = await db.row<ApiKey & { in_force: boolean; note_use: boolean }>(sql`
     select *, revoked_at is null and coalesce(expires_at > clock_timestamp(), true) as in_force,
-           coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
-      from api_key where hash = ${hash}`)
+           hash <> ${current.hash} or coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
+      from api_key where hash = any (${hashed.map(({ hash }) => hash)}::bytea[])`)
   if (key?.in_force && key.note_use) {
     await db.rows(
-      sql`update api_key set last_used_at = clock_timestamp(), last_used_from = ${address} where id = ${key.id}`,
+      sql`update api_key set hash = ${current.hash}, generation = ${current.generation}, last_used_at = clock_timestamp(),
+             last_used_from = ${address} where id = ${key.id}`,
     )
   }
   return key
@@ -55,6 +66,13 @@ export function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
 export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<ApiKey | undefined> {
   return tx.row(sql`
     update api_key set revoked_at = clock_timestamp() where id = ${id} and account_id = ${accountId} and revoked_at is null returning *`)
+}
+
+/** How many keys in force are hashed under which generation. */
+export function countApiKeys(db: Db): Promise<{ generation: string; count: number }[]> {
+  return db.rows(sql`
+    select generation, count(*)::int as count from api_key
+     where revoked_at is null and coalesce(expires_at > clock_timestamp(), true) group by generation`)
 }
 
 export async function hasApiKeys(db: Db): Promise<boolean> {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { isAway, letsIn, unavailable } from './away.ts'
+import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 import { createListener, type Listener, type Told } from './listener.ts'
 import { createPulse } from './pulse.ts'
 import type { Statement } from './sql.ts'
@@ -12,7 +13,7 @@ export interface Db {
 }
 
 /** The catalog: the only state that Neap's processes share. */
-export interface Catalog extends Db, Pick<Listener, 'listen' | 'hears'> {
+export interface Catalog extends Db, Pick<Listener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction; what it throws rolls back.
    * @param requestId the request that asks for it: operations that `work` inserts carry it from then on, for the log
@@ -56,18 +57,19 @@ const FROZEN_SECONDS = 15
 
 /**
  * Opens the catalog.
- * @param url a Postgres URL of a direct session (no transaction pooler between: Neap listens and takes session locks)
+ * @param target the embedded one, or a Postgres URL of a direct session (no transaction pooler between: Neap listens and takes session locks)
  * @param size how many connections at most
  */
 export function openCatalog(
-  url: string,
+  target: string | EmbeddedLogin,
   size: number,
   onError: (error: Error) => void,
   frozenSeconds = FROZEN_SECONDS,
 ): Catalog {
   const settings = { ...SESSION_SETTINGS, idle_in_transaction_session_timeout: `${frozenSeconds}s` }
+  const login = createLogin(target, Object.entries(settings))
   const config: pg.ClientConfig = {
-    ...withOptions(url, Object.entries(settings)),
+    ...login.config,
     application_name: 'neap',
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
@@ -76,7 +78,7 @@ export function openCatalog(
   }
   const pool = new pg.Pool({ ...config, max: size })
   pool.on('error', onError)
-  const listener = createListener(() => new pg.Client(config), onError)
+  const listener = createListener(newSession, onError)
   const pulse = createPulse(() => letsIn(config))
 
   async function checkOut(): Promise<pg.PoolClient> {
@@ -84,7 +86,7 @@ export function openCatalog(
     try {
       // One that is idle is had at once, whatever the catalog does.
       if (pool.idleCount > pool.waitingCount) return await pool.connect()
-      return await pulse.during(() => (asked = pool.connect()))
+      return await pulse.during(() => (asked = login.attempt(() => pool.connect())))
     } catch (error) {
       // Nobody waits for it any more.
       asked?.then(
@@ -125,6 +127,29 @@ export function openCatalog(
 
   const rows = <R>(statement: Statement): Promise<R[]> => lend((db) => db.rows<R>(statement))
 
+  function newSession(): Promise<pg.Client> {
+    return login.attempt(async () => {
+      const client = new pg.Client(config)
+      client.on('error', onError)
+      await client.connect()
+      return client
+    })
+  }
+
+  async function awaitSession(): Promise<pg.Client> {
+    let asked: Promise<pg.Client> | undefined
+    try {
+      return await pulse.during(() => (asked = newSession()))
+    } catch (error) {
+      // One that is let in late is of no use any more.
+      asked?.then(
+        (client) => client.end(),
+        () => {},
+      )
+      return unavailable(error as Error)
+    }
+  }
+
   return {
     rows,
     row: async (statement) => (await rows<never>(statement))[0],
@@ -141,19 +166,7 @@ export function openCatalog(
         }
       }),
     async session() {
-      const client = new pg.Client(config)
-      client.on('error', onError)
-      let asked: Promise<unknown> | undefined
-      try {
-        await pulse.during(() => (asked = client.connect()))
-      } catch (error) {
-        // Nobody has a use for one that is let in late.
-        asked?.then(
-          () => client.end(),
-          () => {},
-        )
-        unavailable(error as Error)
-      }
+      const client = await awaitSession()
       return {
         ...on(client),
         end: () => Promise.race([client.end(), patience()]),
@@ -162,6 +175,7 @@ export function openCatalog(
     },
     listen: (channel, told) => listenDuring(channel, told).catch(unavailable),
     hears: () => listener.hears(),
+    rename: (to) => listener.rename(to),
     connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async close() {
       pulse.close()
@@ -204,6 +218,32 @@ function plain(text: string): Statement {
 /** A server that is frozen does not say goodbye. */
 const PATIENCE_MS = 2_000
 const patience = (): Promise<void> => sleep(PATIENCE_MS, undefined, { ref: false })
+
+const WRONG_PASSWORD = '28P01'
+
+/** How sessions log in; `attempt` tries to with each password that there may be. */
+function createLogin(target: string | EmbeddedLogin, settings: [string, string][]) {
+  let turn = 0
+  async function attempt<T>(connect: () => Promise<T>): Promise<T> {
+    const others = typeof target === 'string' ? 0 : target.passwords().length - 1
+    for (let left = others; ; left--) {
+      const tried = turn
+      try {
+        return await connect()
+      } catch (error) {
+        if (left === 0 || (error as { code?: unknown }).code !== WRONG_PASSWORD) throw error
+        if (turn === tried) turn++
+      }
+    }
+  }
+  if (typeof target === 'string') return { config: withOptions(target, settings), attempt }
+  const options = settings.map(([name, value]) => `-c ${name}=${value}`).join(' ')
+  const password = (): string => {
+    const all = target.passwords()
+    return all[turn % all.length] ?? ''
+  }
+  return { config: { ...loginConfig(target, password), options }, attempt }
+}
 
 /** The URL with these settings after its own `options`, so that ours win; the driver alone would drop ours. */
 function withOptions(url: string, settings: [string, string][]): pg.ClientConfig {

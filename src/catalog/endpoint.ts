@@ -69,6 +69,12 @@ export function findEndpoint(db: Db, id: string): Promise<Endpoint | undefined> 
      where e.id = ${id} and e.deleted_at is null and p.deleted_at is null`)
 }
 
+/** The stores whose computes are known to run. */
+export function runningStores(db: Db): Promise<{ id: string; socketDir: string }[]> {
+  return db.rows(sql`
+    select compute_store_id as id, compute_host as "socketDir" from endpoint where compute_store_id is not null and compute_host is not null`)
+}
+
 /** For the worker: also one that was deleted while its compute runs. */
 export function findEndpointEver(db: Db, id: string): Promise<Endpoint | undefined> {
   return db.row(sql`select * from endpoint where id = ${id}`)

@@ -6,6 +6,8 @@ export type Told = (payload: string | undefined) => void
 export interface Listener {
   /** Subscribes to a channel; resolves when nothing sent from now on is missed. The answer unsubscribes. */
   listen(channel: string, told: Told): Promise<() => void>
+  /** What its session calls itself from now on, for those who look at the sessions of the catalog. */
+  rename(to: string): Promise<void>
   /** Whether it hears now; before anybody has subscribed there is nothing to hear. */
   hears(): boolean
   close(): Promise<void>
@@ -13,13 +15,16 @@ export interface Listener {
 
 const RECONNECT_MS = 250
 
+const named = (name: string) => ({ text: `select set_config('application_name', $1, false)`, values: [name] })
+
 /** LISTEN on one connection for all channels, opened when first needed and again whenever it is lost. */
-export function createListener(newClient: () => pg.Client, onError: (error: Error) => void): Listener {
+export function createListener(newSession: () => Promise<pg.Client>, onError: (error: Error) => void): Listener {
   const channels = new Map<string, Set<Told>>()
   let connected: Promise<pg.Client> | undefined
   let retry: NodeJS.Timeout | undefined
   let hears = false
   let closed = false
+  let name: string | undefined
 
   function connect(): Promise<pg.Client> {
     connected ??= open().catch((error: unknown) => {
@@ -31,12 +36,11 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
   }
 
   async function open(): Promise<pg.Client> {
-    const client = newClient()
-    client.on('error', onError)
+    const client = await newSession()
     client.on('notification', ({ channel, payload }) => {
       for (const told of channels.get(channel) ?? []) told(payload)
     })
-    await client.connect()
+    if (name !== undefined) await client.query(named(name))
     for (const channel of channels.keys()) await client.query(`listen ${channel}`)
     client.once('end', () => {
       hears = false
@@ -71,6 +75,11 @@ export function createListener(newClient: () => pg.Client, onError: (error: Erro
         unlisten()
         throw error
       }
+    },
+    async rename(to) {
+      name = to
+      const client = await connected?.catch(() => undefined)
+      await client?.query(named(to))
     },
     hears: () => hears || channels.size === 0,
     async close() {

@@ -2,6 +2,7 @@ import { readFile, readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { UsageError } from '../errors.ts'
+import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 
 const FOLDER = fileURLToPath(new URL('../../migrations/', import.meta.url))
 
@@ -9,9 +10,11 @@ const FOLDER = fileURLToPath(new URL('../../migrations/', import.meta.url))
 const LOCK = 6_327_001
 
 /** Brings the catalog to the newest numbered migration, each in a transaction of its own. Returns how many were applied. */
-export async function migrate(url: string): Promise<number> {
+export async function migrate(target: string | EmbeddedLogin): Promise<number> {
   const files = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
-  const client = new pg.Client({ connectionString: url, application_name: 'neap: migrate' })
+  const login =
+    typeof target === 'string' ? { connectionString: target } : loginConfig(target, () => target.passwords()[0] ?? '')
+  const client = new pg.Client({ ...login, application_name: 'neap: migrate' })
   await client.connect()
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK])

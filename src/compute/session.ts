@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
-import type { StoreSecrets } from '../secrets.ts'
+import type { StoreSecrets } from '../secrets/stores.ts'
 
 /** What a session calls itself under which a running branch is being cloned: the compute must not go to sleep then. */
 export const BRANCHING = 'neap: branch'
@@ -35,17 +35,15 @@ export async function withAdminSession<T>(
   work: (session: AdminSession) => Promise<T>,
 ): Promise<T> {
   const { timeoutMs = 4_000, database } = options
-  const client = ownSession({
+  const client = await ownSession({
     host: address.host,
     port: address.port,
     user: ADMIN,
-    password: secrets.admin(address.store),
+    passwords: secrets.admin(address.store),
     ...(database !== undefined && { database }),
     name: `neap: ${options.purpose}`,
     timeoutMs,
   })
-  client.on('error', () => {})
-  await client.connect()
   try {
     return await work({
       query: async <R extends pg.QueryResultRow>(text: string, values?: unknown[]) =>

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { LOGIN_READER, ownSession } from '../postgres/own_session.ts'
-import type { StoreSecrets } from '../secrets.ts'
+import type { StoreSecrets } from '../secrets/stores.ts'
 
 /** What a compute says of how its roles log in, over a session that is kept for a while: it is asked for each login. */
 export interface VerifierReader {
@@ -37,18 +37,17 @@ export function createVerifierReader(secrets: Pick<StoreSecrets, 'loginReader'>)
   function sessionOf(name: string, { host, port, store }: ComputeAddress): Kept {
     const known = sessions.get(name)
     if (known) return known
-    const client = ownSession({
+    const session = ownSession({
       host,
       port,
       user: LOGIN_READER,
-      password: secrets.loginReader(store),
+      passwords: secrets.loginReader(store),
       name: 'neap: login',
       timeoutMs: ANSWER_MS,
     })
-    const session = client.connect().then(() => client)
     const kept: Kept = { session, timer: undefined }
     const over = (): void => forget(name, kept)
-    client.on('error', over).once('end', over)
+    session.then((client) => client.on('error', over).once('end', over), over)
     sessions.set(name, kept)
     return kept
   }

@@ -6,7 +6,7 @@ import type { RefusalWriter } from '../catalog/refusal_writer.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { ownerOf } from '../network.ts'
-import { isWellFormedApiKey } from '../secrets.ts'
+import { isWellFormedApiKey } from '../secrets/generated.ts'
 import type { Caller, Route } from './route.ts'
 
 const RANK: Record<Scope, number> = { read: 0, write: 1, admin: 2 }

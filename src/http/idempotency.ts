@@ -4,7 +4,8 @@ import type { Db } from '../catalog/catalog.ts'
 import { findReply, type IdempotencySlot, storeReply, takeSlot } from '../catalog/idempotency.ts'
 import { sql } from '../catalog/sql.ts'
 import { AppError, ERRORS } from '../errors.ts'
-import type { Secrets } from '../secrets.ts'
+import { replyContext } from '../secrets/contexts.ts'
+import type { Secrets } from '../secrets/secrets.ts'
 import { FormBody } from './bodies.ts'
 
 /** What a request is answered with: the status, and the body as an object. */
@@ -45,7 +46,7 @@ export async function once(
     if (!first)
       throw new AppError('UNAVAILABLE', 'The first request with this Idempotency-Key has just been forgotten.')
     if (!first.request_hash.equals(hash)) throw new AppError('IDEMPOTENCY_KEY_REUSED')
-    const body = JSON.parse(secrets.decrypt(first.reply, contextOf(slot))) as unknown
+    const body = JSON.parse(secrets.decrypt('reply', first.reply, replyContext(slot))) as unknown
     return { status: first.status, body, replayed: true }
   }
   await tx.rows(sql`savepoint change`)
@@ -55,11 +56,9 @@ export async function once(
     await tx.rows(sql`rollback to savepoint change`)
     return refuse(error)
   })
-  await storeReply(tx, slot, reply.status, secrets.encrypt(JSON.stringify(reply.body), contextOf(slot)))
+  await storeReply(tx, slot, reply.status, secrets.encrypt('reply', JSON.stringify(reply.body), replyContext(slot)))
   return reply
 }
-
-const contextOf = ({ accountId, method, path, key }: IdempotencySlot) => `reply ${accountId} ${method} ${path} ${key}`
 
 function hashOf({ url, body }: FastifyRequest): Buffer {
   const fields = body instanceof FormBody ? body.fields : body

@@ -8,7 +8,7 @@ import { withAdminSession } from '../compute/session.ts'
 import { unifiedDiff } from '../compute/unified_diff.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
-import type { StoreSecrets } from '../secrets.ts'
+import type { StoreSecrets } from '../secrets/stores.ts'
 import { requestStart } from './start_compute.ts'
 
 /** How often a compute that turns out to be gone is started anew. */
@@ -39,7 +39,7 @@ export async function readSchema(
       gone = { pid: endpoint.compute_pid ?? undefined, error }
       continue
     }
-    return dumpSchema(address, { password: secrets.admin(address.store), database, pgVersion, signal })
+    return dumpSchema(address, { password: secrets.admin(address.store)[0], database, pgVersion, signal })
   }
   throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
 }

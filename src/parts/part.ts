@@ -1,15 +1,14 @@
-import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
-import { embeddedCatalogUrl } from '../catalog/embedded.ts'
+import { CATALOG_ADMIN, CATALOG_PROXY, type EmbeddedLogin } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
-import { UsageError } from '../errors.ts'
 import { createConnectionMetrics } from '../observe/catalog_metrics.ts'
 import { createLog } from '../observe/log.ts'
 import { createRegistry } from '../observe/registry.ts'
-import { loadOrCreateSecrets, type Secrets } from '../secrets.ts'
+import { loadPartSecrets, type Secrets } from '../secrets/secrets.ts'
+import { followKeys } from '../supervisor/follow_keys.ts'
 import { awaitCatalog } from './await_catalog.ts'
 import { type PartName, type PartProbes, startProbes } from './probes.ts'
 import { isSupervised, onStop, tellSupervisor } from './supervised.ts'
@@ -40,9 +39,12 @@ export async function runPart(
     if (!process.connected) process.exit(0)
   }
   const log = createLog(name, config.logLevel)
-  const context = await openContext(config, log, createRegistry(name))
+  const context = await openContext(name, config, log, createRegistry(name))
   const probes = await startProbes(name, context)
   await awaitCatalog(context)
+  await followKeys(name, context.catalog, context.secrets, (error) =>
+    log.error({ err: error }, 'could not read the keys again'),
+  )
   const part = await start(context, probes.probes)
   probes.missing(undefined)
   let stopping = false
@@ -83,18 +85,19 @@ export async function runPart(
 
 /** The context of a part, from its settings. */
 export async function openContext(
+  name: PartName,
   config: Config,
   log: Logger,
   registry: Registry,
 ): Promise<Context & { readonly catalog: Catalog; readonly secrets: Secrets }> {
-  if (!existsSync(config.secretFile))
-    throw new UsageError(
-      `There is no ${config.secretFile}: begin with neap up, or copy the key of the Neap that this is to be a part of.`,
-    )
-  const secrets = await loadOrCreateSecrets(config.secretFile)
-  const url = config.catalogUrl ?? embeddedCatalogUrl(config.runtimeDir, secrets.catalogPassword())
+  const secrets = await loadPartSecrets(config.secretFile, name)
+  const embedded: EmbeddedLogin = {
+    runtimeDir: config.runtimeDir,
+    user: name === 'proxy' ? CATALOG_PROXY : CATALOG_ADMIN,
+    passwords: secrets.catalogPasswords,
+  }
   let countLost = (): void => {}
-  const catalog = openCatalog(url, config.workerConcurrency + 4, (error) => {
+  const catalog = openCatalog(config.catalogUrl ?? embedded, config.workerConcurrency + 4, (error) => {
     countLost()
     log.warn({ err: error }, 'a connection to the catalog was lost')
   })

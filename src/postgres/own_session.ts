@@ -57,7 +57,8 @@ export interface OwnSessionOptions {
   readonly host: string
   readonly port: number
   readonly user: typeof ADMIN | typeof LOGIN_READER
-  readonly password: string
+  /** Those that the role may have: more than one only while passwords are being changed. */
+  readonly passwords: readonly string[]
   readonly database?: string
   /** What the session is for, as it calls itself. */
   readonly name: string
@@ -65,12 +66,36 @@ export interface OwnSessionOptions {
   readonly timeoutMs?: number
 }
 
+const WRONG_PASSWORD = '28P01'
+
 /**
- * A client for a session of Neap's own at a compute, to be connected. It logs in by SCRAM only, and only at a server that shows by its
- * signature that it holds the verifier of the password (RFC 5802, section 3): code in a compute that took the place of its socket
- * learns no secret that it could use elsewhere.
+ * Opens a session of Neap's own at a compute. It logs in by SCRAM only, and only at a server that shows by its signature that it holds the
+ * verifier of the password (RFC 5802, section 3): code in a compute that took the place of its socket learns no secret that it
+ * could use elsewhere.
  */
-export function ownSession(options: OwnSessionOptions): pg.Client {
+export async function ownSession(options: OwnSessionOptions): Promise<pg.Client> {
+  for (const [index, password] of options.passwords.entries()) {
+    const client = ownClient(options, password)
+    requireScram(client)
+    try {
+      await client.connect()
+      return client
+    } catch (error) {
+      const isLast = index === options.passwords.length - 1
+      if (isLast || (error as { code?: unknown }).code !== WRONG_PASSWORD) throw error
+    }
+  }
+  throw new Error(`there is no password for ${options.user}`)
+}
+
+/** The same at a server that was started for this alone, and asks for no proof. */
+export async function unprovenSession(options: Omit<OwnSessionOptions, 'passwords'>): Promise<pg.Client> {
+  const client = ownClient(options, undefined)
+  await client.connect()
+  return client
+}
+
+function ownClient(options: Omit<OwnSessionOptions, 'passwords'>, password: string | undefined): pg.Client {
   const { timeoutMs } = options
   const settings = {
     ...PINNED,
@@ -81,7 +106,7 @@ export function ownSession(options: OwnSessionOptions): pg.Client {
     host: options.host,
     port: options.port,
     user: options.user,
-    password: options.password,
+    password,
     database: options.database ?? ADMIN_DATABASE,
     application_name: options.name,
     // The server ends what takes too long; one that is frozen cannot.
@@ -90,7 +115,8 @@ export function ownSession(options: OwnSessionOptions): pg.Client {
       .map(([name, value]) => `-c ${name}=${value}`)
       .join(' '),
   })
-  requireScram(client)
+  // A session that is lost while it does nothing shows at its next query.
+  client.on('error', () => undefined)
   return client
 }
 

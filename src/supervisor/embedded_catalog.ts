@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { localCatalogServer } from '../backends/local/catalog_server.ts'
 import type { Backend } from '../backends/backend.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
-import { embeddedCatalogUrl, embeddedSocketDir } from '../catalog/embedded.ts'
+import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import { messageOf } from '../errors.ts'
-import type { Secrets } from '../secrets.ts'
+import type { Secrets } from '../secrets/secrets.ts'
 import type { Progress } from './progress.ts'
 
 const PG_VERSION = 18
@@ -15,7 +15,7 @@ const STOP_MS = 60_000
 
 /** The Postgres that holds the catalog. The embedded one outlives this process, and is found again. */
 export interface EmbeddedCatalog {
-  readonly url: string
+  readonly target: string | EmbeddedLogin
   /** Keeps it running: when it ends by itself it is started again, and again if that fails, with growing pauses. Says so. */
   watch(say: (line: string) => void): Promise<void>
   /** Watches it no more and lets it run. */
@@ -34,16 +34,16 @@ export async function openEmbeddedCatalog(
 ): Promise<EmbeddedCatalog> {
   await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
   if (config.catalogUrl)
-    return { url: config.catalogUrl, watch: async () => {}, leave: async () => {}, stop: async () => {} }
+    return { target: config.catalogUrl, watch: async () => {}, leave: async () => {}, stop: async () => {} }
 
-  const url = embeddedCatalogUrl(config.runtimeDir, secrets.catalogPassword())
+  const target: EmbeddedLogin = { ...config, user: CATALOG_ADMIN, passwords: secrets.catalogPasswords }
   const server = localCatalogServer({
     ...config,
     secrets: secrets.stores,
     socketDir: embeddedSocketDir(config.runtimeDir),
   })
   await progress.during('starting the catalog', server.start())
-  const catalog = openCatalog(url, 1, () => {})
+  const catalog = openCatalog(target, 1, () => {})
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   let isReleased = false
   let watching: Promise<void> = Promise.resolve()
@@ -88,7 +88,7 @@ export async function openEmbeddedCatalog(
   }
 
   return {
-    url,
+    target,
     async watch(say) {
       watching = keepRunning(await catalog.session(), say)
     },

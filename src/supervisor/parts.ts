@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { rotateLog } from '../backends/local/logs.ts'
 import { type Config, configEnv } from '../config.ts'
 import { messageOf } from '../errors.ts'
+import { type KeyHolder, partKeysFile } from '../secrets/part_keys.ts'
 import { type Child, type ChildOptions, launchChild } from './child.ts'
 import { updateState } from './data_dir.ts'
 import { bindListener } from './listener.ts'
@@ -24,6 +25,10 @@ export interface Parts {
   startRest(): void
 }
 
+/** The settings of a part: of the keys it is given its own. */
+const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv =>
+  configEnv({ ...config, secretFile: partKeysFile(config.dataDir, part) })
+
 /** How many proxies are to run. */
 export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>): number =>
   proxies === 0 ? Math.min(availableParallelism(), MOST_PROXIES_UNASKED) : proxies
@@ -35,12 +40,12 @@ export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>): number =>
  */
 export async function startParts(config: Config, metricsPorts: readonly number[], progress: Progress): Promise<Parts> {
   const pids = new Set<number>()
-  const launch = (name: string, part: string, more: Partial<ChildOptions> = {}): Child =>
+  const launch = (name: string, part: KeyHolder, more: Partial<ChildOptions> = {}): Child =>
     launchChild({
       name,
       entry: ENTRY,
       args: [part],
-      env: configEnv(config),
+      env: partEnv(config, part),
       logFile: join(config.dataDir, 'parts', `${name}.log`),
       onStart(pid) {
         pids.add(pid)
@@ -58,7 +63,7 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
   const listener = bindListener(PROXY_HOST, config.proxyPort)
   const launchProxy = (port: number, index: number): Child =>
     launch(index === 0 ? 'proxy' : `proxy-${index + 1}`, 'proxy', {
-      env: configEnv({ ...config, proxyMetricsPort: port, proxies: metricsPorts.length }),
+      env: partEnv({ ...config, proxyMetricsPort: port, proxies: metricsPorts.length }, 'proxy'),
       isSpare: index > 0,
       listener,
     })

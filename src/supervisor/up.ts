@@ -1,20 +1,28 @@
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureDefaultAccount } from '../catalog/account.ts'
 import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/api_key.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
+import { hasFirstSeals } from '../catalog/sealed_rows.ts'
+import { resealAll } from '../rotation/reseal.ts'
+import { setProxyPassword } from '../catalog/proxy_role.ts'
+import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { localBackend } from '../backends/local/local.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
 import { type Config, SETTINGS } from '../config.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
-import { loadOrCreateSecrets, newApiKey, type Secrets } from '../secrets.ts'
+import { newApiKey } from '../secrets/generated.ts'
+import { writePartKeys } from '../secrets/part_keys.ts'
+import { readOrCreateRing } from '../secrets/ring.ts'
+import { loadOrCreateSecrets, type Secrets } from '../secrets/secrets.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { doubtsOf, operatorFiles, readPair } from '../tls/operator.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
 import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, updateState } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
+import { followKeys } from './follow_keys.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
+import { checkMasterKey } from './master_key.ts'
 import { takeLock } from './lock.ts'
 import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
@@ -72,21 +80,25 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const ports = { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
     updateState(config.dataDir, { ...ports, pids: [process.pid] })
 
+    await writePartKeys(config.dataDir, await readOrCreateRing(config.secretFile))
     const secrets = await loadOrCreateSecrets(config.secretFile)
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
     const lacks = unwanted(config)
     const backend = localBackend({ ...config, secrets: secrets.stores, lacks, log: () => {} })
-    const { url, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
+    const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
-    await progress.during('bringing the catalog up to date', migrate(url)).catch((error: unknown) => {
+    await progress.during('bringing the catalog up to date', migrate(target)).catch((error: unknown) => {
       throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error
     })
     const missingWalls = missingFrom(await backend.walls())
     updateState(config.dataDir, { missingWalls })
     sayPlainly(await backend.storage(), missingWalls, progress)
-    const catalog = openCatalog(url, 3, () => {})
+    const catalog = openCatalog(target, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)
+    if (!config.catalogUrl) await setProxyPassword(catalog, await scramVerifier(secrets.proxyPassword()))
+    if (await hasFirstSeals(catalog)) await resealAll(catalog, secrets)
+    await followKeys('up', catalog, secrets, (error) => progress.say(`The keys could not be read: ${messageOf(error)}`))
     const key = await firstKey(catalog, secrets, config)
     const parts = await progress.during(
       'starting api, worker and proxy',
@@ -151,7 +163,7 @@ async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<v
   const operators = operatorFiles(config)
   if (operators)
     doubtsOf(await readPair(operators), operators, `ep.${config.region}.${config.domain}`).forEach(progress.say)
-  if (existsSync(config.secretFile)) await loadOrCreateSecrets(config.secretFile)
+  await checkMasterKey(config)
   if (config.catalogUrl) await checkCatalogUrl(config.catalogUrl)
   if (asked.apiPort)
     await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, asked: true }, [], progress.say)
@@ -208,7 +220,7 @@ async function firstKey(catalog: Catalog, secrets: Secrets, { dataDir, plan }: C
     for (const unseen of await listApiKeys(tx, account_id)) {
       if (unseen.name === FIRST_KEY) await revokeApiKey(tx, account_id, unseen.id)
     }
-    await insertApiKey(tx, { account_id, name: FIRST_KEY, scope: 'admin', hash: secrets.hashApiKey(key) })
+    await insertApiKey(tx, { account_id, name: FIRST_KEY, scope: 'admin', ...secrets.hashApiKey(key)[0] })
   })
   return key
 }

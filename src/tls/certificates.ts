@@ -1,9 +1,11 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
 
+/** They begin so much earlier, for clients whose clocks are behind. */
+export const BACKDATED_MS = 3_600_000
 const RENEW_BEFORE_MS = 30 * 86_400_000
 const ADDRESSES = ['127.0.0.1', '::1']
 
@@ -40,6 +42,53 @@ export async function ensureCertificates(
   return { caFile, certFile, keyFile }
 }
 
+const nextFiles = (dir: string) => ({ nextKey: join(dir, 'next-ca.key'), nextCertificate: join(dir, 'next-ca.crt') })
+
+/**
+ * Makes the authority that is to follow, unless there is one, and adds its certificate to `ca.crt`: clients that verify have time to take
+ * that file before `changeAuthority`.
+ */
+export async function prepareAuthority(dir: string): Promise<void> {
+  const { nextKey, nextCertificate } = nextFiles(dir)
+  const caFile = join(dir, 'ca.crt')
+  const { certificate: current } = await ensureAuthority(join(dir, 'ca.key'), caFile)
+  const { certificate: next } = await ensureAuthority(nextKey, nextCertificate)
+  const both = Buffer.from(current + next)
+  if (!(await readIfExists(caFile))?.equals(both)) await replaceFile(caFile, 0o644, both)
+}
+
+/**
+ * Signs with the authority that was prepared from now on, and trusts the one before no more. Killed anywhere, it ends in the same state when
+ * it runs again. Errors: UsageError where none was prepared.
+ */
+export async function changeAuthority(dir: string, names: { region: string; domain: string }): Promise<void> {
+  const { nextKey, nextCertificate } = nextFiles(dir)
+  const [key, certificate] = [await readIfExists(nextKey), await readIfExists(nextCertificate)]
+  if (!key || !certificate)
+    throw new UsageError('There is no next certificate authority: make one with npx neap secrets rotate')
+  await replaceFile(join(dir, 'ca.key'), 0o600, key)
+  await replaceFile(join(dir, 'ca.crt'), 0o644, certificate)
+  await ensureCertificates(dir, names)
+  for (const file of [nextKey, nextCertificate]) await rm(file, { force: true })
+}
+
+/** When a certificate of Neap's own was made and when it ends; undefined where there is none. */
+export async function lifetimeOf(
+  file: string,
+): Promise<{ readonly madeAt: string; readonly endsAt: string } | undefined> {
+  const parsed = parse((await readIfExists(file)) ?? Buffer.alloc(0))
+  if (!parsed) return undefined
+  const madeAt = new Date(parsed.validFromDate.getTime() + BACKDATED_MS)
+  return { madeAt: madeAt.toISOString(), endsAt: parsed.validToDate.toISOString() }
+}
+
+/** The files of the authority, of the one that is to follow, and of the server's certificate. */
+export const certificateFiles = (dir: string) => ({
+  authority: join(dir, 'ca.crt'),
+  nextAuthority: nextFiles(dir).nextCertificate,
+  server: join(dir, 'server.crt'),
+})
+
 function hostNames({ region, domain }: { region: string; domain: string }): string[] {
   return [...new Set([`*.${region}.${domain}`, `${region}.${domain}`, domain, 'localhost'])]
 }
@@ -52,7 +101,7 @@ async function ensureAuthority(keyFile: string, caFile: string): Promise<{ key: 
     certificate = await issue()
     await replaceFile(caFile, 0o644, certificate)
   }
-  return { key, certificate: certificate.toString() }
+  return { key, certificate: firstOf(certificate.toString()) }
 }
 
 async function ensureKey(file: string): Promise<string> {
@@ -65,6 +114,13 @@ async function ensureKey(file: string): Promise<string> {
   }
   return key
 }
+
+/** The one in use; behind it may be the one that is to follow. */
+function firstOf(certificates: string): string {
+  return `${certificates.split(END)[0]}${END}\n`
+}
+
+const END = '-----END CERTIFICATE-----'
 
 function signsWith(certificate: Buffer, key: string): boolean {
   const parsed = parse(certificate)

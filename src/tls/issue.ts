@@ -15,6 +15,8 @@ import {
 } from '@peculiar/x509'
 import { randomBytes, type webcrypto } from 'node:crypto'
 
+import { BACKDATED_MS } from './certificates.ts'
+
 const DAY_MS = 86_400_000
 const CA_DAYS = 20 * 365
 const SERVER_DAYS = 365
@@ -80,13 +82,13 @@ export async function issueServer(
   return `${certificate.toString('pem')}\n`
 }
 
-/** Begins an hour ago, for clients whose clocks are behind. The serial number is positive and has at most 20 bytes (RFC 5280). */
+/** The serial number is positive and has at most 20 bytes (RFC 5280). */
 function lifetime(days: number) {
   const now = Date.now()
   const serial = randomBytes(16)
   serial.writeUInt8(0x40 | (serial.readUInt8(0) & 0x3f), 0)
   return {
-    notBefore: new Date(now - 3_600_000),
+    notBefore: new Date(now - BACKDATED_MS),
     notAfter: new Date(now + days * DAY_MS),
     serialNumber: serial.toString('hex'),
   }

@@ -10,10 +10,11 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { disableWebhook, findWebhookOfDelivery, noteGivenUp, noteReached, type Webhook } from '../catalog/webhook.ts'
 import { endWaiting, noteAttempt, subjectOf, type WebhookDelivery } from '../catalog/webhook_delivery.ts'
 import { AppError } from '../errors.ts'
-import type { Secrets } from '../secrets.ts'
+import type { Secrets } from '../secrets/secrets.ts'
 import { NotDelivered } from './address.ts'
 import { post, type Reach, type Response } from './post.ts'
-import { signatureHeaders, webhookSecretContext } from './signature.ts'
+import { webhookSecretContext } from '../secrets/contexts.ts'
+import { signatureHeaders } from './signature.ts'
 
 /** Seconds before each try but the first. */
 const BACK_OFF_SECONDS = [5, 30, 120, 600, 3600, 14_400, 43_200]
@@ -77,7 +78,7 @@ async function send(
 function secretsOf(webhook: Webhook, secrets: Secrets): string[] {
   const { id, secret, previous_secret: previous, previous_secret_until: until } = webhook
   const counting = previous && until && Date.parse(until) > Date.now() ? [secret, previous] : [secret]
-  return counting.map((sealed) => secrets.decrypt(sealed, webhookSecretContext(id)))
+  return counting.map((sealed) => secrets.decrypt('webhook', sealed, webhookSecretContext(id)))
 }
 
 /** Tries again later, or gives up; in the end the webhook too. */

@@ -8,9 +8,6 @@ export function newWebhookSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
-/** What a sealed secret is for and whose: without it the seal does not open. */
-export const webhookSecretContext = (webhookId: string): string => `webhook ${webhookId}`
-
 /**
  * The headers that let a receiver check who sent a body, and when: HMAC-SHA-256 of `id.timestamp.body`, one signature for each secret
  * that counts (Standard Webhooks, "Signature scheme").

@@ -7,7 +7,7 @@ import type { Catalog } from '../../src/catalog/catalog.ts'
 import { findBranchEndpoint } from '../../src/catalog/endpoint.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { withAdminSession } from '../../src/compute/session.ts'
-import type { Secrets } from '../../src/secrets.ts'
+import type { Secrets } from '../../src/secrets/secrets.ts'
 import { refOf } from '../../src/operations/request.ts'
 import { postmastersOf } from '../processes.ts'
 

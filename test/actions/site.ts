@@ -8,7 +8,7 @@ import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl, embeddedSocketDir } from '../../src/catalog/embedded.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
 import { loadConfig, SETTINGS } from '../../src/config.ts'
-import { loadOrCreateSecrets, type Secrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets, type Secrets } from '../../src/secrets/secrets.ts'
 import { nothingLeft } from '../engine/catalogs.ts'
 import { postmastersOf } from '../processes.ts'
 import { assertAgreement } from './agreement.ts'
@@ -53,7 +53,7 @@ export async function openSite(): Promise<Site> {
     socketDir: embeddedSocketDir(runtimeDir),
   })
   await server.start()
-  const url = embeddedCatalogUrl(runtimeDir, secrets.catalogPassword())
+  const url = embeddedCatalogUrl(runtimeDir, secrets.catalogPasswords()[0])
   await migrate(url)
   const catalog = openCatalog(url, 4, () => {})
   const crew = startCrew(env, join(dir, 'workers.log'))

@@ -11,7 +11,8 @@ import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
-import { loadOrCreateSecrets, newApiKey } from '../../src/secrets.ts'
+import { newApiKey } from '../../src/secrets/generated.ts'
+import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 
 /* What reveals a secret, and what tries to get in, is in the audit list; a flood of tries does not fill the catalog. */
 
@@ -140,7 +141,7 @@ test('refused logins are in the audit list by endpoint, role and network', async
 test('refusals from ever more networks, of names that are made up, take a bounded number of rows and lose no count', async () => {
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
   const catalog = openCatalog(
-    embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword()),
+    embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPasswords()[0]),
     1,
     () => {},
   )

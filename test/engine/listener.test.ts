@@ -23,7 +23,12 @@ test('who asks while an attempt to connect again is failing is heard with the ne
     const attempt = once(dead, 'connection') as Promise<[Socket]>
     const urls = [url, `postgresql://postgres@127.0.0.1:${port}/none`]
     const listener = createListener(
-      () => new pg.Client(urls.shift() ?? url),
+      async () => {
+        const client = new pg.Client(urls.shift() ?? url)
+        client.on('error', () => {})
+        await client.connect()
+        return client
+      },
       () => {},
     )
     try {

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test'
 import { openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
 import { eventsSince, snapshotNow } from '../../src/catalog/operation_event.ts'
-import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 import { catalogQuery } from '../admin.ts'
 import { type Answer, refused, type Request, send } from '../http.ts'
 import { envOf, leaveNothing, type Neap, newDataDir, spawnNeap, startNeap } from '../neap.ts'
@@ -212,7 +212,7 @@ test('operations can be followed, each change of each, and followed on from wher
 test('who has much to catch up with gets it page by page, all of one moment', async () => {
   const MANY = 2_500
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword())
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPasswords()[0])
   const catalog = openCatalog(url, 1, () => {})
   const insert = (many: number) =>
     catalogQuery(
@@ -268,7 +268,7 @@ test('a revoked key stops working at once, on every api process, and ends what i
   const second = spawnNeap(['api', '--api-port', '0'], {
     ...envOf(dataDir),
     NEAP_SECRET_FILE: secretFile,
-    NEAP_CATALOG_URL: embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword()),
+    NEAP_CATALOG_URL: embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPasswords()[0]),
   })
   try {
     const url = `http://127.0.0.1:${await portOf(second)}/api/v2`

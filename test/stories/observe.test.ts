@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 import { catalogQuery } from '../admin.ts'
 import { connect, query } from '../clients.ts'
 import { send } from '../http.ts'
@@ -330,7 +330,7 @@ test('no log has a key, a password or a connection string in it', async () => {
     "the owner's password": new URL(place.uri).password,
     "a role's password": passwordOf(role),
     'its next one': passwordOf(reset),
-    "Neap's own password": secrets.catalogPassword(),
+    "Neap's own password": secrets.catalogPasswords()[0],
     'a wrong password': 'a-wrong-password',
     'a query': 'secret-word',
     'a verifier': 'SCRAM-SHA-256$',

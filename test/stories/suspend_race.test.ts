@@ -13,7 +13,7 @@ import { readActivity } from '../../src/compute/activity.ts'
 import { withAdminSession } from '../../src/compute/session.ts'
 import { queueCheck } from '../../src/operations/check_availability.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
-import { loadOrCreateSecrets, type Secrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets, type Secrets } from '../../src/secrets/secrets.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, enableReplication, firstPlace, type Place } from '../project.ts'
@@ -45,7 +45,7 @@ before(async () => {
   await enableReplication(neap, first)
   const { data_dir } = neap.ready
   secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-  catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword()), 4, () => {})
+  catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPasswords()[0]), 4, () => {})
   await query(neap, first.uri, 'create table written (number int primary key)')
   await query(neap, first.uri, 'create publication all_written for table written')
   for (let number = 0; number < LANES; number++) {

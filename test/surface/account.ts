@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { newOrganizationId, newUuid } from '../../src/ids.ts'
-import { loadOrCreateSecrets, newApiKey } from '../../src/secrets.ts'
+import { newApiKey } from '../../src/secrets/generated.ts'
+import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 import { catalogQuery } from '../admin.ts'
 import { send } from '../http.ts'
 import type { Neap } from '../neap.ts'
@@ -38,7 +39,7 @@ export async function keyOf(neap: Neap, accountId: string, scope: Scope, project
   await catalogQuery(
     neap,
     'insert into api_key (account_id, name, scope, project_id, hash) values ($1, $2, $3, $4, $5)',
-    [accountId, `${scope} key`, scope, projectId ?? null, secrets.hashApiKey(key)],
+    [accountId, `${scope} key`, scope, projectId ?? null, secrets.hashApiKey(key)[0].hash],
   )
   return key
 }

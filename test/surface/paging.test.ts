@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
-import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
@@ -29,7 +29,7 @@ before(async () => {
   scene = await realScene(neap, actor)
   const { data_dir } = neap.ready
   const secrets = await loadOrCreateSecrets(join(data_dir, 'secret.key'))
-  const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPassword())
+  const url = embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPasswords()[0])
   const program = join(import.meta.dirname, 'inserter.ts')
   inserters = Array.from({ length: PROCESSES }, () => fork(program, [url, scene.project_id, actor.account_id]))
   await inserted(200)

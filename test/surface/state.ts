@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
-import { loadOrCreateSecrets } from '../../src/secrets.ts'
+import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 import type { Neap } from '../neap.ts'
 import { outsidePids, postmastersOf, until } from '../processes.ts'
 
@@ -45,7 +45,7 @@ export interface State {
 
 export async function openState(neap: Neap): Promise<State> {
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPassword())
+  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPasswords()[0])
   const client = new pg.Client({ connectionString: url, application_name: 'the state that a test looks at' })
   await client.connect()
   const tables = Object.entries(RESOURCES)

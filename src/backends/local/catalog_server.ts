@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { fillDataDirectory } from './clone.ts'
-import { CATALOG, type StoreSecrets } from '../../secrets.ts'
+import { CATALOG, type StoreSecrets } from '../../secrets/stores.ts'
 import { layoutOf, logDirOf, ownerAt } from './layout.ts'
 import { prepareVersion } from './prepare.ts'
-import { ensureOwnPasswords } from './store_password.ts'
+import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { findServer, startServer, stopServer } from './server.ts'
 import { probeWalls } from './walls.ts'
 
@@ -21,7 +21,7 @@ const PG_VERSION = 18
 /** No branch has this number, so no branch has its uid. */
 const OWNER_NUMBER = 0
 
-const HBA = 'local all neap_admin scram-sha-256\n'
+const HBA = 'local all neap_admin scram-sha-256\nlocal neap neap_proxy scram-sha-256\n'
 
 const MAX_CONNECTIONS = 200
 const MAX_PROCESSES = MAX_CONNECTIONS + 100
@@ -44,7 +44,7 @@ const CONFIG = Object.entries({
   .join('')
 
 /**
- * The embedded catalog: database `neap`, superuser `neap_admin` with the password of the store `catalog`, on the socket in `socketDir` alone.
+ * The embedded catalog: database `neap`, superuser `neap_admin` with the password of the store `catalog`, role `neap_proxy` for proxies, on the socket in `socketDir` alone.
  */
 export function localCatalogServer(options: {
   dataDir: string
@@ -77,6 +77,7 @@ export function localCatalogServer(options: {
       config: CONFIG,
       logFile: logFile('postgres.log'),
     }
+    while ((await replaceUnknownPassword(plan, options.secrets)) === 'pending');
     for (;;) {
       const server = await startServer(plan)
       if (server === 'pending') continue

@@ -62,7 +62,7 @@ function transfers(address: ComputeAddress) {
   const client = new pg.Client({
     ...address,
     user: 'neap_admin',
-    password: SECRETS.admin(address.store),
+    password: SECRETS.admin(address.store)[0],
     database: 'postgres',
   })
   const over = (async () => {

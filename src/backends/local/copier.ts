@@ -30,7 +30,7 @@ export interface CopyPlan {
   readonly from: string
   readonly owner?: Owner | undefined
   /** How to reach the parent if it runs; absent for a template. */
-  readonly parent?: { readonly socketDir: string; readonly adminPassword: string } | undefined
+  readonly parent?: { readonly socketDir: string; readonly passwords: readonly string[] } | undefined
 }
 
 async function main(): Promise<void> {

@@ -15,18 +15,15 @@ const CONTROL_FILE = 'global/pg_control'
 export async function copyRunning(
   source: Source,
   target: Target,
-  parent: { socketDir: string; adminPassword: string },
+  parent: { socketDir: string; passwords: readonly string[] },
 ): Promise<boolean> {
-  const session = ownSession({
+  const session = await ownSession({
     host: parent.socketDir,
     port: SERVER_PORT,
     user: ADMIN,
-    password: parent.adminPassword,
+    passwords: parent.passwords,
     name: 'neap: branch',
   })
-  // A session that is lost while files are copied shows at its next query.
-  session.on('error', () => undefined)
-  await session.connect()
   try {
     // The slot keeps the log from the backup's start on until it has been copied; it goes with the session.
     await session.query('SELECT pg_create_physical_replication_slot($1, true, true)', [`neap_branch_${process.pid}`])

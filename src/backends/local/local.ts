@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { copyFile, constants, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { StoreSecrets } from '../../secrets.ts'
+import type { StoreSecrets } from '../../secrets/stores.ts'
 import type { Wall } from '../../walls.ts'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
 import { installBinaries } from './binaries.ts'
@@ -24,7 +24,7 @@ import {
 } from './server.ts'
 import { HBA, configFor, processesFor } from './settings.ts'
 import { busyBranches } from './running.ts'
-import { adminPasswordIn, ensureOwnPasswords } from './store_password.ts'
+import { ensureOwnPasswords, passwordNote, replaceUnknownPassword } from './store_password.ts'
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
 import { type Walls, probeWalls } from './walls.ts'
@@ -96,12 +96,14 @@ export function localBackend(options: LocalOptions): LocalBackend {
       logFile: logFile(branch.id, 'postgres.log'),
       fence,
     }
+    const { secrets } = options
+    if ((await replaceUnknownPassword(plan, secrets)) === 'pending') return 'pending'
     const marked = isMarkedSubscribed(plan.home)
-    if (marked && (await disableSubscriptions(plan, adminPasswordIn(plan.home, options.secrets))) === 'pending')
+    if (marked && (await disableSubscriptions(plan, secrets.adminOf(passwordNote(plan.home)))) === 'pending')
       return 'pending'
     const server = await startServer(plan)
     if (server === 'pending') return 'pending'
-    await ensureOwnPasswords(plan, branch.id, options.secrets)
+    await ensureOwnPasswords(plan, branch.id, secrets)
     return computeOf(layout, branch, server)
   }
 
@@ -112,8 +114,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     },
     createBranch: (branch, fence) => fill(branch, { from: join(layout.templates, String(branch.pgVersion)) }, fence),
     cloneBranch: (branch, parent, fence) => {
-      const adminPassword = options.secrets.admin(parent.id)
-      const reach = { socketDir: socketDirOf(layout, parent), adminPassword }
+      const reach = { socketDir: socketDirOf(layout, parent), passwords: options.secrets.admin(parent.id) }
       return fill(branch, { from: homeOf(layout, parent.id), parent: reach }, fence)
     },
     startCompute,

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UsageError, messageOf } from '../../errors.ts'
-import { type StoreSecrets, TEMPLATE } from '../../secrets.ts'
+import type { StoreSecrets } from '../../secrets/stores.ts'
 import { installBinaries } from './binaries.ts'
 import type { Layout } from './layout.ts'
 import { checkReachable, makeTemplate } from './template.ts'
@@ -28,6 +28,6 @@ export async function prepareVersion(
   await checkReachable(runtimeDir)
   const bin = await installBinaries(binaries, pgVersion)
   const template = join(templates, String(pgVersion))
-  await makeTemplate(template, pgVersion, bin, secrets.admin(TEMPLATE))
+  await makeTemplate(template, pgVersion, bin, secrets)
   return { bin, template }
 }

@@ -1,16 +1,16 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type pg from 'pg'
-import { ADMIN, LOGIN_READER, ownSession } from '../../postgres/own_session.ts'
+import { ADMIN, LOGIN_READER, ownSession, unprovenSession } from '../../postgres/own_session.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
-import type { StoreSecrets } from '../../secrets.ts'
-import { SERVER_PORT } from './server.ts'
+import type { StoreSecrets } from '../../secrets/stores.ts'
+import { ConfigurationError, type Progress } from '../backend.ts'
+import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
 
-/** In a home: the store by whose id the passwords of Neap's roles there are derived. Without the file: the one that all stores once shared. */
+/** In a home: by which id and generation of keys the passwords of Neap's roles there are derived. Without the file: the one that all stores once shared. */
 const noteOf = (home: string): string => join(home, 'password_of')
 
-export const passwordHolder = (home: string): string | undefined => {
+export const passwordNote = (home: string): string | undefined => {
   try {
     return readFileSync(noteOf(home), 'utf8')
   } catch {
@@ -18,64 +18,77 @@ export const passwordHolder = (home: string): string | undefined => {
   }
 }
 
-export const notePasswordHolder = (home: string, store: string): Promise<void> => writeFile(noteOf(home), store)
+export const notePassword = (home: string, note: string): Promise<void> => writeFile(noteOf(home), note)
 
 /** Copies the note with the data: a clone has its parent's passwords until its first start. */
 export async function inheritPassword(from: string, to: string): Promise<void> {
-  const holder = passwordHolder(from)
-  if (holder === undefined) rmSync(noteOf(to), { force: true })
-  else await notePasswordHolder(to, holder)
+  const note = passwordNote(from)
+  if (note === undefined) rmSync(noteOf(to), { force: true })
+  else await notePassword(to, note)
 }
-
-/** The password of neap_admin in a home as its files are. */
-export function adminPasswordIn(home: string, secrets: StoreSecrets): string {
-  const holder = passwordHolder(home)
-  return holder === undefined ? secrets.shared : secrets.admin(holder)
-}
-
-const WRONG_PASSWORD = '28P01'
 
 /**
  * Gives Neap's own roles in a server that has just started passwords of its own, if they still have others: before clients are sent there.
  * Killed at any point it ends in the same state when it runs again.
  */
 export async function ensureOwnPasswords(
-  { home, socketDir }: { home: string; socketDir: string },
+  { home, socketDir }: Pick<ServerPlan, 'home' | 'socketDir'>,
   store: string,
   secrets: StoreSecrets,
 ): Promise<void> {
-  if (passwordHolder(home) === store) return
-  const session = await connected(socketDir, adminPasswordIn(home, secrets)).catch((error: unknown) => {
-    // It was changed, and this process ended before it could note that.
-    if ((error as { code?: unknown }).code === WRONG_PASSWORD) return connected(socketDir, secrets.admin(store))
-    throw error
-  })
+  const note = passwordNote(home)
+  if (note === secrets.note(store)) return
+  // It may have been changed by a process that ended before it could note that.
+  const passwords = [...secrets.adminOf(note), ...secrets.admin(store)]
+  const session = await ownSession({ ...LOGIN, host: socketDir, passwords })
   try {
     await session.query(await ownRolesSql(store, secrets))
   } finally {
     await session.end()
   }
-  await notePasswordHolder(home, store)
+  await notePassword(home, secrets.note(store))
 }
 
-async function connected(host: string, password: string): Promise<pg.Client> {
-  const client = ownSession({
-    host,
-    port: SERVER_PORT,
-    user: ADMIN,
-    password,
-    name: 'neap: passwords',
-    timeoutMs: 4_000,
-  })
-  client.on('error', () => undefined)
-  await client.connect()
-  return client
+const LOGIN = { port: SERVER_PORT, user: ADMIN, name: 'neap: passwords', timeoutMs: 4_000 } as const
+
+/** Of a server that is started to be given a password, and for nothing else. */
+const UNPROVEN_HBA = `local neap ${ADMIN} trust\n`
+const QUIET = 'max_logical_replication_workers = 0\nautovacuum = off\n'
+
+/**
+ * Gives neap_admin a password that is known, where the key is no more under which it has its own: by a server that is started for this
+ * alone, and stopped again, before anything of a tenant can run in it. Errors: ConfigurationError where the key may still exist somewhere.
+ */
+export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSecrets): Promise<Progress> {
+  const { home, socketDir, fence } = plan
+  const note = passwordNote(home)
+  if (secrets.adminOf(note).length > 0) return 'done'
+  if (!secrets.isGone(note))
+    throw new ConfigurationError(
+      'The passwords of this data are under a key that is not in the key file: put back the key file that it was used with.',
+    )
+  // One that runs asks for the old password.
+  if ((await stopServer(home, fence)) === 'pending') return 'pending'
+  if ((await startServer({ ...plan, hba: UNPROVEN_HBA, config: plan.config + QUIET })) === 'pending') return 'pending'
+  const session = await unprovenSession({ ...LOGIN, host: socketDir })
+  try {
+    const [password] = secrets.admin(REPLACED)
+    await session.query(`alter role ${ADMIN} password '${await scramVerifier(password)}'`)
+  } finally {
+    await session.end()
+  }
+  if ((await stopServer(home, fence)) === 'pending') return 'pending'
+  await notePassword(home, secrets.note(REPLACED))
+  return 'done'
 }
+
+/** The id under which a password is derived until the start that follows: no store has it. */
+const REPLACED = 'replaced'
 
 /** One transaction, as a text of several statements is. transaction_timeout is there from Postgres 17 on and cannot be pinned by a session. */
 async function ownRolesSql(store: string, secrets: StoreSecrets): Promise<string> {
-  const admin = await scramVerifier(secrets.admin(store))
-  const reader = await scramVerifier(secrets.loginReader(store))
+  const admin = await scramVerifier(secrets.admin(store)[0])
+  const reader = await scramVerifier(secrets.loginReader(store)[0])
   // Two workers may be at it for a moment.
   return `
     select pg_advisory_xact_lock(1);

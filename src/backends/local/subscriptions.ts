@@ -7,21 +7,19 @@ import { unmarkSubscribed } from './subscription_mark.ts'
  * Disables what a marked clone inherited, before its first client and before its own workers: they would begin with the
  * server, so this is done by one that starts none and that nobody else can reach.
  */
-export async function disableSubscriptions(plan: ServerPlan, adminPassword: string): Promise<Progress> {
+export async function disableSubscriptions(plan: ServerPlan, passwords: readonly string[]): Promise<Progress> {
   const server = await startServer({
     ...plan,
     config: `${plan.config}max_logical_replication_workers = 0\n`,
   })
   if (server === 'pending') return 'pending'
-  const session = ownSession({
+  const session = await ownSession({
     host: plan.socketDir,
     port: SERVER_PORT,
     user: ADMIN,
-    password: adminPassword,
+    passwords,
     name: 'neap: subscriptions',
   })
-  session.on('error', () => undefined)
-  await session.connect()
   try {
     await session.query('UPDATE pg_subscription SET subenabled = false WHERE subenabled')
   } finally {

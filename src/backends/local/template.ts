@@ -7,19 +7,19 @@ import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
 import { BARE_ENVIRONMENT } from './effect.ts'
 import type { Owner } from './layout.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
-import { TEMPLATE } from '../../secrets.ts'
-import { notePasswordHolder } from './store_password.ts'
+import { type StoreSecrets, TEMPLATE } from '../../secrets/stores.ts'
+import { notePassword } from './store_password.ts'
 
 /**
  * Makes the data directory that first branches of a Postgres version are cloned from, once for all processes.
  * What it holds every branch inherits for ever: the superuser, checksums, the encoding, the locale.
- * @param adminPassword of neap_admin in the template; a branch has its own from its first start on
+ * @param secrets of neap_admin in the template; a branch has its own from its first start on
  */
 export async function makeTemplate(
   directory: string,
   pgVersion: number,
   binDir: string,
-  adminPassword: string,
+  secrets: Pick<StoreSecrets, 'admin' | 'note'>,
 ): Promise<void> {
   const pgdata = join(directory, 'pgdata')
   if (existsSync(pgdata)) return
@@ -28,7 +28,7 @@ export async function makeTemplate(
   await withLock(join(directory, 'lock'), async () => {
     if (existsSync(pgdata)) return
     await removeHalfMade(directory)
-    await fillTemplate(directory, pgVersion, binDir, adminPassword).catch(async (error: unknown) => {
+    await fillTemplate(directory, pgVersion, binDir, secrets).catch(async (error: unknown) => {
       await removeHalfMade(directory)
       throw error
     })
@@ -39,7 +39,7 @@ async function fillTemplate(
   directory: string,
   pgVersion: number,
   binDir: string,
-  adminPassword: string,
+  secrets: Pick<StoreSecrets, 'admin' | 'note'>,
 ): Promise<void> {
   const builder = process.getuid?.() === 0 ? await namedUser() : undefined
   // A name of its own: the initdb of a process that was killed may still be writing under another.
@@ -50,11 +50,11 @@ async function fillTemplate(
     builder,
     join(binDir, 'postgres'),
     ['--single', '-j', '-D', making, 'postgres'],
-    setupSql(pgVersion, await scramVerifier(adminPassword)),
+    setupSql(pgVersion, await scramVerifier(secrets.admin(TEMPLATE)[0])),
   )
   // It was that user's only while it was made.
   if (builder) await giveToRoot(making)
-  await notePasswordHolder(directory, TEMPLATE)
+  await notePassword(directory, secrets.note(TEMPLATE))
   await syncFilesystem(making)
   await rename(making, join(directory, 'pgdata'))
   await syncDirectory(directory)

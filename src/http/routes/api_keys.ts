@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../catalog/api_key.ts'
 import { type Account, lockAccount } from '../../catalog/account.ts'
 import { AppError } from '../../errors.ts'
-import { newApiKey } from '../../secrets.ts'
+import { newApiKey } from '../../secrets/generated.ts'
 import { requireFuture, requireProject } from '../require.ts'
 import { route } from '../route.ts'
 
@@ -66,7 +66,7 @@ export const createApiKey = route('POST /api_keys', {
     scope: body.scope ?? 'write',
     project_id: body.project_id ?? null,
     expires_at: expires,
-    hash: secrets.hashApiKey(key),
+    ...secrets.hashApiKey(key)[0],
   })
   return {
     id: row.id,

@@ -10,7 +10,8 @@ import {
 } from '../../catalog/role.ts'
 import { AppError } from '../../errors.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
-import { newPassword } from '../../secrets.ts'
+import { passwordContext } from '../../secrets/contexts.ts'
+import { newPassword } from '../../secrets/generated.ts'
 import { changeableBranch, queueChanges, readBranch } from '../branch_config.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Operation } from './operations.ts'
@@ -80,14 +81,14 @@ export async function passwordFor({ secrets }: RequestContext, name: string) {
   const password = newPassword()
   return {
     password,
-    sealed: secrets.encrypt(password, passwordContext(name)),
+    sealed: secrets.encrypt('password', password, passwordContext(name)),
     verifier: await scramVerifier(password),
   }
 }
 
 /** The password of a role, as it was given out. Errors: NOT_ALLOWED where there is none, or where it was set by SQL. */
 export function passwordOf({ secrets }: RequestContext, role: RoleRow): string {
-  if (role.password) return secrets.decrypt(role.password, passwordContext(role.name))
+  if (role.password) return secrets.decrypt('password', role.password, passwordContext(role.name))
   if (!role.login) throw new AppError('NOT_ALLOWED', `The role "${role.name}" cannot log in, so it has no password.`)
   throw new AppError(
     'NOT_ALLOWED',
@@ -99,9 +100,6 @@ export function passwordOf({ secrets }: RequestContext, role: RoleRow): string {
 
 export const setBySql = (name: string) =>
   `The password of the role "${name}" was set by SQL, so it is not known here. Use it, or set a new one with reset_password.`
-
-/** What binds the encrypted password to its role, also in the branches that inherit it. */
-const passwordContext = (name: string) => `role ${name}`
 
 /** Postgres cuts names at 63 bytes and keeps `pg_` for itself; `neap_` is ours. Errors: NOT_ALLOWED. */
 export function requireName(kind: 'role' | 'database', name: string): void {

@@ -15,7 +15,8 @@ import { endWaiting } from '../../catalog/webhook_delivery.ts'
 import { AppError } from '../../errors.ts'
 import { newUuid } from '../../ids.ts'
 import { requireWebhookUrl } from '../../webhooks/address.ts'
-import { newWebhookSecret, webhookSecretContext } from '../../webhooks/signature.ts'
+import { webhookSecretContext } from '../../secrets/contexts.ts'
+import { newWebhookSecret } from '../../webhooks/signature.ts'
 import { requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 
@@ -107,7 +108,7 @@ export const createWebhook = route('POST /webhooks', {
     url,
     events: [...new Set(events)],
     enabled,
-    secret: secrets.encrypt(secret, webhookSecretContext(id)),
+    secret: secrets.encrypt('webhook', secret, webhookSecretContext(id)),
   })
   return { webhook: presentWebhook(row), secret }
 })
@@ -175,7 +176,7 @@ export const rotateWebhookSecret = route('POST /webhooks/:webhook_id/rotate_secr
   const { webhook_id: id } = params
   const secret = newWebhookSecret()
   // As the catalog writes it: what is sealed for another spelling of the id would not open.
-  const sealed = secrets.encrypt(secret, webhookSecretContext(id.toLowerCase()))
+  const sealed = secrets.encrypt('webhook', secret, webhookSecretContext(id.toLowerCase()))
   const row = await rotateSecretRow(db, caller.account.id, id, sealed, ROTATION_HOURS)
   if (!row) throw noWebhook(id)
   return { webhook: presentWebhook(row), secret }

@@ -1,0 +1,34 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** The channel on which parts are told that keys were changed. */
+export const KEYS_CHANGED = 'keys_changed'
+
+const PREFIX = 'neap keys'
+
+/** What the listening session of a part calls itself, so that the catalog's list of sessions shows which keys it has read. */
+export const sessionName = (part: string, revision: number): string => `${PREFIX} ${part} ${revision}`
+
+export interface KeyReader {
+  readonly part: string
+  readonly revision: number
+  readonly pid: number
+  /** Empty for a part on the catalog's own machine. */
+  readonly address: string
+}
+
+/** The parts that run now, and which keys each has read (Postgres manual, pg_stat_activity). */
+export async function keyReaders(db: Db): Promise<KeyReader[]> {
+  const rows = await db.rows<{ name: string; pid: number; address: string }>(sql`
+    select application_name as name, pid, coalesce(host(client_addr), '') as address from pg_stat_activity
+     where datname = current_database() and application_name like ${`${PREFIX} %`} order by 1, 2`)
+  return rows.map(({ name, pid, address }) => {
+    const [part = '', revision] = name.slice(PREFIX.length + 1).split(' ')
+    return { part, revision: Number(revision), pid, address }
+  })
+}
+
+/** Tells all parts that keys were changed. */
+export async function tellKeysChanged(db: Db): Promise<void> {
+  await db.rows(sql`select pg_notify(${KEYS_CHANGED}, '')`)
+}

@@ -1,0 +1,77 @@
+import type { Db } from '../catalog/catalog.ts'
+import { SEALED_COLUMNS, type SealedColumn, type SealedRow } from '../catalog/sealed_rows.ts'
+import { AppError } from '../errors.ts'
+import { passwordContext, replyContext, webhookSecretContext } from '../secrets/contexts.ts'
+import type { Secrets } from '../secrets/secrets.ts'
+
+const PAGE = 500
+
+/** Sealed texts of the catalog. */
+export interface SealedCounts {
+  /** Sealed under the current key. */
+  current: number
+  /** Sealed under an earlier key, which can still be read. */
+  earlier: number
+  /** Sealed under a key that is lost. */
+  unreadable: number
+}
+
+/** Seals all texts of the catalog under the current key that are not. Killed anywhere, it does the rest when it runs again. */
+export function resealAll(db: Db, secrets: Secrets): Promise<SealedCounts> {
+  return visitAll(db, secrets, async (column, row, text) => {
+    await column.replace(db, row, secrets.encrypt(column.what, text, contextOf(column, row)))
+  })
+}
+
+/** How many texts are sealed, and under which keys. */
+export const countSealed = (db: Db, secrets: Secrets): Promise<SealedCounts> => visitAll(db, secrets, async () => {})
+
+type Visit = (column: SealedColumn, row: SealedRow, text: string) => Promise<void>
+
+async function visitAll(db: Db, secrets: Secrets, visit: Visit): Promise<SealedCounts> {
+  const counts = { current: 0, earlier: 0, unreadable: 0 }
+  for (const column of SEALED_COLUMNS)
+    for await (const row of rowsOf(db, column)) counts[await visitRow(column, row, secrets, visit)]++
+  return counts
+}
+
+async function* rowsOf(db: Db, column: SealedColumn): AsyncGenerator<SealedRow> {
+  let after: readonly string[] | undefined
+  for (;;) {
+    const rows = await column.page(db, after, PAGE)
+    yield* rows
+    if (rows.length < PAGE) return
+    after = rows.at(-1)?.at
+  }
+}
+
+async function visitRow(
+  column: SealedColumn,
+  row: SealedRow,
+  secrets: Secrets,
+  visit: Visit,
+): Promise<keyof SealedCounts> {
+  if (secrets.isCurrent(row.sealed)) return 'current'
+  const text = openRow(column, row, secrets)
+  if (text === undefined) return 'unreadable'
+  await visit(column, row, text)
+  return 'earlier'
+}
+
+/** Undefined where its key is lost. */
+function openRow(column: SealedColumn, row: SealedRow, secrets: Secrets): string | undefined {
+  try {
+    return secrets.decrypt(column.what, row.sealed, contextOf(column, row))
+  } catch (error) {
+    if (error instanceof AppError) return undefined
+    throw error
+  }
+}
+
+const CONTEXTS: Record<SealedColumn['what'], (at: readonly string[]) => string> = {
+  password: ([, role = '']) => passwordContext(role),
+  webhook: ([id = '']) => webhookSecretContext(id),
+  reply: ([accountId = '', method = '', path = '', key = '']) => replyContext({ accountId, method, path, key }),
+}
+
+const contextOf = ({ what }: SealedColumn, { at }: SealedRow): string => CONTEXTS[what](at)

@@ -1,0 +1,27 @@
+import { type Catalog, openCatalog } from '../catalog/catalog.ts'
+import { CATALOG_ADMIN } from '../catalog/embedded.ts'
+import type { Config } from '../config.ts'
+import { AppError, UsageError } from '../errors.ts'
+import { readRing } from '../secrets/ring.ts'
+import { loadOrCreateSecrets, type Secrets } from '../secrets/secrets.ts'
+
+/** Does something with the master key and the catalog of a Neap that runs. Errors: UsageError where there is none, or it does not run. */
+export async function withCatalog<T>(
+  config: Config,
+  work: (catalog: Catalog, secrets: Secrets) => Promise<T>,
+): Promise<T> {
+  if (!(await readRing(config.secretFile)))
+    throw new UsageError(`There is no master key ${config.secretFile}: name the data directory of a Neap.`)
+  const secrets = await loadOrCreateSecrets(config.secretFile)
+  const embedded = { runtimeDir: config.runtimeDir, user: CATALOG_ADMIN, passwords: secrets.catalogPasswords } as const
+  const catalog = openCatalog(config.catalogUrl ?? embedded, 2, () => {})
+  try {
+    return await work(catalog, secrets)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'UNAVAILABLE')
+      throw new UsageError(`The catalog of ${config.dataDir} does not answer: start Neap first (npx neap up).`)
+    throw error
+  } finally {
+    await catalog.close()
+  }
+}

@@ -1,0 +1,135 @@
+import { mkdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { replaceFile } from '../durable_file.ts'
+import { UsageError } from '../errors.ts'
+import { keyAsPassword, subkey } from './derive.ts'
+import { FIRST_GENERATION, type Generation, readRing, readSecretFile, type Ring } from './ring.ts'
+
+/** The parts of Neap that have keys of their own. */
+export type KeyHolder = 'api' | 'worker' | 'proxy'
+export const KEY_HOLDERS: readonly KeyHolder[] = ['api', 'worker', 'proxy']
+
+/** What is derived from a master key, each for one purpose. */
+export interface Keys {
+  /** Seals passwords of roles, secrets of webhooks, replies that are kept for `Idempotency-Key`. */
+  readonly password?: Buffer
+  readonly webhook?: Buffer
+  readonly reply?: Buffer
+  /** Opens what was sealed before each of these had a key of its own. */
+  readonly sealedFirst?: Buffer
+  /** Hashes API keys. */
+  readonly apiKey?: Buffer
+  /** Passwords of Neap's own roles in stores are derived from these. */
+  readonly storeAdmin?: Buffer
+  readonly storeLogin?: Buffer
+  /** The one password of neap_admin from before each store had its own. */
+  readonly shared?: Buffer
+  /** The password of neap_proxy in the catalog. */
+  readonly catalogProxy?: Buffer
+}
+
+/** What each part needs, and gets no more: a proxy opens no password and mints no key. */
+const NEEDS: Record<KeyHolder, readonly (keyof Keys)[]> = {
+  api: ['password', 'webhook', 'reply', 'sealedFirst', 'apiKey', 'storeAdmin'],
+  worker: ['webhook', 'storeAdmin', 'storeLogin', 'shared'],
+  proxy: ['storeLogin', 'catalogProxy'],
+}
+
+export interface GenerationKeys extends Pick<Generation, 'id' | 'state'> {
+  readonly keys: Keys
+}
+
+/** What a part reads: keys of the generations that are not over, the current one first. */
+export interface PartKeys {
+  readonly holder: KeyHolder | 'all'
+  readonly revision: number
+  readonly lost: boolean
+  /** Of proxies only. */
+  readonly mockSalt?: Buffer
+  readonly generations: readonly GenerationKeys[]
+  /** Ids of generations that are over. */
+  readonly retired: readonly string[]
+}
+
+const ORDER = ['current', 'next', 'old', 'retired']
+
+/** What of a ring is for one part, or for them all. */
+export function keysFor(holder: PartKeys['holder'], ring: Ring): PartKeys {
+  const needed = (name: keyof Keys): boolean => holder === 'all' || NEEDS[holder].includes(name)
+  const generations = ring.generations
+    .toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))
+    .map(({ id, state, master, apiKey }) => {
+      const all: Keys = master ? derivedKeys(master, id === FIRST_GENERATION) : apiKey ? { apiKey } : {}
+      const keys = Object.fromEntries(Object.entries(all).filter(([name]) => needed(name as keyof Keys)))
+      return { id, state, keys }
+    })
+  return {
+    holder,
+    revision: ring.revision,
+    lost: ring.lost,
+    ...((holder === 'proxy' || holder === 'all') && { mockSalt: ring.mockSalt }),
+    generations: generations.filter(({ keys }) => Object.keys(keys).length > 0),
+    retired: generations.filter(({ state }) => state === 'retired').map(({ id }) => id),
+  }
+}
+
+/** What hashes API keys under a master key. */
+export const apiKeyHashKey = (master: Buffer): Buffer => subkey(master, 'api key hash v1')
+
+const derivedKeys = (master: Buffer, isFirst: boolean): Keys => ({
+  password: subkey(master, 'seal password v2'),
+  webhook: subkey(master, 'seal webhook v2'),
+  reply: subkey(master, 'seal reply v2'),
+  apiKey: apiKeyHashKey(master),
+  storeAdmin: subkey(master, 'store admin v2'),
+  storeLogin: subkey(master, 'store login reader v2'),
+  catalogProxy: subkey(master, 'catalog proxy v1'),
+  ...(isFirst && { sealedFirst: subkey(master, 'encrypt v1'), shared: subkey(master, 'admin password v1') }),
+})
+
+/** Where the keys of a part lie; the master key is beside no part. */
+export const partKeysFile = (dataDir: string, holder: KeyHolder): string => join(dataDir, 'keys', `${holder}.key`)
+
+/** Writes what each part reads. */
+export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> {
+  await mkdir(dirname(partKeysFile(dataDir, 'api')), { recursive: true, mode: 0o700 })
+  for (const holder of KEY_HOLDERS)
+    await replaceFile(partKeysFile(dataDir, holder), 0o600, encode(keysFor(holder, ring)))
+}
+
+/**
+ * The keys for a part in `file`: its own, or the master key, of which it keeps no more than its own would hold.
+ * Undefined where there is no such file. Errors: UsageError.
+ */
+export async function readPartKeys(file: string, holder: KeyHolder): Promise<PartKeys | undefined> {
+  const bytes = await readSecretFile(file)
+  if (!bytes) return undefined
+  const own = decode(bytes)
+  if (own && own.holder !== holder)
+    throw new UsageError(`${file} holds the keys of neap ${own.holder}: copy those of neap ${holder}`)
+  const ring = own ? undefined : await readRing(file)
+  return own ?? (ring && keysFor(holder, ring))
+}
+
+/** The password of neap_proxy. */
+export const catalogProxyPassword = (key: Buffer): string => keyAsPassword(key)
+
+function encode(keys: PartKeys): Buffer {
+  const asText = (_name: string, value: unknown): unknown =>
+    value !== null && typeof value === 'object' && 'type' in value && 'data' in value
+      ? { bytes: Buffer.from(value.data as number[]).toString('base64') }
+      : value
+  return Buffer.from(`${JSON.stringify(keys, asText, 2)}\n`)
+}
+
+/** Undefined for what is no file of a part. */
+function decode(bytes: Buffer): PartKeys | undefined {
+  const asBytes = (_name: string, value: unknown): unknown =>
+    value !== null && typeof value === 'object' && 'bytes' in value ? Buffer.from(String(value.bytes), 'base64') : value
+  try {
+    const read = JSON.parse(bytes.toString(), asBytes) as Partial<PartKeys>
+    return read.holder === undefined ? undefined : (read as PartKeys)
+  } catch {
+    return undefined
+  }
+}

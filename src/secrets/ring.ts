@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
+import { messageOf, UsageError } from '../errors.ts'
+import { subkey } from './derive.ts'
+
+const KEY_BYTES = 32
+
+/**
+ * The master keys of a Neap, of which a rotation makes a new generation:
+ *
+ *     next ──every part has it──▶ current ──the next one is──▶ old ──nothing is under it any more──▶ retired
+ */
+export interface Ring {
+  /** Grows with each change, by which a rotation knows who has read the last one. */
+  readonly revision: number
+  /** Salts of roles that there are not: they outlive a rotation, or it would show which ones they are. */
+  readonly mockSalt: Buffer
+  /** Keys from before this one were lost: what is under them can only be replaced. */
+  readonly lost: boolean
+  readonly generations: readonly Generation[]
+}
+
+export interface Generation {
+  /** 8 hexadecimal digits. */
+  readonly id: string
+  readonly createdAt: string
+  readonly state: 'next' | 'current' | 'old' | 'retired'
+  /** 32 bytes; undefined once retired. */
+  readonly master: Buffer | undefined
+  /** Of a retired one: what API keys are hashed with that were not used since. */
+  readonly apiKey: Buffer | undefined
+}
+
+/** The id of a master key from before there were generations: 32 bytes in a file and nothing else. */
+export const FIRST_GENERATION = '00000000'
+
+export const newGeneration = (state: Generation['state'], createdAt = new Date().toISOString()): Generation => ({
+  id: randomBytes(4).toString('hex'),
+  createdAt,
+  state,
+  master: randomBytes(KEY_BYTES),
+  apiKey: undefined,
+})
+
+export const newRing = (lost: boolean): Ring => ({
+  revision: 1,
+  mockSalt: randomBytes(KEY_BYTES),
+  lost,
+  generations: [newGeneration('current')],
+})
+
+/** The generation that is written with. */
+export const currentOf = ({ generations }: Ring): Generation =>
+  generations.find(({ state }) => state === 'current') as Generation
+
+/** The ring in `file`, which is made when it does not exist. Errors: as `readRing`. */
+export async function readOrCreateRing(file: string): Promise<Ring> {
+  await readOrCreate(file, 0o600, () => encodeRing(newRing(false))).catch((error: unknown) => {
+    throw new UsageError(`The master key ${file} cannot be read or made: ${messageOf(error)}`)
+  })
+  return (await readRing(file)) as Ring
+}
+
+/** Undefined where there is no such file. Errors: UsageError where it is open to others, is no such key or cannot be read. */
+export async function readRing(file: string): Promise<Ring | undefined> {
+  const bytes = await readSecretFile(file)
+  if (!bytes) return undefined
+  if (bytes.length === KEY_BYTES) return ringOfFirst(bytes, (await stat(file)).mtime.toISOString())
+  return decodeRing(bytes, file)
+}
+
+export const writeRing = (file: string, ring: Ring): Promise<void> => replaceFile(file, 0o600, encodeRing(ring))
+
+/** The bytes of a file that only its owner may read. Errors: UsageError. */
+export async function readSecretFile(file: string): Promise<Buffer | undefined> {
+  try {
+    const bytes = await readIfExists(file)
+    if (bytes && ((await stat(file)).mode & 0o077) !== 0)
+      throw new UsageError(`The master key ${file} is open to others: run chmod 600 ${file}`)
+    return bytes
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    throw new UsageError(`The master key ${file} cannot be read: ${messageOf(error)}`)
+  }
+}
+
+const ringOfFirst = (master: Buffer, createdAt: string): Ring => ({
+  revision: 0,
+  mockSalt: subkey(master, 'mock salt v1'),
+  lost: false,
+  generations: [{ id: FIRST_GENERATION, createdAt, state: 'current', master, apiKey: undefined }],
+})
+
+const text = (bytes: Buffer | undefined): string | undefined => bytes?.toString('base64')
+const bytesOf = (encoded: string | undefined): Buffer | undefined =>
+  encoded === undefined ? undefined : Buffer.from(encoded, 'base64')
+
+function encodeRing({ generations, mockSalt, ...ring }: Ring): Buffer {
+  const shown = generations.map(({ master, apiKey, ...rest }) => ({
+    ...rest,
+    master: text(master),
+    apiKey: text(apiKey),
+  }))
+  return Buffer.from(`${JSON.stringify({ ...ring, mockSalt: text(mockSalt), generations: shown }, null, 2)}\n`)
+}
+
+interface EncodedRing extends Omit<Ring, 'mockSalt' | 'generations'> {
+  readonly mockSalt?: string
+  readonly generations: readonly (Omit<Generation, 'master' | 'apiKey'> & { master?: string; apiKey?: string })[]
+}
+
+function decodeRing(bytes: Buffer, file: string): Ring {
+  try {
+    const { generations, mockSalt, revision, lost } = JSON.parse(bytes.toString()) as EncodedRing
+    const ring: Ring = {
+      revision,
+      lost,
+      mockSalt: bytesOf(mockSalt) ?? Buffer.alloc(0),
+      generations: generations.map(({ master, apiKey, ...rest }) => ({
+        ...rest,
+        master: bytesOf(master),
+        apiKey: bytesOf(apiKey),
+      })),
+    }
+    if (currentOf(ring).master?.length === KEY_BYTES) return ring
+  } catch {
+    // Said below.
+  }
+  throw new UsageError(
+    `The master key ${file} is damaged (${bytes.length} bytes): put it back from a backup, since without it no stored password can be read`,
+  )
+}

@@ -1,0 +1,62 @@
+import { derivedPassword, keyAsPassword } from './derive.ts'
+import { FIRST_GENERATION } from './ring.ts'
+import type { PartKeys } from './part_keys.ts'
+
+/** What the embedded catalog and the templates are called where passwords are derived; branches' stores begin with `br-`. */
+export const CATALOG = 'catalog'
+export const TEMPLATE = 'template'
+
+/** The passwords that one of Neap's own roles may have at a store: more than one only while keys are being rotated, the current first. */
+export type Passwords = readonly [current: string, ...others: string[]]
+
+/** Passwords of Neap's own roles in a compute, other ones for each store: what is learned at one opens no other. */
+export interface StoreSecrets {
+  /** Of the superuser neap_admin. */
+  readonly admin: (store: string) => Passwords
+  /** Of neap_login_reader, which can read the verifiers of roles only. */
+  readonly loginReader: (store: string) => Passwords
+  /** What a store with current passwords notes: by which id and generation they are derived. */
+  readonly note: (store: string) => string
+  /** The passwords that neap_admin may have in a store with this note; none if they are under a key that is no more. */
+  readonly adminOf: (note: string | undefined) => readonly string[]
+  /** Whether it is known that the key is no more under which a store with this note has its passwords. */
+  readonly isGone: (note: string | undefined) => boolean
+}
+
+/** @param keys those of now: they may be read again */
+export function storeSecrets(keys: () => PartKeys): StoreSecrets {
+  const passwords = (name: 'storeAdmin' | 'storeLogin', store: string): Passwords => {
+    const [current, ...others] = keys().generations.flatMap((generation) => generation.keys[name] ?? [])
+    if (!current) throw new Error(`neap ${keys().holder} has no key for the passwords of stores`)
+    return [derivedPassword(current, store), ...others.map((key) => derivedPassword(key, store))]
+  }
+  const admin = (store: string): Passwords => passwords('storeAdmin', store)
+  return {
+    admin,
+    loginReader: (store) => passwords('storeLogin', store),
+    note: (store) => noteOf(store, keys().generations[0]?.id ?? FIRST_GENERATION),
+    adminOf(note) {
+      const { store, generation } = partsOf(note)
+      const found = keys().generations.find(({ id }) => id === generation)?.keys
+      const key = store === undefined ? found?.shared : found?.storeAdmin
+      if (!key) return []
+      if (store === undefined) return [keyAsPassword(key)]
+      // The note may be older or newer than the data that it was copied with.
+      const first = derivedPassword(key, store)
+      return [first, ...admin(store).filter((password) => password !== first)]
+    },
+    isGone(note) {
+      const { generation } = partsOf(note)
+      return keys().lost || keys().retired.includes(generation)
+    },
+  }
+}
+
+/** Stores of the first generation noted their id alone; those from before that, nothing. */
+const noteOf = (store: string, generation: string): string =>
+  generation === FIRST_GENERATION ? store : `${store}@${generation}`
+
+function partsOf(note: string | undefined): { store: string | undefined; generation: string } {
+  const [store, generation = FIRST_GENERATION] = note?.split('@') ?? []
+  return { store, generation }
+}
