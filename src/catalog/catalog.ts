@@ -225,8 +225,9 @@ const WRONG_PASSWORD = '28P01'
 function createLogin(target: string | EmbeddedLogin, settings: [string, string][]) {
   let turn = 0
   async function attempt<T>(connect: () => Promise<T>): Promise<T> {
-    const others = typeof target === 'string' ? 0 : target.passwords().length - 1
-    for (let left = others; ; left--) {
+    const count = typeof target === 'string' ? 1 : target.passwords().length
+    // With several, the first once more: it may have been changed to that since it was tried.
+    for (let left = count > 1 ? count : 0; ; left--) {
       const tried = turn
       try {
         return await connect()

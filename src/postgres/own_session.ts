@@ -74,14 +74,17 @@ const WRONG_PASSWORD = '28P01'
  * could use elsewhere.
  */
 export async function ownSession(options: OwnSessionOptions): Promise<pg.Client> {
-  for (const [index, password] of options.passwords.entries()) {
+  const { passwords } = options
+  // The first is what it is changed to, perhaps since it was tried.
+  const tries = passwords.length > 1 ? [...passwords, ...passwords.slice(0, 1)] : passwords
+  for (const [index, password] of tries.entries()) {
     const client = ownClient(options, password)
     requireScram(client)
     try {
       await client.connect()
       return client
     } catch (error) {
-      const isLast = index === options.passwords.length - 1
+      const isLast = index === tries.length - 1
       if (isLast || (error as { code?: unknown }).code !== WRONG_PASSWORD) throw error
     }
   }

@@ -14,7 +14,6 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509'
 import { randomBytes, type webcrypto } from 'node:crypto'
-
 import { BACKDATED_MS } from './certificates.ts'
 
 const DAY_MS = 86_400_000

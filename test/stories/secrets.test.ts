@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { type Ring, readRing } from '../../src/secrets/ring.ts'
+import { keysFor } from '../../src/secrets/part_keys.ts'
+import { storeSecrets } from '../../src/secrets/stores.ts'
+import type { SecretsReport } from '../../src/rotation/report.ts'
+import type { Step } from '../../src/rotation/rotate.ts'
+import { catalogQuery } from '../admin.ts'
+import { connect, query } from '../clients.ts'
+import { refused, send } from '../http.ts'
+import { envOf, leaveNothing, type Neap, neapRun, newDataDir, run, startNeap } from '../neap.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
+import { branchOff, computeOf, firstPlace, type Place, suspend } from '../project.ts'
+import { randomFrom } from '../random.ts'
+
+/* Keys are rotated while everything runs; a rotation that is killed goes on; a lost key loses no data. */
+
+let neap: Neap
+let place: Place
+/** Only the first start prints one. */
+let key: string
+
+before(async () => {
+  neap = await startNeap()
+  key = neap.ready.api_key ?? ''
+  place = await firstPlace(neap)
+  await query(neap, place.uri, 'create table kept as select generate_series(1, 100) n')
+})
+after(() => neap?.stop())
+
+const environment = () => envOf(neap.ready.data_dir)
+const ringNow = async () => (await readRing(join(neap.ready.data_dir, 'secret.key'))) as Ring
+
+async function rotate(): Promise<void> {
+  const { code, stderr } = await neapRun(['secrets', 'rotate'], environment())
+  assert.equal(code, 0, stderr)
+}
+
+async function report(): Promise<SecretsReport> {
+  const { stdout, stderr, code } = await neapRun(['secrets', '--json'], environment())
+  assert.equal(code, 0, stderr)
+  return JSON.parse(stdout) as SecretsReport
+}
+
+const revealed = async ({ project_id, branch_id, uri }: Place) => {
+  const role_name = decodeURIComponent(new URL(uri).username)
+  const params = { project_id, branch_id, role_name }
+  return (await neap.call('GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password', { params }))
+    .password
+}
+
+/** Everything that rests on a key: logins asleep and awake, keys, passwords that are shown, new branches. */
+async function allWorks(): Promise<void> {
+  await suspend(neap, place)
+  assert.deepEqual(await query(neap, place.uri, 'select count(*)::int from kept'), [{ count: 100 }])
+  assert.equal(await revealed(place), new URL(place.uri).password)
+  assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)
+  const child = await branchOff(neap, place)
+  assert.deepEqual(await query(neap, child.uri, 'select count(*)::int from kept'), [{ count: 100 }])
+  const params = { project_id: child.project_id, branch_id: child.branch_id }
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
+  await neap.ended(operations)
+}
+
+test('a rotation under load is noticed by no client', async () => {
+  const before = await ringNow()
+  const over = new AbortController()
+  let done = 0
+  const repeat = async (work: () => Promise<unknown>): Promise<void> => {
+    while (!over.signal.aborted) {
+      await work()
+      done++
+    }
+  }
+  const uris = [place.uri, place.uri.replace(place.endpoint_id, `${place.endpoint_id}-pooler`)]
+  const kept = await connect(neap, place.uri)
+  const load = [
+    ...uris.map((uri) => repeat(() => query(neap, uri, 'insert into kept select 1 where false'))),
+    repeat(() => kept.query('select 1')),
+    repeat(async () => assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)),
+    repeat(async () => assert.equal(await revealed(place), new URL(place.uri).password)),
+  ]
+  for (let count = 0; count < 3; count++) await rotate()
+  const during = done
+  await until('clients that go on', () => done > during + 20)
+  over.abort()
+  await Promise.all(load)
+  await kept.end()
+
+  const now = await ringNow()
+  assert.equal(now.generations.filter(({ state }) => state === 'current').length, 1)
+  assert.deepEqual(
+    now.generations.filter(({ state, master }) => state !== 'current' && master),
+    [],
+  )
+  const { encrypted } = await report()
+  assert.deepEqual([encrypted.earlier, encrypted.unreadable], [0, 0])
+  await opensNothing(before)
+  await allWorks()
+})
+
+/** Keys of before are worth nothing any more. */
+async function opensNothing(old: Ring): Promise<void> {
+  const stores = storeSecrets(() => keysFor('all', old))
+  const compute = await computeOf(neap, place)
+  const catalog = join(neap.ready.data_dir, 'run/catalog')
+  for (const [host, password, user] of [
+    [compute?.socket_dir, stores.admin(place.branch_id)[0], 'neap_admin'],
+    [compute?.socket_dir, stores.loginReader(place.branch_id)[0], 'neap_login_reader'],
+    [catalog, stores.admin('catalog')[0], 'neap_admin'],
+  ] as const) {
+    const client = new pg.Client({ host: host ?? '', port: 5432, user, password, database: 'neap' })
+    await assert.rejects(client.connect(), { code: '28P01' }, `${user} at ${host}`)
+  }
+}
+
+const STEPS: Step[] = ['made', 'current', 'sealed', 'stores', 'catalog', 'authority']
+const SCRIPT = fileURLToPath(new URL('../rotate_and_die.ts', import.meta.url))
+
+async function rotateAndDie(when: string): Promise<void> {
+  const { code } = await run(process.execPath, [SCRIPT, when], environment())
+  // One that was quicker has ended by itself.
+  assert.ok(code === -1 || (code === 0 && /^\d+$/.test(when)), `it ended with ${code}`)
+}
+
+for (const step of STEPS)
+  test(`a rotation that is killed after "${step}" leaves all working, and goes on`, async () => {
+    const before = await ringNow()
+    await rotateAndDie(step)
+    await allWorks()
+    const half = await ringNow()
+    assert.equal(half.generations.length, before.generations.length + 1)
+    await rotate()
+    assert.equal((await ringNow()).generations.length, half.generations.length, 'it made another key')
+    await opensNothing(before)
+    await allWorks()
+  })
+
+test('a rotation that is killed at any moment, with all of Neap, goes on after the next start', async () => {
+  const random = randomFrom(Number(process.env['NEAP_ROTATION_SEED'] ?? 11))
+  for (let count = 0; count < 3; count++) {
+    await rotateAndDie(String(random.between(200, 900)))
+    await neap.kill()
+    neap = await startNeap({ dataDir: neap.ready.data_dir })
+    await allWorks()
+  }
+  await rotate()
+  await allWorks()
+})
+
+test('a catalog that ends after a rotation is started again', async () => {
+  await rotate()
+  const [catalog] = postmastersOf(neap.ready.data_dir).filter(({ command }) => command.includes('/catalog/'))
+  await kill(catalog?.pid)
+  await until('the catalog', async () => {
+    try {
+      return (await catalogQuery(neap, 'select 1')).length === 1
+    } catch {
+      return false
+    }
+  })
+  await allWorks()
+})
+
+test('an API key that is not used moves to the current key with its next use', async () => {
+  const seldom = await neap.call('POST /api_keys', { body: { key_name: 'seldom' } })
+  await rotate()
+  await rotate()
+  assert.ok((await report()).api_keys_under_earlier_key >= 1)
+  for (const used of [seldom.key, key]) assert.equal((await send(neap, 'GET', '/projects', { key: used })).status, 200)
+  assert.equal((await report()).api_keys_under_earlier_key, 0)
+  await rotate()
+  const { generations } = await ringNow()
+  assert.equal(generations.filter(({ apiKey }) => apiKey).length, 1, 'of the last rotation, since which none was used')
+})
+
+/** Whether a client that trusts these authorities lets the proxy in. */
+async function trusts(ca: string): Promise<boolean> {
+  const socket: TLSSocket = connectTls({
+    host: '127.0.0.1',
+    port: neap.ready.proxy_port,
+    ca,
+    servername: 'localhost',
+    ALPNProtocols: ['postgresql'],
+  })
+  return (await new Promise((resolve) => {
+    socket.once('secureConnect', () => resolve(true)).once('error', () => resolve(false))
+  }).finally(() => socket.destroy())) as boolean
+}
+
+test('clients that verify have time to take the next authority', async () => {
+  const file = neap.ready.ca_file
+  await rotate()
+  const both = readFileSync(file, 'utf8')
+  assert.equal(both.split('BEGIN CERTIFICATE').length - 1, 2)
+  const old = `${both.split('-----END CERTIFICATE-----')[0]}-----END CERTIFICATE-----\n`
+  assert.deepEqual([await trusts(both), await trusts(old)], [true, true])
+  const { code, stderr } = await neapRun(['secrets', 'rotate-authority'], environment())
+  assert.equal(code, 0, stderr)
+  await until('the new certificate', async () => !(await trusts(old)))
+  assert.deepEqual([await trusts(both), await trusts(readFileSync(file, 'utf8'))], [true, true])
+  assert.equal((await neapRun(['secrets', 'rotate-authority'], environment())).code, 1)
+})
+
+test('a lost key loses no data', { timeout: 240_000 }, async () => {
+  const dataDir = neap.ready.data_dir
+  const asleep = await branchOff(neap, place)
+  await suspend(neap, asleep)
+  await neap.stop({ keep: true })
+  const file = join(dataDir, 'secret.key')
+  const away = mkdtempSync(join(tmpdir(), 'neap-away-'))
+  renameSync(file, join(away, 'secret.key'))
+  rmSync(join(dataDir, 'keys'), { recursive: true })
+  const up = () => neapRun(['up', '--data-dir', dataDir, '--api-port', '0', '--proxy-port', '0'], envOf(dataDir))
+  const missing = await up()
+  assert.equal(missing.code, 1)
+  assert.match(missing.stderr, /is missing: put it back from a backup.*replace-lost-key/)
+
+  // Nor is another key taken for the one of this data.
+  const other = newDataDir()
+  const another = await startNeap({ dataDir: other, args: ['--no-project'] })
+  await another.stop({ keep: true })
+  writeFileSync(file, readFileSync(join(other, 'secret.key')), { mode: 0o600 })
+  await leaveNothing(other)
+  const wrong = await up()
+  assert.equal(wrong.code, 1)
+  assert.match(wrong.stderr, /key file that it was used with/)
+  rmSync(file)
+
+  assert.equal((await neapRun(['secrets', 'replace-lost-key', '--yes'], envOf(dataDir))).code, 0)
+  neap = await startNeap({ dataDir })
+  for (const { uri } of [place, asleep])
+    assert.deepEqual(await query(neap, uri, 'select count(*)::int from kept'), [{ count: 100 }])
+  refused(await send(neap, 'GET', '/projects', { key }), 401, 'UNAUTHENTICATED', /unknown/)
+  key = neap.ready.api_key ?? ''
+  assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)
+  const role = decodeURIComponent(new URL(place.uri).username)
+  const path = `/projects/${place.project_id}/branches/${place.branch_id}/roles/${role}`
+  refused(await send(neap, 'GET', `${path}/reveal_password`, { key }), 422, 'NOT_ALLOWED', /key that is lost/)
+  assert.ok((await report()).encrypted.unreadable > 0)
+  const reset = await neap.call('POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password', {
+    params: { project_id: place.project_id, branch_id: place.branch_id, role_name: role },
+  })
+  await neap.ended(reset.operations)
+  const uri = new URL(place.uri)
+  uri.password = reset.role.password ?? ''
+  place = { ...place, uri: uri.href }
+  await allWorks()
+  await rotate()
+  await allWorks()
+  rmSync(away, { recursive: true })
+})
