@@ -42,6 +42,12 @@ export const SETTINGS = {
     about: 'A Postgres of yours to use as the catalog, instead of the embedded one.',
     fallback: () => undefined,
   }),
+  proxyCatalogUrl: setting<string | undefined>({
+    env: 'NEAP_PROXY_CATALOG_URL',
+    ...text,
+    about: 'The URL of that catalog for the role neap_proxy; without it proxies use the one of all parts.',
+    fallback: () => undefined,
+  }),
   apiPort: setting<number>({
     env: 'NEAP_API_PORT',
     flag: '--api-port',
@@ -115,7 +121,7 @@ export const SETTINGS = {
   secretFile: setting<string>({
     env: 'NEAP_SECRET_FILE',
     ...text,
-    about: 'The key that role passwords and API keys are kept under.',
+    about: 'The master key, on which all secrets rest; for a part by itself, the file with its keys.',
     fallback: (dataDir) => join(dataDir, 'secret.key'),
   }),
   plan: setting<'free' | 'paid'>({

@@ -26,8 +26,10 @@ export interface Parts {
 }
 
 /** The settings of a part: of the keys it is given its own. */
-const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv =>
-  configEnv({ ...config, secretFile: partKeysFile(config.dataDir, part) })
+const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv => {
+  const catalogUrl = part === 'proxy' ? (config.proxyCatalogUrl ?? config.catalogUrl) : config.catalogUrl
+  return configEnv({ ...config, catalogUrl, secretFile: partKeysFile(config.dataDir, part) })
+}
 
 /** How many proxies are to run. */
 export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>): number =>

@@ -69,7 +69,7 @@ async function allWorks(): Promise<void> {
 }
 
 test('a rotation under load is noticed by no client', async () => {
-  const before = await ringNow()
+  const earlier = await ringNow()
   const over = new AbortController()
   let done = 0
   const repeat = async (work: () => Promise<unknown>): Promise<void> => {
@@ -101,7 +101,7 @@ test('a rotation under load is noticed by no client', async () => {
   )
   const { encrypted } = await report()
   assert.deepEqual([encrypted.earlier, encrypted.unreadable], [0, 0])
-  await opensNothing(before)
+  await opensNothing(earlier)
   await allWorks()
 })
 
@@ -131,14 +131,14 @@ async function rotateAndDie(when: string): Promise<void> {
 
 for (const step of STEPS)
   test(`a rotation that is killed after "${step}" leaves all working, and goes on`, async () => {
-    const before = await ringNow()
+    const earlier = await ringNow()
     await rotateAndDie(step)
     await allWorks()
     const half = await ringNow()
-    assert.equal(half.generations.length, before.generations.length + 1)
+    assert.equal(half.generations.length, earlier.generations.length + 1)
     await rotate()
     assert.equal((await ringNow()).generations.length, half.generations.length, 'it made another key')
-    await opensNothing(before)
+    await opensNothing(earlier)
     await allWorks()
   })
 
