@@ -129,9 +129,13 @@ test('a WebSocket that sends a large message before it has logged in is closed; 
 })
 
 test('WebSockets of one endpoint that never end their messages do not deny /sql to another', async () => {
-  const sockets = await Promise.all(Array.from({ length: 8 }, webSocket))
-  const closed = sockets.map((socket) => once(socket, 'close'))
-  for (const socket of sockets) {
+  const sockets: WebSocket[] = []
+  const closed: Promise<unknown>[] = []
+  for (let count = 0; count < 8; count++) {
+    // One after the other: one that has not logged in is closed after a time.
+    const socket = await webSocket()
+    sockets.push(socket)
+    closed.push(once(socket, 'close'))
     let received = ''
     socket.on('message', (data: Buffer) => (received += data.toString('latin1')))
     socket.send(Buffer.concat([startup(), password]))
