@@ -8,14 +8,19 @@ my %NUMBERS = (
     socket => 41, clone => 56, clone3 => 435,
     # ptrace syslog iopl ioperm chroot acct swapon swapoff reboot init_module delete_module quotactl add_key request_key keyctl kexec_load
     # perf_event_open open_by_handle_at process_vm_readv process_vm_writev kcmp finit_module bpf userfaultfd kexec_file_load personality
-    denied => [101, 103, 172, 173, 161, 163, 167, 168, 169, 175, 176, 179, 248, 249, 250, 246, 298, 304, 310, 311, 312, 313, 321, 323, 320, 135],
+    # flock memfd_create inotify_init inotify_add_watch inotify_init1 fanotify_init
+    denied => [101, 103, 172, 173, 161, 163, 167, 168, 169, 175, 176, 179, 248, 249, 250, 246, 298, 304, 310, 311, 312, 313, 321, 323, 320, 135,
+      73, 319, 253, 254, 294, 300],
   },
   arm64 => {
     arch => 0xC00000B7, mount => 40, umount => 39, pivot_root => 41, unshare => 97, setns => 268, prctl => 167, prlimit => 261,
     socket => 198, clone => 220, clone3 => 435,
-    denied => [117, 116, 51, 89, 224, 225, 142, 105, 106, 60, 217, 218, 219, 104, 241, 265, 270, 271, 272, 273, 280, 282, 294, 92],
+    denied => [117, 116, 51, 89, 224, 225, 142, 105, 106, 60, 217, 218, 219, 104, 241, 265, 270, 271, 272, 273, 280, 282, 294, 92,
+      32, 279, 27, 26, 262],
   },
 );
+# Of those, what they would be for: flock would release server.lock, which Postgres inherits and by which alone Neap knows that it runs.
+# A memfd is a file without a mount that forbids to execute it. What inotify holds counts for the user that Neap runs as too.
 # Of both machines: io_uring_*, open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, pidfd_getfd, mount_setattr.
 my @DENIED = (425 .. 427, 428 .. 433, 438, 442);
 my %NAMESPACE = (files => 0x20000, ipc => 0x8000000, user => 0x10000000, processes => 0x20000000, network => 0x40000000);

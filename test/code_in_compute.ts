@@ -1,0 +1,26 @@
+import type pg from 'pg'
+import { superuser } from './admin.ts'
+import type { Neap } from './neap.ts'
+import type { Place } from './project.ts'
+
+/** Code in a compute. A hole in Postgres is played by its superuser, whose COPY … PROGRAM runs a shell as the user of the compute. */
+export interface CodeInCompute {
+  readonly session: pg.Client
+  /** What a shell prints, errors too. */
+  readonly shell: (script: string) => Promise<string>
+}
+
+export async function codeIn(neap: Neap, place: Place): Promise<CodeInCompute> {
+  const session = await superuser(neap, place)
+  await session.query('set statement_timeout = 20000; create temp table said (line text)')
+  return {
+    session,
+    shell: async (script) => {
+      await session.query('truncate said')
+      const program = `{ ${script} ; } 2>&1 | tr '\\\\\\\\\\t' '//'`.replaceAll("'", "''")
+      await session.query(`copy said from program '${program}'`)
+      const { rows } = await session.query<{ line: string }>('select line from said')
+      return rows.map(({ line }) => line).join('\n')
+    },
+  }
+}
