@@ -60,7 +60,8 @@ async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<nu
       if ((await unfinishedOperations(tx, branch.id)).length > 0) return undefined
       // Looked at after its operations: one that has just ended has left its mark there.
       const endpoint = await findBranchEndpoint(tx, branch.id)
-      if (endpoint?.current_state === 'active' || !(await backend.findCompute(refOf(branch)))) return undefined
+      // One that has just ended is stopped once more, for nothing; one that hides would never be found by what it says of itself.
+      if (endpoint?.current_state === 'active') return undefined
       if (endpoint) return queueSuspend(tx, endpoint, 'request')
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
       return requestOperation(tx, suspendCompute, subject, { reason: 'request' })

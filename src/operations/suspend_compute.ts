@@ -47,7 +47,8 @@ export const suspendCompute: Action<Input> = {
   steps: {
     async checkpointed(operation, { backend, secrets, log }, tx) {
       const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
-      if (!compute) return goto('endpoint_idle')
+      // What runs may hide: code in a compute can spoil what its server says of itself. The stop goes by the kernel's lock.
+      if (!compute) return goto('compute_stopped')
       // Most of what a stop writes is written here, while the compute still serves. It is not needed for correctness.
       await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, (session) =>
         session.query('checkpoint'),

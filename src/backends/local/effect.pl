@@ -270,17 +270,26 @@ sub signal {
 # A server that was started without walls and without a note, by Neap as it was before these: it is only ever stopped.
 sub unnoted_server {
   my ($pgdata) = @_;
-  open(my $file, '<', "$pgdata/postmaster.pid") or return 0;
-  my ($pid) = (<$file> // '') =~ /^(\d+)/;
+  my ($pid) = (postmaster_file($pgdata))[0] =~ /^(\d+)/;
   return works_in($pid, $pgdata) ? $pid : 0;
 }
 
 # What a server says of itself in the eighth line of its file.
 sub is_stopping {
   my ($pgdata) = @_;
-  open(my $file, '<', "$pgdata/postmaster.pid") or return 1;
-  my @lines = <$file>;
+  my @lines = postmaster_file($pgdata) or return 1;
   return ($lines[7] // '') =~ /^stopping/;
+}
+
+# The lines of postmaster.pid. The server's own user may have put anything in its place: a link, a FIFO, or a file of terabytes.
+sub postmaster_file {
+  my ($pgdata) = @_;
+  require Fcntl;
+  my $flags = Fcntl::O_RDONLY() | Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK();
+  sysopen(my $file, "$pgdata/postmaster.pid", $flags) or return;
+  return unless -f $file;
+  sysread($file, my $text, 4096);
+  return split /\n/, $text;
 }
 
 # wait HOME SECONDS: returns when nothing runs here, at most after so many seconds. Shared, so that lookers do not see each other.

@@ -48,9 +48,14 @@ async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Lo
 
 const DELETE_CAP_MS = 3000
 
+/** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it looks into it. */
+const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; exec rm -rf -- "$@"`
+
 /** Deletes directories by a process of its own, which goes on when this one ends or when it takes long. */
 async function deleteTrees(paths: readonly string[]): Promise<void> {
-  const child: ChildProcess = spawn('rm', ['-rf', '--', ...paths], {
+  const isRoot = process.getuid?.() === 0
+  const [program, ...args] = isRoot ? ['rm', '-rf', '--'] : ['sh', '-c', OPEN_AND_REMOVE, 'sh']
+  const child: ChildProcess = spawn(program, [...args, ...paths], {
     detached: true,
     stdio: 'ignore',
     env: BARE_ENVIRONMENT,
