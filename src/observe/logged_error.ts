@@ -21,6 +21,8 @@ const PASSWORD_IN_URL = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s:@/]*):\S+@/gi
 const PASSWORD_IN_SQL = /(\bpassword\b[\s=:]*)'(?:[^']|'')*'/gi
 const API_KEY = /\bneap_[A-Za-z0-9]{20,}/g
 const MOST_CAUSES = 5
+/** Characters of a text: what a compute says of an error is as long as its tenant likes. */
+const MOST_TEXT = 4_000
 
 /** An error as it stands in a log: allowed fields only, passwords and keys in its texts struck out, and its causes the same way. */
 export function loggedError(error: unknown, depth = 0): unknown {
@@ -43,7 +45,11 @@ export function loggedError(error: unknown, depth = 0): unknown {
   }
 }
 
-/** A text without the passwords of URLs and of SQL, and without API keys. */
+/** The beginning of a text, without the passwords of URLs and of SQL, and without API keys. */
 export function withoutSecrets(text: string): string {
-  return text.replace(PASSWORD_IN_URL, '$1:…@').replace(PASSWORD_IN_SQL, "$1'…'").replace(API_KEY, 'neap_…')
+  return text
+    .slice(0, MOST_TEXT)
+    .replace(PASSWORD_IN_URL, '$1:…@')
+    .replace(PASSWORD_IN_SQL, "$1'…'")
+    .replace(API_KEY, 'neap_…')
 }

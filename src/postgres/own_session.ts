@@ -10,6 +10,9 @@ export const LOGIN_READER = 'neap_login_reader'
 /** Both, as a list in SQL. */
 export const OWN_ROLES = `('${ADMIN}', '${LOGIN_READER}')`
 
+/** Of what a compute sends until it is ready for the next query. The largest answers are a thousand names with verifiers of 1 KiB. */
+const MAX_ANSWER_BYTES = 4 * 2 ** 20
+
 /** Of the verifiers that Neap gives its own roles; those of stores from before each had its own have fewer. */
 const MAX_ITERATIONS = 4096
 
@@ -120,16 +123,31 @@ function ownClient(options: Omit<OwnSessionOptions, 'passwords'>, password: stri
   })
   // A session that is lost while it does nothing shows at its next query.
   client.on('error', () => undefined)
+  limitAnswers(client)
   return client
 }
 
-/** What the driver's connection tells of a login, before the driver answers it. */
-interface Login extends EventEmitter {
-  readonly stream: { destroy(error: Error): void }
+/** What the driver's connection tells, before the driver acts on it. */
+interface Connection extends EventEmitter {
+  readonly stream: EventEmitter & { destroy(error: Error): void }
+}
+
+const connectionOf = (client: pg.Client): Connection => (client as unknown as { connection: Connection }).connection
+
+/** Ends a session that answers with more than any answer has: the driver would keep in memory whatever a taken-over compute sends. */
+function limitAnswers(client: pg.Client): void {
+  const connection = connectionOf(client)
+  let received = 0
+  connection.stream.on('data', (chunk: Buffer) => {
+    received += chunk.length
+    if (received > MAX_ANSWER_BYTES)
+      connection.stream.destroy(new Error(`The compute answers with over ${MAX_ANSWER_BYTES / 2 ** 20} MiB.`))
+  })
+  connection.on('readyForQuery', () => (received = 0))
 }
 
 function requireScram(client: pg.Client): void {
-  const { connection } = client as unknown as { readonly connection: Login }
+  const connection = connectionOf(client)
   function refuse(why: string): void {
     connection.stream.destroy(new Error(`The server ${why}: it is not the compute.`))
     // That it is ready may have come with the same bytes.

@@ -19,6 +19,8 @@ export async function disableSubscriptions(plan: ServerPlan, passwords: readonly
     user: ADMIN,
     passwords,
     name: 'neap: subscriptions',
+    // A compute that does not answer must not hold the worker's step for ever.
+    timeoutMs: 4_000,
   })
   try {
     await session.query('UPDATE pg_subscription SET subenabled = false WHERE subenabled')
