@@ -9,30 +9,46 @@ const PATIENCE_MS = 30_000
 const LOCK_WAIT_MS = 5_000
 const MOST_BYTES = 16 * 2 ** 20
 const MOST_COMPLAINT = 2_000
-/** How many dumps one process runs at once: each is a program that reads a whole catalog of Postgres'. */
-const MOST_AT_ONCE = 4
+/**
+ * How many dumps one process runs at once, each a program that reads a whole catalog of Postgres': in all, of an account, and of a project,
+ * whose comparisons take two. A tenant can make each last half a minute, and must leave room for others.
+ */
+const MOST_AT_ONCE = { all: 8, account_id: 4, project_id: 2 }
 
-let running = 0
+const running = new Set<Payer>()
+
+/** For which project of which account. */
+type Payer = Readonly<Record<'account_id' | 'project_id', string>>
 
 /**
  * The schema of a database as SQL: what `pg_dump --schema-only` prints, without the random word by which psql would know its end.
  * The password goes through the environment, which other users cannot see, as arguments can.
  * Errors: NOT_INSTALLED where this machine has no pg_dump for that version; NOT_ALLOWED where it takes too long or becomes too
- * large; UNAVAILABLE where the compute went away meanwhile, `signal` ended it, or four are being read already.
+ * large; UNAVAILABLE where the compute went away meanwhile, `signal` ended it, or too many are being read already.
  */
 export async function dumpSchema(address: ComputeAddress, options: DumpOptions): Promise<string> {
   const program = await requirePgDump(options.pgVersion)
-  if (running >= MOST_AT_ONCE)
-    throw new AppError('UNAVAILABLE', `${MOST_AT_ONCE} schemas are being read, as many as may be at once. Try again.`)
-  running++
+  const payer = takePlace(options.payer)
   try {
     return await dump(program, address, options)
   } finally {
-    running--
+    running.delete(payer)
   }
 }
 
+function takePlace(given: Payer): Payer {
+  const payer = { ...given }
+  for (const [of, most] of Object.entries(MOST_AT_ONCE)) {
+    const taken = [...running].filter((other) => of === 'all' || other[of as keyof Payer] === payer[of as keyof Payer])
+    if (taken.length >= most)
+      throw new AppError('UNAVAILABLE', `${most} schemas are being read, as many as may be at once. Try again.`)
+  }
+  running.add(payer)
+  return payer
+}
+
 interface DumpOptions {
+  readonly payer: Payer
   readonly password: string
   readonly database: string
   readonly pgVersion: number

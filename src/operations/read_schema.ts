@@ -22,7 +22,7 @@ const TRIES = 3
 export async function readSchema(
   context: Context,
   { pg_version: pgVersion }: Project,
-  { id: branchId }: Branch,
+  { id: branchId, account_id, project_id }: Branch,
   database: string,
   signal: AbortSignal,
 ): Promise<string> {
@@ -39,7 +39,8 @@ export async function readSchema(
       gone = { pid: endpoint.compute_pid ?? undefined, error }
       continue
     }
-    return dumpSchema(address, { password: secrets.admin(address.store)[0], database, pgVersion, signal })
+    const password = secrets.admin(address.store)[0]
+    return dumpSchema(address, { payer: { account_id, project_id }, password, database, pgVersion, signal })
   }
   throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
 }
