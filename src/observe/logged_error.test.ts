@@ -45,3 +45,9 @@ test('the kind of an error is its code, or that of what caused it, or its name',
   assert.equal(codeOf(new RangeError('no')), 'RangeError')
   assert.equal(codeOf('thrown text'), 'unknown')
 })
+
+test('of a long text the beginning is told, and no part of a secret that stands where it is cut', () => {
+  const text = withoutSecrets(`${'x'.repeat(3_990)} password 'hunter2 and more' ${'y'.repeat(2 ** 20)}`)
+  assert.equal(text.length, 4_000)
+  assert.ok(!withoutSecrets(`${'x'.repeat(3_985)} password 'hunter2' ${'y'.repeat(9_000)}`).includes('hunter'))
+})

@@ -47,9 +47,11 @@ export function loggedError(error: unknown, depth = 0): unknown {
 
 /** The beginning of a text, without the passwords of URLs and of SQL, and without API keys. */
 export function withoutSecrets(text: string): string {
+  // Cut after they are struck out: of one that was cut in the middle the end would not be found.
   return text
-    .slice(0, MOST_TEXT)
+    .slice(0, 2 * MOST_TEXT)
     .replace(PASSWORD_IN_URL, '$1:…@')
     .replace(PASSWORD_IN_SQL, "$1'…'")
     .replace(API_KEY, 'neap_…')
+    .slice(0, MOST_TEXT)
 }
