@@ -28,9 +28,7 @@ test('a session of Neap ends when it is answered with more than any answer has',
   const session = await superuser(neap, first)
   const { host, port, password } = session
   await session.end()
-  const own = ownSession({ host, port, user: ADMIN, password: password ?? '', name: 'test' })
-  own.on('error', () => {})
-  await own.connect()
+  const own = await ownSession({ host, port, user: ADMIN, passwords: [password ?? ''], name: 'test' })
   assert.equal((await own.query(`select repeat('x', ${MIB}) as text`)).rows.length, 1)
   await assert.rejects(own.query(`select repeat('x', ${64 * MIB}) as text`), /over 4 MiB/)
 })

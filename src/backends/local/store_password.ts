@@ -85,6 +85,12 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
 /** The id under which a password is derived until the start that follows: no store has it. */
 const REPLACED = 'replaced'
 
+/**
+ * The roles that may use the server's files and programs. Until Postgres 16 who may create roles may grant all others but superusers
+ * (its manual, CREATE ROLE): so these are some, with no login and no member.
+ */
+const OF_SERVER = `('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')`
+
 /** One transaction, as a text of several statements is. transaction_timeout is there from Postgres 17 on and cannot be pinned by a session. */
 async function ownRolesSql(store: string, secrets: StoreSecrets): Promise<string> {
   const admin = await scramVerifier(secrets.admin(store)[0])
@@ -97,6 +103,9 @@ async function ownRolesSql(store: string, secrets: StoreSecrets): Promise<string
       if current_setting('server_version_num')::int >= 170000 then
         alter role ${ADMIN} set transaction_timeout = 0;
         alter role ${LOGIN_READER} set transaction_timeout = 0;
+      end if;
+      if current_setting('server_version_num')::int < 160000 then
+        update pg_authid set rolsuper = true where rolname in ${OF_SERVER} and not rolsuper;
       end if;
     end $$;
     alter role ${LOGIN_READER} with login nosuperuser nocreatedb nocreaterole noinherit password '${reader}';
