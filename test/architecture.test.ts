@@ -17,7 +17,7 @@ const MAY_IMPORT: Record<string, string> = {
   supervisor:
     'backends, catalog, cli, client, config, errors, ids, observe, operations, postgres, rotation, secrets, tls, walls',
 
-  http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, postgres, secrets, webhooks',
+  http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, pipelining, postgres, secrets, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
   loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
   operations:
@@ -30,7 +30,7 @@ const MAY_IMPORT: Record<string, string> = {
   engine: 'catalog, errors',
   catalog: 'errors, ids',
   backends: 'errors, observe, postgres, secrets, walls',
-  observe: 'errors',
+  observe: 'errors, pipelining',
   config: 'errors, setting_kinds',
   setting_kinds: '',
   tls: 'durable_file, errors',

@@ -20,10 +20,15 @@ export async function serveDocuments(app: FastifyInstance, base: string): Promis
     },
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
   })
-  app.get(`${base}/openapi.json`, { schema: { hide: true } }, async () => app.swagger())
-  let page: string | undefined
+  // Serialized once, and as bytes: an answer that waits to be sent then holds no copy of its own.
+  let document: Buffer | undefined
+  app.get(`${base}/openapi.json`, { schema: { hide: true } }, async (_request, reply) => {
+    document ??= Buffer.from(JSON.stringify(app.swagger()))
+    return reply.type('application/json; charset=utf-8').send(document)
+  })
+  let page: Buffer | undefined
   app.get('/docs', { schema: { hide: true } }, async (_request, reply) => {
-    page ??= renderPage(app.swagger() as unknown as ApiDocument, `${base}/openapi.json`)
+    page ??= Buffer.from(renderPage(app.swagger() as unknown as ApiDocument, `${base}/openapi.json`))
     return reply
       .type('text/html; charset=utf-8')
       .headers({ 'content-security-policy': CONTENT_SECURITY_POLICY, 'x-content-type-options': 'nosniff' })

@@ -17,6 +17,7 @@ import { limitConnections } from './connection_limit.ts'
 import { refuseWhenCrowded } from './crowded.ts'
 import { serveDocuments } from './documents.ts'
 import { chargeRequests, createKeyUse } from './key_use.ts'
+import { createPipelineLimit } from '../pipelining.ts'
 import { BASE, mount } from './mount.ts'
 import { watchNames } from './names.ts'
 import { createOperationFeeds } from './operation_feed.ts'
@@ -56,6 +57,11 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   app.decorateRequest('caller', undefined)
   app.decorateRequest('route', undefined)
   app.decorateRequest('audited', false)
+  const isWithinPipeline = createPipelineLimit()
+  app.addHook('onRequest', ({ raw }, reply, done) => {
+    if (isWithinPipeline(raw, reply.raw)) done()
+    else reply.hijack()
+  })
   const use = createKeyUse(context.config)
   acceptBodies(app, use)
   chargeRequests(app, use)

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
+import { createPipelineLimit } from '../pipelining.ts'
 import type { Readiness } from './readiness.ts'
 
 /** What every process answers about itself, without a key: counts and states only. */
@@ -16,8 +17,14 @@ export type Probes = (path: (typeof PROBES)[number]) => Promise<ProbeAnswer>
 
 /** `/metrics` for Prometheus; `/healthz`: the process lives and its event loop turns; `/readyz`: what is missing for it to be of use. */
 export function createProbes(part: string, registry: Registry, readiness: Readiness): Probes {
+  let rendering: Promise<string> | undefined
+  /** Requests that come while metrics are being collected share the result: anyone on this machine may ask. */
+  function metrics(): Promise<string> {
+    rendering ??= registry.metrics().finally(() => (rendering = undefined))
+    return rendering
+  }
   return async (path) => {
-    if (path === '/metrics') return { status: 200, type: registry.contentType, body: await registry.metrics() }
+    if (path === '/metrics') return { status: 200, type: registry.contentType, body: await metrics() }
     if (path === '/healthz') return json(200, { status: 'ok', part })
     const missing = await readiness()
     if (Object.keys(missing).length === 0) return json(200, { status: 'ready', part })
@@ -45,7 +52,9 @@ const MOST_PORTS = 20
  * @param port 0 takes any that is free
  */
 export async function startProbeServer(probes: Probes, port: number): Promise<ProbeServer> {
+  const isWithinPipeline = createPipelineLimit()
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 }, (request, response) => {
+    if (!isWithinPipeline(request, response)) return
     const path = PROBES.find((each) => each === request.url?.split('?')[0])
     const reads = request.method === 'GET' || request.method === 'HEAD'
     const answer =
