@@ -20,7 +20,8 @@ export async function syncDirectory(path: string): Promise<void> {
 
 /** Runs `work` while this process holds the kernel lock of a file. The lock ends with the process. */
 export async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
-  const file = await open(path, 'a')
+  // A kernel lock can be taken by any user who may open the file, to read it even.
+  const file = await open(path, 'a', 0o600)
   try {
     // The child locks the open file that both share; when it has ended the lock is this process' own.
     if ((await runEffect(['take', '120'], { descriptors: [file.fd] })) !== 'done')

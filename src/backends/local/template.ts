@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, chown, lchown, mkdir, mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -24,7 +25,7 @@ export async function makeTemplate(
   const pgdata = join(directory, 'pgdata')
   if (existsSync(pgdata)) return
   await mkdir(directory, { recursive: true })
-  await chmod(directory, 0o711)
+  await chmod(directory, 0o710)
   await withLock(join(directory, 'lock'), async () => {
     if (existsSync(pgdata)) return
     await removeHalfMade(directory)
@@ -41,7 +42,9 @@ async function fillTemplate(
   binDir: string,
   secrets: Pick<StoreSecrets, 'admin' | 'note'>,
 ): Promise<void> {
-  const builder = process.getuid?.() === 0 ? await namedUser() : undefined
+  const builder = process.getuid?.() === 0 ? { uid: await namedUser(), gid: randomInt(...UNUSED_GROUPS) } : undefined
+  // Other processes of that user are not in this group: they cannot reach what is made, nor trace those that make it.
+  if (builder) await chown(directory, 0, builder.gid)
   // A name of its own: the initdb of a process that was killed may still be writing under another.
   const making = await mkdtemp(join(directory, MAKING))
   if (builder) await chown(making, builder.uid, builder.gid)
@@ -61,6 +64,9 @@ async function fillTemplate(
 }
 
 const MAKING = 'making-'
+
+/** Below the groups of computes. */
+const UNUSED_GROUPS = [2 ** 29, 2 ** 30] as const
 
 async function removeHalfMade(directory: string): Promise<void> {
   const names = (await readdir(directory)).filter((name) => name.startsWith(MAKING))
@@ -101,11 +107,11 @@ function setupSql(pgVersion: number, verifier: string): string {
 }
 
 /** initdb looks its user up by name, so as root it needs one that has a name. */
-async function namedUser(): Promise<Owner> {
+async function namedUser(): Promise<number> {
   const users = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
   for (const name of ['nobody', 'postgres', 'daemon']) {
     const user = users.find((fields) => fields[0] === name)
-    if (user && Number(user[2]) > 0) return { uid: Number(user[2]), gid: Number(user[3]) }
+    if (user && Number(user[2]) > 0) return Number(user[2])
   }
   throw new UsageError('Neap runs as root and needs an unprivileged user for initdb: add one named "nobody".')
 }
