@@ -141,11 +141,14 @@ export function mount(
         path: request.url.split('?')[0] ?? '',
         key,
       }
-      return once(tx, context.secrets, slot, request, performed, async (error) => {
+      const answer = await once(tx, context.secrets, slot, request, performed, async (error) => {
         const refused = { status: ERRORS[error.code].status, body: errorBody(request, error) }
         await insertAudit(tx, auditEntry(request, route.key, refused.status))
         return refused
       })
+      // It may hold a password, and go to another key than the first time.
+      if (answer.replayed) await insertAudit(tx, auditEntry(request, route.key, answer.status))
+      return answer
     }, request.id)
   }
 }

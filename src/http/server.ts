@@ -46,6 +46,8 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     http: { headersTimeout: HEADERS_MS, connectionsCheckingInterval: 1_000 },
     requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: 256 },
+    // Of an address in absolute form (RFC 9112, section 3.2.2) the path counts: audit list and idempotency keys go by it.
+    rewriteUrl: ({ url = '' }) => url.replace(/^https?:\/\/[^/?#]*/i, '') || '/',
     // What is refused before there is a route, as broken percent-encoding is: no hook runs for it.
     frameworkErrors: (error, request, reply) => {
       void named(request, reply)

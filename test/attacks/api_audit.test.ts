@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { request } from 'node:http'
 import { after, before, test } from 'node:test'
 import { join } from 'node:path'
 import { openCatalog } from '../../src/catalog/catalog.ts'
@@ -85,6 +86,47 @@ test('a read that reveals a password leaves an audit row, and so does one that i
       )
       assert.ok(row?.subject.endsWith(path.split('?')[0] ?? ''))
     }
+})
+
+test('the reply to a repeated request, which may hold a password, leaves an audit row of the key that repeats it', async () => {
+  const made = async (more = {}) =>
+    (await send(neap, 'POST', '/api_keys', { body: { key_name: 'repeats', ...more } })).body
+  const [first, other, bound] = [await made(), await made(), await made({ project_id: place.project_id })]
+  const path = `/projects/${place.project_id}/branches/${place.branch_id}/roles/neondb_owner/reset_password`
+  const passwords: unknown[] = []
+  for (const { key = '' } of [first, other, bound]) {
+    const answer = await send(neap, 'POST', path, { key, headers: { 'idempotency-key': 'deploy-1' } })
+    assert.equal(answer.status, 200, answer.body.message)
+    passwords.push((answer.body['role'] as { password: string }).password)
+    const [row] = (await audit()).audit
+    assert.equal(row?.request_id, answer.headers.get('x-request-id'))
+  }
+  assert.equal(new Set(passwords).size, 1)
+  const rows = (await audit()).audit.filter(({ subject }) => subject.endsWith(path))
+  assert.deepEqual(
+    rows.map((row) => [row.api_key_id, row.status]),
+    [bound, other, first].map(({ id }) => [id, 200]),
+  )
+})
+
+test('the audit list has the path of a request, whatever host its address names', async () => {
+  const made = await send(neap, 'POST', '/api_keys', { body: { key_name: 'victim' } })
+  const path = `/api/v2/api_keys/${String(made.body['id'])}`
+  const { hostname, port } = new URL(neap.ready.api_url)
+  const status = await new Promise((resolve, reject) => {
+    request({
+      hostname,
+      port,
+      method: 'DELETE',
+      path: `http://${'a'.repeat(300)}${path}`,
+      headers: { authorization: `Bearer ${neap.ready.api_key}` },
+    })
+      .once('response', ({ statusCode }) => resolve(statusCode))
+      .once('error', reject)
+      .end()
+  })
+  const [row] = (await audit()).audit
+  assert.deepEqual([status, row?.action, row?.subject], [200, 'DELETE /api_keys/:key_id', path])
 })
 
 test('refused API keys are in the audit list, a flood of them as one record', async () => {
