@@ -40,10 +40,11 @@ const stateFile = (dataDir: string) => join(dataDir, 'state.json')
 
 /**
  * Looks whether a data directory can be used, without changing anything.
- * Errors: UsageError when it cannot be written, is no directory, or was made by a newer Neap.
+ * Errors: UsageError when it cannot be written, is no directory, belongs to another user, or was made by a newer Neap.
  */
 export function checkDataDir(dataDir: string): void {
   const other = 'choose another with --data-dir'
+  requireOwn(dataDir, '--data-dir')
   const existing = firstExisting(dataDir)
   if (!statSync(existing).isDirectory()) throw new UsageError(`${existing} is not a directory: ${other}.`)
   try {
@@ -85,16 +86,23 @@ export function makeDirectories(dataDir: string, runtimeDir: string): void {
   try {
     for (const directory of [dataDir, runtimeDir, join(dataDir, 'parts')]) {
       makeDirectory(directory)
+      requireOwn(directory, directory === runtimeDir ? 'NEAP_RUNTIME_DIR' : '--data-dir')
       if (isRoot()) chmodSync(directory, 0o711)
     }
   } catch (error) {
+    if (error instanceof UsageError) throw error
     throw new UsageError(`Cannot make ${dataDir} or ${runtimeDir}: ${messageOf(error)}.`)
   }
-  const { uid } = lstatSync(runtimeDir)
-  if (uid !== process.getuid?.())
-    throw new UsageError(
-      `${runtimeDir} belongs to another user (uid ${uid}): name a directory of yours in NEAP_RUNTIME_DIR.`,
-    )
+}
+
+/** The owner of a directory, or of a link to it, can replace all that is in it. Errors: UsageError. */
+function requireOwn(directory: string, setting: string): void {
+  if (!existsSync(directory)) return
+  for (const { uid } of [lstatSync(directory), statSync(directory)])
+    if (uid !== process.getuid?.())
+      throw new UsageError(
+        `${directory} belongs to another user (uid ${uid}): name a directory of yours in ${setting}.`,
+      )
 }
 
 /** One level after the other: Node's own way to make them all never returns where the kernel takes none, as below /proc. */
