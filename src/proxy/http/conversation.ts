@@ -30,7 +30,7 @@ import { PostgresError, Refusal } from './refusal.ts'
 import { parseFields, rowEncoder } from './rows.ts'
 import { encodeStatements, type Result, type Statement } from './statement.ts'
 
-/** Of what a request is answered with: the messages of all rows. */
+/** Of what a request is answered with: the messages of all rows, and as much again of what describes them. */
 export const MOST_ANSWER_BYTES = 10 * 2 ** 20
 
 export interface SqlSession {
@@ -56,6 +56,7 @@ interface Waiting {
   readonly statements: readonly Statement[]
   readonly results: Result[]
   bytes: number
+  describedBytes: number
   heard: boolean
   error: Error | undefined
   readonly resolve: (results: Result[]) => void
@@ -80,7 +81,16 @@ export function conversation(
 
   function wait(statements: readonly Statement[]): Promise<Result[]> {
     return new Promise((resolve, reject) => {
-      waiting = { statements, results: [], bytes: 0, heard: false, error: undefined, resolve, reject }
+      waiting = {
+        statements,
+        results: [],
+        bytes: 0,
+        describedBytes: 0,
+        heard: false,
+        error: undefined,
+        resolve,
+        reject,
+      }
       current = noResult()
     })
   }
@@ -150,6 +160,8 @@ export function conversation(
     const statement = running.statements[running.results.length]
     if (!statement) return
     if (type === ROW_DESCRIPTION) {
+      running.describedBytes += MESSAGE_HEAD + body.length
+      if (running.describedBytes > MOST_ANSWER_BYTES) return leave(tooLarge())
       current.fields = parseFields(body)
       encodeRow = rowEncoder(current.fields, statement)
     } else if (type === DATA_ROW && encodeRow) {

@@ -9,13 +9,15 @@ import type { Statement } from './statement.ts'
 export const MOST_BODY_BYTES = 10 * 2 ** 20
 /** The protocol counts parameters in sixteen bits. */
 const MOST_PARAMETERS = 65_535
+/** Of a batch: each takes some kilobytes while it is under way, however short it is. */
+const MAX_STATEMENTS = 10_000
 
-const ISOLATION_LEVELS: Readonly<Record<string, string>> = {
-  ReadUncommitted: 'read uncommitted',
-  ReadCommitted: 'read committed',
-  RepeatableRead: 'repeatable read',
-  Serializable: 'serializable',
-}
+const ISOLATION_LEVELS = new Map([
+  ['ReadUncommitted', 'read uncommitted'],
+  ['ReadCommitted', 'read committed'],
+  ['RepeatableRead', 'repeatable read'],
+  ['Serializable', 'serializable'],
+])
 
 export interface SqlRequest {
   readonly statements: readonly Statement[]
@@ -28,6 +30,16 @@ const isTrue = (header: string | string[] | undefined): boolean =>
 
 /** What the body asks for, done as the headers say. Errors: Refusal. */
 export function parseRequest(headers: IncomingHttpHeaders, body: Buffer): SqlRequest {
+  try {
+    return readRequest(headers, body)
+  } catch (error) {
+    // V8 reads JSON of any depth, and runs out of stack where its values are walked over.
+    if (error instanceof RangeError) throw new Refusal(400, 'The body is nested too deeply.')
+    throw error
+  }
+}
+
+function readRequest(headers: IncomingHttpHeaders, body: Buffer): SqlRequest {
   const format = {
     arrayMode: isTrue(headers['neon-array-mode']),
     rawText: isTrue(headers['neon-raw-text-output']),
@@ -35,6 +47,7 @@ export function parseRequest(headers: IncomingHttpHeaders, body: Buffer): SqlReq
   const asked = parseBody(body)
   const { queries } = asked
   if (!Array.isArray(queries)) return { statements: [statement(asked, format, 'the body')], begin: undefined }
+  if (queries.length > MAX_STATEMENTS) throw new Refusal(400, `"queries" has more than ${MAX_STATEMENTS} elements.`)
   const statements = queries.map((query, index) => statement(query, format, `queries[${index}]`))
   return { statements, begin: beginOf(headers) }
 }
@@ -67,9 +80,9 @@ function statement(asked: unknown, { arrayMode, rawText }: RowFormat, place: str
 
 function beginOf(headers: IncomingHttpHeaders): string {
   const asked = headers['neon-batch-isolation-level']
-  const level = asked === undefined ? undefined : ISOLATION_LEVELS[String(asked)]
+  const level = asked === undefined ? undefined : ISOLATION_LEVELS.get(String(asked))
   if (asked !== undefined && level === undefined)
-    throw new Refusal(400, `Neon-Batch-Isolation-Level must be one of ${Object.keys(ISOLATION_LEVELS).join(', ')}.`)
+    throw new Refusal(400, `Neon-Batch-Isolation-Level must be one of ${[...ISOLATION_LEVELS.keys()].join(', ')}.`)
   return [
     'begin',
     ...(level === undefined ? [] : ['isolation level', level]),
