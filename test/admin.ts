@@ -48,3 +48,13 @@ export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
   await client.connect()
   return client
 }
+
+/** What a shell prints, errors too, that the superuser of a compute runs there: code in a compute, as a hole in Postgres would let it in. */
+export async function shell(session: pg.Client, script: string): Promise<string> {
+  await session.query('create temp table if not exists said (line text)')
+  await session.query('truncate said')
+  const program = `{ ${script} ; } 2>&1 | tr '\\\\\\\\\\t' '//'`.replaceAll("'", "''")
+  await session.query(`copy said from program '${program}'`)
+  const { rows } = await session.query<{ line: string }>('select line from said')
+  return rows.map(({ line }) => line).join('\n')
+}

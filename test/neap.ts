@@ -42,6 +42,8 @@ export interface NeapOptions {
   readonly env?: NodeJS.ProcessEnv
   /** A command that ends by becoming the one that follows it, as `nice` does. */
   readonly through?: readonly string[]
+  /** The command line of another Neap than this one. */
+  readonly program?: string
 }
 
 export const newDataDir = (): string => mkdtempSync(join(tmpdir(), 'neap-'))
@@ -58,8 +60,9 @@ export function spawnNeap(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
   through: readonly string[] = [],
+  neap: string = NEAP,
 ): ChildProcess {
-  const [program = NEAP, ...rest] = [...through, NEAP, ...args]
+  const [program = neap, ...rest] = [...through, neap, ...args]
   return spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], env })
 }
 
@@ -85,7 +88,7 @@ export const neapRun = (args: readonly string[], env: NodeJS.ProcessEnv): Promis
 export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
   const dataDir = options.dataDir ?? newDataDir()
   const args = ['up', '--json', '--data-dir', dataDir, '--api-port', '0', '--proxy-port', '0', ...(options.args ?? [])]
-  const child = spawnNeap(args, envOf(dataDir, options.env), options.through)
+  const child = spawnNeap(args, envOf(dataDir, options.env), options.through, options.program)
   let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text))
   const ended = once(child, 'exit').then(([code]: unknown[]) => code as number | null)
