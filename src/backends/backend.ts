@@ -81,6 +81,8 @@ export interface Backend {
   stopCompute(branch: BranchRef, fence: Fence): Promise<Progress>
   /** The running compute of a branch, if there is one. Asks the kernel, never a file alone. */
   findCompute(branch: BranchRef): Promise<RunningCompute | undefined>
+  /** Whether a server runs on a branch that an earlier Neap started, before computes had walls: it can only be stopped. */
+  hasEarlierServer(branch: BranchRef): Promise<boolean>
   /** Tells of the computes that are followed when they have ended, whatever ended them. */
   watchComputes(ended: (pid: number) => void): ComputeWatch
   /** What a compute said of its end, if it did: the last complaints of Postgres itself since a time, in one line. */

@@ -134,6 +134,11 @@ export async function reconcile(
     }
     if (!endpoint || !branch) return 'gone'
     const compute = await backend.findCompute(refOf(branch))
+    if (!compute && (await backend.hasEarlierServer(refOf(branch)))) {
+      // Its next start is behind walls.
+      await queueSuspend(tx, endpoint, 'request')
+      return 'orphaned'
+    }
     if (!compute) {
       if (endpoint.deleted_at) await deleteEndpointRow(tx, id)
       else if (endpoint.current_state === 'active') await recordEnd(tx, endpoint, await lastWords(endpoint, branch))

@@ -8,7 +8,7 @@ import { query } from '../clients.ts'
 import { checkOut, type EarlierNeap, withoutCommit } from '../earlier_neap.ts'
 import { send } from '../http.ts'
 import { leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
-import { kill, postmastersOf, processesOf } from '../processes.ts'
+import { kill, postmastersOf, processesOf, until } from '../processes.ts'
 import { branchOff, computeOf, type Place, settled, suspend } from '../project.ts'
 
 /*
@@ -195,7 +195,12 @@ for (const [how, { kill: end, left }] of Object.entries(ENDS))
     await end(before)
     assert.equal(postmastersOf(dataDir).length, left)
 
+    const earlierServers = postmastersOf(dataDir).filter(({ directory }) => !directory.includes('/catalog/'))
     const neap = await startNeap({ dataDir })
+    await until('the end of what runs without walls', () => {
+      const running = new Set(postmastersOf(dataDir).map(({ pid }) => pid))
+      return !earlierServers.some(({ pid }) => running.has(pid))
+    })
     await expectRows(neap, made)
     const places = [made.running, made.child, made.resting]
     for (const place of places) await expectWalls(neap, place)

@@ -19,6 +19,7 @@ import {
   type RunningServer,
   SERVER_PORT,
   findServer,
+  hasEarlierServer,
   startServer,
   stopServer,
 } from './server.ts'
@@ -125,6 +126,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
       const server = await findServer(homeOf(layout, branch.id))
       return server && computeOf(layout, branch, server)
     },
+    hasEarlierServer: (branch) => hasEarlierServer(homeOf(layout, branch.id)),
     removeBranch: (branch, fence) => removeStored(layout, branch, fence, options.log),
     lastWords: async (branch, since) => lastWordsIn(logFile(branch.id, 'postgres.log'), since),
     listBranches: () => storedBranches(layout),

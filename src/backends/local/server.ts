@@ -10,7 +10,7 @@ import { ConfigurationError, type Fence, type Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, spawnEffect } from './effect.ts'
 import { complaintIn, dropLog, openLog } from './logs.ts'
 import { type PostmasterFile, readPostmasterFile } from './postmaster_file.ts'
-import { notedServer } from './server_note.ts'
+import { hasNote, notedServer } from './server_note.ts'
 import { mountsOf, type Walls } from './walls.ts'
 
 /** A server listens on a Unix socket in a directory of its own and nowhere else: its port is a part of that socket's name. */
@@ -226,6 +226,11 @@ export async function findServer(home: string): Promise<RunningServer | undefine
 /** The server of a home as soon as it says something of itself, within a second. */
 async function reporting(home: string): Promise<RunningServer | undefined> {
   return runningIn(home) ?? (await firstChange(join(home, 'pgdata'), () => runningIn(home), 1000))
+}
+
+/** Whether a server runs in a home whose start left no note: an earlier Neap's, without walls. */
+export async function hasEarlierServer(home: string): Promise<boolean> {
+  return !hasNote(home) && (await runEffect(['wait', home, '0'])) === 'held'
 }
 
 async function firstChange<T>(directory: string, look: () => T | undefined, capMs: number): Promise<T | undefined> {

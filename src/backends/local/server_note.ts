@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
@@ -10,6 +10,9 @@ export function notedServer(home: string): number | undefined {
   if (pid === undefined || start === undefined) return undefined
   return startOf(Number(pid)) === start || isAliveElsewhere(Number(pid)) ? Number(pid) : undefined
 }
+
+/** Whether a start has left a note, of a server that may have ended. */
+export const hasNote = (home: string): boolean => existsSync(join(home, 'server'))
 
 /** When a process began, in ticks since the boot: the 22nd field of its stat (proc(5)). */
 function startOf(pid: number): string | undefined {
