@@ -8,10 +8,15 @@ const MAX_RUNNING = 2
 /** Of one endpoint. */
 const MAX_WAITING = 1_000
 
+/** What one endpoint may derive for long: about a quarter of a core. A login takes 4,096 unless its role says otherwise. */
+const ITERATIONS_PER_SECOND = 500_000
+/** And at once, after a pause. */
+const BURST_ITERATIONS = 1_000_000
+
 /** Derives keys from passwords that came in clear text, fairly between endpoints: a tenant sets what one costs for its roles. */
 export interface Derivations {
   /**
-   * SaltedPassword (RFC 5802, section 3), as PBKDF2 with SHA-256, in its turn.
+   * SaltedPassword (RFC 5802, section 3), as PBKDF2 with SHA-256, in its turn and within what the endpoint may take.
    * Errors: too_many_logins, where very many wait for the same endpoint; ClientGone.
    */
   derive(client: Duplex, endpointId: string, password: string, salt: Buffer, iterations: number): Promise<Buffer>
@@ -24,32 +29,42 @@ interface Job {
 
 /** The jobs of one endpoint, of which one runs at a time. */
 interface Lane {
+  readonly endpointId: string
   readonly jobs: Job[]
   isRunning: boolean
 }
 
 /**
  * Weighted fair queueing with iterations as the cost: serves the lane with the earliest next finish if all lanes shared the threads
- * evenly. So a cheap job never waits for a queue of expensive ones, nor for many of another lane.
+ * evenly. So a cheap job never waits for a queue of expensive ones, nor for many of another lane. A lane that has taken its share of CPU
+ * waits, also where no other has work: the threads share cores with all that the proxies do.
  */
-export function createDerivations(): Derivations {
+export function createDerivations(now = () => performance.now()): Derivations {
   const lanes = new Map<string, Lane>()
   /** Until when each lane with work has had its share, in iterations of virtual time. */
   const servedUntil = new Map<Lane, number>()
   let virtualTime = 0
   let running = 0
+  const budget = createBudget(now)
+  let waking: NodeJS.Timeout | undefined
 
   const endOf = (lane: Lane, job: Job): number => Math.max(virtualTime, servedUntil.get(lane) ?? 0) + job.iterations
 
   function nextLane(): Lane | undefined {
     let best: Lane | undefined
     let bestEnd = Infinity
+    let soonestMs = Infinity
     for (const lane of lanes.values()) {
       const [job] = lane.jobs
-      if (lane.isRunning || !job || endOf(lane, job) >= bestEnd) continue
+      if (lane.isRunning || !job) continue
+      const waitMs = budget.waitMs(lane.endpointId, job.iterations)
+      soonestMs = Math.min(soonestMs, waitMs || Infinity)
+      if (waitMs > 0 || endOf(lane, job) >= bestEnd) continue
       best = lane
       bestEnd = endOf(lane, job)
     }
+    clearTimeout(waking)
+    if (soonestMs < Infinity) waking = setTimeout(serve, soonestMs).unref()
     return best
   }
 
@@ -61,6 +76,7 @@ export function createDerivations(): Derivations {
       const end = endOf(lane, job)
       servedUntil.set(lane, end)
       virtualTime = end - job.iterations
+      budget.take(lane.endpointId, job.iterations)
       lane.isRunning = true
       running++
       void job.run().finally(() => {
@@ -73,7 +89,7 @@ export function createDerivations(): Derivations {
 
   return {
     derive(client, endpointId, password, salt, iterations) {
-      const lane = lanes.get(endpointId) ?? { jobs: [], isRunning: false }
+      const lane = lanes.get(endpointId) ?? { endpointId, jobs: [], isRunning: false }
       if (lane.jobs.length >= MAX_WAITING) return Promise.reject(new ProxyError('too_many_logins'))
       lanes.set(endpointId, lane)
       const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
@@ -91,6 +107,30 @@ export function createDerivations(): Derivations {
       lane.jobs.push({ iterations, run })
       serve()
       return promise
+    },
+  }
+}
+
+/** A token bucket of iterations for each endpoint; one that is full is forgotten. */
+function createBudget(now: () => number) {
+  /** When each that is not full will be. */
+  const fullAt = new Map<string, number>()
+  const msOf = (iterations: number): number => (iterations / ITERATIONS_PER_SECOND) * 1_000
+  const after = (endpointId: string, iterations: number): number =>
+    Math.max(fullAt.get(endpointId) ?? 0, now()) + msOf(iterations)
+
+  return {
+    /** How long until there is enough; what is more than a full bucket needs a full one. */
+    waitMs: (endpointId: string, iterations: number): number =>
+      Math.max(0, after(endpointId, Math.min(iterations, BURST_ITERATIONS)) - now() - msOf(BURST_ITERATIONS)),
+    take(endpointId: string, iterations: number): void {
+      const full = after(endpointId, iterations)
+      fullAt.delete(endpointId)
+      fullAt.set(endpointId, full)
+      for (const [oldest, at] of fullAt) {
+        if (at > now()) break
+        fullAt.delete(oldest)
+      }
     },
   }
 }

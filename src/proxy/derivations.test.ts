@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict'
+import { PassThrough } from 'node:stream'
+import { test } from 'node:test'
+import { createDerivations } from './derivations.ts'
+
+test('an endpoint derives keys for so many iterations at once, then for a share of a core, and another is served meanwhile', async () => {
+  let clock = 0
+  const derivations = createDerivations(() => clock)
+  const client = new PassThrough()
+  const salt = Buffer.alloc(16)
+  let done = 0
+  const flood = Array.from({ length: 14 }, () =>
+    derivations.derive(client, 'ep-hostile', 'any', salt, 100_000).then(() => {
+      done++
+    }),
+  )
+  await Promise.all(flood.slice(0, 10))
+  for (let turn = 0; turn < 20; turn++) await derivations.derive(client, 'ep-other', 'any', salt, 4_096)
+  assert.equal(done, 10)
+  // A fifth of a second has room for one more.
+  clock += 200
+  await flood[10]
+  await derivations.derive(client, 'ep-other', 'any', salt, 4_096)
+  assert.equal(done, 11)
+  clock += 60_000
+  await Promise.all(flood)
+})
