@@ -7,6 +7,8 @@ import type { Caller } from './route.ts'
 const ACCOUNT_FACTOR = 2
 /** CPU time that may be taken at once, after a pause. */
 const CPU_BURST_MS = 1_000
+/** What a request is taken to cost until it is over: of many that come at once, only as many begin as there is time left for. */
+const RESERVED_MS = 5
 const SWEEP_MS = 60_000
 
 declare module 'fastify' {
@@ -86,9 +88,16 @@ export function createKeyUse(
       }
       // A client that left while its key was looked up emits no more events.
       if (reply.raw.destroyed) return
-      for (const { use } of budgets) use[kind]++
+      const reserved = kind === 'requests' ? RESERVED_MS : 0
+      for (const { use } of budgets) {
+        use[kind]++
+        use.cpuMs -= reserved
+      }
       reply.raw.once('close', () => {
-        for (const { use } of budgets) use[kind]--
+        for (const { use } of budgets) {
+          use[kind]--
+          use.cpuMs += reserved
+        }
       })
     },
     charge(caller, ms) {

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { test } from 'node:test'
+import type { FastifyReply } from 'fastify'
+import { createKeyUse } from './key_use.ts'
+import type { Caller } from './route.ts'
+
+const caller = { apiKeyId: 'key', account: { id: 'account' } } as unknown as Caller
+
+test('of requests that come at once, only as many begin as a key has CPU time left for', (t) => {
+  const use = createKeyUse({ requestsPerKey: 100, streamsPerKey: 100, cpuPerKey: 25 }, () => 0)
+  t.after(() => use.stop())
+  const enter = (): EventEmitter => {
+    const raw = new EventEmitter()
+    use.enter(caller, 'requests', { raw, header: () => {} } as unknown as FastifyReply)
+    return raw
+  }
+  // All but 11 ms of the second that may be taken at once.
+  use.charge(caller, 989)
+  const begun = [enter(), enter(), enter()]
+  assert.throws(enter, /more CPU time than it may/)
+  // One that cost little leaves its room to another.
+  begun[0]?.emit('close')
+  enter()
+  assert.throws(enter, /more CPU time than it may/)
+})
