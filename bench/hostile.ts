@@ -1,0 +1,158 @@
+/* What others wait for while one tenant attacks in every way that it has, against the same without it. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { Agent } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { askSql, type AttackName, ATTACKS, type Tally } from '../test/hostile_tenant.ts'
+import { send } from '../test/http.ts'
+import { type Neap, startNeap } from '../test/neap.ts'
+import { branchOff, firstPlace, type Place, suspend } from '../test/project.ts'
+import { stranger } from '../test/surface/account.ts'
+import { clientConfig, neapTarget } from './load/targets.ts'
+import { percentile, report } from './samples.ts'
+
+const [rounds = '5', seconds = '8', alone] = process.argv.slice(2)
+/** How long an attack goes on before it is looked at. */
+const SETTLE_MS = 2_000
+/** CPU that a compute takes from others: computes have no shares of it yet, so that this is a line of its own and has no mark. */
+const OF_CPU: readonly AttackName[] = ['load']
+/** These end the tenant's own sessions, with which the others attack. */
+const LEFT_OUT: readonly AttackName[] = ['kills']
+const names = (Object.keys(ATTACKS) as AttackName[]).filter((name) => !LEFT_OUT.includes(name))
+const WITHOUT = 'without'
+const WITH = 'with'
+const CPU = 'with CPU'
+/** By a name, how the tenant attacks: in all ways at once, or in each of those that match an expression alone, to find out what costs. */
+const ways: Record<string, AttackName[]> =
+  alone === undefined
+    ? { [WITHOUT]: [], [WITH]: names.filter((name) => !OF_CPU.includes(name)), [CPU]: [...OF_CPU] }
+    : {
+        [WITHOUT]: [],
+        ...Object.fromEntries(names.filter((name) => new RegExp(alone).test(name)).map((name) => [name, [name]])),
+      }
+const ASKED = ['wake', 'connect', 'sql', 'get'] as const
+
+const samples: Record<string, number[]> = {}
+const tallies: Partial<Record<AttackName, Tally>> = {}
+const neap = await startNeap()
+try {
+  const place = await firstPlace(neap)
+  const sleeper = await branchOff(neap, place)
+  const tenant = await startTenant(neap)
+  const order = Object.entries(ways)
+  for (let round = 0; round <= Number(rounds); round++) {
+    // Each way comes after each other one.
+    for (const [way, attacks] of round % 2 === 0 ? order : order.toReversed()) {
+      if (attacks.length > 0) tenant.begin(attacks)
+      await sleep(SETTLE_MS)
+      const found = await measure(place, sleeper, Number(seconds) * 1_000)
+      if (attacks.length > 0) await tenant.end()
+      // The first round warms the code.
+      if (round === 0) continue
+      for (const what of ASKED) (samples[`${what} ${way}`] ??= []).push(...found[what])
+    }
+  }
+  tenant.stop()
+} finally {
+  await neap.stop()
+}
+
+/** A project of another account, whose key the tenant has, and its process. */
+async function startTenant(at: Neap) {
+  const { key } = await stranger(at, 'hostile')
+  const { body } = await send(at, 'POST', '/projects', { key, body: { project: { name: 'hostile' } } })
+  const made = body as unknown as {
+    project: { id: string }
+    branch: { id: string }
+    endpoints: { id: string }[]
+    connection_uris: { connection_uri: string }[]
+  }
+  const theirs: Place = {
+    project_id: made.project.id,
+    branch_id: made.branch.id,
+    endpoint_id: made.endpoints[0]?.id ?? '',
+    uri: made.connection_uris[0]?.connection_uri ?? '',
+  }
+  const program = fileURLToPath(new URL('load/tenant.ts', import.meta.url))
+  const child = fork(program, [JSON.stringify(at.ready), JSON.stringify(theirs), key], { detached: true })
+  return {
+    begin: (attacks: readonly AttackName[]) => child.send({ begin: attacks }),
+    async end() {
+      const over = once(child, 'message')
+      child.send('end')
+      for (const [name, { done, failed }] of Object.entries((await over)[0] as Record<AttackName, Tally>)) {
+        const tally = (tallies[name as AttackName] ??= { done: 0, failed: 0 })
+        tally.done += done
+        tally.failed += failed
+      }
+    },
+    stop: () => child.disconnect(),
+  }
+}
+
+/** Asks for everything in turn, one after the other, for so many milliseconds. */
+async function measure(place: Place, sleeper: Place, ms: number): Promise<Record<(typeof ASKED)[number], number[]>> {
+  const found: Record<(typeof ASKED)[number], number[]> = { wake: [], connect: [], sql: [], get: [] }
+  const agent = new Agent({ keepAlive: true, ca: readFileSync(neap.ready.ca_file), servername: 'localhost' })
+  const config = clientConfig(neapTarget(neap))
+  const waking = clientConfig(neapTarget({ ...neap, ready: { ...neap.ready, connection_uri: sleeper.uri } }))
+  const until = performance.now() + ms
+  while (performance.now() < until) {
+    await suspend(neap, sleeper)
+    found.wake.push(await timed(() => firstRow(waking)))
+    for (let turn = 0; turn < 3; turn++) {
+      found.connect.push(await timed(() => firstRow(config)))
+      found.sql.push(await timed(() => askSql(agent, place, 'select 1')))
+      found.get.push(await timed(() => get(place)))
+    }
+  }
+  agent.destroy()
+  return found
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now()
+  await work()
+  return performance.now() - begun
+}
+
+async function firstRow(config: pg.ClientConfig): Promise<void> {
+  const client = new pg.Client(config)
+  await client.connect()
+  await client.query('select 1')
+  await client.end()
+}
+
+async function get({ project_id }: Place): Promise<void> {
+  const { status, body } = await send(neap, 'GET', `/projects/${project_id}/endpoints`)
+  if (status !== 200) throw new Error(body.message)
+}
+
+const p95 = (what: string, way: string) => percentile(samples[`${what} ${way}`] ?? [], 0.95)
+const ratio = (what: string, way: string) => p95(what, way) / p95(what, WITHOUT)
+const told = Object.entries(tallies).map(([name, { done, failed }]) => `${name} ${done}/${failed}`)
+const unmarked = Object.keys(ways)
+  .filter((way) => way !== WITHOUT && way !== WITH)
+  .map(
+    (way) =>
+      `${way}: p95 / p95 without, no mark: ${ASKED.map((what) => `${what} ${ratio(what, way).toFixed(2)}×`).join(', ')}`,
+  )
+report(
+  'hostile',
+  [
+    'others, one after the other: first row of a suspended endpoint (wake), of one that runs over a new connection (connect), select 1',
+    '  over HTTP on a kept connection (sql), GET endpoints with a key (get); TLS and SCRAM as clients have them, settings as they are',
+    'with: a tenant with a key and a project of its own, from a process in a session of its own, attacks in all ways at once',
+    'with CPU: only by two queries that take a core each, which nothing keeps from it yet',
+    `what it did, and what failed: ${told.join(', ')}`,
+    `in turn, ${rounds} rounds of ${seconds} s each; the first round is left out`,
+    ...unmarked,
+  ],
+  samples,
+  WITH in ways
+    ? ASKED.map((what) => ({ what: `${what}: p95 with / p95 without`, value: ratio(what, WITH), most: 1.5, unit: '×' }))
+    : [],
+)

@@ -1,0 +1,24 @@
+/**
+ * A hostile tenant in a process of its own. It attacks from `{begin: names}` on, and answers how often to `end`, when all that it did is over.
+ * Started in a session of its own, it takes no CPU from the session of those whom it attacks (sched(7), autogroups), but of the machine:
+ *
+ *   node tenant.ts READY PLACE KEY
+ */
+import { attack, type AttackName } from '../../test/hostile_tenant.ts'
+import type { Neap } from '../../test/neap.ts'
+import type { Place } from '../../test/project.ts'
+
+const [ready = '', place = '', key = ''] = process.argv.slice(2)
+const tenant = { neap: { ready: JSON.parse(ready) as Neap['ready'] }, place: JSON.parse(place) as Place, key }
+let over = new AbortController()
+let attacking: ReturnType<typeof attack> = Promise.resolve({})
+process.on('message', (message: { begin: AttackName[] } | 'end') => {
+  if (message === 'end') {
+    over.abort()
+    void attacking.then((tallies) => process.send?.(tallies))
+    return
+  }
+  over = new AbortController()
+  attacking = attack(tenant, message.begin, over.signal)
+})
+process.once('disconnect', () => process.exit())

@@ -1,0 +1,273 @@
+import { once } from 'node:events'
+import { Agent, request } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { shell, superuser } from './admin.ts'
+import { connect } from './clients.ts'
+import { send } from './http.ts'
+import type { Neap } from './neap.ts'
+import type { Place } from './project.ts'
+
+/* A tenant in a project of its own who attacks: with code in its compute, by SQL, by connections, and with its API key. */
+
+export interface Tenant {
+  readonly neap: Pick<Neap, 'ready'>
+  readonly place: Place
+  readonly key: string
+}
+
+/** How often an attack came through, and how often not: it was refused, say, or the tenant's compute was away. */
+export interface Tally {
+  done: number
+  failed: number
+}
+
+/** Goes on until `over`, whatever is answered. */
+type Attack = (tenant: Tenant, over: AbortSignal, tally: Tally) => Promise<void>
+
+const SESSIONS = 100
+const RECONNECTING = 4
+const GUESSING = 8
+const DERIVING = 8
+const SQL_CONNECTIONS = 130
+const STREAMS = 100
+const BODIES = 4
+const LOADS = 2
+/** Between two connections, requests or logins of one of those that go on without end: the clients run on the machine that is measured. */
+const BETWEEN_MS = 20
+/** After what is refused at once. */
+const REFUSED_MS = 20
+const PASSWORD = 'of the hostile tenant'
+
+async function repeat(over: AbortSignal, tally: Tally, work: () => Promise<unknown>): Promise<void> {
+  while (!over.aborted) {
+    try {
+      await work()
+      tally.done++
+    } catch {
+      // What the end cut off has not failed.
+      if (over.aborted) return
+      tally.failed++
+      await sleep(REFUSED_MS)
+    }
+  }
+}
+
+const beside = (many: number, work: (index: number) => Promise<void>): Promise<unknown> =>
+  Promise.all(Array.from({ length: many }, (_, index) => work(index)))
+
+const ended = (over: AbortSignal): Promise<unknown> => (over.aborted ? Promise.resolve() : once(over, 'abort'))
+
+/** Runs a script in the compute again and again. A hole in Postgres is played by its superuser. */
+const runs =
+  (script: string, pauseMs: number): Attack =>
+  async ({ neap, place }, over, tally) => {
+    let session: pg.Client | undefined
+    over.addEventListener('abort', () => void session?.end().catch(() => {}))
+    await repeat(over, tally, async () => {
+      try {
+        session ??= await superuser(neap as Neap, place)
+        await session.query(`set statement_timeout = '10s'`)
+        await shell(session, script)
+      } catch (error) {
+        // A session that was killed; also `canceled`, which is no harm.
+        await session?.end().catch(() => {})
+        session = undefined
+        throw error
+      }
+      await sleep(pauseMs)
+    })
+    await session?.end().catch(() => {})
+  }
+
+/** Sessions that stay open. */
+const hold: Attack = async ({ neap, place }, over, tally) => {
+  await beside(SESSIONS, async () => {
+    const client = await connect(neap as Neap, place.uri)
+    tally.done++
+    await ended(over)
+    await client.end()
+  })
+}
+
+/** New sessions, as fast as they are let in. */
+const reconnect: Attack = async ({ neap, place }, over, tally) => {
+  await beside(RECONNECTING, () =>
+    repeat(over, tally, async () => {
+      await (await connect(neap as Neap, place.uri)).end()
+      await sleep(BETWEEN_MS)
+    }),
+  )
+}
+
+/** Wrong passwords, as fast as they are taken. */
+const guess: Attack = async ({ neap, place }, over, tally) => {
+  const wrong = new URL(place.uri)
+  wrong.password = 'guess'
+  await beside(GUESSING, () =>
+    repeat(over, tally, async () => {
+      await (await connect(neap as Neap, wrong.href)).end()
+    }),
+  )
+}
+
+/** Queries that take a core each. */
+const load: Attack = async ({ neap, place }, over, tally) => {
+  await beside(LOADS, async () => {
+    const client = await connect(neap as Neap, place.uri)
+    const work = client.query('select sum(sqrt(n)) from generate_series(1, 1e9) n').catch(() => {})
+    tally.done++
+    await ended(over)
+    await client.end()
+    await work
+  })
+}
+
+/** Logins in clear text as a role whose verifier has as many iterations as are checked: the proxy derives a key for each. */
+const derive: Attack = async ({ neap, place }, over, tally) => {
+  const session = await connect(neap as Neap, place.uri)
+  await session.query('set scram_iterations = 100000')
+  const roles = (await session.query(`select from pg_roles where rolname = 'costly'`)).rows
+  await session.query(`${roles.length > 0 ? 'alter' : 'create'} role costly login password '${PASSWORD}'`)
+  await session.end()
+  const url = new URL(place.uri)
+  await beside(DERIVING, () =>
+    repeat(over, tally, async () => {
+      const client = new pg.Client({
+        host: '127.0.0.1',
+        port: Number(url.port),
+        user: 'costly',
+        password: `endpoint=${place.endpoint_id};${PASSWORD}`,
+        database: url.pathname.slice(1),
+        ssl: { rejectUnauthorized: false },
+      })
+      client.on('error', () => {})
+      try {
+        await client.connect()
+      } finally {
+        await client.end()
+      }
+      await sleep(BETWEEN_MS)
+    }),
+  )
+}
+
+/** Connections for SQL over HTTP that ask once in a while and are idle otherwise. */
+const idleSql: Attack = async ({ place }, over, tally) => {
+  const agent = new Agent({ keepAlive: true, maxSockets: SQL_CONNECTIONS, rejectUnauthorized: false })
+  await beside(SQL_CONNECTIONS, () =>
+    repeat(over, tally, async () => {
+      await askSql(agent, place, 'select pg_sleep(0.1)', over)
+      tally.done++
+      await sleep(2_000, undefined, { signal: over })
+    }),
+  )
+  agent.destroy()
+}
+
+/** Sends a query over HTTP to an endpoint. Errors: it was answered otherwise than with 200. */
+export async function askSql(
+  agent: Agent,
+  { uri, endpoint_id }: Place,
+  text: string,
+  over?: AbortSignal,
+): Promise<void> {
+  const url = new URL(uri)
+  const named = new URL(uri)
+  // The name of the endpoint, which nothing need resolve, says which it is.
+  named.host = `${endpoint_id}.local.localhost`
+  named.search = ''
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const headers = { 'neon-connection-string': named.href }
+  const options = { agent, host: '127.0.0.1', port: url.port, path: '/sql', method: 'POST', headers, signal: over }
+  const asked = request(options, (response) => {
+    response.resume().on('error', reject)
+    response.on('end', () => (response.statusCode === 200 ? resolve() : reject(new Error(`${response.statusCode}`))))
+  })
+  asked.on('error', reject)
+  asked.end(JSON.stringify({ query: text, params: [] }))
+  await promise
+}
+
+/** As many allowed addresses as a project may have, each of which is compared with at each connection. */
+const allowIps: Attack = async ({ neap, place, key }, _over, tally) => {
+  const ips = Array.from({ length: 99 }, (_, index) => `10.0.0.${index}`)
+  const body = { project: { settings: { allowed_ips: { ips: [...ips, '127.0.0.1'] } } } }
+  const { status } = await send(neap as Neap, 'PATCH', `/projects/${place.project_id}`, { key, body })
+  tally[status === 200 ? 'done' : 'failed']++
+}
+
+/** Streams of operations, and operations that they tell of. */
+const follow: Attack = async ({ neap, place, key }, over, tally) => {
+  const { api_url } = neap.ready
+  const headers = { authorization: `Bearer ${key}` }
+  const streams = beside(STREAMS, () =>
+    repeat(over, tally, async () => {
+      const path = `${api_url}/projects/${place.project_id}/operations/stream`
+      const { status, body } = await fetch(path, { headers, signal: over })
+      if (status === 200) tally.done++
+      for await (const _ of body as ReadableStream<Uint8Array>);
+    }),
+  )
+  const roles = `/projects/${place.project_id}/branches/${place.branch_id}/roles`
+  let made = 0
+  await repeat(over, tally, async () => {
+    const name = `followed_${made++ % 4}`
+    await send(neap as Neap, 'POST', roles, { key, body: { role: { name } } })
+    await send(neap as Neap, 'DELETE', `${roles}/${name}`, { key })
+  })
+  await streams
+}
+
+/** Bodies as long, as full and as deep as are read. */
+const flood: Attack = async ({ neap, place, key }, over, tally) => {
+  const project = `/projects/${place.project_id}`
+  const wide = Object.fromEntries(Array.from({ length: 4_900 }, (_, index) => [`k${index}`, 0]))
+  const deep = `{"branch":${'['.repeat(2_000)}${']'.repeat(2_000)}}`
+  await beside(BODIES, () =>
+    repeat(over, tally, async () => {
+      await send(neap as Neap, 'PATCH', project, { key, body: { project: wide } })
+      const { status } = await send(neap as Neap, 'POST', `${project}/branches`, { key, body: deep })
+      if (status === 429) throw new Error('refused')
+      await sleep(BETWEEN_MS)
+    }),
+  )
+}
+
+export const ATTACKS = {
+  forks: runs('i=0; while [ $i -lt 2000 ]; do sleep 3 & i=$((i+1)); done', 1_000),
+  fills: runs(
+    'dd if=/dev/zero of=/tmp/full bs=1M count=100; dd if=/dev/zero of=/dev/shm/full bs=1M count=100; rm -f /tmp/full /dev/shm/full',
+    200,
+  ),
+  kills: runs('for pid in $(seq 200 400); do kill -9 $pid; done; kill -9 -1', 1_000),
+  links: runs(
+    'for directory in $(dirname $PWD/../../*); do ln -sfn / $directory/link; done; ln -sfn /etc/passwd postmaster.opts',
+    200,
+  ),
+  ports: runs('for port in 5432 7070 7071; do bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"; done', 200),
+  sessions: hold,
+  connects: reconnect,
+  guesses: guess,
+  derivations: derive,
+  'idle /sql': idleSql,
+  'allowed ips': allowIps,
+  streams: follow,
+  bodies: flood,
+  load,
+} satisfies Record<string, Attack>
+
+export type AttackName = keyof typeof ATTACKS
+
+/** Attacks in these ways at once, until `over`. */
+export async function attack(
+  tenant: Tenant,
+  names: readonly AttackName[],
+  over: AbortSignal,
+): Promise<Partial<Record<AttackName, Tally>>> {
+  const tallies: Partial<Record<AttackName, Tally>> = {}
+  await Promise.all(
+    names.map((name) => ATTACKS[name](tenant, over, (tallies[name] = { done: 0, failed: 0 })).catch(() => {})),
+  )
+  return tallies
+}
