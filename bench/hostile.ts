@@ -1,12 +1,9 @@
 /* What others wait for while one tenant attacks in every way that it has, against the same without it. */
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { askSql, type AttackName, ATTACKS, type Tally } from '../test/hostile_tenant.ts'
+import { askSql, type AttackName, ATTACKS, startHostile, type Tally } from '../test/hostile_tenant.ts'
 import { send } from '../test/http.ts'
 import { type Neap, startNeap } from '../test/neap.ts'
 import { branchOff, firstPlace, type Place, suspend } from '../test/project.ts'
@@ -49,15 +46,23 @@ try {
       if (attacks.length > 0) tenant.begin(attacks)
       await sleep(SETTLE_MS)
       const found = await measure(place, sleeper, Number(seconds) * 1_000)
-      if (attacks.length > 0) await tenant.end()
+      if (attacks.length > 0) count(await tenant.end())
       // The first round warms the code.
       if (round === 0) continue
       for (const what of ASKED) (samples[`${what} ${way}`] ??= []).push(...found[what])
     }
   }
-  tenant.stop()
+  await tenant.stop()
 } finally {
   await neap.stop()
+}
+
+function count(found: typeof tallies): void {
+  for (const [name, { done, failed }] of Object.entries(found)) {
+    const tally = (tallies[name as AttackName] ??= { done: 0, failed: 0 })
+    tally.done += done
+    tally.failed += failed
+  }
 }
 
 /** A project of another account, whose key the tenant has, and its process. */
@@ -76,21 +81,7 @@ async function startTenant(at: Neap) {
     endpoint_id: made.endpoints[0]?.id ?? '',
     uri: made.connection_uris[0]?.connection_uri ?? '',
   }
-  const program = fileURLToPath(new URL('load/tenant.ts', import.meta.url))
-  const child = fork(program, [JSON.stringify(at.ready), JSON.stringify(theirs), key], { detached: true })
-  return {
-    begin: (attacks: readonly AttackName[]) => child.send({ begin: attacks }),
-    async end() {
-      const over = once(child, 'message')
-      child.send('end')
-      for (const [name, { done, failed }] of Object.entries((await over)[0] as Record<AttackName, Tally>)) {
-        const tally = (tallies[name as AttackName] ??= { done: 0, failed: 0 })
-        tally.done += done
-        tally.failed += failed
-      }
-    },
-    stop: () => child.disconnect(),
-  }
+  return startHostile({ neap: at, place: theirs, key })
 }
 
 /** Asks for everything in turn, one after the other, for so many milliseconds. */

@@ -1,6 +1,8 @@
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { shell, superuser } from './admin.ts'
 import { connect } from './clients.ts'
@@ -270,4 +272,26 @@ export async function attack(
     names.map((name) => ATTACKS[name](tenant, over, (tallies[name] = { done: 0, failed: 0 })).catch(() => {})),
   )
   return tallies
+}
+
+const PROGRAM = fileURLToPath(new URL('hostile_process.ts', import.meta.url))
+
+/** A tenant in a process of its own: what it does keeps no other client from its work, but by what they share. */
+export function startHostile({ neap, place, key }: Tenant) {
+  const child = fork(PROGRAM, [JSON.stringify(neap.ready), JSON.stringify(place), key], { detached: true })
+  return {
+    begin: (names: readonly AttackName[]) => child.send({ begin: names }),
+    /** Answers how often each attack came through, when all are over. */
+    async end(): Promise<Partial<Record<AttackName, Tally>>> {
+      const over = once(child, 'message')
+      child.send('end')
+      return (await over)[0] as Partial<Record<AttackName, Tally>>
+    },
+    /** Ends the process, whatever it still waits for. */
+    async stop(): Promise<void> {
+      const gone = once(child, 'exit')
+      child.kill('SIGKILL')
+      await gone
+    },
+  }
 }

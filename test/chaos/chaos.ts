@@ -10,6 +10,7 @@ import { FAULTS } from './faults.ts'
 import { finale } from './finale.ts'
 import { type History, startHistory } from './history.ts'
 import { ask } from './requests.ts'
+import { type Latencies, startLatencies } from './latency.ts'
 import { watch } from './watch.ts'
 import { healed, open, pause, type Spot, type World } from './world.ts'
 import { write } from './writers.ts'
@@ -29,6 +30,7 @@ export interface Result {
   readonly impossible: readonly string[]
   readonly checks: Checks
   readonly history: History
+  readonly latencies: Latencies
 }
 
 const WRITERS = 3
@@ -84,7 +86,7 @@ export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOpt
   try {
     await Promise.race([run(), violated.promise, tooLong])
     const impossible = FAULTS.filter((each) => !possible.includes(each)).map(({ name }) => name)
-    return { faults, impossible, checks: world.checks, history: world.history }
+    return { faults, impossible, checks: world.checks, history: world.history, latencies: world.latencies }
   } finally {
     await close()
   }
@@ -129,6 +131,7 @@ export async function openWorld(
       seed,
       history,
       checks,
+      latencies: startLatencies(history),
       spots: [spot],
       answered: new Map(),
       stopping: over.signal,

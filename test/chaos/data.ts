@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { connect } from '../clients.ts'
 import type { Random } from '../random.ts'
-import { pause, type Spot, type World } from './world.ts'
+import { pause, postmasterOf, type Spot, type World } from './world.ts'
 
 /*
  * What the clients write: money moves between accounts, and each move is an entry in the sequence of its writer. The sum of the
@@ -83,13 +83,16 @@ export async function enter(
   lost: (error: Error) => void,
   { pooled = false } = {},
 ): Promise<pg.Client | undefined> {
-  const { history, checks } = world
+  const { history, checks, latencies } = world
   const uri = pooled ? spot.uri.replace(/ep-[a-z0-9-]+/, '$&-pooler') : spot.uri
   while (!spot.leaving && !world.stopping.aborted) {
+    const sleeps = postmasterOf(world, spot) === undefined
     const since = Date.now()
     try {
       const client = await connect(world.neap, uri, { lost, connectionTimeoutMillis: 90_000 })
       checks.look('admitted', undefined)
+      // A pooled session is opened by its first query.
+      if (sleeps && !pooled) latencies.note('wake', since)
       if (!spot.leaving) return client
       await client.end().catch(() => {})
     } catch (error) {

@@ -5,7 +5,7 @@ import type { PartName } from '../neap.ts'
 import { kill, outsidePids, postmastersOf } from '../processes.ts'
 import type { Random } from '../random.ts'
 import { enter } from './data.ts'
-import { hostileTenant } from './hostile.ts'
+import { HOSTILE_TENANT, hostileTenant } from './hostile.ts'
 import { catalogOf, DRAIN_MS, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
 
 /** Something that goes wrong. It says itself what it may break, and ends when that is over. */
@@ -209,7 +209,7 @@ export const FAULTS: readonly Fault[] = [
   { name: 'proxies frozen and thawed', run: frozen('proxy', 200, 5_000) },
   { name: 'burst at a sleeping endpoint', run: burst },
   { name: 'nonsense on the wire', run: nonsense },
-  { name: 'a hostile tenant', run: hostileTenant },
+  { name: HOSTILE_TENANT, run: hostileTenant },
   { name: 'disk full', run: diskFull, can: ({ disk }) => disk.own },
   { name: 'disk standing still', run: diskStandsStill, can: ({ disk }) => disk.freeze !== undefined },
 ]

@@ -17,6 +17,8 @@ export interface History {
   disrupt(what: string, breaks: readonly Breakable[], branch?: string): () => void
   /** What explains that this broke at some time between two: a disruption that lasted then. Milliseconds, as Date.now. */
   excuse(broke: Breakable, since: number, until: number, branch?: string): string | undefined
+  /** All disruptions that lasted at some time between two, whatever they break. */
+  lasting(since: number, until: number): readonly string[]
   /** The last lines, oldest first; all that are kept if no number is given. */
   last(lines?: number): readonly string[]
 }
@@ -35,6 +37,9 @@ export function startHistory(): History {
     if (lines.length > KEPT_LINES) lines.shift()
   }
 
+  const between = (since: number, until: number) =>
+    disruptions.filter((each) => each.since <= until && each.until >= since)
+
   return {
     note,
     disrupt(what, breaks, branch) {
@@ -48,13 +53,10 @@ export function startHistory(): History {
       }
     },
     excuse: (broke, since, until, branch) =>
-      disruptions.find(
-        (each) =>
-          each.breaks.includes(broke) &&
-          (each.branch === undefined || each.branch === branch) &&
-          each.since <= until &&
-          each.until >= since,
+      between(since, until).find(
+        (each) => each.breaks.includes(broke) && (each.branch === undefined || each.branch === branch),
       )?.what,
+    lasting: (since, until) => between(since, until).map(({ what }) => what),
     last: (count = KEPT_LINES) => lines.slice(-count),
   }
 }

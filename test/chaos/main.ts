@@ -10,6 +10,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { chaos } from './chaos.ts'
+import { percentile } from '../../bench/samples.ts'
+import { HOSTILE_TENANT } from './hostile.ts'
 import { INVARIANTS, type Invariant } from './checks.ts'
 
 const { values } = parseArgs({
@@ -26,7 +28,7 @@ if (!without || !Number.isInteger(seed) || !(minutes > 0)) {
 
 const say = (line: string) => console.error(`${new Date().toISOString().slice(11, 19)}  ${line}`)
 console.log(`seed ${seed}, ${minutes} minutes`)
-const { faults, impossible, checks, history } = await chaos({ seed, minutes, say, without })
+const { faults, impossible, checks, history, latencies } = await chaos({ seed, minutes, say, without })
 console.log(table('fault', 'times', [...faults]))
 console.log(
   table(
@@ -35,6 +37,7 @@ console.log(
     (Object.keys(INVARIANTS) as Invariant[]).map((name) => [INVARIANTS[name], checks.looks[name]]),
   ),
 )
+console.log(waits())
 if (impossible.length > 0) console.log(`left out, or not possible here: ${impossible.join(', ')}\n`)
 const [first] = checks.violations
 if (first) {
@@ -47,6 +50,18 @@ if (first) {
   console.log(`again: make chaos SEED=${seed} MINUTES=${minutes}`)
 } else console.log(`0 violations (seed ${seed})`)
 process.exit(first ? 1 : 0)
+
+/** How long clients waited while nothing was disrupted, and while a hostile tenant was at work and nothing else. */
+function waits(): string {
+  const rows = (['transaction', 'wake'] as const).map((waited) => {
+    const [quiet, hostile] = [latencies.during(waited), latencies.during(waited, HOSTILE_TENANT)]
+    const [before, beside] = [percentile(quiet, 0.95), percentile(hostile, 0.95)]
+    const counted = (ms: number, { length }: number[]) => (length > 0 ? `${ms.toFixed(0)} ms (of ${length})` : 'none')
+    const ratio = quiet.length > 0 && hostile.length > 0 ? `, ${(beside / before).toFixed(2)}×` : ''
+    return `  ${waited}: undisturbed ${counted(before, quiet)}, beside ${HOSTILE_TENANT} ${counted(beside, hostile)}${ratio}`
+  })
+  return ['p95 of what clients waited for', ...rows, ''].join('\n')
+}
 
 function table(what: string, count: string, rows: readonly (readonly [string, number])[]): string {
   const width = Math.max(...rows.map(([name]) => name.length))

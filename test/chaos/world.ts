@@ -9,6 +9,7 @@ import type { Place } from '../project.ts'
 import type { Checks } from './checks.ts'
 import type { Disk } from './disk.ts'
 import type { History } from './history.ts'
+import type { Latencies } from './latency.ts'
 
 /** A branch with its endpoint, and what is known of its data. */
 export interface Spot extends Place {
@@ -44,6 +45,7 @@ export interface World {
   readonly seed: number
   readonly history: History
   readonly checks: Checks
+  readonly latencies: Latencies
   readonly spots: Spot[]
   /** Writes that were answered, by their request ids, and whether the answer was one given before. */
   readonly answered: Map<string, 'anew' | 'again'>

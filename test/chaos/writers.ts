@@ -34,7 +34,7 @@ async function session(
   client: pg.Client,
   pooled: boolean,
 ): Promise<void> {
-  const { checks, history } = world
+  const { checks, history, latencies } = world
   let quietSince = Date.now()
   let since = Date.now()
   let inTransaction = false
@@ -47,6 +47,7 @@ async function session(
       inTransaction = true
       writer.attempted = writer.acknowledged + 1
       await transfer(client, writer.name, writer.attempted, spot.branch_id, someMove(random))
+      if (since - quietSince < MAY_SLEEP_MS) latencies.note('transaction', since)
       // Longer than it takes to be idle: a transaction keeps its compute awake.
       if (random.chance(0.05)) await pause(random.between(500, 3_000))
       await client.query('commit')

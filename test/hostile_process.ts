@@ -2,11 +2,11 @@
  * A hostile tenant in a process of its own. It attacks from `{begin: names}` on, and answers how often to `end`, when all that it did is over.
  * Started in a session of its own, it takes no CPU from the session of those whom it attacks (sched(7), autogroups), but of the machine:
  *
- *   node tenant.ts READY PLACE KEY
+ *   node hostile_process.ts READY PLACE KEY
  */
-import { attack, type AttackName } from '../../test/hostile_tenant.ts'
-import type { Neap } from '../../test/neap.ts'
-import type { Place } from '../../test/project.ts'
+import { attack, type AttackName } from './hostile_tenant.ts'
+import type { Neap } from './neap.ts'
+import type { Place } from './project.ts'
 
 const [ready = '', place = '', key = ''] = process.argv.slice(2)
 const tenant = { neap: { ready: JSON.parse(ready) as Neap['ready'] }, place: JSON.parse(place) as Place, key }
