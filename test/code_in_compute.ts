@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { superuser } from './admin.ts'
+import { shell, superuser } from './admin.ts'
 import type { Neap } from './neap.ts'
 import type { Place } from './project.ts'
 
@@ -12,15 +12,6 @@ export interface CodeInCompute {
 
 export async function codeIn(neap: Neap, place: Place): Promise<CodeInCompute> {
   const session = await superuser(neap, place)
-  await session.query('set statement_timeout = 20000; create temp table said (line text)')
-  return {
-    session,
-    shell: async (script) => {
-      await session.query('truncate said')
-      const program = `{ ${script} ; } 2>&1 | tr '\\\\\\\\\\t' '//'`.replaceAll("'", "''")
-      await session.query(`copy said from program '${program}'`)
-      const { rows } = await session.query<{ line: string }>('select line from said')
-      return rows.map(({ line }) => line).join('\n')
-    },
-  }
+  await session.query('set statement_timeout = 20000')
+  return { session, shell: (script) => shell(session, script) }
 }

@@ -14,8 +14,8 @@ import { dirname, join } from 'node:path'
 import { isRoot } from '../config.ts'
 import { messageOf, UsageError } from '../errors.ts'
 
-/** The layout of a data directory that this Neap writes and understands. */
-const LAYOUT = 1
+/** The layout of a data directory that this Neap writes; it understands those from 1 on. In 1 there were no passwords and keys of their own for stores and parts. */
+const LAYOUT = 2
 
 /** What `neap up` remembers in its data directory from one start to the next. */
 export interface State {

@@ -7,7 +7,7 @@ import { catalogQuery, shell, superuser } from '../admin.ts'
 import { query } from '../clients.ts'
 import { checkOut, type EarlierNeap, withoutCommit } from '../earlier_neap.ts'
 import { send } from '../http.ts'
-import { leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
+import { envOf, leaveNothing, type Neap, neapRun, newDataDir, run, startNeap } from '../neap.ts'
 import { kill, postmastersOf, processesOf, until } from '../processes.ts'
 import { branchOff, computeOf, type Place, settled, suspend } from '../project.ts'
 
@@ -206,5 +206,12 @@ for (const [how, { kill: end, left }] of Object.entries(ENDS))
     for (const place of places) await expectWalls(neap, place)
     await expectStorePasswords(neap, places, made.shared)
     await expectApi(neap, made)
+    const rotated = await neapRun(['secrets', 'rotate'], envOf(dataDir))
+    assert.equal(rotated.code, 0, rotated.stderr)
+    await expectRows(neap, made)
+    await expectApi(neap, made)
     await neap.stop({ keep: true })
+    const back = await run(earlier.program, ['up', '--data-dir', dataDir], envOf(dataDir))
+    assert.equal(back.code, 1)
+    assert.match(back.stderr, /written by a newer Neap/)
   })
