@@ -290,6 +290,13 @@ export const SETTINGS = {
       'What computes reach by the network: nothing, or what this machine reaches (for subscriptions to other servers), its loopback and private networks included.',
     fallback: () => 'none',
   }),
+  egressAllow: setting<readonly string[]>({
+    env: 'NEAP_EGRESS_ALLOW',
+    ...cidrs,
+    about:
+      'Networks that computes of projects with `enable_egress` reach beside public addresses, as `10.20.0.0/16`. This machine, its links and metadata services stay closed.',
+    fallback: () => [],
+  }),
   webhookAllow: setting<readonly string[]>({
     env: 'NEAP_WEBHOOK_ALLOW',
     ...cidrs,

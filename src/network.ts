@@ -1,5 +1,28 @@
 import { isIPv6 } from 'node:net'
 
+/** IPv4 that is not public (IANA's special-purpose address registry), and multicast. */
+export const CLOSED_V4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+]
+/** All public IPv6 is in here; what maps or embeds IPv4, is local to a link or a site, or multicast, is not. */
+export const GLOBAL_V6 = ['2000::/3']
+/** And in there these are not: Teredo and others for protocols, documentation, 6to4. */
+export const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
+
 /** Whose an address is: an IPv4 address stands for itself, an IPv6 one for its /64, which is what one machine is given (RFC 6177). */
 export function ownerOf(address = ''): string {
   const plain = address.replace(/^::ffff:(?=[\d.]+$)/i, '')

@@ -20,8 +20,11 @@ export const unwanted = ({ computeNetwork }: { computeNetwork: 'none' | 'host' }
 export const missingFrom = (has: readonly Wall[]): Wall[] =>
   (Object.keys(WALLS) as Wall[]).filter((wall) => !has.includes(wall))
 
-/** What computes are without, a line for each missing wall. */
-export function wallTable(missing: readonly string[]): string {
+/** What computes are without, a line for each missing wall, and for the way out of those that may have one; empty where they have all. */
+export function wallTable(missing: readonly string[], egressMissing: string | null): string {
   const lines = missing.map((wall) => `  ${wall.padEnd(10)}${WALLS[wall as Wall]}`)
-  return ['Computes are without these walls (docs/walls.md says what each needs):', ...lines].join('\n')
+  if (egressMissing !== null)
+    lines.push(`  ${'egress'.padEnd(10)}public addresses, for projects with enable_egress: ${egressMissing}`)
+  if (lines.length === 0) return ''
+  return ['Computes are without these (docs/walls.md says what each needs):', ...lines].join('\n')
 }

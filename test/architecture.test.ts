@@ -25,11 +25,11 @@ const MAY_IMPORT: Record<string, string> = {
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   rotation: 'backends, catalog, config(types), errors, postgres, secrets, tls',
-  webhooks: 'catalog, errors, secrets',
+  webhooks: 'catalog, errors, network, secrets',
   compute: 'backends(types), catalog, errors, postgres, secrets(types)',
   engine: 'catalog, errors',
   catalog: 'errors, ids',
-  backends: 'errors, observe, postgres, secrets, walls',
+  backends: 'errors, network, observe, postgres, secrets, walls',
   observe: 'errors, pipelining',
   config: 'errors, setting_kinds',
   setting_kinds: '',

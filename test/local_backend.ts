@@ -20,7 +20,7 @@ const FIRST = {
 } as const
 const KEYS = keysFor('all', { revision: 1, mockSalt: Buffer.alloc(32), lost: false, generations: [FIRST] })
 export const SECRETS = storeSecrets(() => KEYS)
-export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {} }
+export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {}, egress: false }
 export const PG_VERSION = 18
 
 export function freshBackend(more: Partial<LocalOptions> = {}) {

@@ -1,6 +1,6 @@
 /** Runs test files again as a user without rights, where everything here runs as root. */
 import { equal } from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, type SpawnOptions } from 'node:child_process'
 import { accessSync, chownSync, constants, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -20,22 +20,35 @@ export function withoutOrdinaryUser(): string | false {
   return false
 }
 
-/** Errors: AssertionError with what the tests wrote, when one of them fails. @param pattern of the names of those to run; all without */
-export async function testAsOrdinaryUser(files: readonly string[], pattern?: string): Promise<void> {
+/**
+ * Errors: AssertionError with what the tests wrote, when one of them fails.
+ * @param pattern of the names of those to run; all without
+ * @param env what they have in their environment beside what every user has
+ */
+export async function testAsOrdinaryUser(
+  files: readonly string[],
+  pattern?: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'neap-ordinary-'))
   chownSync(directory, NOBODY, NOBODY)
   const chosen = pattern === undefined ? [] : ['--test-name-pattern', pattern]
-  const runner = spawn(process.execPath, ['--test', '--test-reporter=tap', ...chosen, ...files], {
+  await testHere([...chosen, ...files], {
     uid: NOBODY,
     gid: NOBODY,
     cwd: directory,
-    env: { PATH: process.env['PATH'], TMPDIR: directory, HOME: directory },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env['PATH'], TMPDIR: directory, HOME: directory, ...env },
   })
+  rmSync(directory, { recursive: true })
+}
+
+/** Runs test files in a process of its own. Errors: AssertionError with what the tests wrote, when one of them fails. */
+export async function testHere(args: readonly string[], options: SpawnOptions = {}): Promise<void> {
+  const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe']
+  const runner = spawn(process.execPath, ['--test', '--test-reporter=tap', ...args], { ...options, stdio })
   let output = ''
   for (const stream of [runner.stdout, runner.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => (output += text))
   const code = await new Promise((resolve) => runner.once('close', resolve))
   equal(code, 0, output)
-  rmSync(directory, { recursive: true })
 }

@@ -39,6 +39,8 @@ export interface ComputeSpec {
   readonly cpuCount: number
   readonly memoryMib: number
   readonly pgSettings: Readonly<Record<string, string>>
+  /** Whether it may reach public addresses and the installation's named networks. Holds from its start on. */
+  readonly egress: boolean
 }
 
 /** Where a compute answers, as libpq takes it: `host` is an address, or a socket directory that begins with a slash. */
@@ -95,6 +97,8 @@ export interface Backend {
   listRunning(): Promise<string[]>
   /** The walls that stand around each compute. */
   walls(): Promise<readonly Wall[]>
+  /** Why computes that may reach out cannot, and what to do about it; undefined where they can. */
+  whyNoEgress(): Promise<string | undefined>
   /** Ends helpers that this backend has running (copies); what they made is made anew. For a shutdown. */
   stopHelpers(): Promise<void>
 }

@@ -32,7 +32,7 @@ export interface Branch {
 }
 
 /** A branch with what a backend must know of its project. */
-export type StoredBranch = Branch & { readonly pg_version: number }
+export type StoredBranch = Branch & { readonly pg_version: number; readonly egress: boolean }
 
 export async function insertBranch(
   tx: Db,
@@ -60,13 +60,14 @@ export function findDefaultBranch(db: Db, projectId: string): Promise<Branch | u
 
 /** For the worker: also one that is being deleted. */
 export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | undefined> {
-  return db.row(sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.id = ${id}`)
+  return db.row(sql`
+    select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress from branch b join project p on p.id = b.project_id where b.id = ${id}`)
 }
 
 /** The branches of these stores on which nothing is to run: no endpoint of theirs is active, and no operation is about them. */
 export function listResting(db: Db, storeIds: readonly string[]): Promise<StoredBranch[]> {
   return db.rows(sql`
-    select b.*, p.pg_version from branch b join project p on p.id = b.project_id and p.deleted_at is null
+    select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress from branch b join project p on p.id = b.project_id and p.deleted_at is null
      where b.store_id = any (${storeIds}::text[]) and b.deleted_at is null
        and not exists (select from endpoint e where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active')
        and not exists (select from operation o where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id)`)
@@ -82,7 +83,8 @@ export async function listUnknownStores(db: Db, storeIds: readonly string[]): Pr
 /** What of a project is still on disk, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
   return db.rows(
-    sql`select b.*, p.pg_version from branch b join project p on p.id = b.project_id where b.project_id = ${projectId} and b.stored`,
+    sql`select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
+          from branch b join project p on p.id = b.project_id where b.project_id = ${projectId} and b.stored`,
   )
 }
 

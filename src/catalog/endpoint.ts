@@ -94,6 +94,14 @@ export function listEndpoints(db: Db, accountId: string, projectId: string): Pro
      order by created_at, id`)
 }
 
+/** The endpoints of a project that have a compute, or are on their way to one. */
+export function listWorkingEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
+  return db.rows(sql`
+    select * from endpoint
+     where project_id = ${projectId} and deleted_at is null and (current_state = 'active' or pending_state is not null)
+     order by created_at, id`)
+}
+
 /** What users may change of an endpoint. */
 export type EndpointChanges = Partial<
   Pick<

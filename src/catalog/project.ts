@@ -18,6 +18,7 @@ export interface Project {
 
 export interface ProjectSettings {
   readonly enable_logical_replication?: boolean
+  readonly enable_egress?: boolean
   readonly allowed_ips?: { readonly ips?: string[]; readonly protected_branches_only?: boolean }
 }
 

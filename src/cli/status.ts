@@ -16,6 +16,7 @@ export function statusCommand(dataDir: Option): Command {
       const { computes } = await localClient(flags)('GET /status', {})
       const remembered = readState(loadConfig(flags).dataDir)
       const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } = remembered
+      const { missingWalls = [], egressMissing = null } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
       const measured = computes.map((compute) => ({
@@ -32,7 +33,8 @@ export function statusCommand(dataDir: Option): Command {
             worker_metrics_port: workerMetricsPort,
             proxy_metrics_port: proxyMetricsPort,
             proxy_metrics_ports: proxyMetricsPorts,
-            missing_walls: remembered.missingWalls ?? [],
+            missing_walls: missingWalls,
+            egress_missing: egressMissing,
             computes: measured,
           })}\n`,
         )
@@ -55,8 +57,8 @@ export function statusCommand(dataDir: Option): Command {
           ? 'No compute runs: a connection wakes one.\n'
           : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
       )
-      const { missingWalls = [] } = remembered
-      if (missingWalls.length > 0) process.stdout.write(`${wallTable(missingWalls)}\n`)
+      const walls = wallTable(missingWalls, egressMissing)
+      if (walls) process.stdout.write(`${walls}\n`)
     })
 }
 

@@ -1,6 +1,14 @@
 import { isIP } from 'node:net'
 import { type Static, Type } from 'typebox'
+import { raiseConfigVersions } from '../catalog/branch.ts'
+import { listWorkingEndpoints } from '../catalog/endpoint.ts'
+import type { Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
+import { applyConfigOperation } from '../operations/apply_config.ts'
+import { requestOperation } from '../operations/request.ts'
+import { subjectOf } from '../operations/start_compute.ts'
+import type { RequestContext } from './route.ts'
+import { type Operation, presentOperation } from './routes/operations.ts'
 
 /** The settings of a project that Neap knows. What it cannot do is declared to be refused when it is asked for. */
 export const ProjectSettings = Type.Object({
@@ -12,6 +20,12 @@ export const ProjectSettings = Type.Object({
   ),
   enable_logical_replication: Type.Optional(
     Type.Boolean({ description: 'Whether roles may replicate: read changes from slots, and be subscribed to' }),
+  ),
+  enable_egress: Type.Optional(
+    Type.Boolean({
+      description:
+        'Neap only. Whether computes may reach public addresses, and the networks of NEAP_EGRESS_ALLOW. A change restarts those that run',
+    }),
   ),
   block_public_connections: Type.Optional(Type.Boolean()),
   block_vpc_connections: Type.Optional(Type.Boolean()),
@@ -49,4 +63,28 @@ function isAddressRange(text: string): boolean {
   const version = isIP(first)
   if (version === 0 || text.length > MAX_ENTRY_CHARACTERS) return false
   return (last === undefined || isIP(last) === version) && Number(prefix ?? 0) <= (version === 4 ? 32 : 128)
+}
+
+/**
+ * Queues what brings changed settings to the computes that run; the others come to them with their next start.
+ * @returns the operations, as clients see them
+ */
+export async function applyProjectSettings(
+  { db }: RequestContext,
+  before: Project,
+  { account_id, id: project_id, settings }: Project,
+): Promise<Static<typeof Operation>[]> {
+  const operations: Static<typeof Operation>[] = []
+  const { enable_logical_replication: replication = false, enable_egress: egress = false } = settings
+  if (replication !== (before.settings.enable_logical_replication ?? false))
+    for (const branch_id of await raiseConfigVersions(db, project_id)) {
+      const subject = { account_id, project_id, branch_id }
+      operations.push(presentOperation(await requestOperation(db, applyConfigOperation, subject, { replication })))
+    }
+  if (egress !== (before.settings.enable_egress ?? false))
+    for (const endpoint of await listWorkingEndpoints(db, project_id)) {
+      const restart = await requestOperation(db, applyConfigOperation, subjectOf(endpoint), { egress })
+      operations.push(presentOperation(restart))
+    }
+  return operations
 }

@@ -2,7 +2,8 @@
  * Makes what was changed real on a running compute: roles, databases, size and settings. On a sleeping one its next start does.
  *
  *   config_applied ─▶ settings_applied ─▶ (done)
- *                           └─ a changed setting needs a restart ─▶ intent_committed ─▶ compute_stopped ─▶ compute_answers
+ *         │                 └─ a changed setting needs a restart ─┐
+ *         └─ it may reach out from now on, or not any more ───────┴▶ intent_committed ─▶ compute_stopped ─▶ compute_answers
  */
 import type { RunningCompute } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
@@ -12,7 +13,7 @@ import type { Failure, Outcome } from '../compute/changes.ts'
 import { withAdminSession } from '../compute/session.ts'
 import { reloadSettings } from '../compute/settings.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, OperationFailed, wait } from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig, mayReplicate } from './config.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 import { bringUp, specOf } from './start_compute.ts'
@@ -22,6 +23,8 @@ interface Input {
   readonly moved?: boolean
   /** Logical replication was asked for. */
   readonly replication?: boolean
+  /** The project's computes may reach out from now on, or not any more, which a running one comes to by a restart. */
+  readonly egress?: boolean
   /** The names of the settings that the endpoint's user changed, when size or settings were changed. */
   readonly settings?: readonly string[]
 }
@@ -35,6 +38,8 @@ export const applyConfigOperation: Action<Input> = {
   steps: {
     async config_applied(operation, context, tx) {
       if (operation.input.moved) return done
+      if (operation.input.egress !== undefined)
+        return (await runningOf(await branchOf(tx, operation), context, tx)) ? goto('intent_committed') : done
       const outcome = await applyTo(await branchOf(tx, operation), operation, context, tx)
       if (!outcome) return done
       if (operation.input.replication && !mayReplicate(await context.backend.walls()))
@@ -56,7 +61,7 @@ export const applyConfigOperation: Action<Input> = {
       const running = await runningOf(branch, context, tx)
       if (!running) return done
       const { endpoint, compute } = running
-      await context.backend.configureCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
+      await context.backend.configureCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
       const options = { purpose: 'apply_config' }
       const { pendingRestart, refused } = await withAdminSession(
         compute.address,

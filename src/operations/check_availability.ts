@@ -34,16 +34,16 @@ export const checkAvailability: Action<object> = {
     async compute_runs(operation, { backend }, tx) {
       const endpoint = await endpointToCheck(tx, operation)
       if (!endpoint) return goto('compute_stopped')
-      const branch = refOf(await branchOf(tx, operation))
+      const branch = await branchOf(tx, operation)
       if (endpoint.current_state === 'active') {
-        if (await backend.findCompute(branch)) return undefined
+        if (await backend.findCompute(refOf(branch))) return undefined
         // It was killed: from here on it is one that sleeps.
         await setIdle(tx, endpoint.id)
         await settlePending(tx, endpoint.id)
         return wait(0, 'the compute is gone and is started anew')
       }
       const compute = await tried(operation, tx, () =>
-        backend.startCompute(branch, specOf(endpoint), fenceOf(operation)),
+        backend.startCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation)),
       )
       return compute === 'pending' ? wait(0, 'Postgres recovers after a crash') : undefined
     },

@@ -1,3 +1,4 @@
+import type { ComputeSpec } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
@@ -45,7 +46,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
     throw new OperationFailed('the endpoint was moved to another branch before it could start')
   if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
   if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
-  const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint), fenceOf(operation))
+  const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
   if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
   const configured = branch.applied_version >= branch.config_version
   const { address, pid, startedAt } = compute
@@ -64,11 +65,12 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
 }
 
 /** What a compute of this endpoint is configured for. */
-export function specOf(endpoint: Endpoint) {
+export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpec {
   return {
     cpuCount: endpoint.max_cu,
     memoryMib: endpoint.max_cu * MIB_PER_CU,
     pgSettings: endpoint.settings.pg_settings ?? {},
+    egress,
   }
 }
 

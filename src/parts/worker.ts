@@ -3,6 +3,7 @@ import { localBackend } from '../backends/local/local.ts'
 import { unwanted } from '../walls.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import { presentSubject } from '../http/webhook_payload.ts'
+import { noteEgress } from '../catalog/egress.ts'
 import { UsageError } from '../errors.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import type { Due } from '../engine/claim.ts'
@@ -39,6 +40,7 @@ export async function startWorker(
     runtimeDir: config.runtimeDir,
     secrets: secrets.stores,
     lacks: unwanted(config),
+    egressAllow: config.egressAllow,
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
   const worker: WorkerContext = { ...context, backend }
@@ -68,6 +70,8 @@ export async function startWorker(
     ...changed,
   })
   log.info(await adopt(worker), 'the catalog and this machine agree')
+  // Not waited for: it opens a way out to see whether one can be had.
+  void noteWhetherEgress(worker)
   const loops = [
     await startIdleLoop(worker),
     startAvailabilityLoop(worker),
@@ -87,6 +91,15 @@ export async function startWorker(
       await Promise.all(loops.map((loop) => loop.stop()))
       await runner.stop()
     },
+  }
+}
+
+/** Has the API say of projects whose computes are to reach out why they cannot. */
+async function noteWhetherEgress({ backend, catalog, log }: WorkerContext): Promise<void> {
+  try {
+    await noteEgress(catalog, await backend.whyNoEgress())
+  } catch (error) {
+    log.warn({ err: error }, 'could not note whether computes can reach out')
   }
 }
 

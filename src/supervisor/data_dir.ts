@@ -30,6 +30,8 @@ export interface State {
   readonly projectId?: string | undefined
   /** The walls that computes are without on this machine. */
   readonly missingWalls?: readonly string[]
+  /** Why computes that may reach out cannot on this machine; null where they can. */
+  readonly egressMissing?: string | null
   /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
   readonly isFirstStart?: boolean
   /** The supervisor and its parts that run now, or ran when it was killed. */

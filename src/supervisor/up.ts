@@ -91,8 +91,9 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error
     })
     const missingWalls = missingFrom(await backend.walls())
-    updateState(config.dataDir, { missingWalls })
-    sayPlainly(await backend.storage(), missingWalls, progress)
+    const egressMissing = (await backend.whyNoEgress()) ?? null
+    updateState(config.dataDir, { missingWalls, egressMissing })
+    sayPlainly(await backend.storage(), wallTable(missingWalls, egressMissing), progress)
     const catalog = openCatalog(target, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)
@@ -151,8 +152,8 @@ const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
   new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
 
 /** What this machine does not give, said where somebody sees it. */
-function sayPlainly(storage: 'reflink' | 'copy', missingWalls: readonly string[], { say }: Progress): void {
-  if (missingWalls.length > 0) say(wallTable(missingWalls))
+function sayPlainly(storage: 'reflink' | 'copy', walls: string, { say }: Progress): void {
+  if (walls) say(walls)
   if (storage === 'copy') say('This filesystem cannot clone files: branches are copied byte by byte.')
 }
 

@@ -6,6 +6,7 @@ import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP } from 'node:net'
 import { AppError } from '../errors.ts'
+import { CLOSED_V4, CLOSED_V6, GLOBAL_V6 } from '../network.ts'
 
 /** What keeps a request from being sent or answered, in words for who made the webhook: nothing of what lies behind. */
 export class NotDelivered extends Error {
@@ -16,29 +17,6 @@ export class NotDelivered extends Error {
 export type Resolve = (host: string) => Promise<readonly LookupAddress[]>
 
 export const systemResolve: Resolve = (host) => lookup(host, { all: true, order: 'verbatim' })
-
-/** IPv4 that is nobody's in public (IANA's special-purpose registry), and multicast. */
-const CLOSED_V4 = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.88.99.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-]
-/** All public IPv6 is in here; what maps or embeds IPv4, is local to a link or a site, or multicast, is not. */
-const GLOBAL_V6 = ['2000::/3']
-/** And in there these are not: Teredo and others for protocols, documentation, 6to4. */
-const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
 const closed = networks([...CLOSED_V4, ...CLOSED_V6])
 const global = networks(GLOBAL_V6)

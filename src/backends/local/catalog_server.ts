@@ -72,6 +72,7 @@ export function localCatalogServer(options: {
       socketDir: options.socketDir,
       walls: await probeWalls(layout.root),
       root: layout.root,
+      egress: '',
       processes: MAX_PROCESSES,
       hba: HBA,
       config: CONFIG,

@@ -127,10 +127,10 @@ sub is_ending {
   return $state eq 'Z' || $flags & 4;
 }
 
-# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS PROCESSES SOCKETS CONFIG HBA POSTGRES...: starts Postgres, which inherits server.lock,
-# within walls. Ends as it does, or, as soon as the caller says on the standard input that it is ready, with its socket directory sealed.
+# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS PROCESSES SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which inherits
+# server.lock, within walls, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as the caller says on the standard input that it is ready, with its socket directory sealed.
 sub start {
-  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $processes, $sockets, $config, $hba, @postgres) = @_;
+  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $processes, $sockets, $egress, $config, $hba, @postgres) = @_;
   enter($home, $seq, $generation);
   leave('gone') unless -d "$home/pgdata";
   my $server_lock;
@@ -154,11 +154,14 @@ sub start {
   write_file("$home/conf/neap.conf", $config);
   write_file("$home/conf/pg_hba.conf", $hba);
   make_directory($root, 0755);
-  unshare_walls($walls);
+  unshare_walls($walls, $egress eq '' ? '' : 'network');
   pipe(my $noted, my $note) or fail('pipe');
+  pipe(my $left, my $leaving) or fail('pipe');
   my $pid = fork // fail('fork');
   if (!$pid) {
     close $note;
+    leave_network($walls) if $egress ne '';
+    close $leaving;
     <$noted>;
     enclose($walls, $root, $mounts, $processes, $uid, $gid);
     open STDIN, '<', '/dev/null';
@@ -170,7 +173,11 @@ sub start {
   write_file("$home/server", "$pid " . started($pid) . "\n");
   close $effect_lock;
   close $note;
+  close $leaving;
+  <$left> if $egress ne '';
+  my $helper = $egress eq '' ? undef : open_egress($walls, $root, $egress, $pid);
   await_ready($pid);
+  await_egress($helper) if $egress ne '';
   seal($walls, $sockets, $uid, $pid);
   leave('done');
 }
@@ -376,7 +383,7 @@ sub take {
   leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
 }
 
-my %ACTION = (probe => \&probe, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my %ACTION = (probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
 my $action = $ACTION{shift @ARGV} or die "unknown action\n";
 umask 022;
 $action->(@ARGV);

@@ -6,7 +6,7 @@ import { getSystemErrorMap, promisify } from 'node:util'
 import { type Fence, FencedError } from '../backend.ts'
 
 // Read once: an upgrade may replace the file under a control plane that runs.
-const SCRIPT = ['walls.pl', 'effect.pl']
+const SCRIPT = ['walls.pl', 'egress.pl', 'effect.pl']
   .map((name) => readFileSync(fileURLToPath(new URL(name, import.meta.url)), 'utf8'))
   .join('')
 

@@ -8,6 +8,7 @@ import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../
 import { installBinaries } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
+import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
 import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { lastWordsIn, rotateLogs } from './logs.ts'
 import { prepareVersion } from './prepare.ts'
@@ -40,6 +41,8 @@ export interface LocalOptions {
   readonly log: Log
   /** Walls that are left out though this machine has them. */
   readonly lacks?: readonly Wall[]
+  /** Networks that computes with a way out reach beside public ones, as CIDR. */
+  readonly egressAllow?: readonly string[]
 }
 
 export interface LocalBackend extends Backend {
@@ -85,12 +88,14 @@ export function localBackend(options: LocalOptions): LocalBackend {
     const bin = await binariesFor(branch.pgVersion)
     // Gone after each boot where it is in memory.
     if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
+    const computeWalls = await walls()
     const plan: ServerPlan = {
       home: homeOf(layout, branch.id),
       bin,
       socketDir: socketDirOf(layout, branch),
-      walls: await walls(),
+      walls: computeWalls,
       root: layout.root,
+      egress: spec.egress && mayReachOut(computeWalls) ? filterOf(options.egressAllow ?? []) : '',
       processes: processesFor(spec),
       hba: HBA,
       config: configFor(spec, branch.pgVersion),
@@ -134,6 +139,8 @@ export function localBackend(options: LocalOptions): LocalBackend {
     stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),
     walls: async () => [...(await walls()).has],
+    // Without the wall `network` they reach all that this machine does.
+    whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
     rotateLogs: () => rotateLogs(layout.logs),
   }
   return { ...inPlainWords(calls, layout.dataDir), watchComputes: watchProcesses }

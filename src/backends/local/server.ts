@@ -26,6 +26,8 @@ export interface ServerPlan {
   readonly walls: Walls
   /** An empty directory on which its root may be mounted. */
   readonly root: string
+  /** The filter within which it has a way out, as nft takes it; empty: it has none. */
+  readonly egress: string
   /** How many processes it may have. */
   readonly processes: number
   readonly hba: string
@@ -167,8 +169,12 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
   }
   const postgres = [join(bin, 'postgres'), '-D', pgdata]
   for (const [name, value] of Object.entries(settings)) postgres.push('-c', `${name}=${value}`)
-  const walls = [plan.walls.argument, plan.root, mountsOf({ bin, conf, pgdata, sockets: socketDir })]
-  const given = [String(plan.processes), socketDir, plan.config, plan.hba]
+  const walls = [
+    plan.walls.argument,
+    plan.root,
+    mountsOf({ bin, conf, pgdata, sockets: socketDir }, plan.egress !== ''),
+  ]
+  const given = [String(plan.processes), socketDir, plan.egress, plan.config, plan.hba]
   return ['start', home, ...fenceArgs(plan.fence), ...ownerOf(home), ...walls, ...given, ...postgres]
 }
 

@@ -5,7 +5,7 @@ use strict;
 my %NUMBERS = (
   x64 => {
     arch => 0xC000003E, mount => 165, umount => 166, pivot_root => 155, unshare => 272, setns => 308, prctl => 157, prlimit => 302,
-    socket => 41, clone => 56, clone3 => 435,
+    socket => 41, clone => 56, clone3 => 435, capset => 126,
     # ptrace syslog iopl ioperm chroot acct swapon swapoff reboot init_module delete_module quotactl add_key request_key keyctl kexec_load
     # perf_event_open open_by_handle_at process_vm_readv process_vm_writev kcmp finit_module bpf userfaultfd kexec_file_load personality
     # flock memfd_create inotify_init inotify_add_watch inotify_init1 fanotify_init
@@ -14,7 +14,7 @@ my %NUMBERS = (
   },
   arm64 => {
     arch => 0xC00000B7, mount => 40, umount => 39, pivot_root => 41, unshare => 97, setns => 268, prctl => 167, prlimit => 261,
-    socket => 198, clone => 220, clone3 => 435,
+    socket => 198, clone => 220, clone3 => 435, capset => 91,
     denied => [117, 116, 51, 89, 224, 225, 142, 105, 106, 60, 217, 218, 219, 104, 241, 265, 270, 271, 272, 273, 280, 282, 294, 92,
       32, 279, 27, 26, 262],
   },
@@ -43,13 +43,14 @@ sub mount {
   kernel($call->{mount}, $source, $target, $type, $flags, $data // 0) or fail("mount $target");
 }
 
-# Leaves the namespaces of the host, all but that of mounts, which the child leaves for itself. An ordinary user needs one of users first.
+# Leaves the namespaces of the host, all but that of mounts, which the child leaves for itself, and BUT. An ordinary user needs one of users
+# first.
 sub unshare_walls {
-  my ($walls) = @_;
+  my ($walls, $but) = @_;
   my ($call, %has) = parse_walls($walls);
   my ($uid, $gid) = ($<, $( + 0);
   my $flags = 0;
-  $flags |= $NAMESPACE{$_} for grep { $has{$_} } qw(user processes network ipc);
+  $flags |= $NAMESPACE{$_} for grep { $has{$_} && $_ ne ($but // '') } qw(user processes network ipc);
   return unless $flags;
   kernel($call->{unshare}, $flags) or fail('unshare');
   return unless $has{user};
@@ -58,7 +59,7 @@ sub unshare_walls {
   write_file('/proc/self/gid_map', "$gid $gid 1\n");
 }
 
-# MOUNTS: lines of "exec|read|write PATH". What is not listed does not exist for the compute; what it can write it cannot execute or load.
+# MOUNTS: lines of "exec|read|write PATH", or "resolver ADDRESS". What is not listed does not exist for the compute; what it can write it cannot execute or load.
 sub change_root {
   my ($call, $root, $mounts) = @_;
   kernel($call->{unshare}, $NAMESPACE{files}) or fail('unshare');
@@ -76,6 +77,7 @@ sub change_root {
   my %mode = (exec => $RDONLY | $NODEV, read => $RDONLY | $NODEV | $NOEXEC, write => $NODEV | $NOEXEC);
   for (split /\n/, $mounts) {
     my ($mode, $path) = split / /, $_, 2;
+    if ($mode eq 'resolver') { make_path($root, '/etc'); write_file("$root/etc/resolv.conf", "nameserver $path\n"); next }
     # As /lib is a link to usr/lib where both were merged.
     if ($path =~ m{^/[^/]+$} && -l $path) { symlink readlink $path, "$root$path"; next }
     next unless -e $path;

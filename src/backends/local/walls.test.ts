@@ -56,5 +56,5 @@ test('sealing closes a socket directory that its server has opened', { skip: not
 })
 
 test('what is missing is said in a table', () => {
-  equal(wallTable(['ipc']).split('\n')[1], '  ipc       shared memory and queues of its own')
+  equal(wallTable(['ipc'], null).split('\n')[1], '  ipc       shared memory and queues of its own')
 })

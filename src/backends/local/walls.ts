@@ -6,6 +6,9 @@ import { dirname } from 'node:path'
 import { type Wall, WALLS } from '../../walls.ts'
 import { askEffect } from './effect.ts'
 
+/** Where a compute with a way out asks for names: pasta passes that on to the first resolver of this machine, one on its loopback too. */
+export const RESOLVER = '192.0.0.3'
+
 /** The walls that this machine has; `user` is the namespace of users that an ordinary user needs for most of them. */
 export interface Walls {
   readonly has: ReadonlySet<Wall>
@@ -37,17 +40,22 @@ export async function probeWalls(root: string, lacks: readonly Wall[] = []): Pro
 /** Where programs and libraries are, on distributions of every kind; what is not there is left out. */
 const PROGRAMS = ['/usr', '/lib', '/lib64', '/lib32', '/bin', '/sbin', '/nix/store', '/gnu/store']
 /** What libraries read: of linking, time zones, names and authorities. */
-const READ = ['ld.so.cache', 'localtime', 'alternatives', 'nsswitch.conf', 'hosts', 'resolv.conf', 'ssl', 'pki']
+const READ = ['ld.so.cache', 'localtime', 'alternatives', 'nsswitch.conf', 'hosts', 'ssl', 'pki']
 
 /**
  * What exists for a compute, as walls.pl takes it.
- * @param bin the directory of its Postgres' programs
+ * @param place.bin the directory of its Postgres' programs
+ * @param egress whether it has a way out, with a resolver of its own
  */
-export function mountsOf(place: { bin: string; conf: string; pgdata: string; sockets: string }): string {
+export function mountsOf(
+  place: { bin: string; conf: string; pgdata: string; sockets: string },
+  egress: boolean,
+): string {
   const programs = place.bin.startsWith('/usr/') ? PROGRAMS : [...PROGRAMS, dirname(place.bin)]
   return [
     ...programs.map((path) => `exec ${path}`),
     ...[...READ.map((name) => `/etc/${name}`), place.conf].map((path) => `read ${path}`),
+    egress ? `resolver ${RESOLVER}` : 'read /etc/resolv.conf',
     ...[place.pgdata, place.sockets].map((path) => `write ${path}`),
   ].join('\n')
 }

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { lockAccount } from '../../catalog/account.ts'
-import { insertBranch, raiseConfigVersions } from '../../catalog/branch.ts'
+import { insertBranch } from '../../catalog/branch.ts'
+import { whyNoEgress } from '../../catalog/egress.ts'
 import {
   countProjects,
   insertProject,
@@ -12,14 +13,13 @@ import {
 import { projectTransfer } from '../../catalog/traffic.ts'
 import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
-import { applyConfigOperation } from '../../operations/apply_config.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
 import { requestOperation } from '../../operations/request.ts'
 import { LARGEST_CU, requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
 import { proxyHost } from '../names.ts'
 import { requirePgSettings } from '../pg_settings.ts'
-import { ProjectSettings, requireProjectSettings } from '../project_settings.ts'
+import { applyProjectSettings, ProjectSettings, requireProjectSettings } from '../project_settings.ts'
 import { lockedProject, requireOrganization, requireProject, requireRegion } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
@@ -75,6 +75,9 @@ export const Project = Type.Object(
     written_data_bytes: Type.Integer(),
     compute_time_seconds: Type.Integer(),
     active_time_seconds: Type.Integer(),
+    egress_missing: Type.Optional(
+      Type.String({ description: 'Neap only. Why its computes reach no network although enable_egress is set' }),
+    ),
     consumption_period_start: Type.String({ format: 'date-time' }),
     consumption_period_end: Type.String({ format: 'date-time' }),
     owner: Type.Optional(
@@ -119,6 +122,7 @@ function presentListItem(row: ProjectRow, { config, caller }: RequestContext): S
 /** A project as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require the fields. */
 export async function presentProject(row: ProjectRow, context: RequestContext): Promise<Static<typeof Project>> {
   const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = presentListItem(row, context)
+  const egressMissing = row.settings.enable_egress ? await whyNoEgress(context.db) : undefined
   const now = new Date()
   const monthBegin = (months: number) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)).toISOString()
@@ -129,6 +133,7 @@ export async function presentProject(row: ProjectRow, context: RequestContext): 
     written_data_bytes: 0,
     compute_time_seconds: 0,
     active_time_seconds: active_time,
+    ...(egressMissing !== undefined && { egress_missing: egressMissing }),
     consumption_period_start: monthBegin(0),
     consumption_period_end: monthBegin(1),
   }
@@ -334,25 +339,9 @@ export const updateAccountProject = route('PATCH /projects/:project_id', {
     history_retention_seconds,
     default_endpoint_settings: defaults,
   })
-  const isReplicating = settings?.enable_logical_replication
-  const changed = isReplicating !== undefined && isReplicating !== (before.settings.enable_logical_replication ?? false)
-  const operations = changed ? await applyReplication(context, project, isReplicating) : []
+  const operations = await applyProjectSettings(context, before, project)
   return { project: await presentProject(project, context), operations }
 })
-
-/** Roles may replicate, or not any more: at once where computes run, elsewhere from the next start on. */
-async function applyReplication(
-  { db }: RequestContext,
-  { account_id, id: project_id }: ProjectRow,
-  replication: boolean,
-): Promise<Static<typeof Operation>[]> {
-  const operations: Static<typeof Operation>[] = []
-  for (const branch_id of await raiseConfigVersions(db, project_id)) {
-    const subject = { account_id, project_id, branch_id }
-    operations.push(presentOperation(await requestOperation(db, applyConfigOperation, subject, { replication })))
-  }
-  return operations
-}
 
 const Limit = Type.Integer({ description: '-1: no limit' })
 

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { without } from '../clients.ts'
+import { run } from '../neap.ts'
+import { withoutOrdinaryUser } from '../ordinary_user.ts'
+
+/* Computes with a way out, in a world of network namespaces: what they reach there, and what not. */
+
+const file = (name: string) => fileURLToPath(new URL(`egress/${name}`, import.meta.url))
+const absent = () => (process.getuid?.() === 0 ? without('pasta', 'nft', 'ip', 'unshare', 'nsenter') : 'not root')
+
+async function inWorld(user: 'root' | 'ordinary', means: 'whole' | 'without-pasta', tests: string): Promise<void> {
+  // Its own environment variables would have a test runner within a test runner do nothing.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  const args = ['--net', '--mount', process.execPath, file('world.ts'), user, means, file(tests)]
+  const { code, stdout, stderr } = await run('unshare', args, env)
+  assert.equal(code, 0, stdout + stderr)
+}
+
+test('a compute with a way out reaches public addresses and named networks only', { skip: absent() }, () =>
+  inWorld('root', 'whole', 'attacks.ts'),
+)
+
+test('an ordinary user’s computes do so as well', { skip: absent() || withoutOrdinaryUser() }, () =>
+  inWorld('ordinary', 'whole', 'attacks.ts'),
+)
+
+test('without pasta a compute starts, reaches nothing, and Neap says why', { skip: absent() }, () =>
+  inWorld('root', 'without-pasta', 'missing.ts'),
+)

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { createServer, type Server } from 'node:net'
+import { once } from 'node:events'
+import { after, before, test } from 'node:test'
+import { query } from '../../clients.ts'
+import { type Neap, startNeap } from '../../neap.ts'
+import { kill, postmastersOf, processesOf, until } from '../../processes.ts'
+import { computeOf, firstPlace, type Place, suspend } from '../../project.ts'
+import { enableEgress, openShell, reached, secondProject, type Shell } from './compute.ts'
+import { CLOSED, MACHINE, MACHINE_V6, NAMED, NAMED_NETWORK, NAMES, PORT, PUBLIC } from './places.ts'
+
+/*
+ * What a compute reaches whose project allows egress. Run by egress.test.ts, in a world of its own. With NEAP_COMPUTE_NETWORK=host, the only
+ * way out before, all of these were reached.
+ */
+
+const OPEN = [...PUBLIC, ...NAMED]
+const OWN = ['127.0.0.1', MACHINE.address, '::1', MACHINE_V6.address]
+
+let neap: Neap
+let place: Place
+let server: Server
+let here = 0
+
+before(async () => {
+  const network = process.env['NEAP_TEST_NETWORK']
+  neap = await startNeap({
+    env: { NEAP_EGRESS_ALLOW: NAMED_NETWORK, ...(network && { NEAP_COMPUTE_NETWORK: network }) },
+  })
+  place = await firstPlace(neap)
+  await query(neap, place.uri, 'select 1')
+  server = createServer((socket) => {
+    here += 1
+    socket.end()
+  }).listen(PORT, '::')
+  await once(server, 'listening')
+})
+after(async () => {
+  server?.close()
+  await neap?.stop()
+})
+
+const helpers = () => processesOf(neap.ready.data_dir).filter(({ command }) => command.includes('--netns'))
+
+void test('a compute reaches nothing unless its project allows it', async () => {
+  const code = await openShell(neap, place)
+  assert.deepEqual(await reached(() => code.connect([...OPEN, ...CLOSED, ...OWN])), [])
+  assert.deepEqual([here, helpers().length], [0, 0])
+  await code.end()
+})
+
+void test('the setting restarts a running compute, which then reaches public addresses and named networks', async () => {
+  const earlier = await computeOf(neap, place)
+  const project = await enableEgress(neap, place, true)
+  assert.deepEqual([project.settings.enable_egress, project.egress_missing], [true, undefined])
+  await query(neap, place.uri, 'select 1')
+  assert.notEqual((await computeOf(neap, place))?.pid, earlier?.pid)
+  const code = await openShell(neap, place)
+  assert.deepEqual(await reached(() => code.connect([...OPEN, ...CLOSED, ...OWN])), OPEN)
+  assert.equal(here, 0)
+  await code.end()
+})
+
+void test('a socket that names its device goes no further', async () => {
+  const code = await openShell(neap, place)
+  const targets = [...CLOSED, ...OWN].filter((address) => !address.includes(':'))
+  assert.deepEqual(await reached(() => code.connectByDevice([...targets, NAMED[0] as string])), NAMED)
+  assert.deepEqual(await reached(() => code.sendByDevice([...targets, NAMED[0] as string])), NAMED)
+  assert.equal(here, 0)
+  await code.end()
+})
+
+void test('names are resolved, and one for a private address leads nowhere', async () => {
+  const code = await openShell(neap, place)
+  for (const [name, address] of Object.entries(NAMES)) {
+    assert.match(await code.run(`getent ahostsv4 ${name} || true`), new RegExp(`^${address} `, 'm'))
+    assert.deepEqual(await reached(() => code.connect([name])), OPEN.includes(address) ? [address] : [])
+  }
+  await code.end()
+})
+
+void test('a tenant reaches no more by SQL', async () => {
+  await query(neap, place.uri, 'create table if not exists kept (n int)')
+  const attempts = [...OPEN, ...CLOSED, ...OWN]
+  const hits = await reached(async () => {
+    for (const host of attempts)
+      await assert.rejects(
+        query(
+          neap,
+          place.uri,
+          `create subscription s connection 'host=${host} port=${PORT} user=x password=x dbname=x connect_timeout=5' publication p`,
+        ),
+        /could not connect to the publisher/,
+        host,
+      )
+  })
+  // libpq asks for TLS and connects again without.
+  assert.deepEqual([...new Set(hits)], OPEN)
+  assert.equal(here, 0)
+})
+
+void test('the compute cannot change its filter, nor its network', async () => {
+  const code = await openShell(neap, place)
+  for (const command of ['nft flush ruleset', 'ip route add 10.30.0.0/16 dev out', 'ip link set out down'])
+    assert.notEqual(await code.run(`${command} && echo done || true`), 'done', command)
+  assert.deepEqual(await reached(() => code.connect(CLOSED)), [])
+  await code.end()
+})
+
+void test('computes of another project reach nothing', async () => {
+  const other = await secondProject(neap)
+  await query(neap, other.uri, 'select 1')
+  const code = await openShell(neap, other)
+  assert.deepEqual(await reached(() => code.connect([...OPEN, ...CLOSED, ...OWN])), [])
+  assert.equal(here, 0)
+  await code.end()
+  await suspend(neap, other)
+})
+
+void test('what carries the packets ends with the compute, and with nothing else', async () => {
+  assert.equal(helpers().length, 1)
+  await suspend(neap, place)
+  assert.equal(helpers().length, 0)
+  await query(neap, place.uri, 'select 1')
+  const [helper] = helpers()
+  await kill(neap.part('worker'))
+  await until('the next worker', () => neap.part('worker'))
+  await query(neap, place.uri, 'select 1')
+  assert.deepEqual(
+    helpers().map(({ pid }) => pid),
+    [helper?.pid],
+  )
+  const { pid } = (await computeOf(neap, place)) ?? {}
+  await kill(pid)
+  await until('the end of the helper', () => helpers().length === 0)
+  await query(neap, place.uri, 'select 1')
+  assert.equal(helpers().length, 1)
+})
+
+void test('a compute whose helper was killed is whole again with its next start', async () => {
+  await kill(...helpers().map(({ pid }) => pid))
+  const code = await until('a session', async () => {
+    await query(neap, place.uri, 'select 1').catch(() => undefined)
+    return openShell(neap, place).catch(() => undefined)
+  })
+  await code.end()
+  await suspend(neap, place)
+  await query(neap, place.uri, 'select 1')
+  const again: Shell = await openShell(neap, place)
+  assert.deepEqual(await reached(() => again.connect(OPEN)), OPEN)
+  await again.end()
+})
+
+void test('taking the setting back closes the way out of a running compute', async () => {
+  await enableEgress(neap, place, false)
+  await query(neap, place.uri, 'select 1')
+  const code = await openShell(neap, place)
+  assert.deepEqual(await reached(() => code.connect(OPEN)), [])
+  assert.equal(helpers().length, 0)
+  await code.end()
+  assert.equal(postmastersOf(neap.ready.data_dir).length > 0, true)
+})

@@ -1,0 +1,88 @@
+/** Code in a compute that tries to get out, and what it reached. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { superuser } from '../../admin.ts'
+import type { Neap } from '../../neap.ts'
+import type { Place } from '../../project.ts'
+import { PORT } from './places.ts'
+
+export interface Shell {
+  /** What a script prints, errors too. */
+  run(script: string): Promise<string>
+  connect(addresses: readonly string[]): Promise<unknown>
+  /** Over TCP, by sockets bound to the device of the way out. */
+  connectByDevice(addresses: readonly string[]): Promise<unknown>
+  /** By UDP, each datagram with the device in its control data, and its target as its text. */
+  sendByDevice(addresses: readonly string[]): Promise<unknown>
+  end(): Promise<void>
+}
+
+const BY_DEVICE = `use Socket;
+  for (@ARGV) {
+    socket(my $s, AF_INET, SOCK_STREAM, 0) or die;
+    setsockopt($s, SOL_SOCKET, 25, "out\\0") or print "bind: $!\\n";
+    local $SIG{ALRM} = sub { die "late\\n" };
+    alarm 2;
+    eval { connect($s, sockaddr_in(${PORT}, inet_aton($_))) or print "$_: $!\\n" };
+    alarm 0;
+  }`
+/** IP_UNICAST_IF is what IP_PKTINFO is of a single datagram, and needs no sendmsg. */
+const BY_DEVICE_UDP = `use Socket;
+  open(my $f, '<', '/proc/net/dev');
+  for (@ARGV) {
+    for my $index (1 .. 4) {
+      socket(my $s, AF_INET, SOCK_DGRAM, 0) or die;
+      setsockopt($s, 0, 50, pack('N', $index));
+      send($s, $_, 0, sockaddr_in(${PORT}, inet_aton($_))) or print "$_: $!\\n";
+    }
+    select undef, undef, undef, 0.05;
+  }`
+
+/** A shell in the running compute of an endpoint, as its superuser can run one. */
+export async function openShell(neap: Neap, place: Place): Promise<Shell> {
+  const client = await superuser(neap, place)
+  await client.query('set statement_timeout = 60000; create temp table said (line text)')
+  const run = async (script: string): Promise<string> => {
+    await client.query('truncate said')
+    const encoded = Buffer.from(script).toString('base64')
+    await client.query(
+      `copy said from program 'echo ${encoded} | base64 -d | { bash 2>&1 || true; } | tr ''\\\\\\\\\\t'' ''//'''`,
+    )
+    return (await client.query<{ line: string }>('select line from said')).rows.map(({ line }) => line).join('\n')
+  }
+  const perl = (program: string, addresses: readonly string[]) =>
+    run(`perl -e "$(echo ${Buffer.from(program).toString('base64')} | base64 -d)" ${addresses.join(' ')}`)
+  return {
+    run,
+    connect: (addresses) =>
+      run(addresses.map((address) => `timeout 3 bash -c 'exec 3<>/dev/tcp/${address}/${PORT} && cat <&3'`).join('\n')),
+    connectByDevice: (addresses) => perl(BY_DEVICE, addresses),
+    sendByDevice: (addresses) => perl(BY_DEVICE_UDP, addresses),
+    end: () => client.end(),
+  }
+}
+
+/** The addresses beyond this machine that were reached by what is done, each once, in order. */
+export async function reached(attempt: () => Promise<unknown>): Promise<string[]> {
+  const hits = process.env['NEAP_TEST_HITS'] ?? ''
+  writeFileSync(hits, '')
+  await attempt()
+  return [...new Set(readFileSync(hits, 'utf8').split('\n').filter(Boolean))]
+}
+
+/** Lets the computes of a project reach out, or not, and answers the project when that is so. */
+export async function enableEgress(neap: Neap, { project_id }: Place, enable_egress: boolean) {
+  const body = { project: { settings: { enable_egress } } }
+  const { operations, project } = await neap.call('PATCH /projects/:project_id', { params: { project_id }, body })
+  await neap.ended(operations)
+  return project
+}
+
+/** A project of its own, with its branch, endpoint and role. */
+export async function secondProject(neap: Neap): Promise<Place> {
+  const { project, branch, endpoints, connection_uris, operations } = await neap.call('POST /projects', {
+    body: { project: {} },
+  })
+  await neap.ended(operations)
+  const place = { project_id: project.id, branch_id: branch.id, endpoint_id: endpoints[0]?.id ?? '' }
+  return { ...place, uri: connection_uris[0]?.connection_uri ?? '' }
+}
