@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlink
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import type { BranchRef, ComputeAddress, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
+import type { BranchRef, ComputeAddress, ComputeSpec, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
@@ -44,9 +44,9 @@ export function freshBackend(more: Partial<LocalOptions> = {}) {
     /** The fence of a new operation. */
     next: (): Fence => ({ seq: (seq += 1), generation: 1 }),
     home: (branch: BranchRef) => join(options.dataDir, 'branches', branch.id),
-    async start(branch: BranchRef, fence: Fence): Promise<RunningCompute> {
+    async start(branch: BranchRef, fence: Fence, spec: Partial<ComputeSpec> = {}): Promise<RunningCompute> {
       for (;;) {
-        const compute = await backend.startCompute(branch, SMALL, fence)
+        const compute = await backend.startCompute(branch, { ...SMALL, ...spec }, fence)
         if (compute !== 'pending') return compute
       }
     },

@@ -24,6 +24,14 @@ export function processesOf(dataDir: string): Process[] {
   })
 }
 
+/** The processes that carry packets for the computes of a data directory; other users may see no more of them than their commands. */
+export function egressHelpersOf(dataDir: string): number[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    const command = /^\d+$/.test(pid) ? readIfThere(`/proc/${pid}/cmdline`).split('\0') : []
+    return command[0] === 'pasta' && command.some((word) => word.startsWith(dataDir)) ? [Number(pid)] : []
+  })
+}
+
 const ENDING_MS = 5_000
 
 /** The processes of a data directory that do not end by themselves: a deletion of files goes on when who began it has ended, for a moment. */

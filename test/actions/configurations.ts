@@ -113,4 +113,30 @@ const restart: Case = {
   },
 }
 
-export const configurations: readonly Case[] = [configuration, configurationOfKilled, configurationOfRestarted, restart]
+const egress: Case = {
+  action: 'apply_config',
+  about: 'apply_config of egress, which restarts a compute',
+  steps: ['config_applied', 'intent_committed', 'compute_stopped', 'compute_answers'],
+  faultsAt: ['config_applied'],
+  effectAt: 'compute_stopped',
+  async prepare(world) {
+    const branch = await world.home()
+    const { id: endpoint_id, compute_pid } = await world.running(branch)
+    return {
+      request: (tx) =>
+        requestOperation(tx, applyConfigOperation, { ...world.subjectOf(branch), endpoint_id }, { egress: false }),
+      async finished() {
+        assert.notEqual((await world.running(branch)).compute_pid, compute_pid)
+      },
+      failed: nothing,
+    }
+  },
+}
+
+export const configurations: readonly Case[] = [
+  configuration,
+  configurationOfKilled,
+  configurationOfRestarted,
+  restart,
+  egress,
+]

@@ -4,6 +4,7 @@
 use strict;
 
 my ($CAP_NET_ADMIN, $CAP_SYS_ADMIN) = (12, 21);
+my $PR_SET_KEEPCAPS = 8;
 my ($PR_CAP_AMBIENT, $PR_CAP_AMBIENT_RAISE) = (47, 2);
 my $CAPABILITY_VERSION_3 = 0x20080522;
 # As egress.ts has it in the filter. 192.0.0.0/29 is for the inner side of a translator (RFC 7335): no network of anyone's.
@@ -12,6 +13,9 @@ my @NO_PORTS = map { ($_, 'none') } qw(-t -u -T -U);
 my @PASTA = (qw(pasta --quiet --config-net --netns-only --no-map-gw --no-netns-quit --ns-ifname out), @NO_PORTS,
   '--address', $ADDRESS, '--netmask', $PREFIX, '--gateway', $GATEWAY, '--dns-forward', $RESOLVER);
 my $EGRESS_SECONDS = 3;
+# Root's helpers run as this user, who has no files: nobody.
+my $HELPER_UID = 65534;
+my ($AT_FDCWD, $CHARACTER_DEVICE, $TUN) = (-100, 0020666, 10 << 8 | 200);
 
 # A network namespace for this process alone: the helper stays in that of the host.
 sub leave_network {
@@ -36,10 +40,11 @@ sub open_egress {
   # By this path pasta may open it without the rights over that process, which it gives up first.
   kernel($call->{unshare}, $NAMESPACE{files}) or fail('unshare');
   mount($call, 'none', '/', '', $REC | $PRIVATE);
-  mount($call, 'tmpfs', $root, 'tmpfs', $NOSUID | $NODEV | $NOEXEC, 'mode=755,size=64k');
+  mount($call, 'tmpfs', $root, 'tmpfs', $NOSUID | $NOEXEC, 'mode=755,size=64k');
   write_file("$root/network", '');
   mount($call, $network, "$root/network", '', $BIND);
-  keep_capabilities($call) if $has{user};
+  drop_root($call, "$root/tun") if !$<;
+  keep_capabilities($call);
   my $loader = open(my $rules, '|-') // fail('fork');
   if (!$loader) {
     kernel($call->{setns}, fileno($file) + 0, $NAMESPACE{network}) or fail('setns network');
@@ -47,8 +52,7 @@ sub open_egress {
   }
   print $rules $filter;
   close $rules or exit 1;
-  # Debian 12's pasta cannot enter a namespace of root's as another user; it gives its rights up once it has.
-  exec @PASTA, $< ? () : qw(--runas 0), '--netns', "$root/network" or fail('pasta');
+  exec @PASTA, '--netns', "$root/network" or fail('pasta');
 }
 
 # Waits for a helper, and says on the standard error what became of it where there is no way out.
@@ -62,7 +66,18 @@ sub await_egress {
   print STDERR "WARNING:  no way out of this compute: pasta or nft failed\n" if $?;
 }
 
-# Programs that an ordinary user becomes keep what their namespace of users gives them.
+# Becomes a user without files, whose rights are kept until keep_capabilities. TUN: a path for a device that this user may open, since some
+# machines have it for root only.
+sub drop_root {
+  my ($call, $tun) = @_;
+  my $mask = umask 0;
+  mount($call, $tun, '/dev/net/tun', '', $BIND) if kernel($call->{mknodat}, $AT_FDCWD, $tun, $CHARACTER_DEVICE, $TUN);
+  umask $mask;
+  kernel($call->{prctl}, $PR_SET_KEEPCAPS, 1, 0, 0, 0) or fail('keep capabilities');
+  become($HELPER_UID, $HELPER_UID);
+}
+
+# Keeps only what entering and changing a network namespace needs, for the programs that this process becomes, too.
 sub keep_capabilities {
   my ($call) = @_;
   my $bits = 1 << $CAP_NET_ADMIN | 1 << $CAP_SYS_ADMIN;

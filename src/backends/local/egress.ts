@@ -60,8 +60,12 @@ export function filterOf(
     ...['0.0.0.0/0', ...GLOBAL_V6].map(rule('accept')),
     'jump refuse',
   ]
+  // TCP by a reset: a socket in connect() takes an ICMP message only for its second attempt, a second later.
   return `table inet egress {
-  chain refuse { reject with icmpx admin-prohibited; }
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject with icmpx admin-prohibited
+  }
   chain out {
     type filter hook output priority filter; policy drop;
     ${rules.join('\n    ')}

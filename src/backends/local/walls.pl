@@ -5,7 +5,7 @@ use strict;
 my %NUMBERS = (
   x64 => {
     arch => 0xC000003E, mount => 165, umount => 166, pivot_root => 155, unshare => 272, setns => 308, prctl => 157, prlimit => 302,
-    socket => 41, clone => 56, clone3 => 435, capset => 126,
+    socket => 41, clone => 56, clone3 => 435, capset => 126, mknodat => 259,
     # ptrace syslog iopl ioperm chroot acct swapon swapoff reboot init_module delete_module quotactl add_key request_key keyctl kexec_load
     # perf_event_open open_by_handle_at process_vm_readv process_vm_writev kcmp finit_module bpf userfaultfd kexec_file_load personality
     # flock memfd_create inotify_init inotify_add_watch inotify_init1 fanotify_init
@@ -14,7 +14,7 @@ my %NUMBERS = (
   },
   arm64 => {
     arch => 0xC00000B7, mount => 40, umount => 39, pivot_root => 41, unshare => 97, setns => 268, prctl => 167, prlimit => 261,
-    socket => 198, clone => 220, clone3 => 435, capset => 91,
+    socket => 198, clone => 220, clone3 => 435, capset => 91, mknodat => 33,
     denied => [117, 116, 51, 89, 224, 225, 142, 105, 106, 60, 217, 218, 219, 104, 241, 265, 270, 271, 272, 273, 280, 282, 294, 92,
       32, 279, 27, 26, 262],
   },

@@ -19,6 +19,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'neap-world-'))
 const hits = join(scratch, 'hits')
 writeFileSync(hits, '')
 chmodSync(scratch, 0o755)
+chmodSync(hits, 0o666)
 
 const outside = await startOutside()
 linkTo(outside.pid as number)
@@ -66,11 +67,12 @@ function linkTo(pid: number): void {
   }
 }
 
-/** Devices that any user may open, a resolver on the loopback as systemd-resolved is, and pasta or none. */
+/** A device that root may open, or any user; a resolver on the loopback as systemd-resolved is, and pasta or none. */
 function prepareMachine(): void {
   const resolv = join(scratch, 'resolv.conf')
   writeFileSync(resolv, 'nameserver 127.0.0.53\n')
-  sh(`mount -t tmpfs -o mode=755 tmpfs /dev/net; mknod -m 666 /dev/net/tun c 10 200
+  const mode = user === 'root' ? '600' : '666'
+  sh(`mount -t tmpfs -o mode=755 tmpfs /dev/net; mknod -m ${mode} /dev/net/tun c 10 200
     mount --bind ${resolv} /etc/resolv.conf`)
   if (means === 'without-pasta') sh('mount --bind /dev/null "$(command -v pasta)"')
 }
