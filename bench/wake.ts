@@ -17,6 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { startNeap } from '../test/neap.ts'
+import { firstPlace, newProject, suspend } from '../test/project.ts'
 import { percentile, report } from './samples.ts'
 
 const ROUNDS = Number(process.argv[2] ?? 40)
@@ -24,24 +25,23 @@ const ROUNDS = Number(process.argv[2] ?? 40)
 const neap = await startNeap()
 const through: number[] = []
 const bare: number[] = []
+const egress: number[] = []
 try {
-  const { project_id, connection_uri, ca_file, data_dir } = neap.ready
-  if (!project_id || !connection_uri) throw new Error('no first project')
-  const params = { project_id }
-  const [endpoint] = (await neap.call('GET /projects/:project_id/endpoints', { params })).endpoints
-  if (!endpoint) throw new Error('no endpoint')
+  const { ca_file, data_dir } = neap.ready
+  const place = await firstPlace(neap)
+  const out = await newProject(neap, { settings: { enable_egress: true } })
   const ca = readFileSync(ca_file, 'utf8')
   for (let round = 0; round < ROUNDS + 2; round++) {
-    const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', {
-      params: { ...params, endpoint_id: endpoint.id },
-    })
-    await neap.ended(operations)
-    const bareMs = await bareStart(data_dir, endpoint.branch_id)
-    const throughMs = await firstRow({ connectionString: connection_uri, ssl: { ca } })
+    await suspend(neap, place)
+    const bareMs = await bareStart(data_dir, place.branch_id)
+    const throughMs = await firstRow({ connectionString: place.uri, ssl: { ca } })
+    await suspend(neap, out)
+    const egressMs = await firstRow({ connectionString: out.uri, ssl: { ca } })
     // The first rounds warm the file cache and the code.
     if (round < 2) continue
     bare.push(bareMs)
     through.push(throughMs)
+    egress.push(egressMs)
   }
 } finally {
   await neap.stop()
@@ -137,9 +137,10 @@ report(
   [
     'through: a client waits for the first row of `select 1` at a suspended endpoint: new TCP connection, TLS 1.3, SCRAM, through the proxy',
     'bare:    spawn of the same postgres with the same settings on the same data directory, until the first row over its socket (trust)',
+    'egress:  as through, of a project whose computes may reach out',
     'in turn, in one run; the endpoint is suspended before each round',
   ],
-  { through, bare },
+  { through, bare, egress },
   [
     { what: 'p50 / bare p50', value: p50 / percentile(bare, 0.5), most: 2, unit: '×' },
     { what: 'p95 / bare p95', value: percentile(through, 0.95) / percentile(bare, 0.95), most: 3, unit: '×' },

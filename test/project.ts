@@ -19,6 +19,16 @@ export async function firstPlace(neap: Neap): Promise<Place> {
   return { project_id, branch_id: endpoint.branch_id, endpoint_id: endpoint.id, uri: connection_uri }
 }
 
+/** Makes a project, and answers with its branch, endpoint and role when they are there. */
+export async function newProject(neap: Neap, project: { settings?: { enable_egress?: boolean } } = {}): Promise<Place> {
+  const made = await neap.call('POST /projects', { body: { project } })
+  await neap.ended(made.operations)
+  const [endpoint, connection] = [made.endpoints[0], made.connection_uris[0]]
+  if (!endpoint || !connection) throw new Error('the project has no endpoint')
+  const place = { project_id: made.project.id, branch_id: made.branch.id, endpoint_id: endpoint.id }
+  return { ...place, uri: connection.connection_uri }
+}
+
 /** Lets the roles of a project replicate. */
 export async function enableReplication(neap: Neap, { project_id }: Place): Promise<void> {
   const body = { project: { settings: { enable_logical_replication: true } } }

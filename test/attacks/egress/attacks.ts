@@ -5,8 +5,8 @@ import { after, before, test } from 'node:test'
 import { query } from '../../clients.ts'
 import { type Neap, startNeap } from '../../neap.ts'
 import { egressHelpersOf, kill, until } from '../../processes.ts'
-import { computeOf, firstPlace, type Place, settled, suspend } from '../../project.ts'
-import { enableEgress, openShell, reached, secondProject } from './compute.ts'
+import { computeOf, firstPlace, newProject, type Place, settled, suspend } from '../../project.ts'
+import { enableEgress, openShell, reached } from './compute.ts'
 import { CLOSED, MACHINE, MACHINE_V6, NAMED, NAMED_NETWORK, NAMES, PORT, PUBLIC } from './places.ts'
 
 /*
@@ -108,7 +108,7 @@ void test('the compute cannot change its filter, nor its network', async () => {
 })
 
 void test('computes of another project reach nothing', async () => {
-  const other = await secondProject(neap)
+  const other = await newProject(neap)
   await query(neap, other.uri, 'select 1')
   const code = await openShell(neap, other)
   assert.deepEqual(await reached(() => code.connect([...OPEN, ...CLOSED, ...OWN])), [])

@@ -76,13 +76,3 @@ export async function enableEgress(neap: Neap, { project_id }: Place, enable_egr
   await neap.ended(operations)
   return project
 }
-
-/** A project of its own, with its branch, endpoint and role. */
-export async function secondProject(neap: Neap): Promise<Place> {
-  const { project, branch, endpoints, connection_uris, operations } = await neap.call('POST /projects', {
-    body: { project: {} },
-  })
-  await neap.ended(operations)
-  const place = { project_id: project.id, branch_id: branch.id, endpoint_id: endpoints[0]?.id ?? '' }
-  return { ...place, uri: connection_uris[0]?.connection_uri ?? '' }
-}
