@@ -20,7 +20,7 @@ export const unwanted = ({ computeNetwork }: { computeNetwork: 'none' | 'host' }
 export const missingFrom = (has: readonly Wall[]): Wall[] =>
   (Object.keys(WALLS) as Wall[]).filter((wall) => !has.includes(wall))
 
-/** What computes are without, a line for each missing wall, and for the way out of those that may have one; empty where they have all. */
+/** What computes are without: a line for each missing wall, and for egress. Empty where they have all. */
 export function wallTable(missing: readonly string[], egressMissing: string | null): string {
   const lines = missing.map((wall) => `  ${wall.padEnd(10)}${WALLS[wall as Wall]}`)
   if (egressMissing !== null)

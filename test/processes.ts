@@ -24,7 +24,7 @@ export function processesOf(dataDir: string): Process[] {
   })
 }
 
-/** The processes that carry packets for the computes of a data directory; other users may see no more of them than their commands. */
+/** The processes that carry packets for the computes of a data directory. Other users see their commands only. */
 export function egressHelpersOf(dataDir: string): number[] {
   return readdirSync('/proc').flatMap((pid) => {
     const command = /^\d+$/.test(pid) ? readIfThere(`/proc/${pid}/cmdline`).split('\0') : []

@@ -128,7 +128,8 @@ sub is_ending {
 }
 
 # start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS PROCESSES SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which inherits
-# server.lock, within walls, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as the caller says on the standard input that it is ready, with its socket directory sealed.
+# server.lock, within walls, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as
+# the caller says on the standard input that it is ready, with its socket directory sealed.
 sub start {
   my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $processes, $sockets, $egress, $config, $hba, @postgres) = @_;
   enter($home, $seq, $generation);

@@ -1,13 +1,14 @@
-# The way out of a compute whose project allows one: pasta(1) carries packets between a device in the compute's network namespace and
-# sockets of this machine; a filter that nft(8) loads into that namespace says which addresses they may go to. Routes could not: a socket
-# that names its device (SO_BINDTODEVICE, IP_PKTINFO) goes out past an unreachable route. The compute has no capability to change either.
+# The way out of a compute whose project allows one. pasta(1) carries packets between a device in the compute's network
+# namespace and sockets of this machine; a filter that nft(8) loads into that namespace says which addresses they may go
+# to. Routes could not: a socket that names its device (SO_BINDTODEVICE, IP_PKTINFO) passes an unreachable route. The
+# compute has no capability to change either.
 use strict;
 
 my ($CAP_NET_ADMIN, $CAP_SYS_ADMIN) = (12, 21);
 my $PR_SET_KEEPCAPS = 8;
 my ($PR_CAP_AMBIENT, $PR_CAP_AMBIENT_RAISE) = (47, 2);
 my $CAPABILITY_VERSION_3 = 0x20080522;
-# As egress.ts has it in the filter. 192.0.0.0/29 is for the inner side of a translator (RFC 7335): no network of anyone's.
+# The resolver as walls.ts has it. 192.0.0.0/29 is for the inner side of a translator (RFC 7335), never a real network.
 my ($ADDRESS, $PREFIX, $GATEWAY, $RESOLVER) = ('192.0.0.2', 29, '192.0.0.1', '192.0.0.3');
 my @NO_PORTS = map { ($_, 'none') } qw(-t -u -T -U);
 my @PASTA = (qw(pasta --quiet --config-net --netns-only --no-map-gw --no-netns-quit --ns-ifname out), @NO_PORTS,
@@ -24,8 +25,9 @@ sub leave_network {
   kernel($call->{unshare}, $NAMESPACE{network}) or fail('unshare network');
 }
 
-# Starts what gives the network of process PID a way out within FILTER, a ruleset for nft. ROOT: an empty directory to mount on. It belongs to the pid namespace whose first
-# process PID is, and ends with it. Returns the pid of a process that ends, with 0, when the way is open; undef: there can be none.
+# Gives the network of process PID a way out within FILTER, a ruleset for nft. ROOT: an empty directory to mount on.
+# What carries the packets belongs to the pid namespace whose first process is PID, and ends with it. Returns the pid of
+# a process that ends, with 0, when the way is open; undef where none could be forked.
 sub open_egress {
   my ($walls, $root, $filter, $pid) = @_;
   my $helper = fork;
@@ -66,8 +68,8 @@ sub await_egress {
   print STDERR "WARNING:  no way out of this compute: pasta or nft failed\n" if $?;
 }
 
-# Becomes a user without files, whose rights are kept until keep_capabilities. TUN: a path for a device that this user may open, since some
-# machines have it for root only.
+# Becomes a user without files; its rights stay until keep_capabilities. TUN: a path for a device that this user may
+# open, since some machines have it for root only.
 sub drop_root {
   my ($call, $tun) = @_;
   my $mask = umask 0;
@@ -88,7 +90,7 @@ sub keep_capabilities {
   }
 }
 
-# probe_egress WALLS ROOT FILTER: opens a way out of an empty namespace and ends it. Done: it can be opened; else why not.
+# probe_egress WALLS ROOT FILTER: opens a way out of an empty namespace and ends it; fails with the reason.
 sub probe_egress {
   my ($walls, $root, $filter) = @_;
   make_directory($root, 0755);

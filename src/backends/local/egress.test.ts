@@ -10,7 +10,7 @@ const at = (address: string) => ({ address }) as NetworkInterfaceInfo
 const INTERFACES = { lo: [at('127.0.0.1')], eth0: [at('11.2.0.2'), at('2a00:2::2')] }
 
 test('a filter refuses this machine before it opens named networks, and these before it refuses private ones', () => {
-  const rules = filterOf(['10.0.0.0/16', 'fd33::/64'], INTERFACES)
+  const rules = filterOf(['10.0.0.0/16', '169.254.0.0/16', 'fd33::/64'], INTERFACES)
     .split('\n')
     .map((line) => line.trim())
   const order = [
@@ -18,6 +18,7 @@ test('a filter refuses this machine before it opens named networks, and these be
     'ip daddr 11.2.0.2 jump refuse',
     'ip6 daddr 2a00:2::2 jump refuse',
     'ip daddr 10.0.0.0/16 accept',
+    'ip daddr 169.254.0.0/16 accept',
     'ip6 daddr fd33::/64 accept',
     'ip daddr 10.0.0.0/8 jump refuse',
     'ip6 daddr 2a00:2::2/64 jump refuse',

@@ -1,6 +1,6 @@
 /**
- * The way out of computes whose project allows one (docs/walls.md, "Network"). A filter in the network namespace of each such compute says
- * which addresses it reaches; egress.pl loads it and starts pasta, which carries the packets.
+ * The way out of computes whose project allows one (docs/walls.md, "Network"). A filter in the network namespace of each
+ * such compute says which addresses it reaches; egress.pl loads it and starts pasta, which carries the packets.
  */
 import { accessSync, constants } from 'node:fs'
 import { isIP } from 'node:net'
@@ -38,7 +38,8 @@ const PROGRAMS = { pasta: 'passt', nft: 'nftables' }
 /**
  * The filter of a compute, as nft takes it. The first rule that a packet matches decides.
  * @param allowed networks that are reached beside public ones, as CIDR
- * @param interfaces those of this machine, whose addresses are refused; of IPv6 the /64 around each, since addresses there change daily
+ * @param interfaces those of this machine, whose addresses are refused; of IPv6 the /64 around each, since privacy
+ *   addresses change daily
  */
 export function filterOf(
   allowed: readonly string[],
@@ -77,7 +78,10 @@ export function filterOf(
 /** Whether these walls are enough for a compute to have a way out. */
 export const mayReachOut = (walls: Walls): boolean => NEEDED.every((wall) => walls.has.has(wall))
 
-/** Why no compute here can have a way out, and what to do; undefined where it can. Opens one to find out, on the empty directory `root`. */
+/**
+ * Why no compute here can have a way out, and what to do; undefined where it can. Opens one to find out.
+ * @param root an empty directory to mount on
+ */
 export async function whyNoEgress(walls: Walls, root: string): Promise<string | undefined> {
   if (process.platform !== 'linux') return 'it is for Linux only'
   const lacking = NEEDED.filter((wall) => !walls.has.has(wall))
@@ -88,8 +92,17 @@ export async function whyNoEgress(walls: Walls, root: string): Promise<string | 
     await runEffect(['probe_egress', walls.argument, root, filterOf([])])
     return undefined
   } catch (error) {
-    return `pasta or nft failed: ${messageOf(error).split('\n')[0]}`
+    return reasonIn(messageOf(error))
   }
+}
+
+/** What pasta or nft complained of, without what a machine that has no system log adds. */
+function reasonIn(complaint: string): string {
+  const lines = complaint.split('\n').filter((line) => !/to syslog$|^WARNING: /.test(line))
+  const reason = lines.at(-1) ?? complaint
+  if (/tun socket/.test(reason)) return '/dev/net/tun cannot be opened: load the module tun, and let this user open it'
+  if (/interface/i.test(reason)) return `this machine has no default route (${reason})`
+  return `pasta or nft failed: ${reason}`
 }
 
 function isInstalled(program: string): boolean {

@@ -6,7 +6,10 @@ import { dirname } from 'node:path'
 import { type Wall, WALLS } from '../../walls.ts'
 import { askEffect } from './effect.ts'
 
-/** Where a compute with a way out asks for names: pasta passes that on to the first resolver of this machine, one on its loopback too. */
+/**
+ * Where a compute with a way out asks for names: pasta passes that on to the first resolver of this machine, one on its
+ * loopback too.
+ */
 export const RESOLVER = '192.0.0.3'
 
 /** The walls that this machine has; `user` is the namespace of users that an ordinary user needs for most of them. */

@@ -10,8 +10,8 @@ import { enableEgress, openShell, reached } from './compute.ts'
 import { CLOSED, MACHINE, MACHINE_V6, NAMED, NAMED_NETWORK, NAMES, PORT, PUBLIC } from './places.ts'
 
 /*
- * What a compute reaches whose project allows egress. Run by egress.test.ts, in a world of its own. With NEAP_COMPUTE_NETWORK=host, the only
- * way out before, all of these were reached.
+ * What a compute reaches whose project allows egress. Run by egress.test.ts, in a world of its own. All of these were
+ * reached with NEAP_COMPUTE_NETWORK=host, the one way out before; see so with NEAP_TEST_NETWORK=host.
  */
 
 const OPEN = [...PUBLIC, ...NAMED]

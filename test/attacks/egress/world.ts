@@ -1,6 +1,7 @@
 /*
- * Runs a test file in a world of its own: network namespaces for a machine and for what lies beyond it, made by root and gone with their
- * processes. `world.ts root|ordinary whole|without-pasta FILE`, called by inWorld() in new network and mount namespaces.
+ * Runs a test file in a world of its own: network namespaces for a machine and for what lies beyond it, made by root
+ * and gone with their processes. `world.ts root|ordinary whole|without-pasta FILE`, called in new network and mount
+ * namespaces.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
