@@ -27,8 +27,10 @@ export function processesOf(dataDir: string): Process[] {
 /** The processes that carry packets for the computes of a data directory. Other users see their commands only. */
 export function egressHelpersOf(dataDir: string): number[] {
   return readdirSync('/proc').flatMap((pid) => {
-    const command = /^\d+$/.test(pid) ? readIfThere(`/proc/${pid}/cmdline`).split('\0') : []
-    return command[0] === 'pasta' && command.some((word) => word.startsWith(dataDir)) ? [Number(pid)] : []
+    if (!/^\d+$/.test(pid) || !readIfThere(`/proc/${pid}/cmdline`).startsWith('pasta\0')) return []
+    // A child of its postmaster.
+    const parent = /^PPid:\s+(\d+)/m.exec(readIfThere(`/proc/${pid}/status`))?.[1]
+    return readIfThere(`/proc/${parent}/cmdline`).includes(`\0${dataDir}`) ? [Number(pid)] : []
   })
 }
 

@@ -39,13 +39,17 @@ sub open_egress {
   open(my $file, '<', $network) or fail($network);
   # The filter must never be loaded into the namespace of the host.
   die "process $pid has no network of its own\n" if same_file([stat $file], [stat '/proc/self/ns/net']);
-  # By this path pasta may open it without the rights over that process, which it gives up first.
+  # Bound to a file, pasta may open it without rights over that process, which it gives up first. Debian's and Ubuntu's
+  # AppArmor profile for pasta allows /run/user/UID/netns only, where Podman has them.
+  my $place = -d '/run/user' ? '/run/user' : $root;
   kernel($call->{unshare}, $NAMESPACE{files}) or fail('unshare');
   mount($call, 'none', '/', '', $REC | $PRIVATE);
-  mount($call, 'tmpfs', $root, 'tmpfs', $NOSUID | $NOEXEC, 'mode=755,size=64k');
-  write_file("$root/network", '');
-  mount($call, $network, "$root/network", '', $BIND);
-  drop_root($call, "$root/tun") if !$<;
+  mount($call, 'tmpfs', $place, 'tmpfs', $NOSUID | $NOEXEC, 'mode=755,size=64k');
+  make_path($place, "/$</netns");
+  my $bound = "$place/$</netns/compute";
+  write_file($bound, '');
+  mount($call, $network, $bound, '', $BIND);
+  drop_root($call, "$place/tun") if !$<;
   keep_capabilities($call);
   my $loader = open(my $rules, '|-') // fail('fork');
   if (!$loader) {
@@ -54,7 +58,7 @@ sub open_egress {
   }
   print $rules $filter;
   close $rules or exit 1;
-  exec @PASTA, '--netns', "$root/network" or fail('pasta');
+  exec @PASTA, '--netns', $bound or fail('pasta');
 }
 
 # Waits for a helper, and says on the standard error what became of it where there is no way out.

@@ -10,6 +10,8 @@ import { unmarkSubscribed } from './subscription_mark.ts'
 export async function disableSubscriptions(plan: ServerPlan, passwords: readonly string[]): Promise<Progress> {
   const server = await startServer({
     ...plan,
+    // They must find no server before they are disabled.
+    egress: '',
     config: `${plan.config}max_logical_replication_workers = 0\n`,
   })
   if (server === 'pending') return 'pending'

@@ -27,7 +27,6 @@ const BY_DEVICE = `use Socket;
   }`
 /** IP_UNICAST_IF is what IP_PKTINFO is of a single datagram, and needs no sendmsg. */
 const BY_DEVICE_UDP = `use Socket;
-  open(my $f, '<', '/proc/net/dev');
   for (@ARGV) {
     for my $index (1 .. 4) {
       socket(my $s, AF_INET, SOCK_DGRAM, 0) or die;
