@@ -117,6 +117,15 @@ void test('computes of another project reach nothing', async () => {
   await suspend(neap, other)
 })
 
+void test('a project made with the setting reaches out from its first start', async () => {
+  const other = await newProject(neap, { settings: { enable_egress: true } })
+  await query(neap, other.uri, 'select 1')
+  const code = await openShell(neap, other)
+  assert.deepEqual(await reached(() => code.connect([...OPEN, ...CLOSED, ...OWN])), OPEN)
+  await code.end()
+  await suspend(neap, other)
+})
+
 void test('what carries the packets ends with the compute, and with nothing else', async () => {
   assert.equal(helpers().length, 1)
   await suspend(neap, place)
