@@ -5,7 +5,14 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlink
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import type { BranchRef, ComputeAddress, ComputeSpec, Fence, Progress, RunningCompute } from '../src/backends/backend.ts'
+import type {
+  BranchRef,
+  ComputeAddress,
+  ComputeSpec,
+  Fence,
+  Progress,
+  RunningCompute,
+} from '../src/backends/backend.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'

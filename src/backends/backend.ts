@@ -31,7 +31,12 @@ export class FencedError extends Error {
 
 /** Postgres refuses the settings that it was given: the same start will fail again. */
 export class ConfigurationError extends Error {
-  override readonly name = 'ConfigurationError'
+  override readonly name: string = 'ConfigurationError'
+}
+
+/** The passwords of a store are under a key that is not in the key file, and may still exist somewhere. */
+export class UnknownKeyError extends ConfigurationError {
+  override readonly name = 'UnknownKeyError'
 }
 
 /** What a compute is to be configured for. */

@@ -7,6 +7,7 @@ import { hasFirstSeals } from '../catalog/sealed_rows.ts'
 import { resealAll } from '../rotation/reseal.ts'
 import { setProxyPassword } from '../catalog/proxy_role.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
+import { UnknownKeyError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
 import { type Config, SETTINGS } from '../config.ts'
@@ -85,7 +86,11 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
     const lacks = unwanted(config)
     const backend = localBackend({ ...config, secrets: secrets.stores, lacks, log: () => {} })
-    const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress)
+    const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress).catch(
+      (error: unknown) => {
+        throw error instanceof UnknownKeyError ? wrongKey(config) : error
+      },
+    )
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
     await progress.during('bringing the catalog up to date', migrate(target)).catch((error: unknown) => {
       throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error

@@ -230,7 +230,7 @@ test('a lost key loses no data', { timeout: 240_000 }, async () => {
   await leaveNothing(other)
   const wrong = await up()
   assert.equal(wrong.code, 1)
-  assert.match(wrong.stderr, /key file that it was used with/)
+  assert.match(wrong.stderr, /secret.key is not the one that .* was made with: put that one back/)
   rmSync(file)
 
   assert.equal((await neapRun(['secrets', 'replace-lost-key', '--yes'], envOf(dataDir))).code, 0)

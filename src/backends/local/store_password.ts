@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { ADMIN, LOGIN_READER, ownSession, unprovenSession } from '../../postgres/own_session.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
-import { ConfigurationError, type Progress } from '../backend.ts'
+import { type Progress, UnknownKeyError } from '../backend.ts'
 import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
 
 /** In a home: by which id and generation of keys the passwords of Neap's roles there are derived. Without the file: the one that all stores once shared. */
@@ -57,19 +57,20 @@ const QUIET = 'max_logical_replication_workers = 0\nautovacuum = off\n'
 
 /**
  * Gives neap_admin a password that is known, where the key is no more under which it has its own: by a server that is started for this
- * alone, and stopped again, before anything of a tenant can run in it. Errors: ConfigurationError where the key may still exist somewhere.
+ * alone, and stopped again, before anything of a tenant can run in it. Errors: UnknownKeyError where the key may still exist somewhere.
  */
 export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSecrets): Promise<Progress> {
   const { home, socketDir, fence } = plan
   const note = passwordNote(home)
   if (secrets.adminOf(note).length > 0) return 'done'
   if (!secrets.isGone(note))
-    throw new ConfigurationError(
+    throw new UnknownKeyError(
       'The passwords of this data are under a key that is not in the key file: put back the key file that it was used with.',
     )
   // One that runs asks for the old password.
   if ((await stopServer(home, fence)) === 'pending') return 'pending'
-  if ((await startServer({ ...plan, hba: UNPROVEN_HBA, config: plan.config + QUIET })) === 'pending') return 'pending'
+  const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + QUIET }
+  if ((await startServer(alone)) === 'pending') return 'pending'
   const session = await unprovenSession({ ...LOGIN, host: socketDir })
   try {
     const [password] = secrets.admin(REPLACED)
