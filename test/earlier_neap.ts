@@ -10,7 +10,7 @@ const MODULES = join(ROOT, 'node_modules')
 /** The checkout may be of another user than the tests: what is read of it is what they run from anyway. */
 const GIT = ['-c', 'safe.directory=*', '-C', ROOT]
 
-/** For the `skip` of a test: why a commit cannot be checked out, if so. */
+/** For the `todo` of a test: why a commit cannot be checked out, if so, as in a clone without history. */
 export function withoutCommit(commit: string): string | false {
   const { error, status } = spawnSync('git', [...GIT, 'cat-file', '-e', `${commit}^{commit}`])
   if (error) return 'git is not installed'

@@ -11,18 +11,22 @@ import { messageOf, UsageError } from '../errors.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { findProject } from '../supervisor/first_project.ts'
 import { localClient } from './connect.ts'
+import { branchId, findDatabase, projectId } from './resolve.ts'
 import { table } from './table.ts'
+import { PROJECT } from './verb.ts'
 
 /** `neap psql`: a plain SQL prompt for machines without psql. */
 export function psqlCommand(dataDir: Option): Command {
   return new Command('psql')
     .summary('A plain SQL prompt, for machines without psql.')
     .description('A plain SQL prompt, for machines without psql. Statements end with a semicolon; \\q leaves.')
-    .argument('[uri]', 'a connection URI; the first project if none is given')
+    .argument('[branch]', 'its id or name, or a connection URI; that of the first project unless given')
     .option('-c, --command <sql>', 'run this and leave')
+    .addOption(PROJECT)
+    .option('-d, --database <name>', 'may be left out where there is only one')
     .addOption(dataDir)
-    .action(async (uri: string | undefined, flags: Overrides & { command?: string }) => {
-      const client = await connect(uri ?? (await firstUri(flags)), flags)
+    .action(async (asked: string | undefined, flags: Flags) => {
+      const client = await connect(asked?.includes('://') ? asked : await uriOf(asked, flags), flags)
       try {
         if (flags.command !== undefined) await run(client, flags.command)
         else await converse(client)
@@ -32,15 +36,28 @@ export function psqlCommand(dataDir: Option): Command {
     })
 }
 
-async function firstUri(flags: Overrides): Promise<string> {
+interface Flags extends Overrides {
+  readonly command?: string
+  readonly project?: string
+  readonly database?: string
+}
+
+/** Asked for here: a URI in the arguments shows its password to every local user for as long as the prompt is open. */
+async function uriOf(branch: string | undefined, flags: Flags): Promise<string> {
   const call = localClient(flags)
   // Whether a Neap runs there is what to tell first.
   await call('GET /status', {})
-  const { projectId } = readState(loadConfig(flags).dataDir)
-  const { connection_uri } = projectId ? await findProject(call, projectId) : { connection_uri: null }
-  if (!connection_uri)
-    throw new UsageError('There is no first project to connect to: give the connection URI of another.')
-  return connection_uri
+  const first = flags.project === undefined ? readState(loadConfig(flags).dataDir).projectId : undefined
+  if (branch === undefined && flags.project === undefined && flags.database === undefined) {
+    const { connection_uri } = first ? await findProject(call, first) : { connection_uri: null }
+    if (connection_uri) return connection_uri
+    throw new UsageError('There is no first project to connect to: name another with --project <id or name>.')
+  }
+  const project_id = first ?? (await projectId(call, flags.project, 'Say which project with --project <id or name>'))
+  const params = { project_id, branch_id: await branchId(call, project_id, branch) }
+  const { name, owner_name } = await findDatabase(call, params, flags.database)
+  const query = { branch_id: params.branch_id, database_name: name, role_name: owner_name }
+  return (await call('GET /projects/:project_id/connection_uri', { params, query })).uri
 }
 
 /** Verifies the server, and reaches endpoint names where this machine does not resolve them. */

@@ -18,17 +18,19 @@ after(() => neap?.stop())
 
 test(
   'a prompt opened as the README says shows other users no password',
-  {
-    todo: 'neap psql takes a URI only, which has the password: it should take a branch and ask for the URI itself',
-    skip: process.platform !== 'linux',
-  },
+  { skip: process.platform !== 'linux' },
   async () => {
-    const { uri } = await firstPlace(neap)
-    const prompt = spawn(NEAP, ['psql', uri], { env: envOf(neap.ready.data_dir), stdio: ['pipe', 'pipe', 'inherit'] })
+    const { uri, branch_id } = await firstPlace(neap)
+    const { data_dir, project_id } = neap.ready
+    const { branch } = await neap.call('GET /projects/:project_id/branches/:branch_id', {
+      params: { project_id: project_id ?? '', branch_id },
+    })
+    const prompt = spawn(NEAP, ['psql', branch.name], { env: envOf(data_dir), stdio: ['pipe', 'pipe', 'inherit'] })
     const ended = once(prompt, 'exit')
     try {
-      prompt.stdin.write('select 1;\n')
-      await once(prompt.stdout, 'data')
+      prompt.stdin.write('select 1 + 41 as answer;\n')
+      const [answer] = (await once(prompt.stdout, 'data')) as [Buffer]
+      assert.match(String(answer), /42/)
       const seen = readFileSync(`/proc/${prompt.pid}/cmdline`, 'utf8')
       assert.ok(!seen.includes(decodeURIComponent(new URL(uri).password)))
     } finally {
