@@ -1,34 +1,40 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { parseRequest } from '../../src/proxy/http/request.ts'
+import type { Proxy } from '../../src/proxy/proxy.ts'
 import { type Fixture, makeFixture } from '../proxy/fixture.ts'
 import { sqlOverHttp, type SqlOverHttp } from '../proxy/sql_over_http.ts'
 
 /* What a tenant, logged in over HTTP, makes the proxy do for one body of at most 10 MiB: it is one process for all. */
 
 let fixture: Fixture
-let over: SqlOverHttp
+let proxy: Proxy
+let hostile: SqlOverHttp
+let victim: string
 
 before(async () => {
   fixture = await makeFixture()
-  over = sqlOverHttp(fixture, await fixture.proxy(), await fixture.endpoint(await fixture.compute.start()))
+  proxy = await fixture.proxy()
+  const pid = await fixture.compute.start()
+  hostile = sqlOverHttp(fixture, proxy, await fixture.endpoint(pid))
+  victim = await fixture.endpoint(pid)
 })
 after(async () => {
-  over?.agent.destroy()
+  hostile?.agent.destroy()
   await fixture?.close()
 })
 
 test('a batch has a bounded number of statements', async () => {
   const batch = (count: number) => ({ queries: Array.from({ length: count }, () => ({ query: '' })) })
-  const { status, body } = await over.json(batch(100_000))
+  const { status, body } = await hostile.json(batch(100_000))
   assert.equal(status, 400)
   assert.match(body.message, /"queries" has more than 10000 elements/)
-  assert.equal((await over.json(batch(1_000))).body.results.length, 1_000)
+  assert.equal((await hostile.json(batch(1_000))).body.results.length, 1_000)
 })
 
 test('what describes rows counts as part of an answer', async () => {
   const wide = `select ${Array(1_600).fill('1').join(',')} limit 0`
-  const { status, body } = await over.json({ queries: Array.from({ length: 500 }, () => ({ query: wide })) })
+  const { status, body } = await hostile.json({ queries: Array.from({ length: 500 }, () => ({ query: wide })) })
   assert.equal(status, 507, body.message)
 })
 
@@ -40,7 +46,7 @@ test('a body that is nested too deeply is refused, not a failure of the proxy', 
     ] as const) {
       const depth = 200_000
       const body = `{"query":"select 1","params":[${open.repeat(depth)}${value}${close.repeat(depth)}]}`
-      const answer = await over.ask({ body })
+      const answer = await hostile.ask({ body })
       assert.equal(answer.status, 400, answer.text)
       assert.match(answer.text, /nested too deeply/)
     }
@@ -48,21 +54,36 @@ test('a body that is nested too deeply is refused, not a failure of the proxy', 
 
 test('an isolation level is one of the four', async () => {
   for (const level of ['constructor', '__proto__', 'Serializable; drop table x']) {
-    const { status, body } = await over.json({ queries: [] }, { 'neon-batch-isolation-level': level })
+    const { status, body } = await hostile.json({ queries: [] }, { 'neon-batch-isolation-level': level })
     assert.equal(status, 400)
     assert.match(body.message, /Neon-Batch-Isolation-Level must be one of/)
   }
 })
 
-test('numbers with fractions cost about what others cost', { todo: 'they are parsed twice, on the one thread' }, () => {
-  const cost = (number: string): number => {
-    const body = Buffer.from(`{"query":"select $1","params":[[${Array(500_000).fill(number).join(',')}]]}`)
-    const began = process.cpuUsage()
-    parseRequest({}, body)
-    const { user, system } = process.cpuUsage(began)
-    return user + system
+test('a body that takes long to be parsed holds up no other client', async () => {
+  const values = Array(1_000_000).fill('1.5').join(',')
+  const body = `{"query":"select cardinality($1::float8[])::int as n","params":[[${values}]]}`
+  const began = performance.now()
+  parseRequest({}, Buffer.from(body))
+  const alone = performance.now() - began
+  const over = sqlOverHttp(fixture, proxy, victim)
+  let answered = false
+  const asked = hostile.ask({ body }).finally(() => (answered = true))
+  let longest = 0
+  while (!answered) {
+    const since = performance.now()
+    assert.deepEqual(await over.rows('select 1 as n'), [{ n: 1 }])
+    longest = Math.max(longest, performance.now() - since)
   }
-  cost('12')
-  const [whole, fractions] = [cost('12'), cost('1.5')]
-  assert.ok(fractions < 3 * whole, `${fractions} µs, as against ${whole} µs`)
+  over.agent.destroy()
+  const { status, text } = await asked
+  assert.equal(status, 200, text)
+  assert.match(text, /1000000/)
+  assert.ok(longest < alone / 2, `another waited ${longest} ms; to parse the body takes ${alone} ms`)
+})
+
+test('large bodies that are refused are told why, as small ones are', async () => {
+  const { status, body } = await hostile.json({ query: `select '${'x'.repeat(20_000)}'`, params: 'none' })
+  assert.equal(status, 400)
+  assert.match(body.message, /"params" of the body must be an array/)
 })

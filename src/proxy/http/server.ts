@@ -13,6 +13,7 @@ import { readPacket } from '../packet.ts'
 import { GSSENC_REQUEST, packetCode, SSL_REQUEST } from '../startup.ts'
 import { endpointHost } from './connection_string.ts'
 import { createHeldBytes, type HeldBytes } from './held_bytes.ts'
+import { createBodyParser } from './parsing.ts'
 import { Refusal } from './refusal.ts'
 import { createSessions } from './sessions.ts'
 import { answerSql, sendRefusal, type SqlContext } from './sql.ts'
@@ -52,7 +53,8 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
   const unanswered = new Set<ServerResponse>()
   let stopped = false
   const heldBytes = createHeldBytes()
-  const context: SqlContext = { connection, sessions: createSessions(connection), heldBytes }
+  const parser = createBodyParser()
+  const context: SqlContext = { connection, sessions: createSessions(connection), parser, heldBytes }
   const strangers = createStrangers()
   const http = createServer(
     {

@@ -4,7 +4,8 @@ import { ClientGone } from '../errors.ts'
 import { type Login, parseConnectionString } from './connection_string.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
 import { type HeldBytes, tooManyBytes } from './held_bytes.ts'
-import { parseRequest, readBody, type SqlRequest } from './request.ts'
+import type { BodyParser } from './parsing.ts'
+import { readBody, type SqlRequest } from './request.ts'
 import type { Result, Statement } from './statement.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -17,6 +18,7 @@ const TROUBLE = /^(08001|53|57P|58|XX)/
 export interface SqlContext {
   readonly connection: ConnectionContext
   readonly sessions: Sessions
+  readonly parser: BodyParser
   readonly heldBytes: HeldBytes
 }
 
@@ -38,8 +40,7 @@ export async function answerSql(
     const answered = await context.sessions.use(who, over.signal, async (session, endpointId) => {
       onLoggedIn()
       body ??= await readHeld(context, endpointId, request, response, over)
-      // Only now: to parse what is large takes a while in which nobody else is served.
-      const asked = parseRequest(request.headers, body)
+      const asked = await context.parser.parse(endpointId, request.headers, body, over.signal)
       return answerOf(asked, await session.run(framed(asked)))
     })
     send(response, 200, answered)

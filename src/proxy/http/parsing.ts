@@ -1,0 +1,92 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { Worker } from 'node:worker_threads'
+import { Refusal } from './refusal.ts'
+import { parseRequest, type SqlRequest } from './request.ts'
+
+/** Bodies up to this size are parsed at once: the worst takes some ten milliseconds. */
+const MAX_AT_ONCE_BYTES = 16_384
+/** What the thread may take in memory: a body of 10 MiB of the shortest values needs less. */
+const MAX_MIB = 1_024
+
+/** Parses bodies; large ones on a thread of their own, endpoint by endpoint in turn, so that no tenant's body stops the others' bytes. */
+export interface BodyParser {
+  /** @param signal gives up with its reason, where that has not begun. Errors: Refusal. */
+  parse(endpointId: string, headers: IncomingHttpHeaders, body: Buffer, signal: AbortSignal): Promise<SqlRequest>
+}
+
+/** What the thread answers. */
+export type Parsed =
+  | { readonly request: SqlRequest }
+  | { readonly refused: { readonly status: number; readonly message: string } }
+  | { readonly failed: string }
+
+interface Job {
+  readonly headers: IncomingHttpHeaders
+  readonly body: Buffer
+  readonly signal: AbortSignal
+  readonly settle: (parsed: Parsed) => void
+}
+
+export function createBodyParser(): BodyParser {
+  /** By endpoint; the first is served next. */
+  const lanes = new Map<string, Job[]>()
+  let worker: Worker | undefined
+  let running: Job | undefined
+
+  function next(): void {
+    if (running) return
+    const [first] = lanes
+    if (!first) return
+    const [endpointId, jobs] = first
+    lanes.delete(endpointId)
+    const job = jobs.shift()
+    if (jobs.length > 0) lanes.set(endpointId, jobs)
+    if (!job || job.signal.aborted) return next()
+    running = job
+    worker ??= start()
+    const { headers, body } = job
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's, which has no origins
+    worker.postMessage({ headers, body })
+  }
+
+  function end(parsed: Parsed): void {
+    const job = running
+    running = undefined
+    job?.settle(parsed)
+    next()
+  }
+
+  function start(): Worker {
+    const started = new Worker(new URL('parse_worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: MAX_MIB },
+    })
+    started.on('message', end)
+    // The next body gets another thread.
+    started.once('error', (error: Error) => {
+      worker = undefined
+      end({ failed: error.message })
+    })
+    // After its listeners, which would hold the process again.
+    started.unref()
+    return started
+  }
+
+  return {
+    async parse(endpointId, headers, body, signal) {
+      if (body.length <= MAX_AT_ONCE_BYTES) return parseRequest(headers, body)
+      const { promise, resolve, reject } = Promise.withResolvers<SqlRequest>()
+      const settle = (parsed: Parsed): void => {
+        if ('request' in parsed) resolve(parsed.request)
+        else if ('refused' in parsed) reject(new Refusal(parsed.refused.status, parsed.refused.message))
+        else reject(new Error(`a body could not be parsed: ${parsed.failed}`))
+      }
+      const aborted = (): void => reject(signal.reason as Error)
+      signal.addEventListener('abort', aborted, { once: true })
+      const jobs = lanes.get(endpointId) ?? []
+      lanes.set(endpointId, jobs)
+      jobs.push({ headers, body, signal, settle })
+      next()
+      return promise.finally(() => signal.removeEventListener('abort', aborted))
+    },
+  }
+}
