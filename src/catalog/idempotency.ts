@@ -7,9 +7,13 @@ export interface IdempotencySlot {
   readonly method: string
   readonly path: string
   readonly key: string
+  /** Of the caller; undefined on the administration socket. */
+  readonly apiKeyId: number | undefined
 }
 
 export interface IdempotentReply {
+  /** Of the first caller, null for the administration socket. */
+  readonly api_key_id: number | null
   readonly request_hash: Buffer
   readonly status: number
   readonly reply: Buffer
@@ -18,14 +22,14 @@ export interface IdempotentReply {
 /** Takes the slot for the transaction's request; false when another had it first. Waits while that one is still under way. */
 export async function takeSlot(tx: Db, slot: IdempotencySlot, requestHash: Buffer): Promise<boolean> {
   const taken = await tx.row(sql`
-    insert into idempotency_key (account_id, method, path, key, request_hash)
-    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}) on conflict do nothing returning 1`)
+    insert into idempotency_key (account_id, method, path, key, request_hash, api_key_id)
+    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}, ${slot.apiKeyId}) on conflict do nothing returning 1`)
   return taken !== undefined
 }
 
 export function findReply(tx: Db, slot: IdempotencySlot): Promise<IdempotentReply | undefined> {
   return tx.row(sql`
-    select request_hash, status, reply from idempotency_key
+    select api_key_id, request_hash, status, reply from idempotency_key
      where account_id = ${slot.accountId} and method = ${slot.method} and path = ${slot.path} and key = ${slot.key}`)
 }
 

@@ -12,7 +12,7 @@ import { FormBody } from './bodies.ts'
 export interface Reply {
   readonly status: number
   readonly body: unknown
-  readonly replayed?: boolean
+  readonly replayed?: 'to its key' | 'to another key'
 }
 
 /** Refusals that another try may not meet: these are not kept. */
@@ -47,7 +47,11 @@ export async function once(
       throw new AppError('UNAVAILABLE', 'The first request with this Idempotency-Key has just been forgotten.')
     if (!first.request_hash.equals(hash)) throw new AppError('IDEMPOTENCY_KEY_REUSED')
     const body = JSON.parse(secrets.decrypt('reply', first.reply, replyContext(slot))) as unknown
-    return { status: first.status, body, replayed: true }
+    return {
+      status: first.status,
+      body,
+      replayed: first.api_key_id === (slot.apiKeyId ?? null) ? 'to its key' : 'to another key',
+    }
   }
   await tx.rows(sql`savepoint change`)
   const reply = await perform().catch(async (error: unknown) => {

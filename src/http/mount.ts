@@ -135,8 +135,10 @@ export function mount(
         return made
       }
       if (key === undefined) return performed()
+      const caller = request.caller as Caller
       const slot = {
-        accountId: (request.caller as Caller).account.id,
+        accountId: caller.account.id,
+        apiKeyId: caller.apiKeyId,
         method,
         path: request.url.split('?')[0] ?? '',
         key,
@@ -146,8 +148,8 @@ export function mount(
         await insertAudit(tx, auditEntry(request, route.key, refused.status))
         return refused
       })
-      // It may hold a password, and go to another key than the first time.
-      if (answer.replayed) await insertAudit(tx, auditEntry(request, route.key, answer.status))
+      // It may hold a password.
+      if (answer.replayed === 'to another key') await insertAudit(tx, auditEntry(request, route.key, answer.status))
       return answer
     }, request.id)
   }
