@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, copyFile, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
@@ -35,7 +35,7 @@ before(async () => {
   const pgdata = join(dir, 'template', 'pgdata')
   // Postgres does not run as root, whose the template is then.
   const { uid, gid } = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : await stat(pgdata)
-  await promisify(execFile)('chown', ['-R', `${uid}:${gid}`, pgdata])
+  await promisify(execFile)('chown', ['-R', `${uid}:${gid}`, dirname(pgdata)])
   const files = await ensureCertificates(join(dir, 'tls'), names)
   caFile = files.caFile
   for (const file of [files.certFile, files.keyFile]) {
