@@ -11,7 +11,7 @@ import { takeLock } from './lock.ts'
  * catalog at their next start; passwords of roles when they are reset. Errors: UsageError.
  */
 export async function replaceLostKey({ secretFile, dataDir }: Config): Promise<void> {
-  if (!existsSync(join(dataDir, 'catalog')))
+  if (!existsSync(join(dataDir, 'catalog/pgdata')))
     throw new UsageError(`There is no Neap in ${dataDir} that could have lost a key: name its data directory.`)
   const lock = await takeLock(join(dataDir, 'up.lock'))
   if (!lock) throw new UsageError(`Neap runs on ${dataDir}: end it first.`)
