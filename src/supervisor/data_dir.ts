@@ -34,6 +34,8 @@ export interface State {
   readonly egressMissing?: string | null
   /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
   readonly isFirstStart?: boolean
+  /** True from the replacement of a lost master key, which voids all API keys, until another API key has been shown. */
+  readonly isKeyDue?: boolean
   /** The supervisor and its parts that run now, or ran when it was killed. */
   readonly pids?: readonly number[]
 }

@@ -1,17 +1,17 @@
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { newRing, readRing, writeRing } from '../secrets/ring.ts'
 import { updateState } from './data_dir.ts'
 import { takeLock } from './lock.ts'
+import { hasHadKey } from './master_key.ts'
 
 /**
  * Makes a new master key where the old one is lost. What was under the old one is replaced where it is met: passwords of stores and of the
  * catalog at their next start; passwords of roles when they are reset. Errors: UsageError.
  */
 export async function replaceLostKey({ secretFile, dataDir }: Config): Promise<void> {
-  if (!existsSync(join(dataDir, 'catalog/pgdata')))
+  if (!hasHadKey(dataDir))
     throw new UsageError(`There is no Neap in ${dataDir} that could have lost a key: name its data directory.`)
   const lock = await takeLock(join(dataDir, 'up.lock'))
   if (!lock) throw new UsageError(`Neap runs on ${dataDir}: end it first.`)
@@ -19,7 +19,7 @@ export async function replaceLostKey({ secretFile, dataDir }: Config): Promise<v
     if (await readRing(secretFile))
       throw new UsageError(`${secretFile} is there and whole. If it is another Neap's, move it away first.`)
     // Before the key, so that a new API key is shown in any case.
-    updateState(dataDir, { isFirstStart: true })
+    updateState(dataDir, { isKeyDue: true })
     await writeRing(secretFile, newRing(true))
   } finally {
     await lock.release()

@@ -106,6 +106,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     if (await hasFirstSeals(catalog)) await resealAll(catalog, secrets)
     await followKeys('up', catalog, secrets, (error) => progress.say(`The keys could not be read: ${messageOf(error)}`))
     const key = await firstKey(catalog, secrets, config)
+    const isFirstStart = readState(config.dataDir).isFirstStart === true
     const parts = await progress.during(
       'starting api, worker and proxy',
       startParts(config, proxyMetricsPorts, progress),
@@ -114,7 +115,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(() => (options.leaveRunning ? Promise.resolve() : backend.stopHelpers()))
     undo.push(() => stopParts(parts, catalog, options))
     undo.push(keepRotating(config, progress))
-    const project = await firstProject(config, catalog, { make: options.project && key !== null }, progress)
+    const project = await firstProject(config, catalog, { make: options.project && isFirstStart }, progress)
     options.onReady({
       api_url: `http://127.0.0.1:${config.apiPort}/api/v2`,
       api_key: key,
@@ -126,7 +127,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       pid: process.pid,
     })
     parts.startRest()
-    if (key !== null) updateState(config.dataDir, { isFirstStart: false })
+    if (key !== null) updateState(config.dataDir, { isFirstStart: false, isKeyDue: false })
     await told
   } catch (error) {
     await undoAll(undo).catch((other: unknown) => progress.say(messageOf(other)))
@@ -216,10 +217,11 @@ function wanted(asked: boolean, port: number, stored: number | undefined) {
 
 const FIRST_KEY = 'first'
 
-/** The key of the first start; only its hash is kept. One that was made but never shown is replaced. */
+/** The key of the first start, or of the one after a lost master key; only its hash is kept. One that was made but never shown is replaced. */
 async function firstKey(catalog: Catalog, secrets: Secrets, { dataDir, plan }: Config): Promise<string | null> {
-  if (!readState(dataDir).isFirstStart && (await hasApiKeys(catalog))) return null
-  updateState(dataDir, { isFirstStart: true })
+  const { isFirstStart, isKeyDue } = readState(dataDir)
+  if (!isFirstStart && !isKeyDue && (await hasApiKeys(catalog))) return null
+  if (!isKeyDue) updateState(dataDir, { isFirstStart: true })
   const key = newApiKey()
   await catalog.transaction(async (tx) => {
     const { id: account_id } = await ensureDefaultAccount(tx, plan)

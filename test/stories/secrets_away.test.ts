@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { query } from '../clients.ts'
+import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
+import { branchOff, firstPlace, operationsOf, type Place } from '../project.ts'
+
+/* What was away during a rotation comes back; a lost key, or a catalog of another time, costs no data. */
+
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+  await query(neap, place.uri, 'create table kept as select generate_series(1, 100) n')
+})
+after(() => neap?.stop())
+
+const environment = () => envOf(neap.ready.data_dir)
+const kept = (of: Place) => query(neap, of.uri, 'select count(*)::int from kept')
+
+async function secrets(...args: string[]): Promise<void> {
+  const { code, stderr } = await neapRun(['secrets', ...args], environment())
+  assert.equal(code, 0, stderr)
+}
+
+test('a key that is lost beside a catalog of the operator is not replaced unasked', async (t) => {
+  const dataDir = newDataDir()
+  t.after(() => leaveNothing(dataDir))
+  mkdirSync(join(dataDir, 'branches'))
+  const env = envOf(dataDir, { NEAP_CATALOG_URL: 'postgresql://127.0.0.1:1/neap' })
+  const { code, stderr } = await neapRun(['up', '--api-port', '0', '--proxy-port', '0'], env)
+  assert.equal(code, 1)
+  assert.match(stderr, /is missing: put it back from a backup.*replace-lost-key/)
+  assert.equal((await neapRun(['secrets', 'replace-lost-key', '--yes'], env)).code, 0)
+})
+
+test('a lost key deletes no project in which an operation failed', { timeout: 120_000 }, async () => {
+  const dataDir = neap.ready.data_dir
+  const child = await branchOff(neap, place)
+  assert.deepEqual(await kept(child), [{ count: 100 }])
+  await kill(...postmastersOf(dataDir).flatMap(({ command, pid }) => (command.includes(child.branch_id) ? [pid] : [])))
+  await until('an operation that failed', async () =>
+    (await operationsOf(neap, place)).some(({ status }) => status === 'failed'),
+  )
+  await neap.stop({ keep: true })
+  rmSync(join(dataDir, 'secret.key'))
+  await secrets('replace-lost-key', '--yes')
+  neap = await startNeap({ dataDir })
+  assert.ok(neap.ready.api_key)
+  assert.equal(neap.ready.project_id, place.project_id)
+  assert.deepEqual([await kept(place), await kept(child)], [[{ count: 100 }], [{ count: 100 }]])
+})
