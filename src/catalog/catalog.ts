@@ -219,12 +219,30 @@ function plain(text: string): Statement {
 const PATIENCE_MS = 2_000
 const patience = (): Promise<void> => sleep(PATIENCE_MS, undefined, { ref: false })
 
-const WRONG_PASSWORD = '28P01'
+const isWrongPassword = (error: unknown): boolean => (error as { code?: unknown }).code === '28P01'
 
 /** How sessions log in; `attempt` tries to with each password that there may be. */
 function createLogin(target: string | EmbeddedLogin, settings: [string, string][]) {
   let turn = 0
   async function attempt<T>(connect: () => Promise<T>): Promise<T> {
+    try {
+      return await tryEach(connect)
+    } catch (error) {
+      if (!isWrongPassword(error) || !(await hasOthers())) throw error
+      return tryEach(connect)
+    }
+  }
+
+  /** Whether there are other passwords than were tried. */
+  async function hasOthers(): Promise<boolean> {
+    if (typeof target === 'string' || !target.reload) return false
+    const tried = target.passwords().join()
+    await target.reload()
+    turn = 0
+    return target.passwords().join() !== tried
+  }
+
+  async function tryEach<T>(connect: () => Promise<T>): Promise<T> {
     const count = typeof target === 'string' ? 1 : target.passwords().length
     // With several, the first once more: it may have been changed to that since it was tried.
     for (let left = count > 1 ? count : 0; ; left--) {
@@ -232,7 +250,7 @@ function createLogin(target: string | EmbeddedLogin, settings: [string, string][
       try {
         return await connect()
       } catch (error) {
-        if (left === 0 || (error as { code?: unknown }).code !== WRONG_PASSWORD) throw error
+        if (left === 0 || !isWrongPassword(error)) throw error
         if (turn === tried) turn++
       }
     }

@@ -15,6 +15,8 @@ export interface EmbeddedLogin {
   readonly user: typeof CATALOG_ADMIN | typeof CATALOG_PROXY
   /** Those that the user may have now: more than one only while passwords are being changed, the likeliest first. */
   readonly passwords: () => readonly string[]
+  /** Reads them again: while this process had no session in the catalog it was told of no change. */
+  readonly reload?: () => Promise<void>
 }
 
 /** The same for the driver. @param password asked for at each login */

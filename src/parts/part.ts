@@ -95,6 +95,7 @@ export async function openContext(
     runtimeDir: config.runtimeDir,
     user: name === 'proxy' ? CATALOG_PROXY : CATALOG_ADMIN,
     passwords: secrets.catalogPasswords,
+    reload: secrets.reload,
   }
   let countLost = (): void => {}
   const catalog = openCatalog(config.catalogUrl ?? embedded, config.workerConcurrency + 4, (error) => {

@@ -36,7 +36,12 @@ export async function openEmbeddedCatalog(
   if (config.catalogUrl)
     return { target: config.catalogUrl, watch: async () => {}, leave: async () => {}, stop: async () => {} }
 
-  const target: EmbeddedLogin = { ...config, user: CATALOG_ADMIN, passwords: secrets.catalogPasswords }
+  const target: EmbeddedLogin = {
+    ...config,
+    user: CATALOG_ADMIN,
+    passwords: secrets.catalogPasswords,
+    reload: secrets.reload,
+  }
   const server = localCatalogServer({
     ...config,
     secrets: secrets.stores,

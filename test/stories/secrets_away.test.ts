@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { catalogQuery } from '../admin.ts'
 import { query } from '../clients.ts'
 import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
-import { branchOff, firstPlace, operationsOf, type Place } from '../project.ts'
+import { branchOff, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
 /* What was away during a rotation comes back; a lost key, or a catalog of another time, costs no data. */
 
@@ -26,6 +27,29 @@ async function secrets(...args: string[]): Promise<void> {
   const { code, stderr } = await neapRun(['secrets', ...args], environment())
   assert.equal(code, 0, stderr)
 }
+
+const LISTENING = `from pg_stat_activity where application_name like 'neap keys %'`
+
+test('parts whose sessions in the catalog ended log in again after a rotation that they missed', async () => {
+  const frozen = [neap.part('worker'), ...neap.parts('proxy')] as number[]
+  const count = async () => (await catalogQuery<{ count: number }>(neap, `select count(*)::int ${LISTENING}`))[0]?.count
+  const all = await count()
+  for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+  try {
+    await catalogQuery(
+      neap,
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = 'neap_proxy' or pid in
+         (select pid ${LISTENING} and application_name like '% worker %')`,
+    )
+    await secrets('rotate')
+  } finally {
+    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+  }
+  await until('the sessions of all parts', async () => (await count()) === all)
+  assert.deepEqual([neap.part('worker'), ...neap.parts('proxy')], frozen)
+  await suspend(neap, place)
+  assert.deepEqual(await kept(place), [{ count: 100 }])
+})
 
 test('a key that is lost beside a catalog of the operator is not replaced unasked', async (t) => {
   const dataDir = newDataDir()
