@@ -29,7 +29,7 @@ const MAY_IMPORT: Record<string, string> = {
   compute: 'backends(types), catalog, errors, postgres, secrets(types)',
   engine: 'catalog, errors',
   catalog: 'errors, ids',
-  backends: 'errors, network, observe, postgres, secrets, walls',
+  backends: 'durable_file, errors, network, observe, postgres, secrets, walls',
   observe: 'errors, pipelining',
   config: 'errors, setting_kinds',
   setting_kinds: '',

@@ -21,6 +21,8 @@ export interface StoreSecrets {
   readonly adminOf: (note: string | undefined) => readonly string[]
   /** Whether it is known that the key is no more under which a store with this note has its passwords. */
   readonly isGone: (note: string | undefined) => boolean
+  /** Whether that key was lost, and did not end with a rotation: a rotation moves the catalog, so one with such a note is of before it. */
+  readonly isLost: (note: string | undefined) => boolean
 }
 
 /** @param keys those of now: they may be read again */
@@ -49,6 +51,7 @@ export function storeSecrets(keys: () => PartKeys): StoreSecrets {
       const { generation } = partsOf(note)
       return keys().lost || keys().retired.includes(generation)
     },
+    isLost: (note) => keys().lost && !keys().retired.includes(partsOf(note).generation),
   }
 }
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
 import { query } from '../clients.ts'
-import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
+import { envOf, leaveNothing, type Neap, neapRun, newDataDir, run, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
@@ -49,6 +49,34 @@ test('parts whose sessions in the catalog ended log in again after a rotation th
   assert.deepEqual([neap.part('worker'), ...neap.parts('proxy')], frozen)
   await suspend(neap, place)
   assert.deepEqual(await kept(place), [{ count: 100 }])
+})
+
+test('a catalog from before a rotation is not started with the key of after, and is left as it is', async () => {
+  const dataDir = neap.ready.data_dir
+  await neap.stop({ keep: true })
+  const earlier = join(dataDir, 'earlier')
+  // With owners, which Node's own copy does not keep.
+  const copy = (from: string, to: string) => run('cp', ['-a', from, to])
+  mkdirSync(earlier)
+  for (const name of ['catalog', 'secret.key']) await copy(join(dataDir, name), earlier)
+  const note = readFileSync(join(earlier, 'catalog/password_of'), 'utf8')
+  neap = await startNeap({ dataDir })
+  await secrets('rotate')
+  await suspend(neap, place)
+  await neap.stop({ keep: true })
+  const restore = async (name: string) => {
+    rmSync(join(dataDir, name), { recursive: true })
+    await copy(join(earlier, name), dataDir)
+  }
+  await restore('catalog')
+  const { code, stderr } = await neapRun(['up', '--api-port', '0', '--proxy-port', '0'], envOf(dataDir))
+  assert.equal(code, 1)
+  assert.match(stderr, /secret.key is not the one that .* was made with/)
+  assert.equal(readFileSync(join(dataDir, 'catalog/password_of'), 'utf8'), note)
+  await restore('secret.key')
+  neap = await startNeap({ dataDir })
+  rmSync(earlier, { recursive: true })
+  assert.equal(neap.ready.connection_uri, place.uri)
 })
 
 test('a key that is lost beside a catalog of the operator is not replaced unasked', async (t) => {

@@ -78,7 +78,8 @@ export function localCatalogServer(options: {
       config: CONFIG,
       logFile: logFile('postgres.log'),
     }
-    while ((await replaceUnknownPassword(plan, options.secrets)) === 'pending');
+    const secrets = { ...options.secrets, isGone: options.secrets.isLost }
+    while ((await replaceUnknownPassword(plan, secrets)) === 'pending');
     for (;;) {
       const server = await startServer(plan)
       if (server === 'pending') continue

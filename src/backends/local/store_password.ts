@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { replaceFile } from '../../durable_file.ts'
 import { ADMIN, LOGIN_READER, ownSession, unprovenSession } from '../../postgres/own_session.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
@@ -18,7 +18,9 @@ export const passwordNote = (home: string): string | undefined => {
   }
 }
 
-export const notePassword = (home: string, note: string): Promise<void> => writeFile(noteOf(home), note)
+/** On disk when it resolves, since the key of the note before may be destroyed then, and whole at any moment. */
+export const notePassword = (home: string, note: string): Promise<void> =>
+  replaceFile(noteOf(home), 0o644, Buffer.from(note))
 
 /** Copies the note with the data: a clone has its parent's passwords until its first start. */
 export async function inheritPassword(from: string, to: string): Promise<void> {
