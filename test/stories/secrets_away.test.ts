@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
@@ -77,6 +77,16 @@ test('a catalog from before a rotation is not started with the key of after, and
   neap = await startNeap({ dataDir })
   rmSync(earlier, { recursive: true })
   assert.equal(neap.ready.connection_uri, place.uri)
+})
+
+test('a key of another Neap is told apart from the one of the catalog', async () => {
+  const file = join(neap.ready.data_dir, 'other.key')
+  writeFileSync(file, Buffer.alloc(32, 1), { mode: 0o600 })
+  for (const args of [['secrets'], ['secrets', 'rotate']]) {
+    const { code, stderr } = await neapRun(args, { ...environment(), NEAP_SECRET_FILE: file })
+    assert.equal(code, 1)
+    assert.match(stderr, /^neap: The key in .*other.key does not open the catalog of/)
+  }
 })
 
 test('a key that is lost beside a catalog of the operator is not replaced unasked', async (t) => {
