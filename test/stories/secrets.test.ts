@@ -16,7 +16,7 @@ import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
 import { envOf, leaveNothing, type Neap, neapRun, newDataDir, run, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
-import { branchOff, computeOf, firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, computeOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { randomFrom } from '../random.ts'
 
 /* Keys are rotated while everything runs; a rotation that is killed goes on; a lost key loses no data. */
@@ -59,6 +59,8 @@ const revealed = async ({ project_id, branch_id, uri }: Place) => {
 async function allWorks(): Promise<void> {
   await suspend(neap, place)
   assert.deepEqual(await query(neap, place.uri, 'select count(*)::int from kept'), [{ count: 100 }])
+  // A client is let in a moment before its compute is on record as active, which is when it is asked about passwords.
+  await settled(neap, place, 'active')
   assert.equal(await revealed(place), new URL(place.uri).password)
   assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)
   const child = await branchOff(neap, place)
@@ -69,6 +71,8 @@ async function allWorks(): Promise<void> {
 }
 
 test('a rotation under load is noticed by no client', async () => {
+  await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
   const earlier = await ringNow()
   const over = new AbortController()
   let done = 0

@@ -36,10 +36,11 @@ export async function stranger(neap: Neap, name: string): Promise<Actor> {
 export async function keyOf(neap: Neap, accountId: string, scope: Scope, projectId?: string): Promise<string> {
   const key = newApiKey()
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
+  const [{ hash, generation }] = secrets.hashApiKey(key)
   await catalogQuery(
     neap,
-    'insert into api_key (account_id, name, scope, project_id, hash) values ($1, $2, $3, $4, $5)',
-    [accountId, `${scope} key`, scope, projectId ?? null, secrets.hashApiKey(key)[0].hash],
+    'insert into api_key (account_id, name, scope, project_id, hash, generation) values ($1, $2, $3, $4, $5, $6)',
+    [accountId, `${scope} key`, scope, projectId ?? null, hash, generation],
   )
   return key
 }
