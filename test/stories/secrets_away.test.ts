@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
@@ -31,9 +32,11 @@ async function secrets(...args: string[]): Promise<void> {
 const LISTENING = `from pg_stat_activity where application_name like 'neap keys %'`
 
 test('parts whose sessions in the catalog ended log in again after a rotation that they missed', async () => {
-  const frozen = [neap.part('worker'), ...neap.parts('proxy')] as number[]
   const count = async () => (await catalogQuery<{ count: number }>(neap, `select count(*)::int ${LISTENING}`))[0]?.count
-  const all = await count()
+  // The supervisor, api, worker and all proxies, of which some start after the first is ready.
+  const all = 3 + Math.min(availableParallelism(), 4)
+  await until('all parts', async () => (await count()) === all)
+  const frozen = [neap.part('worker'), ...neap.parts('proxy')] as number[]
   for (const pid of frozen) process.kill(pid, 'SIGSTOP')
   try {
     await catalogQuery(
