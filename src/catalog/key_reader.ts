@@ -12,19 +12,18 @@ export const sessionName = (part: string, revision: number): string => `${PREFIX
 export interface KeyReader {
   readonly part: string
   readonly revision: number
-  readonly pid: number
   /** Empty for a part on the catalog's own machine. */
   readonly address: string
 }
 
 /** The parts that run now, and which keys each has read (Postgres manual, pg_stat_activity). */
 export async function keyReaders(db: Db): Promise<KeyReader[]> {
-  const rows = await db.rows<{ name: string; pid: number; address: string }>(sql`
-    select application_name as name, pid, coalesce(host(client_addr), '') as address from pg_stat_activity
-     where datname = current_database() and application_name like ${`${PREFIX} %`} order by 1, 2`)
-  return rows.map(({ name, pid, address }) => {
+  const rows = await db.rows<{ name: string; address: string }>(sql`
+    select application_name as name, coalesce(host(client_addr), '') as address from pg_stat_activity
+     where datname = current_database() and application_name like ${`${PREFIX} %`} order by 1`)
+  return rows.map(({ name, address }) => {
     const [part = '', revision] = name.slice(PREFIX.length + 1).split(' ')
-    return { part, revision: Number(revision), pid, address }
+    return { part, revision: Number(revision), address }
   })
 }
 

@@ -98,9 +98,11 @@ function retired(each: Generation, kept: ReadonlySet<string>): Generation {
   return { ...each, state: 'retired', master: undefined, apiKey: kept.has(each.id) ? apiKey : undefined }
 }
 
-/** Writes another ring. */
+/** Writes another ring. Errors: UsageError where another rotation has written one meanwhile, as while this one was stopped. */
 async function change(rotation: Rotation, to: (generations: readonly Generation[]) => Generation[]): Promise<void> {
   const { config, ring } = rotation
+  if ((await readOrCreateRing(config.secretFile)).revision !== ring.revision)
+    throw new UsageError('Another rotation has changed the keys meanwhile. Run this again.')
   rotation.ring = { ...ring, revision: ring.revision + 1, generations: to(ring.generations) }
   await writeRing(config.secretFile, rotation.ring)
 }
@@ -122,9 +124,9 @@ async function distribute({ config, catalog, secrets, ring }: Rotation): Promise
   }
 }
 
-const whyBehind = ({ part, address, pid }: KeyReader): string =>
+const whyBehind = ({ part, address }: KeyReader): string =>
   address === ''
-    ? `neap ${part} has not read the new keys within 30 s (its session in the catalog is ${pid}): see its log, or end it.`
+    ? `neap ${part} has not read the new keys within 30 s: see its log, or end it.`
     : `neap ${part} on ${address} has not the new keys: copy keys/${part}.key of the data directory there, and restart it.`
 
 const LONGEST_TRANSACTION_MS = 60_000

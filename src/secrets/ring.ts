@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { realpath, stat } from 'node:fs/promises'
 import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import { subkey } from './derive.ts'
@@ -70,7 +70,10 @@ export async function readRing(file: string): Promise<Ring | undefined> {
   return decodeRing(bytes, file)
 }
 
-export const writeRing = (file: string, ring: Ring): Promise<void> => replaceFile(file, 0o600, encodeRing(ring))
+/** Writes a ring in place of what is there: where `file` is a link, where that leads. */
+export async function writeRing(file: string, ring: Ring): Promise<void> {
+  await replaceFile(await realpath(file).catch(() => file), 0o600, encodeRing(ring))
+}
 
 /** The bytes of a file that only its owner may read. Errors: UsageError. */
 export async function readSecretFile(file: string): Promise<Buffer | undefined> {
