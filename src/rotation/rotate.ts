@@ -76,10 +76,14 @@ async function rotateWith(rotation: Rotation): Promise<void> {
   onStep('sealed')
   await renewStores(rotation)
   onStep('stores')
-  if (!config.catalogUrl) await renewCatalog(rotation)
-  onStep('catalog')
-  if (!operatorFiles(config)) await prepareAuthority(join(config.dataDir, 'tls'))
-  onStep('authority')
+  if (!config.catalogUrl) {
+    await renewCatalog(rotation)
+    onStep('catalog')
+  }
+  if (!operatorFiles(config)) {
+    await prepareAuthority(join(config.dataDir, 'tls'))
+    onStep('authority')
+  }
   const kept = new Set((await countApiKeys(catalog)).map(({ generation }) => generation))
   await change(rotation, (generations) => generations.map((each) => retired(each, kept)))
   await distribute(rotation)
