@@ -13,7 +13,7 @@ const MOST_COMPLAINT = 2_000
  * How many dumps one process runs at once, each a program that reads a whole catalog of Postgres': in all, of an account, and of a project,
  * whose comparisons take two. A tenant can make each last half a minute, and must leave room for others.
  */
-const MOST_AT_ONCE = { all: 8, account_id: 4, project_id: 2 }
+const MAX_AT_ONCE = { all: 8, account_id: 4, project_id: 2 }
 
 const running = new Set<Payer>()
 
@@ -38,7 +38,7 @@ export async function dumpSchema(address: ComputeAddress, options: DumpOptions):
 
 function takePlace(given: Payer): Payer {
   const payer = { ...given }
-  for (const [of, most] of Object.entries(MOST_AT_ONCE)) {
+  for (const [of, most] of Object.entries(MAX_AT_ONCE)) {
     const taken = [...running].filter((other) => of === 'all' || other[of as keyof Payer] === payer[of as keyof Payer])
     if (taken.length >= most)
       throw new AppError('UNAVAILABLE', `${most} schemas are being read, as many as may be at once. Try again.`)

@@ -43,7 +43,7 @@ const SWEEP_MS = 1000
 const FAILURE_TRIES = 5
 const SOON_MS = 5
 /** Characters of an operation's error: it may hold what a compute says, which is as long as its tenant likes. */
-const MOST_ERROR = 2_000
+const MAX_ERROR_CHARACTERS = 2_000
 
 /**
  * Between a claim and its step, and between two steps, the row is unlocked for a moment. Another worker that took it then would
@@ -197,7 +197,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   async function failed(tx: Db, operation: Due, error: unknown): Promise<Due | 'ended' | undefined> {
     if ((await lockForStep(tx, operation)) === 'taken') return undefined
-    const message = (error instanceof Error ? error.message : String(error)).slice(0, MOST_ERROR)
+    const message = (error instanceof Error ? error.message : String(error)).slice(0, MAX_ERROR_CHARACTERS)
     if (operation.step === FAILURE) {
       if (operation.attempts >= FAILURE_TRIES) return end(tx, operation.id, 'failed', operation.error)
       return retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message)

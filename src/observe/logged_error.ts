@@ -22,7 +22,7 @@ const PASSWORD_IN_SQL = /(\bpassword\b[\s=:]*)'(?:[^']|'')*'/gi
 const API_KEY = /\bneap_[A-Za-z0-9]{20,}/g
 const MOST_CAUSES = 5
 /** Characters of a text: what a compute says of an error is as long as its tenant likes. */
-const MOST_TEXT = 4_000
+const MAX_TEXT_CHARACTERS = 4_000
 
 /** An error as it stands in a log: allowed fields only, passwords and keys in its texts struck out, and its causes the same way. */
 export function loggedError(error: unknown, depth = 0): unknown {
@@ -49,9 +49,9 @@ export function loggedError(error: unknown, depth = 0): unknown {
 export function withoutSecrets(text: string): string {
   // Cut after they are struck out: of one that was cut in the middle the end would not be found.
   return text
-    .slice(0, 2 * MOST_TEXT)
+    .slice(0, 2 * MAX_TEXT_CHARACTERS)
     .replace(PASSWORD_IN_URL, '$1:…@')
     .replace(PASSWORD_IN_SQL, "$1'…'")
     .replace(API_KEY, 'neap_…')
-    .slice(0, MOST_TEXT)
+    .slice(0, MAX_TEXT_CHARACTERS)
 }

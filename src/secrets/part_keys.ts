@@ -3,7 +3,8 @@ import { dirname, join } from 'node:path'
 import { replaceFile } from '../durable_file.ts'
 import { UsageError } from '../errors.ts'
 import { keyAsPassword, subkey } from './derive.ts'
-import { FIRST_GENERATION, type Generation, readRing, readSecretFile, type Ring } from './ring.ts'
+import { decodeKeys, encodeKeys, readKeyFile } from './key_file.ts'
+import { FIRST_GENERATION, type Generation, readRing, type Ring } from './ring.ts'
 
 /** The parts of Neap that have keys of their own. */
 export type KeyHolder = 'api' | 'worker' | 'proxy'
@@ -94,7 +95,7 @@ export const partKeysFile = (dataDir: string, holder: KeyHolder): string => join
 export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> {
   await mkdir(dirname(partKeysFile(dataDir, 'api')), { recursive: true, mode: 0o700 })
   for (const holder of KEY_HOLDERS)
-    await replaceFile(partKeysFile(dataDir, holder), 0o600, encode(keysFor(holder, ring)))
+    await replaceFile(partKeysFile(dataDir, holder), 0o600, encodeKeys(keysFor(holder, ring)))
 }
 
 /**
@@ -102,34 +103,16 @@ export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> 
  * Undefined where there is no such file. Errors: UsageError.
  */
 export async function readPartKeys(file: string, holder: KeyHolder): Promise<PartKeys | undefined> {
-  const bytes = await readSecretFile(file)
-  if (!bytes) return undefined
-  const own = decode(bytes)
-  if (own && own.holder !== holder)
+  const bytes = await readKeyFile(file)
+  const own = bytes && decodeKeys<PartKeys>(bytes)
+  if (own?.holder === undefined) {
+    const ring = await readRing(file)
+    return ring && keysFor(holder, ring)
+  }
+  if (own.holder !== holder)
     throw new UsageError(`${file} holds the keys of neap ${own.holder}: copy those of neap ${holder}`)
-  const ring = own ? undefined : await readRing(file)
-  return own ?? (ring && keysFor(holder, ring))
+  return own as PartKeys
 }
 
 /** The password of neap_proxy. */
 export const catalogProxyPassword = (key: Buffer): string => keyAsPassword(key)
-
-function encode(keys: PartKeys): Buffer {
-  const asText = (_name: string, value: unknown): unknown =>
-    value !== null && typeof value === 'object' && 'type' in value && 'data' in value
-      ? { bytes: Buffer.from(value.data as number[]).toString('base64') }
-      : value
-  return Buffer.from(`${JSON.stringify(keys, asText, 2)}\n`)
-}
-
-/** Undefined for what is no file of a part. */
-function decode(bytes: Buffer): PartKeys | undefined {
-  const asBytes = (_name: string, value: unknown): unknown =>
-    value !== null && typeof value === 'object' && 'bytes' in value ? Buffer.from(String(value.bytes), 'base64') : value
-  try {
-    const read = JSON.parse(bytes.toString(), asBytes) as Partial<PartKeys>
-    return read.holder === undefined ? undefined : (read as PartKeys)
-  } catch {
-    return undefined
-  }
-}

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { realpath, stat } from 'node:fs/promises'
-import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
+import { readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import { subkey } from './derive.ts'
+import { decodeKeys, encodeKeys, readKeyFile } from './key_file.ts'
 
 const KEY_BYTES = 32
 
@@ -56,7 +57,7 @@ export const currentOf = ({ generations }: Ring): Generation =>
 
 /** The ring in `file`, which is made when it does not exist. Errors: as `readRing`. */
 export async function readOrCreateRing(file: string): Promise<Ring> {
-  await readOrCreate(file, 0o600, () => encodeRing(newRing(false))).catch((error: unknown) => {
+  await readOrCreate(file, 0o600, () => encodeKeys(newRing(false))).catch((error: unknown) => {
     throw new UsageError(`The master key ${file} cannot be read or made: ${messageOf(error)}`)
   })
   return (await readRing(file)) as Ring
@@ -64,7 +65,7 @@ export async function readOrCreateRing(file: string): Promise<Ring> {
 
 /** Undefined where there is no such file. Errors: UsageError where it is open to others, is no such key or cannot be read. */
 export async function readRing(file: string): Promise<Ring | undefined> {
-  const bytes = await readSecretFile(file)
+  const bytes = await readKeyFile(file)
   if (!bytes) return undefined
   if (bytes.length === KEY_BYTES) return ringOfFirst(bytes, (await stat(file)).mtime.toISOString())
   return decodeRing(bytes, file)
@@ -72,20 +73,7 @@ export async function readRing(file: string): Promise<Ring | undefined> {
 
 /** Writes a ring in place of what is there: where `file` is a link, where that leads. */
 export async function writeRing(file: string, ring: Ring): Promise<void> {
-  await replaceFile(await realpath(file).catch(() => file), 0o600, encodeRing(ring))
-}
-
-/** The bytes of a file that only its owner may read. Errors: UsageError. */
-export async function readSecretFile(file: string): Promise<Buffer | undefined> {
-  try {
-    const bytes = await readIfExists(file)
-    if (bytes && ((await stat(file)).mode & 0o077) !== 0)
-      throw new UsageError(`The master key ${file} is open to others: run chmod 600 ${file}`)
-    return bytes
-  } catch (error) {
-    if (error instanceof UsageError) throw error
-    throw new UsageError(`The master key ${file} cannot be read: ${messageOf(error)}`)
-  }
+  await replaceFile(await realpath(file).catch(() => file), 0o600, encodeKeys(ring))
 }
 
 const ringOfFirst = (master: Buffer, createdAt: string): Ring => ({
@@ -95,42 +83,20 @@ const ringOfFirst = (master: Buffer, createdAt: string): Ring => ({
   generations: [{ id: FIRST_GENERATION, createdAt, state: 'current', master, apiKey: undefined }],
 })
 
-const text = (bytes: Buffer | undefined): string | undefined => bytes?.toString('base64')
-const bytesOf = (encoded: string | undefined): Buffer | undefined =>
-  encoded === undefined ? undefined : Buffer.from(encoded, 'base64')
-
-function encodeRing({ generations, mockSalt, ...ring }: Ring): Buffer {
-  const shown = generations.map(({ master, apiKey, ...rest }) => ({
-    ...rest,
-    master: text(master),
-    apiKey: text(apiKey),
-  }))
-  return Buffer.from(`${JSON.stringify({ ...ring, mockSalt: text(mockSalt), generations: shown }, null, 2)}\n`)
-}
-
-interface EncodedRing extends Omit<Ring, 'mockSalt' | 'generations'> {
-  readonly mockSalt?: string
-  readonly generations: readonly (Omit<Generation, 'master' | 'apiKey'> & { master?: string; apiKey?: string })[]
-}
-
 function decodeRing(bytes: Buffer, file: string): Ring {
-  try {
-    const { generations, mockSalt, revision, lost } = JSON.parse(bytes.toString()) as EncodedRing
-    const ring: Ring = {
-      revision,
-      lost,
-      mockSalt: bytesOf(mockSalt) ?? Buffer.alloc(0),
-      generations: generations.map(({ master, apiKey, ...rest }) => ({
-        ...rest,
-        master: bytesOf(master),
-        apiKey: bytesOf(apiKey),
-      })),
-    }
-    if (currentOf(ring).master?.length === KEY_BYTES) return ring
-  } catch {
-    // Said below.
-  }
+  const read = decodeKeys<Ring>(bytes)
+  const generations = read?.generations?.map(({ master, apiKey, ...rest }) => ({
+    ...rest,
+    master: bytesOf(master),
+    apiKey: bytesOf(apiKey),
+  }))
+  const ring = { ...read, mockSalt: bytesOf(read?.mockSalt), generations } as Ring
+  if (generations && currentOf(ring)?.master?.length === KEY_BYTES) return ring
   throw new UsageError(
     `The master key ${file} is damaged (${bytes.length} bytes): put it back from a backup, since without it no stored password can be read`,
   )
 }
+
+/** The first rings held bytes as base64 alone. */
+const bytesOf = (value: Buffer | string | undefined): Buffer | undefined =>
+  typeof value === 'string' ? Buffer.from(value, 'base64') : value

@@ -42,6 +42,16 @@ test('a master key that is open to others, has another size or cannot be read is
   await assert.rejects(loadOrCreateSecrets(join(dir, 'no', 'such', 'folder')), UsageError)
 })
 
+test('a master key whose bytes are base64 alone, as in the first files, is read', async () => {
+  const secrets = await loadOrCreateSecrets(file)
+  const ring: unknown = JSON.parse(
+    await readFile(file, 'utf8'),
+    (_name, value: { bytes?: unknown } | null) => value?.bytes ?? value,
+  )
+  await writeFile(file, JSON.stringify(ring))
+  assert.deepEqual((await loadOrCreateSecrets(file)).catalogPasswords(), secrets.catalogPasswords())
+})
+
 test('what is sealed opens only with its context, its key and every bit in place', async () => {
   const secrets = await loadOrCreateSecrets(file)
   for (const text of ['', 'npg_secret', 'Ebbe und Flut 🌊'.repeat(100)]) {
