@@ -1,6 +1,5 @@
 import type { Db } from '../catalog/catalog.ts'
 import { SEALED_COLUMNS, type SealedColumn, type SealedRow } from '../catalog/sealed_rows.ts'
-import { AppError } from '../errors.ts'
 import { passwordContext, replyContext, webhookSecretContext } from '../secrets/contexts.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 
@@ -12,7 +11,7 @@ export interface SealedCounts {
   current: number
   /** Sealed under an earlier key, which can still be read. */
   earlier: number
-  /** Sealed under a key that is lost. */
+  /** Sealed under a key that is lost, or damaged. */
   unreadable: number
 }
 
@@ -51,20 +50,19 @@ async function visitRow(
   secrets: Secrets,
   visit: Visit,
 ): Promise<keyof SealedCounts> {
-  if (secrets.isCurrent(row.sealed)) return 'current'
   const text = openRow(column, row, secrets)
   if (text === undefined) return 'unreadable'
+  if (secrets.isCurrent(row.sealed)) return 'current'
   await visit(column, row, text)
   return 'earlier'
 }
 
-/** Undefined where its key is lost. */
+/** Undefined where its key is lost, or it is damaged: one row must not keep all others under an old key. */
 function openRow(column: SealedColumn, row: SealedRow, secrets: Secrets): string | undefined {
   try {
     return secrets.decrypt(column.what, row.sealed, contextOf(column, row))
-  } catch (error) {
-    if (error instanceof AppError) return undefined
-    throw error
+  } catch {
+    return undefined
   }
 }
 

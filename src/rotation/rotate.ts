@@ -150,7 +150,9 @@ async function awaitOlderTransactions(catalog: Catalog): Promise<void> {
 
 /** Gives running stores their new passwords; those that sleep get theirs at their next start. Errors: UsageError. */
 async function renewStores({ config, catalog, secrets }: Rotation): Promise<void> {
-  for (const store of await runningStores(catalog)) await renewPasswords(config, store, secrets.stores)
+  // A compute that does not answer keeps no other from its passwords. Those that are left are found below.
+  for (const store of await runningStores(catalog))
+    await renewPasswords(config, store, secrets.stores).catch(() => undefined)
   const left = await storesWithOtherPasswords(config, secrets.stores, { running: true })
   if (left.length > 0)
     throw new UsageError(

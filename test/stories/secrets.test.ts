@@ -48,11 +48,23 @@ async function report(): Promise<SecretsReport> {
   return JSON.parse(stdout) as SecretsReport
 }
 
-const revealed = async ({ project_id, branch_id, uri }: Place) => {
-  const role_name = decodeURIComponent(new URL(uri).username)
-  const params = { project_id, branch_id, role_name }
+const roleOf = ({ uri }: Place): string => decodeURIComponent(new URL(uri).username)
+
+const revealed = async (at: Place) => {
+  const params = { project_id: at.project_id, branch_id: at.branch_id, role_name: roleOf(at) }
   return (await neap.call('GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password', { params }))
     .password
+}
+
+async function resetPassword(): Promise<void> {
+  const { role, operations } = await neap.call(
+    'POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password',
+    { params: { project_id: place.project_id, branch_id: place.branch_id, role_name: roleOf(place) } },
+  )
+  await neap.ended(operations)
+  const uri = new URL(place.uri)
+  uri.password = role.password ?? ''
+  place = { ...place, uri: uri.href }
 }
 
 /** Everything that rests on a key: logins asleep and awake, keys, passwords that are shown, new branches. */
@@ -111,17 +123,21 @@ test('a rotation under load is noticed by no client', async () => {
 
 /** Keys of before are worth nothing any more. */
 async function opensNothing(old: Ring): Promise<void> {
+  await opensNoCompute(old)
+  const password = storeSecrets(() => keysFor('all', old)).admin('catalog')[0]
+  await refuses(join(neap.ready.data_dir, 'run/catalog'), 'neap_admin', password)
+}
+
+async function opensNoCompute(old: Ring): Promise<void> {
   const stores = storeSecrets(() => keysFor('all', old))
-  const compute = await computeOf(neap, place)
-  const catalog = join(neap.ready.data_dir, 'run/catalog')
-  for (const [host, password, user] of [
-    [compute?.socket_dir, stores.admin(place.branch_id)[0], 'neap_admin'],
-    [compute?.socket_dir, stores.loginReader(place.branch_id)[0], 'neap_login_reader'],
-    [catalog, stores.admin('catalog')[0], 'neap_admin'],
-  ] as const) {
-    const client = new pg.Client({ host: host ?? '', port: 5432, user, password, database: 'neap' })
-    await assert.rejects(client.connect(), { code: '28P01' }, `${user} at ${host}`)
-  }
+  const host = (await computeOf(neap, place))?.socket_dir ?? ''
+  await refuses(host, 'neap_admin', stores.admin(place.branch_id)[0])
+  await refuses(host, 'neap_login_reader', stores.loginReader(place.branch_id)[0])
+}
+
+async function refuses(host: string, user: string, password: string | undefined): Promise<void> {
+  const client = new pg.Client({ host, port: 5432, user, password, database: 'neap' })
+  await assert.rejects(client.connect(), { code: '28P01' }, `${user} at ${host}`)
 }
 
 const STEPS: Step[] = ['made', 'current', 'sealed', 'stores', 'catalog', 'authority']
@@ -169,6 +185,42 @@ test('a catalog that ends after a rotation is started again', async () => {
       return false
     }
   })
+  await allWorks()
+})
+
+test('a damaged row keeps no other under an old key', async () => {
+  const damaged = await catalogQuery(
+    neap,
+    "update role set password = password || '\\x00'::bytea where name = $1 and branch_id = $2 returning 1",
+    [roleOf(place), place.branch_id],
+  )
+  assert.equal(damaged.length, 1)
+  await rotate()
+  const { encrypted } = await report()
+  assert.deepEqual([encrypted.earlier, encrypted.unreadable], [0, 1])
+  await resetPassword()
+  await allWorks()
+})
+
+test('a compute that does not answer keeps no other from its new passwords', { timeout: 180_000 }, async () => {
+  const frozen = await branchOff(neap, place)
+  for (const each of [place, frozen]) {
+    await query(neap, each.uri, 'select 1')
+    await settled(neap, each, 'active')
+  }
+  const earlier = await ringNow()
+  const pid = (await computeOf(neap, frozen))?.pid ?? 0
+  process.kill(pid, 'SIGSTOP')
+  try {
+    const { code, stderr } = await neapRun(['secrets', 'rotate'], environment())
+    assert.equal(code, 1)
+    assert.match(stderr, /do not answer: .*run this again/)
+    await opensNoCompute(earlier)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await rotate()
+  await query(neap, frozen.uri, 'select 1')
   await allWorks()
 })
 
@@ -248,17 +300,10 @@ test('a lost key loses no data', { timeout: 240_000 }, async () => {
   refused(await send(neap, 'GET', '/projects', { key }), 401, 'UNAUTHENTICATED', /unknown/)
   key = neap.ready.api_key ?? ''
   assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)
-  const role = decodeURIComponent(new URL(place.uri).username)
-  const path = `/projects/${place.project_id}/branches/${place.branch_id}/roles/${role}`
+  const path = `/projects/${place.project_id}/branches/${place.branch_id}/roles/${roleOf(place)}`
   refused(await send(neap, 'GET', `${path}/reveal_password`, { key }), 422, 'NOT_ALLOWED', /key that is lost/)
   assert.ok((await report()).encrypted.unreadable > 0)
-  const reset = await neap.call('POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password', {
-    params: { project_id: place.project_id, branch_id: place.branch_id, role_name: role },
-  })
-  await neap.ended(reset.operations)
-  const uri = new URL(place.uri)
-  uri.password = reset.role.password ?? ''
-  place = { ...place, uri: uri.href }
+  await resetPassword()
   await allWorks()
   await rotate()
   await allWorks()
