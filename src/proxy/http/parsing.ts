@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { Worker } from 'node:worker_threads'
+import { messageOf } from '../../errors.ts'
 import { Refusal } from './refusal.ts'
 import { parseRequest, type SqlRequest } from './request.ts'
 
@@ -43,10 +44,15 @@ export function createBodyParser(): BodyParser {
     if (jobs.length > 0) lanes.set(endpointId, jobs)
     if (!job || job.signal.aborted) return next()
     running = job
-    worker ??= start()
     const { headers, body } = job
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's, which has no origins
-    worker.postMessage({ headers, body })
+    try {
+      worker ??= start()
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's, which has no origins
+      worker.postMessage({ headers, body })
+    } catch (error) {
+      // The machine has no thread left, say.
+      end({ failed: messageOf(error) })
+    }
   }
 
   function end(parsed: Parsed): void {
