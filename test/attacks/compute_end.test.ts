@@ -47,6 +47,12 @@ for (const [what, script] of Object.entries(ATTACKS))
     await until('its process has ended', () => !existsSync(`/proc/${pid}`))
   })
 
+test('a compute that leaves a link in place of postmaster.opts starts again', async () => {
+  const { place } = await attacked('ln -sfn /etc/passwd postmaster.opts')
+  await suspend(neap, place)
+  assert.deepEqual(await query(neap, place.uri, 'select 1 as one'), [{ one: 1 }])
+})
+
 test('a postmaster.pid of a gigabyte is not read into memory', async () => {
   const { place, pid } = await attacked('truncate -s 1G postmaster.pid')
   let mostKib = 0

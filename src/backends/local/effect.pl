@@ -147,8 +147,8 @@ sub start {
   }
   fail("$home/server.lock") unless defined $server_lock;
   leave('busy') unless $server_lock;
-  # What a killed server left is stale now: the lock is ours.
-  unlink "$home/server", "$home/pgdata/postmaster.pid", files_in($sockets);
+  # What a killed server left is stale now, or what its tenant put in its place: the lock is ours.
+  unlink "$home/server", "$home/pgdata/postmaster.pid", "$home/pgdata/postmaster.opts", files_in($sockets);
   make_directory($sockets, 0700);
   $uid eq '-' or chown $uid, $gid, $sockets or fail($sockets);
   make_directory("$home/conf", 0755);
