@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises'
-import { runEffect } from '../backends/local/effect.ts'
+import { runEffectHere } from '../backends/local/effect.ts'
 
 /** A lock on a file that the kernel drops when this process ends, however it ends. */
 export interface FileLock {
@@ -10,7 +10,8 @@ export interface FileLock {
 export async function takeLock(path: string): Promise<FileLock | undefined> {
   const file = await open(path, 'a', 0o600)
   // The child locks the open file that both share; when it has ended the lock is this process' own.
-  if ((await runEffect(['take', '1'], { descriptors: [file.fd] })) === 'done') return { release: () => file.close() }
+  if ((await runEffectHere(['take', '1'], { descriptors: [file.fd] })) === 'done')
+    return { release: () => file.close() }
   await file.close()
   return undefined
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { open } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { runEffect } from './effect.ts'
+import { runEffectHere } from './effect.ts'
 
 /** Writes everything on the filesystem of a path to the disk: for a thousand new files one call instead of a thousand. */
 export async function syncFilesystem(path: string): Promise<void> {
@@ -24,7 +24,7 @@ export async function withLock<T>(path: string, work: () => Promise<T>): Promise
   const file = await open(path, 'a', 0o600)
   try {
     // The child locks the open file that both share; when it has ended the lock is this process' own.
-    if ((await runEffect(['take', '120'], { descriptors: [file.fd] })) !== 'done')
+    if ((await runEffectHere(['take', '120'], { descriptors: [file.fd] })) !== 'done')
       throw new Error(`${path} stays locked by another process`)
     return await work()
   } finally {

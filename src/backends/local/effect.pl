@@ -384,7 +384,68 @@ sub take {
   leave(flock($file, $LOCK_EX) ? 'done' : 'busy');
 }
 
-my %ACTION = (probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
-my $action = $ACTION{shift @ARGV} or die "unknown action\n";
+# serve: forks an effect for each line "run ID OUTPUT ARGUMENT..." of its input, and writes "ID CODE COMPLAINT" when it has ended; CODE is -1
+# where a signal ended it. OUTPUT: the file for all that it writes, or "-". "tell ID TEXT" goes to its standard input, which then ends. All
+# are encoded as in a URL. Ends with its input; effects go on.
+my %effects;
+
+sub serve {
+  require POSIX;
+  $SIG{PIPE} = 'IGNORE';
+  my $text = '';
+  for (;;) {
+    my $wanted = '';
+    vec($wanted, $_, 1) = 1 for fileno STDIN, map { fileno $_->{life} } values %effects;
+    select($wanted, undef, undef, undef) > 0 or next;
+    for my $id (grep { vec($wanted, fileno $effects{$_}{life}, 1) } keys %effects) {
+      next if sysread($effects{$id}{life}, $effects{$id}{complaint}, 4096, length $effects{$id}{complaint});
+      waitpid $effects{$id}{pid}, 0;
+      answer($id, $? & 127 ? -1 : $? >> 8, $effects{$id}{complaint});
+      delete $effects{$id};
+    }
+    next unless vec($wanted, fileno STDIN, 1);
+    sysread(STDIN, $text, 65536, length $text) or leave('done');
+    obey(map { s/%(..)/chr hex $1/ger } split / /, $1, -1) while $text =~ s/^(.*)\n//;
+  }
+}
+
+sub answer {
+  my ($id, $code, $complaint) = @_;
+  syswrite STDOUT, "$id $code " . substr($complaint, 0, 8192) =~ s/([^\w.-])/sprintf '%%%02X', ord $1/ger . "\n";
+}
+
+sub obey {
+  my ($what, $id, @given) = @_;
+  if ($what eq 'tell') {
+    # It may have ended meanwhile.
+    my $effect = $effects{$id} or return;
+    my $input = delete $effect->{input} or return;
+    syswrite $input, $given[0] if length $given[0];
+    return;
+  }
+  my ($output, @arguments) = @given;
+  pipe(my $life, my $living) or return answer($id, 128 + $!, 'pipe');
+  pipe(my $told, my $input) or return answer($id, 128 + $!, 'pipe');
+  my $pid = fork // return answer($id, 128 + $!, 'fork');
+  if ($pid) {
+    $effects{$id} = { pid => $pid, life => $life, input => $input, complaint => '' };
+    return;
+  }
+  $SIG{PIPE} = 'DEFAULT';
+  POSIX::setsid();
+  # An effect that had these would keep the others from hearing of this process' end.
+  %effects = ();
+  close $input;
+  open STDIN, '<&', $told or fail('standard input');
+  open STDOUT, '>>', $output eq '-' ? '/dev/null' : $output or fail($output);
+  open STDERR, '>&', $output eq '-' ? $living : \*STDOUT or fail('standard error');
+  close $living if $output eq '-';
+  $0 = "neap effect: @arguments[0, 1]";
+  perform(@arguments);
+  exit;
+}
+
+my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+sub perform { my $action = $ACTION{+shift} or die "unknown action\n"; $action->(@_) }
 umask 022;
-$action->(@ARGV);
+perform(@ARGV);

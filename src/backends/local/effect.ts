@@ -1,14 +1,9 @@
 import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import { getSystemErrorMap, promisify } from 'node:util'
 import { type Fence, FencedError } from '../backend.ts'
-
-// Read once: an upgrade may replace the file under a control plane that runs.
-const SCRIPT = ['walls.pl', 'egress.pl', 'effect.pl']
-  .map((name) => readFileSync(fileURLToPath(new URL(name, import.meta.url)), 'utf8'))
-  .join('')
+import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
+import { forkEffect } from './spawner.ts'
 
 /** What an effect found, as effect.pl exits. */
 export type Outcome = 'done' | 'held' | 'gone' | 'busy'
@@ -17,13 +12,6 @@ const OUTCOMES: Record<number, Outcome> = { 0: 'done', 81: 'held', 82: 'gone', 8
 const FENCED = 80
 /** From here on exit codes are this and the errno of what failed. */
 const ERRNO = 128
-
-/** The environment of everything started here: nothing of Neap's own, which holds secrets. */
-export const BARE_ENVIRONMENT = {
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-  LC_ALL: 'C',
-  TZ: 'UTC',
-}
 
 /** How the effect is started that watches processes: it reads pids and writes those that have ended. */
 export const watchArgs = { args: ['-e', SCRIPT, '--', 'watch'], env: BARE_ENVIRONMENT }
@@ -55,9 +43,18 @@ export function spawnEffect(
  * Runs one effect to its end. It goes on even when this process dies.
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function runEffect(
+export async function runEffect(args: readonly string[]): Promise<Outcome> {
+  const { code, complaint } = await forkEffect(args).ended
+  return outcomeOf(code, complaint)
+}
+
+/**
+ * Runs an effect that needs open files of this process, from descriptor 3 on, or that can be ended.
+ * @throws FencedError when a newer attempt acted on this home
+ */
+export async function runEffectHere(
   args: readonly string[],
-  { descriptors = [], signal }: { descriptors?: readonly number[]; signal?: AbortSignal } = {},
+  { descriptors = [], signal }: { descriptors?: readonly number[]; signal?: AbortSignal },
 ): Promise<Outcome> {
   const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
     detached: true,

@@ -9,7 +9,8 @@ import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os'
 import { messageOf } from '../../errors.ts'
 import { CLOSED_V4, CLOSED_V6, GLOBAL_V6 } from '../../network.ts'
 import { type Wall, WALLS } from '../../walls.ts'
-import { BARE_ENVIRONMENT, runEffect } from './effect.ts'
+import { runEffect } from './effect.ts'
+import { BARE_ENVIRONMENT } from './script.ts'
 import { RESOLVER, type Walls } from './walls.ts'
 
 /** Not even a named network opens these: this host, its links, multicast, and metadata services of clouds. */

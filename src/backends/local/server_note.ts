@@ -35,7 +35,9 @@ function isAliveElsewhere(pid: number): boolean {
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8')
-  } catch {
-    return ''
+  } catch (error) {
+    // A process may end while its file is read. What there is no descriptor for, say, is not gone.
+    if (['ENOENT', 'ESRCH', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return ''
+    throw error
   }
 }

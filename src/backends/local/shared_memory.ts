@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile, readdir, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { BARE_ENVIRONMENT } from './effect.ts'
+import { BARE_ENVIRONMENT } from './script.ts'
 import { readPostmasterFile } from './postmaster_file.ts'
 
 /**

@@ -5,7 +5,7 @@ import { chmod, chown, lchown, mkdir, mkdtemp, readFile, readdir, rename, rm, st
 import { dirname, join } from 'node:path'
 import { UsageError } from '../../errors.ts'
 import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
-import { BARE_ENVIRONMENT } from './effect.ts'
+import { BARE_ENVIRONMENT } from './script.ts'
 import type { Owner } from './layout.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import { type StoreSecrets, TEMPLATE } from '../../secrets/stores.ts'

@@ -1,0 +1,80 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { messageOf } from '../../errors.ts'
+import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
+
+export interface EffectEnd {
+  /** Null where a signal ended it. */
+  readonly code: number | null
+  readonly complaint: string
+}
+
+export interface RunningEffect {
+  /** Errors: it could not be started, or the process that started it has ended. */
+  readonly ended: Promise<EffectEnd>
+  /** Writes to its standard input, once, and closes it. */
+  tell(text: string): void
+}
+
+interface Spawner {
+  readonly child: ChildProcessByStdio<Socket, Socket, null>
+  readonly running: Map<string, { resolve: (end: EffectEnd) => void; reject: (error: Error) => void }>
+}
+
+let spawner: Spawner | undefined
+let count = 0
+
+/**
+ * Starts an effect in a session of its own, from a small process that this one has for it: a process as large as this stands still for
+ * several milliseconds while it is copied. The effect goes on when either of them ends.
+ * @param output the file that all its output is appended to; without it, what it complains of comes with its end
+ */
+export function forkEffect(args: readonly string[], output = '-'): RunningEffect {
+  spawner ??= start()
+  const { child, running } = spawner
+  const id = String(++count)
+  const request = line(['run', id, output, ...args])
+  const { promise, resolve, reject } = Promise.withResolvers<EffectEnd>()
+  // Who asked may wait for something else by then.
+  promise.catch(() => undefined)
+  running.set(id, { resolve, reject })
+  keepAlive(spawner)
+  child.stdin.write(request)
+  return { ended: promise, tell: (text) => void child.stdin.write(line(['tell', id, text])) }
+}
+
+const line = (words: readonly string[]): string => `${words.map(encodeURIComponent).join(' ')}\n`
+
+function start(): Spawner {
+  const child = spawn('perl', ['-e', SCRIPT, '--', 'serve'], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: BARE_ENVIRONMENT,
+  }) as Spawner['child']
+  const begun: Spawner = { child, running: new Map() }
+  const over = (error: Error): void => {
+    if (spawner === begun) spawner = undefined
+    for (const { reject } of begun.running.values()) reject(error)
+    begun.running.clear()
+  }
+  child.once('error', over)
+  child.once('exit', (code) => over(new Error(`The process that starts effects has ended with code ${code}.`)))
+  child.stdin.on('error', (error) => over(new Error(`An effect could not be started: ${messageOf(error)}`)))
+  createInterface({ input: child.stdout }).on('line', (answer) => {
+    const [id = '', code, complaint = ''] = answer.split(' ')
+    const ended = begun.running.get(id)
+    begun.running.delete(id)
+    keepAlive(begun)
+    ended?.resolve({ code: code === '-1' ? null : Number(code), complaint: decodeURIComponent(complaint) })
+  })
+  return begun
+}
+
+/** Keeps this process alive for as long as it waits for an effect. */
+function keepAlive({ child, running }: Spawner): void {
+  for (const each of [child, child.stdin, child.stdout]) {
+    if (running.size > 0) each.ref()
+    else each.unref()
+  }
+}
