@@ -1,9 +1,11 @@
 /*
  * One reading of a project's events serves all streams of this process. A feed knows the snapshot of the catalog up to which it has read; each
- * reading advances it and hands one rendered text, with the snapshot after it, to every live stream. A stream joins behind: it reads
- * what lies between its own place and the feed's by itself, then goes on live. A stream that reads more slowly than events come loses its
- * queue, not events: it is behind again, and reads from its place what it has missed.
+ * reading advances it and hands one rendered text, with the snapshot after it, to every live stream. After that it rests in proportion to
+ * its streams: what changes meanwhile comes in one text. A stream joins behind: it reads what lies between its own place and the feed's
+ * by itself, then goes on live. A stream that reads more slowly than events come loses its queue, not events: it is behind again, and
+ * reads from its place what it has missed.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
 import {
   eventsSince,
@@ -16,6 +18,8 @@ import { presentOperation } from './routes/operations.ts'
 
 /** A silent connection must be known to be alive, by the client and by proxies between. */
 const BEAT_MS = 15_000
+/** A text costs some 50 µs for each stream: a project whose operations change all the time must not keep this process from other requests. */
+const REST_MS_PER_STREAM = 1
 /** Text that is kept for one stream; the text itself is shared by all streams of the project. */
 const MAX_QUEUED_CHARACTERS = 256 * 1024
 
@@ -51,6 +55,8 @@ interface Feed {
   reading: Promise<void>
   /** The reading after the one that is under way. */
   next: Promise<void> | undefined
+  /** By performance.now(). */
+  restsUntil: number
   users: number
 }
 
@@ -65,6 +71,10 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
   function refresh(feed: Feed): Promise<void> {
     feed.next ??= feed.reading
       .catch(() => {})
+      .then(() => {
+        const rest = feed.restsUntil - performance.now()
+        return rest > 1 ? sleep(rest) : undefined
+      })
       .then(() => {
         feed.next = undefined
         feed.reading = read(feed)
@@ -88,6 +98,7 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
     if (texts.length === 0) return
     const batch = { text: texts.join('\n\n') + idOf(seen), seen }
     for (const stream of feed.streams) deliver(stream, batch)
+    feed.restsUntil = performance.now() + feed.streams.size * REST_MS_PER_STREAM
   }
 
   function enter(projectId: string): { feed: Feed; leave: () => void } {
@@ -167,6 +178,7 @@ const newFeed = (projectId: string): Feed => ({
   seen: undefined,
   reading: Promise.resolve(),
   next: undefined,
+  restsUntil: 0,
   users: 0,
 })
 
