@@ -15,7 +15,9 @@ const POOL = SETTINGS.workerConcurrency.fallback('') + 4
 
 const perSecond: Record<string, number[]> = { bare: [], 'GET operation': [], 'GET endpoints': [] }
 const latency: Record<string, number[]> = {}
-const neap = await startNeap({ env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0' } })
+const neap = await startNeap({
+  env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_CPU_PER_KEY: '0' },
+})
 try {
   const place = await firstPlace(neap)
   const [operation] = await operationsOf(neap, place)

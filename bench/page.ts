@@ -19,7 +19,9 @@ const FILTERS: Record<string, Record<string, string>> = {
 }
 
 const rows: Record<string, number[]> = {}
-const neap = await startNeap({ env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0' } })
+const neap = await startNeap({
+  env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_CPU_PER_KEY: '0' },
+})
 try {
   const project = neap.ready.project_id
   if (!project) throw new Error('no first project')

@@ -172,8 +172,8 @@ export const SETTINGS = {
     parse: whole(0, 100),
     expects: 'percent of a core from 1 to 100 (0: no limit)',
     about:
-      'How much of a core, in percent, the requests of one key may take for long; one second of it may be taken at once.',
-    fallback: () => 25,
+      'How much of a core, in percent, the requests of one key and their operations may take for long; one second of it may be taken at once.',
+    fallback: () => 10,
   }),
   projectsLimit: setting<number>({
     env: 'NEAP_PROJECTS_LIMIT',

@@ -9,6 +9,10 @@ const ACCOUNT_FACTOR = 2
 const CPU_BURST_MS = 1_000
 /** What a request is taken to cost until it is over: of many that come at once, only as many begin as there is time left for. */
 const RESERVED_MS = 5
+/** What an operation is taken to cost the worker, the catalog and a compute's server. */
+const OPERATION_MS = 5
+/** What a request is taken to cost beyond what is measured: its lines in log and metrics, and where it changes something a transaction. */
+const REQUEST_MS = { read: 0.5, change: 2 }
 const SWEEP_MS = 60_000
 
 declare module 'fastify' {
@@ -108,6 +112,11 @@ export function createKeyUse(
   }
 }
 
+const operationsIn = (answer: unknown): number =>
+  typeof answer === 'object' && answer !== null && 'operations' in answer && Array.isArray(answer.operations)
+    ? answer.operations.length
+    : 0
+
 function tooMuch(reply: FastifyReply, seconds: number, message: string): AppError {
   void reply.header('retry-after', String(seconds))
   return new AppError('RATE_LIMITED', message)
@@ -115,7 +124,7 @@ function tooMuch(reply: FastifyReply, seconds: number, message: string): AppErro
 
 /**
  * Charges what a request costs between its hooks, where nothing is waited for: the validation of what came, and the serialization of the
- * answer. Parsing and the beginning of the handler are charged where they are.
+ * answer; and what the operations will cost that it has made. Parsing and the beginning of the handler are charged where they are.
  */
 export function chargeRequests(app: FastifyInstance, use: KeyUse): void {
   app.decorateRequest('cpuSince', 0)
@@ -127,6 +136,7 @@ export function chargeRequests(app: FastifyInstance, use: KeyUse): void {
     request.cpuSince = 0
   }
   app.addHook('preValidation', (request, _reply, done) => {
+    use.charge(request.caller, REQUEST_MS[request.method === 'GET' ? 'read' : 'change'])
     begin(request)
     done()
   })
@@ -136,6 +146,7 @@ export function chargeRequests(app: FastifyInstance, use: KeyUse): void {
   })
   app.addHook('preSerialization', (request, _reply, payload, done) => {
     begin(request)
+    if (request.method !== 'GET') use.charge(request.caller, OPERATION_MS * operationsIn(payload))
     done(null, payload)
   })
   app.addHook('onSend', (request, _reply, payload, done) => {

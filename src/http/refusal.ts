@@ -1,9 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { insertAudit } from '../catalog/audit.ts'
 import { isBusy } from '../catalog/busy.ts'
 import type { Context } from '../context.ts'
 import { AppError, ERRORS, messageOf } from '../errors.ts'
 import { BODY_BYTES } from './bodies.ts'
+
+/** How long a client waits to hear that it is over a limit: one that asks again at once must not cost as much as one that is served. */
+const OVER_LIMIT_MS = 500
 
 /** The one place where an error becomes an HTTP answer. */
 export async function refuse(
@@ -17,6 +21,7 @@ export async function refuse(
   if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
   if (status === 401) void reply.header('www-authenticate', 'Bearer')
   if (status === 503) void reply.header('retry-after', '1')
+  if (status === 429) await sleep(OVER_LIMIT_MS)
   // Rate-limited requests are not audited: that would be the work which the limit is to spare.
   if (request.route && request.audited && request.caller && status !== 503 && status !== 429) {
     await insertAudit(context.catalog, auditEntry(request, request.route, status)).catch((failure: unknown) =>

@@ -1,6 +1,6 @@
 const MAX_DEPTH = 64
 /** Values and names of fields in one body, query or path: more than any request has, and too few to cost anybody's time. */
-const MAX_VALUES = 5_000
+const MAX_VALUES = 2_000
 
 /**
  * Why a parsed request is refused before its schema is looked at: Postgres has no NUL and no half of a surrogate pair in its texts, and

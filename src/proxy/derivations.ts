@@ -8,10 +8,10 @@ const MAX_RUNNING = 2
 /** Of one endpoint. */
 const MAX_WAITING = 1_000
 
-/** What one endpoint may derive for long: about a quarter of a core. A login takes 4,096 unless its role says otherwise. */
-const ITERATIONS_PER_SECOND = 500_000
+/** What one endpoint may derive for long: about a tenth of a core. A login takes 4,096 unless its role says otherwise. */
+const ITERATIONS_PER_SECOND = 200_000
 /** And at once, after a pause. */
-const BURST_ITERATIONS = 1_000_000
+const BURST_ITERATIONS = 500_000
 
 /** Derives keys from passwords that came in clear text, fairly between endpoints: a tenant sets what one costs for its roles. */
 export interface Derivations {

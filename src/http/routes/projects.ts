@@ -187,7 +187,7 @@ export async function requireRoomForProject({ db, config, caller }: RequestConte
 }
 
 /** Lists of addresses and Postgres settings may be long. */
-const PROJECT_BYTES = 64 * 1024
+const PROJECT_BYTES = 32 * 1024
 
 export const createProject = route('POST /projects', {
   summary: 'Create a project with its default branch, a role, a database and an endpoint',
