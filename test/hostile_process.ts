@@ -1,12 +1,20 @@
 /**
  * A hostile tenant in a process of its own. It attacks from `{begin: names}` on, and answers how often to `end`, when all that it did is over.
- * Started in a session of its own, it takes no CPU from the session of those whom it attacks (sched(7), autogroups), but of the machine:
+ * Its own work yields the CPU to all else, as if it ran on another machine: only what Neap does for it counts. That takes a session of its
+ * own (sched(7), autogroups):
  *
  *   node hostile_process.ts READY PLACE KEY
  */
+import { existsSync, writeFileSync } from 'node:fs'
+import { setPriority } from 'node:os'
 import { attack, type AttackName } from './hostile_tenant.ts'
 import type { Neap } from './neap.ts'
 import type { Place } from './project.ts'
+
+const LOWEST = 19
+const AUTOGROUP = '/proc/self/autogroup'
+setPriority(LOWEST)
+if (existsSync(AUTOGROUP)) writeFileSync(AUTOGROUP, String(LOWEST))
 
 const [ready = '', place = '', key = ''] = process.argv.slice(2)
 const tenant = { neap: { ready: JSON.parse(ready) as Neap['ready'] }, place: JSON.parse(place) as Place, key }

@@ -39,6 +39,8 @@ const LOADS = 2
 const BETWEEN_MS = 20
 /** After what is refused at once. */
 const REFUSED_MS = 20
+/** After which an attack that was to end is left to itself. */
+const LATE_MS = 10_000
 const PASSWORD = 'of the hostile tenant'
 
 async function repeat(over: AbortSignal, tally: Tally, work: () => Promise<unknown>): Promise<void> {
@@ -224,7 +226,7 @@ const follow: Attack = async ({ neap, place, key }, over, tally) => {
 /** Bodies as long, as full and as deep as are read. */
 const flood: Attack = async ({ neap, place, key }, over, tally) => {
   const project = `/projects/${place.project_id}`
-  const wide = Object.fromEntries(Array.from({ length: 4_900 }, (_, index) => [`k${index}`, 0]))
+  const wide = Object.fromEntries(Array.from({ length: 1_900 }, (_, index) => [`k${index}`, 0]))
   const deep = `{"branch":${'['.repeat(2_000)}${']'.repeat(2_000)}}`
   await beside(BODIES, () =>
     repeat(over, tally, async () => {
@@ -268,9 +270,18 @@ export async function attack(
   over: AbortSignal,
 ): Promise<Partial<Record<AttackName, Tally>>> {
   const tallies: Partial<Record<AttackName, Tally>> = {}
-  await Promise.all(
-    names.map((name) => ATTACKS[name](tenant, over, (tallies[name] = { done: 0, failed: 0 })).catch(() => {})),
+  const left = new Set(names)
+  const all = Promise.all(
+    names.map((name) =>
+      ATTACKS[name](tenant, over, (tallies[name] = { done: 0, failed: 0 }))
+        .catch(() => {})
+        .then(() => left.delete(name)),
+    ),
   )
+  // What is asked of something that was killed may never be answered.
+  const late = ended(over).then(() => sleep(LATE_MS, undefined, { ref: false }))
+  await Promise.race([all, late])
+  if (left.size > 0) process.stderr.write(`These attacks did not end: ${[...left].join(', ')}\n`)
   return tallies
 }
 
