@@ -17,6 +17,9 @@ import { auditEntry, errorBody, toAppError } from './refusal.ts'
 import { noteOperations } from './request_log.ts'
 import { type Caller, ErrorBody, EventStream, type Route } from './route.ts'
 
+/** What it costs to send a text to one of the streams of a project. */
+const STREAMED_MS = 0.05
+
 export const BASE = '/api/v2'
 
 declare module 'fastify' {
@@ -78,7 +81,7 @@ export function mount(
       if (replayed) void reply.header('idempotency-replayed', 'true')
       else if (!reads) noteOperations(request, body)
       request.endless = route.returns === EventStream
-      if (route.returns === EventStream) return stream(request, reply, body as AsyncIterable<string>)
+      if (route.returns === EventStream) return stream(request, reply, charged(request, body as AsyncIterable<string>))
       const seconds = reads && !route.waits ? undefined : preferredWait(request)
       if (seconds === undefined || code >= 400) return body
       void reply.header('preference-applied', `wait=${seconds}`)
@@ -90,6 +93,13 @@ export function mount(
       )
     },
   })
+
+  async function* charged({ caller }: FastifyRequest, events: AsyncIterable<string>): AsyncGenerator<string> {
+    for await (const text of events) {
+      use.charge(caller, STREAMED_MS)
+      yield text
+    }
+  }
 
   async function perform(request: FastifyRequest, reply: FastifyReply, db: Db): Promise<Reply> {
     if (request.validationError) throw toAppError(request.validationError as FastifyError)

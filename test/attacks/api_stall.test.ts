@@ -215,10 +215,11 @@ describe('with two percent of a core for each key', () => {
     const [key, other] = [await makeKey(neap, 'write'), await makeKey(neap, 'read')]
     const body = JSON.stringify(Object.fromEntries(Array.from({ length: 1_500 }, (_, index) => [`k${index}`, 0])))
     let answer = await send(neap, 'PATCH', '/projects/none', { key, body })
-    for (let asked = 0; answer.status !== 429 && asked < 20_000; asked += 20)
-      [answer] = (await Promise.all(
-        Array.from({ length: 20 }, () => send(neap, 'PATCH', '/projects/none', { key, body })),
-      )) as [typeof answer]
+    for (let asked = 0; answer.status !== 429 && asked < 20_000; asked += 20) {
+      const asks = Array.from({ length: 20 }, () => send(neap, 'PATCH', '/projects/none', { key, body }))
+      const answers = await Promise.all(asks)
+      answer = answers.find(({ status }) => status === 429) ?? answer
+    }
     refused(answer, 429, 'RATE_LIMITED', /CPU time/)
     assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
     assert.equal((await send(neap, 'GET', '/projects', { key: other })).status, 200)
