@@ -120,7 +120,7 @@ test('bodies of other kinds are refused, and no body is one of any kind', async 
   for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=utf-8', 'x/y'])
     assert.equal((await http('POST', start, { body: '', type })).status, 200, type)
   const large = { project: { name: 'x'.repeat(2 ** 20) } }
-  refused(await http('POST', '/projects', { body: large }), 413, 'BODY_TOO_LARGE', /64 KiB/)
+  refused(await http('POST', '/projects', { body: large }), 413, 'BODY_TOO_LARGE', /32 KiB/)
 })
 
 test('version 1 is gone', async () => {
