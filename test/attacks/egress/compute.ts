@@ -22,18 +22,22 @@ const BY_DEVICE = `use Socket;
     setsockopt($s, SOL_SOCKET, 25, "out\\0") or print "bind: $!\\n";
     local $SIG{ALRM} = sub { die "late\\n" };
     alarm 2;
-    eval { connect($s, sockaddr_in(${PORT}, inet_aton($_))) or print "$_: $!\\n" };
+    eval { connect($s, sockaddr_in(${PORT}, inet_aton($_))) ? sysread($s, my $answer, 9) : print "$_: $!\\n" };
     alarm 0;
   }`
 /** IP_UNICAST_IF is what IP_PKTINFO is of a single datagram, and needs no sendmsg. */
 const BY_DEVICE_UDP = `use Socket;
   for (@ARGV) {
+    my $answered = '';
+    my @sockets;
     for my $index (1 .. 4) {
       socket(my $s, AF_INET, SOCK_DGRAM, 0) or die;
       setsockopt($s, 0, 50, pack('N', $index));
       send($s, $_, 0, sockaddr_in(${PORT}, inet_aton($_))) or print "$_: $!\\n";
+      vec($answered, fileno $s, 1) = 1;
+      push @sockets, $s;
     }
-    select undef, undef, undef, 0.05;
+    select $answered, undef, undef, 0.3;
   }`
 
 /** A shell in the running compute of an endpoint, as its superuser can run one. */

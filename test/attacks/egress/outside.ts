@@ -18,7 +18,10 @@ const server = createServer((socket) => {
   socket.end('reached\n')
 }).listen(PORT, '::')
 await once(server, 'listening')
-const datagrams = createSocket('udp4', (message) => note(message.toString()))
+const datagrams = createSocket('udp4', (message, { port, address }) => {
+  note(message.toString())
+  datagrams.send('reached', port, address)
+})
 datagrams.bind(PORT)
 await once(datagrams, 'listening')
 process.stdout.write('ready\n')
