@@ -84,17 +84,23 @@ const ringOfFirst = (master: Buffer, createdAt: string): Ring => ({
 })
 
 function decodeRing(bytes: Buffer, file: string): Ring {
-  const read = decodeKeys<Ring>(bytes)
-  const generations = read?.generations?.map(({ master, apiKey, ...rest }) => ({
-    ...rest,
-    master: bytesOf(master),
-    apiKey: bytesOf(apiKey),
-  }))
-  const ring = { ...read, mockSalt: bytesOf(read?.mockSalt), generations } as Ring
-  if (generations && currentOf(ring)?.master?.length === KEY_BYTES) return ring
+  const ring = ringIn(bytes)
+  if (ring && currentOf(ring)?.master?.length === KEY_BYTES) return ring
   throw new UsageError(
     `The master key ${file} is damaged (${bytes.length} bytes): put it back from a backup, since without it no stored password can be read`,
   )
+}
+
+/** Undefined for what is none. */
+function ringIn(bytes: Buffer): Ring | undefined {
+  const read = decodeKeys<Ring>(bytes)
+  if (!Array.isArray(read?.generations)) return undefined
+  const generations = (read.generations as (Generation | null)[]).map((each) => ({
+    ...each,
+    master: bytesOf(each?.master),
+    apiKey: bytesOf(each?.apiKey),
+  }))
+  return { ...read, mockSalt: bytesOf(read.mockSalt), generations } as Ring
 }
 
 /** The first rings held bytes as base64 alone. */

@@ -42,6 +42,19 @@ test('a master key that is open to others, has another size or cannot be read is
   await assert.rejects(loadOrCreateSecrets(join(dir, 'no', 'such', 'folder')), UsageError)
 })
 
+test('a master key of JSON that holds no keys is damaged', async () => {
+  for (const text of [
+    'null',
+    '{}',
+    '{"generations":5}',
+    '{"generations":[null]}',
+    '{"generations":[{"state":"current","master":7}]}',
+  ]) {
+    await writeFile(file, text, { mode: 0o600 })
+    await assert.rejects(loadOrCreateSecrets(file), { name: 'UsageError', message: /is damaged/ }, text)
+  }
+})
+
 test('a master key whose bytes are base64 alone, as in the first files, is read', async () => {
   const secrets = await loadOrCreateSecrets(file)
   const ring: unknown = JSON.parse(
