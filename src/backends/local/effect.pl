@@ -386,7 +386,7 @@ sub take {
 
 # serve: forks an effect for each line "run ID OUTPUT ARGUMENT..." of its input, and writes "ID CODE COMPLAINT" when it has ended; CODE is -1
 # where a signal ended it. OUTPUT: the file for all that it writes, or "-". "tell ID TEXT" goes to its standard input, which then ends. All
-# are encoded as in a URL. Ends with its input; effects go on.
+# but CODE is in hexadecimal digits, since a path may hold any byte. Ends with its input; effects go on.
 my %effects;
 
 sub serve {
@@ -405,13 +405,13 @@ sub serve {
     }
     next unless vec($wanted, fileno STDIN, 1);
     sysread(STDIN, $text, 65536, length $text) or leave('done');
-    obey(map { s/%(..)/chr hex $1/ger } split / /, $1, -1) while $text =~ s/^(.*)\n//;
+    obey(map { pack 'H*', $_ } split / /, $1, -1) while $text =~ s/^(.*)\n//;
   }
 }
 
 sub answer {
   my ($id, $code, $complaint) = @_;
-  syswrite STDOUT, "$id $code " . substr($complaint, 0, 8192) =~ s/([^\w.-])/sprintf '%%%02X', ord $1/ger . "\n";
+  syswrite STDOUT, join(' ', unpack('H*', $id), $code, unpack('H*', substr $complaint, 0, 8192)) . "\n";
 }
 
 sub obey {

@@ -21,7 +21,7 @@ export function fenceArgs(fence: Fence | undefined): string[] {
 }
 
 /**
- * Spawns an effect that becomes another program, or starts one: a session of its own, all output to a file, never a pipe. Its standard
+ * Spawns an effect that becomes another program: a session of its own, all output to a file, never a pipe. Its standard
  * input is left open for the caller.
  */
 export function spawnEffect(

@@ -4,9 +4,9 @@ import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BranchRef, Fence, Progress } from '../backend.ts'
 import { fenceArgs, runEffect } from './effect.ts'
-import { BARE_ENVIRONMENT } from './script.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from './layout.ts'
 import { removeSharedMemory } from './shared_memory.ts'
+import { BARE_ENVIRONMENT } from './script.ts'
 import { waitStopped } from './server.ts'
 
 /** What goes away needs no clean end, only a prompt one; sessions should hear why they end, though. */

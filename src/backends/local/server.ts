@@ -221,7 +221,7 @@ function runningIn(home: string): RunningServer | undefined {
 
 /** The server that runs in a home, if one does. One that has just begun is waited for, up to a second. */
 export async function findServer(home: string): Promise<RunningServer | undefined> {
-  // Its note names a process for good on Linux. To ask for the kernel's lock takes a process, and 5 ms in which this one stands still.
+  // Its note names a process for good on Linux. To ask for the kernel's lock takes a process.
   const noted = process.platform === 'linux' ? runningIn(home) : undefined
   if (noted) return noted
   if ((await runEffect(['wait', home, '0'])) !== 'held' || !existsSync(join(home, 'pgdata'))) return undefined

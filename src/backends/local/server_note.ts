@@ -37,7 +37,8 @@ function read(path: string): string {
     return readFileSync(path, 'utf8')
   } catch (error) {
     // A process may end while its file is read. What there is no descriptor for, say, is not gone.
-    if (['ENOENT', 'ESRCH', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return ''
+    if (['ENOENT', 'ESRCH', 'ENOTDIR', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      return ''
     throw error
   }
 }

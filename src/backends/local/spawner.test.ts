@@ -57,7 +57,7 @@ test('an effect that has ended can be told something', async () => {
   equal(spawners().length, 1)
 })
 
-test('where the process that starts effects is killed, what it has begun fails here, and the next effect has another', async () => {
+test('where the process that starts effects is killed, what it was asked fails, and the next effect has another', async () => {
   const [pid = 0] = spawners()
   process.kill(pid, 'SIGSTOP')
   const { ended } = forkEffect(['wait', home, '0'])

@@ -44,7 +44,9 @@ export function forkEffect(args: readonly string[], output = '-'): RunningEffect
   return { ended: promise, tell: (text) => void child.stdin.write(line(['tell', id, text])) }
 }
 
-const line = (words: readonly string[]): string => `${words.map(encodeURIComponent).join(' ')}\n`
+const toHex = (word: string): string => Buffer.from(word).toString('hex')
+const fromHex = (digits: string): string => Buffer.from(digits, 'hex').toString()
+const line = (words: readonly string[]): string => `${words.map(toHex).join(' ')}\n`
 
 function start(): Spawner {
   const child = spawn('perl', ['-e', SCRIPT, '--', 'serve'], {
@@ -62,11 +64,12 @@ function start(): Spawner {
   child.once('exit', (code) => over(new Error(`The process that starts effects has ended with code ${code}.`)))
   child.stdin.on('error', (error) => over(new Error(`An effect could not be started: ${messageOf(error)}`)))
   createInterface({ input: child.stdout }).on('line', (answer) => {
-    const [id = '', code, complaint = ''] = answer.split(' ')
+    const [named = '', code, complaint = ''] = answer.split(' ')
+    const id = fromHex(named)
     const ended = begun.running.get(id)
     begun.running.delete(id)
     keepAlive(begun)
-    ended?.resolve({ code: code === '-1' ? null : Number(code), complaint: decodeURIComponent(complaint) })
+    ended?.resolve({ code: code === '-1' ? null : Number(code), complaint: fromHex(complaint) })
   })
   return begun
 }
