@@ -51,8 +51,13 @@ const TEXTS = [
   'copy (select generate_series(1, 2)) to stdout',
   'values (1), (2)',
 ]
+/*
+ * A simple ROLLBACK TO that fails leaves its unnamed portal behind, whose statements Postgres (18.4) has freed: an Execute of it
+ * reads them and may crash the server, and all sessions with it.
+ */
 const SIMPLE = [
-  ...TEXTS,
+  ...TEXTS.filter((text) => text !== 'rollback to s'),
+  'savepoint s; rollback to s',
   'select 1; select 2',
   'select 1; select 1/0; select 2',
   'begin; select 1; commit; select 2',
