@@ -15,7 +15,7 @@ const COMMANDS = {
 const WAYS = ['out', 'in'] as const
 
 const perSecond: Record<string, number[]> = {}
-need('psql', '--version')
+need('psql', 'pgbouncer')
 await withTargets({ mode: 'session', poolSize: 4 }, async (targets) => {
   for (let round = 0; round < rounds; round++) {
     for (const way of WAYS) {

@@ -1,53 +1,42 @@
-/* How many queries a second pass through pooled hosts, of few clients and of many, against PgBouncer in transaction mode. */
-import { makePgbench, type QueryMode } from './load/pgbench.ts'
-import { withTargets } from './load/targets.ts'
-import { percentile, report } from './samples.ts'
+/* What a query costs the proxy, pooled host, of few clients and of many, against PgBouncer in transaction mode: CPU time and throughput. */
+import type { QueryMode } from './load/pgbench.ts'
+import { marksOf, measureCosts, METHOD, rowsOf } from './load/proxy_cost.ts'
+import { need, withTargets } from './load/targets.ts'
+import { type Mark, report } from './samples.ts'
 
-/** How many clients, for how long, which includes their connecting, and what share of PgBouncer's throughput there must be. */
-const CROWDS = [
-  { clients: 8, seconds: 1, least: 1 },
-  { clients: 500, seconds: 15, least: 0.9 },
-] as const
-const COMPARED: readonly QueryMode[] = ['simple', 'extended']
+/** Debian's PgBouncer has no prepared statements in this mode. */
+const MODES: readonly QueryMode[] = ['simple', 'extended']
 /** PgBouncer's own default. */
 const POOL_SIZE = 20
-const rounds = Number(process.argv[2] ?? 3)
+const [roundsOfFew = 15, roundsOfMany = 5] = process.argv.slice(2).map(Number)
+const CROWDS = [
+  { clients: 8, rounds: roundsOfFew, marks: { mostCpu: 1.6, leastTps: 0.85 } },
+  { clients: 500, rounds: roundsOfMany, marks: { leastTps: 0.9 } },
+]
 
-const tps: Record<string, number[]> = {}
+need('pgbench', 'pgbouncer')
+const rows: Record<string, readonly number[]> = {}
+const marks: Mark[] = []
 await withTargets({ mode: 'transaction', poolSize: POOL_SIZE }, async ({ neap, pgbouncer }, dir) => {
-  const pgbench = makePgbench(dir)
-  for (let round = -1; round < rounds; round++) {
-    for (const { clients, seconds } of CROWDS) {
-      for (const mode of [...COMPARED, 'prepared'] as const) {
-        for (const [name, target] of Object.entries({ neap, pgbouncer })) {
-          // Debian's PgBouncer has no prepared statements in this mode.
-          if (mode === 'prepared' && name !== 'neap') continue
-          const measured = await pgbench(target, mode, clients, seconds)
-          // The first round warms the code.
-          if (round >= 0) (tps[`${clients}, ${mode}, ${name}`] ??= []).push(measured)
-        }
-      }
+  for (const { clients, rounds, marks: asked } of CROWDS) {
+    for (const mode of MODES) {
+      if (rounds === 0) continue
+      const costs = await measureCosts({ neap, pgbouncer }, { clients, mode, rounds }, dir)
+      Object.assign(rows, rowsOf(`${clients}, ${mode}`, costs))
+      marks.push(...marksOf(`${clients} clients, ${mode}`, costs, asked))
     }
   }
 })
 
-const median = (...of: readonly (string | number)[]) => percentile(tps[of.join(', ')] ?? [], 0.5)
 report(
   'proxy_pooled',
   [
-    `clients of pgbench, in two threads, each sending \`select 1\` when the last is answered, over TLS 1.3, by each kind of query messages`,
-    `${rounds} rounds of ${CROWDS.map(({ clients, seconds }) => `${seconds} s for ${clients}`).join(' and ')}, in turn, in one run; connecting is left out; all share the machine`,
+    ...METHOD,
+    CROWDS.map(({ clients, rounds }) => `${clients} clients, ${rounds} rounds`).join('; '),
     'neap:      through the proxy, pooled host, to the Unix socket of a compute',
     `pgbouncer: transaction mode, ${POOL_SIZE} server connections, TLS by a certificate of the same kind (ECDSA P-256), SCRAM, to the Unix socket of a Postgres of the same build`,
   ],
-  tps,
-  CROWDS.flatMap(({ clients, least }) =>
-    COMPARED.map((mode) => ({
-      what: `${clients} clients, ${mode}, neap / pgbouncer, medians`,
-      value: median(clients, mode, 'neap') / median(clients, mode, 'pgbouncer'),
-      least,
-      unit: '×',
-    })),
-  ),
-  'transactions per second',
+  rows,
+  marks,
+  'µs per query; queries per second',
 )

@@ -1,27 +1,74 @@
+/*
+ * A pgbench that connects once and then runs in rounds, between which it is stopped by SIGSTOP: programs under test take turns in short rounds,
+ * and no round has the cost of a connection in it.
+ */
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { run } from '../../test/neap.ts'
-import { libpqEnv, need, type Target } from './targets.ts'
+import { createInterface } from 'node:readline'
+import { spawnInSession } from './session.ts'
+import { libpqEnv, type Target } from './targets.ts'
 
 /** By which protocol messages a query is sent. */
 export type QueryMode = 'simple' | 'extended' | 'prepared'
 
-export type Pgbench = (target: Target, mode: QueryMode, clients: number, seconds: number) => Promise<number>
+export interface Pgbench {
+  /** Runs for one second, at whose beginning and end `read` is called. Errors: a client of pgbench failed. */
+  round<T>(
+    read: () => T,
+  ): Promise<{ readonly before: T; readonly after: T; readonly queries: number; readonly tps: number }>
+  end(): Promise<void>
+}
+
+/** Longer than any benchmark. */
+const SECONDS = 36_000
 
 /**
- * Has pgbench send `select 1` over and over; answers its transactions per second, the time to connect left out.
- * @param dir where the script may lie
- * Errors: a client of pgbench failed.
+ * Connects a pgbench that sends `select 1` whenever the last is answered.
+ * @param dir where its script may lie
  */
-export function makePgbench(dir: string): Pgbench {
-  need('pgbench', '--version')
+export async function startPgbench(dir: string, target: Target, mode: QueryMode, clients: number): Promise<Pgbench> {
   const script = join(dir, 'select1.sql')
   writeFileSync(script, 'select 1;\n')
-  return async (target, mode, clients, seconds) => {
-    const args = ['-n', '-f', script, '-M', mode, '-c', String(clients), '-j', '2', '-T', String(seconds)]
-    const { code, stdout, stderr } = await run('pgbench', args, libpqEnv(target))
-    const tps = /^tps = ([\d.]+)/m.exec(stdout)?.[1]
-    if (code !== 0 || tps === undefined) throw new Error(`pgbench failed with ${code}: ${stderr}${stdout}`)
-    return Number(tps)
+  const load = ['-n', '-f', script, '-M', mode, '-c', String(clients), '-j', '2', '-T', String(SECONDS)]
+  const child = spawnInSession('pgbench', [...load, '-P', '1', '--progress-timestamp'], { env: libpqEnv(target) })
+  const ended = once(child, 'exit')
+  const said: string[] = []
+  const lines = createInterface({ input: child.stderr })
+  lines.on('line', (line) => said.push(line))
+  const failed = ended.then(() => {
+    throw new Error(`pgbench ended: ${said.join('\n')}`)
+  })
+  failed.catch(() => {})
+
+  /** The next report of progress: when it was made, in seconds, and the transactions per second since the last. */
+  async function progress(): Promise<{ at: number; tps: number }> {
+    for (;;) {
+      const [line] = (await Promise.race([once(lines, 'line'), failed])) as [string]
+      const [, at, tps] = /^progress: ([\d.]+) s, ([\d.]+) tps/.exec(line) ?? []
+      if (at !== undefined) return { at: Number(at), tps: Number(tps) }
+    }
+  }
+
+  const stop = () => child.kill('SIGSTOP')
+  await progress()
+  stop()
+
+  return {
+    async round(read) {
+      child.kill('SIGCONT')
+      // It first reports of the time in which it stood still.
+      await progress()
+      const begin = await progress()
+      const before = read()
+      const { at, tps } = await progress()
+      const after = read()
+      stop()
+      return { before, after, queries: tps * (at - begin.at), tps }
+    },
+    async end() {
+      child.kill('SIGKILL')
+      await ended
+    },
   }
 }

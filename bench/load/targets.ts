@@ -1,7 +1,7 @@
 /* What load is sent to: Neap's proxy, a Postgres with TLS of its own, and PgBouncer in front of that Postgres. */
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -9,6 +9,7 @@ import type pg from 'pg'
 import { ensureCertificates } from '../../src/tls/certificates.ts'
 import { type Neap, startNeap } from '../../test/neap.ts'
 import { makeServers, PASSWORD, type Servers } from '../../test/proxy/servers.ts'
+import { spawnInSession } from './session.ts'
 
 /** Where to connect, by TCP and TLS, and as whom. */
 export interface Target {
@@ -19,6 +20,12 @@ export interface Target {
   readonly database: string
   readonly options?: string
   readonly caFile: string
+}
+
+/** A proxy under test. */
+export interface ProxyTarget extends Target {
+  /** Its processes, as they are now. */
+  pids(): readonly number[]
 }
 
 /** The first project of a Neap, through its proxy. */
@@ -70,7 +77,7 @@ export async function startDirect(servers: Servers): Promise<Direct> {
 }
 
 interface Pgbouncer {
-  readonly target: Target
+  readonly target: ProxyTarget
   stop(): Promise<void>
 }
 
@@ -84,7 +91,6 @@ async function startPgbouncer(
   mode: 'session' | 'transaction',
   poolSize: number,
 ): Promise<Pgbouncer> {
-  need('pgbouncer', '--version')
   const dir = join(servers.dir, `pgbouncer-${mode}`)
   mkdirSync(dir)
   const [config, users] = [join(dir, 'pgbouncer.ini'), join(dir, 'users.txt')]
@@ -102,7 +108,7 @@ auth_type = scram-sha-256
 auth_file = ${users}
 pool_mode = ${mode}
 default_pool_size = ${poolSize}
-max_client_conn = 1000
+max_client_conn = 2000
 client_tls_sslmode = require
 client_tls_cert_file = ${certFile}
 client_tls_key_file = ${keyFile}
@@ -112,10 +118,7 @@ log_disconnections = 0
   )
   // As root it will not run.
   const { uid, gid } = statSync(socketDir)
-  const child = spawn('pgbouncer', [config], {
-    ...(process.getuid?.() === 0 && { uid, gid }),
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
+  const child = spawnInSession('pgbouncer', [config], process.getuid?.() === 0 ? { uid, gid } : {})
   const ended = once(child, 'exit')
   const said: string[] = []
   await new Promise<void>((resolve, reject) => {
@@ -126,7 +129,7 @@ log_disconnections = 0
     void ended.then(() => reject(new Error(`pgbouncer ended: ${said.join('\n')}`)))
   })
   return {
-    target: { ...target, port },
+    target: { ...target, port, pids: () => (child.pid === undefined ? [] : [child.pid]) },
     async stop() {
       child.kill('SIGKILL')
       await ended
@@ -134,7 +137,7 @@ log_disconnections = 0
   }
 }
 
-export type Targets = Readonly<Record<'neap' | 'pgbouncer' | 'direct', Target>>
+export type Targets = Readonly<Record<'neap' | 'pgbouncer', ProxyTarget> & Record<'direct', Target>>
 
 /**
  * Starts all three, has them used, and ends them.
@@ -153,7 +156,7 @@ export async function withTargets(
     const pgbouncer = await startPgbouncer(servers, direct, mode, poolSize)
     stops.unshift(() => pgbouncer.stop())
     const targets = {
-      neap: neapTarget(neap, { pooled: mode === 'transaction' }),
+      neap: { ...neapTarget(neap, { pooled: mode === 'transaction' }), pids: () => neap.parts('proxy') },
       pgbouncer: pgbouncer.target,
       direct: direct.target,
     }
@@ -183,16 +186,20 @@ export const clientConfig = ({ caFile, host, ...target }: Target): pg.ClientConf
   ssl: { ca: readFileSync(caFile, 'utf8') },
 })
 
-/** Errors: the program is not installed. */
-export function need(program: 'pgbench' | 'pgbouncer' | 'psql', ...args: readonly string[]): void {
-  const packageOf = { pgbench: 'postgresql-contrib', pgbouncer: 'pgbouncer', psql: 'postgresql-client' }
-  try {
-    execFileSync(program, args, { stdio: 'ignore' })
-  } catch (error) {
-    throw new Error(`this benchmark needs ${program}: install it, on Debian by the package ${packageOf[program]}`, {
-      cause: error,
-    })
-  }
+// Debian has PgBouncer where only root looks for programs.
+process.env['PATH'] += ':/usr/sbin'
+
+/** The Debian packages of the programs that benchmarks use beside what npm brings. */
+const PACKAGES = { pgbench: 'postgresql-contrib', pgbouncer: 'pgbouncer', psql: 'postgresql-client' }
+
+/** Ends the process where a program is missing, and says what to install. */
+export function need(...programs: readonly (keyof typeof PACKAGES)[]): void {
+  const directories = (process.env['PATH'] ?? '').split(':')
+  const missing = programs.filter((program) => !directories.some((directory) => existsSync(join(directory, program))))
+  if (missing.length === 0) return
+  const packages = missing.map((program) => PACKAGES[program])
+  console.error(`this benchmark needs ${missing.join(' and ')}; on Debian: apt-get install ${packages.join(' ')}`)
+  process.exit(1)
 }
 
 function giveTo(likeThis: string, file: string): void {
