@@ -5,6 +5,8 @@ export const ERRORS = {
   FORBIDDEN: { status: 403, text: 'This API key may not do that.' },
   PLAN_DOES_NOT_ALLOW: { status: 403, text: 'The plan of this account does not allow that.' },
   NOT_FOUND: { status: 404, text: 'Not found.' },
+  NOT_SUPPORTED: { status: 404, text: 'Neap does not have that.' },
+  METHOD_NOT_ALLOWED: { status: 405, text: 'That path does not take this method.' },
   REQUEST_TIMEOUT: {
     status: 408,
     text: 'The request did not come in time: its headers within 10 seconds, all of it within 30. Send it again.',

@@ -1,14 +1,16 @@
-/* Writes what is generated of the documents: openapi.json, and the README's table of settings. With --check only compares. */
+/* Writes what is generated of the documents: openapi.json, the README's table of settings, and what of the public API is not supported. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { loadConfig, SETTINGS } from '../src/config.ts'
 import type { Context } from '../src/context.ts'
+import { NOT_SUPPORTED } from '../src/http/not_supported.ts'
 import { buildServer } from '../src/http/server.ts'
 
 const openapi = new URL('../openapi.json', import.meta.url)
 const readme = new URL('../README.md', import.meta.url)
+const notSupported = new URL('../docs/not-supported.md', import.meta.url)
 const SECTION = /(<!-- settings: .*? -->\n)[\s\S]*?(<!-- \/settings -->)/
 
 /** The documents as they should be, by file. */
@@ -26,8 +28,23 @@ export async function documents(): Promise<Map<URL, string>> {
   await app.close()
   return new Map([
     [openapi, description],
+    [notSupported, notSupportedPage()],
     [readme, readFileSync(readme, 'utf8').replace(SECTION, `$1${settingsTable()}$2`)],
   ])
+}
+
+function notSupportedPage(): string {
+  const products = NOT_SUPPORTED.map(({ product, instead, operations }) => {
+    const items = operations.map((key) => `- \`${key.replaceAll(/:(\w+)/g, '{$1}')}\`\n`)
+    return `\n## No ${product}\n\n${instead}\n\n${items.join('')}`
+  })
+  return `# What of the public API is not supported
+
+Written by \`make docs\` from \`src/http/not_supported.ts\`. After authentication each of these operations answers 404 with
+\`code: NOT_SUPPORTED\` and a message that says the same as the paragraph here. Lists that clients probe on their way to something else
+are served and empty (buckets, functions, credentials, snapshots, permissions, jwks, invitations, VPC endpoints). A method that a path does
+not take answers 405 with \`Allow\`.
+${products.join('')}`
 }
 
 function settingsTable(): string {

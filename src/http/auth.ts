@@ -102,7 +102,11 @@ function lifetime({ expires_at }: ApiKey): number {
 }
 
 /** Errors: FORBIDDEN (scope), NOT_FOUND (a key that is for another project learns nothing of this one). */
-export function authorize(caller: Caller, route: Route, params: { project_id?: string }): void {
+export function authorize(
+  caller: Caller,
+  route: Pick<Route, 'key' | 'scope' | 'anyProject'>,
+  params: { project_id?: string },
+): void {
   const scope = route.scope ?? (route.key.startsWith('GET ') ? 'read' : 'write')
   if (RANK[caller.scope] < RANK[scope]) {
     throw new AppError('FORBIDDEN', `This API key has the scope ${caller.scope}; this needs ${scope}.`)

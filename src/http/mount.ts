@@ -4,9 +4,9 @@ import type { TSchema } from 'typebox'
 import { insertAudit } from '../catalog/audit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
-import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
-import { ownerOf } from '../network.ts'
-import { type Authenticate, authorize } from './auth.ts'
+import { type ErrorCode, ERRORS } from '../errors.ts'
+import { admit } from './admit.ts'
+import type { Authenticate } from './auth.ts'
 import { BODY_BYTES } from './bodies.ts'
 import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
 import type { KeyUse } from './key_use.ts'
@@ -60,17 +60,7 @@ export function mount(
     // A request that its schema refuses is answered where its Idempotency-Key is known.
     attachValidation: true,
     onRequest: async (request, reply) => {
-      request.route = route.key
-      request.audited = !reads || route.reveals === true
-      const caller = await authenticate(request).catch((error: unknown) => {
-        // Who tries keys is counted by address; a key that nobody could look up says nothing of who sent it.
-        if (error instanceof AppError && error.code === 'UNAUTHENTICATED')
-          limit(reply, ownerOf(request.ip), 'unauthenticated')
-        throw error
-      })
-      request.caller = caller
-      if (caller.apiKeyId !== undefined) limit(reply, String(caller.apiKeyId), route.tag)
-      authorize(caller, route, request.params as { project_id?: string })
+      const caller = await admit(request, reply, route, { authenticate, limit })
       use.enter(caller, route.returns === EventStream ? 'streams' : 'requests', reply)
     },
     handler: async (request, reply) => {

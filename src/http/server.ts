@@ -18,7 +18,9 @@ import { refuseWhenCrowded } from './crowded.ts'
 import { serveDocuments } from './documents.ts'
 import { chargeRequests, createKeyUse } from './key_use.ts'
 import { createPipelineLimit } from '../pipelining.ts'
+import { answerOtherMethods } from './methods.ts'
 import { BASE, mount } from './mount.ts'
+import { mountNotSupported } from './mount_not_supported.ts'
 import { watchNames } from './names.ts'
 import { createOperationFeeds } from './operation_feed.ts'
 import { createLimit } from './rate_limit.ts'
@@ -80,9 +82,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   refuseWhenCrowded(app)
   logRequests(app, context.log, createHttpMetrics(context.registry))
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))
-  app.setNotFoundHandler((request) => {
-    throw new AppError('NOT_FOUND', `There is no ${request.method} ${request.url.split('?')[0]}.`)
-  })
+  answerOtherMethods(app)
   await serveDocuments(app, BASE)
   const closing = new AbortController()
   app.addHook('preClose', async () => closing.abort())
@@ -99,6 +99,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     closing: closing.signal,
   }
   for (const route of routes) mount(app, route, context, gates)
+  mountNotSupported(app, gates)
   return app
 }
 

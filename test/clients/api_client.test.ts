@@ -62,6 +62,10 @@ test('the account, its organization and the regions', async () => {
     members.map(({ user, member }) => [user.email, member.role]),
     [[me.email, 'admin']],
   )
+  const { data: member } = await api.getOrganizationMember(organization.id, me.id)
+  assert.deepEqual([member.id, member.role], [me.id, 'admin'])
+  assert.deepEqual((await api.getOrganizationInvitations(organization.id)).data, { invitations: [] })
+  assert.deepEqual((await api.listOrganizationVpcEndpointsAllRegions(organization.id)).data, { endpoints: [] })
   const [region] = (await api.getActiveRegions({})).data.regions
   assert.deepEqual([region?.region_id, region?.default], ['local', true])
   assert.deepEqual((await api.listOrganizationVpcEndpoints(organization.id, 'local')).data, { endpoints: [] })
@@ -74,6 +78,29 @@ test('API keys', async () => {
   assert.ok(keys.some(({ id, name }) => id === made.id && name === 'a key of the client'))
   assert.equal((await api.revokeApiKey(made.id)).data.revoked, true)
   assert.equal((await refusal(clientWith(made.key).getAuthDetails())).status, 401)
+})
+
+test('API keys of the organization, which are those of the account', async () => {
+  const [organization] = (await api.getCurrentUserOrganizations()).data.organizations
+  assert.ok(organization)
+  const { data: made } = await api.createOrgApiKey(organization.id, { key_name: 'of the org', project_id: project })
+  assert.equal((await clientWith(made.key).getProject(project)).status, 200)
+  const { data: keys } = await api.listOrgApiKeys(organization.id)
+  assert.equal(keys.find(({ id }) => id === made.id)?.project_id, project)
+  assert.deepEqual(
+    (await api.listApiKeys()).data.map(({ id }) => id),
+    keys.map(({ id }) => id),
+  )
+  assert.equal((await api.revokeOrgApiKey(organization.id, made.id)).data.revoked, true)
+  assert.equal((await refusal(clientWith(made.key).getProject(project))).status, 401)
+})
+
+test('what clients probe on their way to something else is there and empty, and the rest refused in words', async () => {
+  assert.deepEqual((await api.listProjectPermissions(project)).data, { project_permissions: [] })
+  assert.deepEqual((await api.getProjectJwks(project)).data, { jwks: [] })
+  assert.deepEqual((await api.getAvailablePreloadLibraries(project)).data, { libraries: [] })
+  const refused = await refusal(api.getNeonAuth(project, branch))
+  assert.deepEqual([refused.status, refused.code], [404, 'NOT_SUPPORTED'], refused.message)
 })
 
 test('projects are listed, read and searched', async () => {

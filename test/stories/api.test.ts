@@ -92,7 +92,7 @@ test('what does not exist is not found', async () => {
   ])
     refused(await http('GET', path as string), 404, 'NOT_FOUND', new RegExp(`^${what} not found$`))
   refused(await http('GET', '/nothing'), 404, 'NOT_FOUND', /There is no GET/)
-  refused(await http('DELETE', '/projects'), 404, 'NOT_FOUND', /There is no DELETE/)
+  refused(await http('DELETE', '/projects'), 405, 'METHOD_NOT_ALLOWED', /does not take DELETE, but GET/)
 })
 
 test('a bad request is told by the name of its field', async () => {

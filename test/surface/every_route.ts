@@ -50,6 +50,9 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /projects/:project_id/connection_uri': write(ofConnection),
   'GET /projects/:project_id/snapshots': read(),
   'GET /projects/:project_id/vpc_endpoints': read(),
+  'GET /projects/:project_id/permissions': read(),
+  'GET /projects/:project_id/jwks': read(),
+  'GET /projects/:project_id/available_preload_libraries': read(),
 
   'POST /projects/:project_id/branches': write((scene) => ({
     body: { branch: { name: scene.name(), parent_id: scene.branch_id }, endpoints: [{ type: 'read_write' }] },
@@ -58,6 +61,10 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /projects/:project_id/branches/count': read(),
   'GET /projects/:project_id/branches/:branch_id': read(),
   'POST /projects/:project_id/branches/:branch_id/set_as_default': write(async (scene) => {
+    const { project_id } = await scene.project()
+    return { params: { project_id, branch_id: await scene.branch(project_id) } }
+  }),
+  'POST /projects/:project_id/branches/:branch_id/set_as_primary': write(async (scene) => {
     const { project_id } = await scene.project()
     return { params: { project_id, branch_id: await scene.branch(project_id) } }
   }),
@@ -162,6 +169,14 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /users/me/organizations': read(),
   'GET /organizations/:org_id': read(),
   'GET /organizations/:org_id/members': read(),
+  'GET /organizations/:org_id/members/:member_id': read(),
+  'GET /organizations/:org_id/invitations': read(),
+  'GET /organizations/:org_id/vpc/vpc_endpoints': read(),
+  'POST /organizations/:org_id/api_keys': admin((scene) => ({ body: { key_name: scene.name() } })),
+  'GET /organizations/:org_id/api_keys': admin(),
+  'DELETE /organizations/:org_id/api_keys/:key_id': admin(async (scene) => ({
+    params: { key_id: await scene.makeKey() },
+  })),
   'GET /organizations/:org_id/vpc/region/:region_id/vpc_endpoints': read(),
   'GET /regions': read(),
   'GET /status': admin(),

@@ -6,6 +6,7 @@ import { type Actor, done } from './account.ts'
 /** What a request may be about: one of everything, all of one account. */
 export interface Things {
   readonly organization_id: string
+  readonly member_id: string
   readonly project_id: string
   readonly branch_id: string
   readonly endpoint_id: string
@@ -81,6 +82,7 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
   const scene: Scene = {
     ...place,
     organization_id: organizations[0]?.id ?? '',
+    member_id: actor.account_id,
     operation_id: (operations['operations'] as { id: string }[])[0]?.id ?? '',
     role: 'neondb_owner',
     database: 'neondb',
@@ -158,6 +160,7 @@ export function fixedScene(things: Things): Scene {
 /** Ids of the right shape that nothing has. */
 export const NOWHERE: Things = {
   organization_id: 'org-nowhere-isle-00000000',
+  member_id: '00000000-0000-7000-8000-000000000003',
   project_id: 'nowhere-isle-00000000',
   branch_id: 'br-nowhere-isle-0aaaaaaa',
   endpoint_id: 'ep-nowhere-isle-0aaaaaaa',

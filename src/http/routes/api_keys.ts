@@ -1,10 +1,10 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../catalog/api_key.ts'
 import { type Account, lockAccount } from '../../catalog/account.ts'
 import { AppError } from '../../errors.ts'
 import { newApiKey } from '../../secrets/generated.ts'
 import { requireFuture, requireProject } from '../require.ts'
-import { route } from '../route.ts'
+import { type RequestContext, route } from '../route.ts'
 
 const Scope = Type.Union([Type.Literal('read'), Type.Literal('write'), Type.Literal('admin')])
 const LastUse = { last_used_at: Type.Union([Type.String(), Type.Null()]), last_used_from_addr: Type.String() }
@@ -25,31 +25,41 @@ const MOST_KEYS = 1_000
 
 const creator = (account: Account) => ({ id: account.id, name: account.name, image: '' })
 
+export const KeyRequest = Type.Object({
+  key_name: Type.String({ minLength: 1, maxLength: 64 }),
+  scope: Type.Optional(
+    Type.Union(Scope.anyOf, {
+      description: '`write` unless said; keys of the scope `admin` alone make and revoke keys',
+    }),
+  ),
+  project_id: Type.Optional(Type.String({ description: 'The one project that the key is for' })),
+  expires_at: Type.Optional(Type.String({ format: 'date-time', description: 'When the key ceases to work' })),
+})
+
+export const NewKey = Type.Object({
+  id: Type.Integer(),
+  key: Type.String(),
+  name: Type.String(),
+  scope: Scope,
+  ...Restriction,
+  created_at: Type.String(),
+  created_by: Type.String(),
+})
+
 export const createApiKey = route('POST /api_keys', {
   summary: 'Create an API key; the key itself is shown this once',
   tag: 'API key',
   scope: 'admin',
-  body: Type.Object({
-    key_name: Type.String({ minLength: 1, maxLength: 64 }),
-    scope: Type.Optional(
-      Type.Union(Scope.anyOf, {
-        description: '`write` unless said; keys of the scope `admin` alone make and revoke keys',
-      }),
-    ),
-    project_id: Type.Optional(Type.String({ description: 'The one project that the key is for' })),
-    expires_at: Type.Optional(Type.String({ format: 'date-time', description: 'When the key ceases to work' })),
-  }),
-  returns: Type.Object({
-    id: Type.Integer(),
-    key: Type.String(),
-    name: Type.String(),
-    scope: Scope,
-    ...Restriction,
-    created_at: Type.String(),
-    created_by: Type.String(),
-  }),
+  body: KeyRequest,
+  returns: NewKey,
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'API_KEYS_LIMIT_EXCEEDED'],
-}).handle(async ({ body }, context) => {
+}).handle(({ body }, context) => createKey(context, body))
+
+/** Errors: NOT_FOUND (the project), NOT_ALLOWED (it would have expired already), API_KEYS_LIMIT_EXCEEDED. */
+export async function createKey(
+  context: RequestContext,
+  body: Static<typeof KeyRequest>,
+): Promise<Static<typeof NewKey>> {
   const { db, secrets, caller } = context
   if (body.project_id) await requireProject(context, body.project_id)
   const expires = body.expires_at === undefined ? null : requireFuture('expires_at', body.expires_at)
@@ -77,25 +87,30 @@ export const createApiKey = route('POST /api_keys', {
     created_at: row.created_at,
     created_by: caller.account.id,
   }
-})
+}
+
+export const KeyList = Type.Array(
+  Type.Object({
+    id: Type.Integer(),
+    name: Type.String(),
+    scope: Scope,
+    ...Restriction,
+    created_at: Type.String(),
+    created_by: Type.Object({ id: Type.String(), name: Type.String(), image: Type.String() }),
+    ...LastUse,
+  }),
+)
 
 export const listKeys = route('GET /api_keys', {
   summary: 'List the API keys that are in force',
   tag: 'API key',
   scope: 'admin',
-  returns: Type.Array(
-    Type.Object({
-      id: Type.Integer(),
-      name: Type.String(),
-      scope: Scope,
-      ...Restriction,
-      created_at: Type.String(),
-      created_by: Type.Object({ id: Type.String(), name: Type.String(), image: Type.String() }),
-      ...LastUse,
-    }),
-  ),
+  returns: KeyList,
   errors: [],
-}).handle(async (_request, { db, caller }) => {
+}).handle((_request, context) => presentKeys(context))
+
+/** The keys of the account that are in force. */
+export async function presentKeys({ db, caller }: RequestContext): Promise<Static<typeof KeyList>> {
   const keys = await listApiKeys(db, caller.account.id)
   return keys.map((key) => ({
     id: key.id,
@@ -106,6 +121,17 @@ export const listKeys = route('GET /api_keys', {
     created_by: creator(caller.account),
     ...lastUse(key),
   }))
+}
+
+export const KeyId = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+
+export const RevokedKey = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  created_at: Type.String(),
+  created_by: Type.String(),
+  revoked: Type.Boolean(),
+  ...LastUse,
 })
 
 export const revokeKey = route('DELETE /api_keys/:key_id', {
@@ -113,19 +139,15 @@ export const revokeKey = route('DELETE /api_keys/:key_id', {
   changesKeys: true,
   tag: 'API key',
   scope: 'admin',
-  params: Type.Object({ key_id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) }),
-  returns: Type.Object({
-    id: Type.Integer(),
-    name: Type.String(),
-    created_at: Type.String(),
-    created_by: Type.String(),
-    revoked: Type.Boolean(),
-    ...LastUse,
-  }),
+  params: Type.Object({ key_id: KeyId }),
+  returns: RevokedKey,
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, { db, caller }) => {
-  const key = await revokeApiKey(db, caller.account.id, params.key_id)
-  if (!key) throw new AppError('NOT_FOUND', `API key ${params.key_id} not found`)
+}).handle(({ params }, context) => revoke(context, params.key_id))
+
+/** Errors: NOT_FOUND, also for a key of another account. */
+export async function revoke({ db, caller }: RequestContext, id: number): Promise<Static<typeof RevokedKey>> {
+  const key = await revokeApiKey(db, caller.account.id, id)
+  if (!key) throw new AppError('NOT_FOUND', `API key ${id} not found`)
   return {
     id: key.id,
     name: key.name,
@@ -134,4 +156,4 @@ export const revokeKey = route('DELETE /api_keys/:key_id', {
     revoked: true,
     ...lastUse(key),
   }
-})
+}

@@ -247,13 +247,26 @@ export const setProjectDefaultBranch = route('POST /projects/:project_id/branche
   params: BranchId,
   returns: BranchAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
-}).handle(async ({ params }, context) => {
+}).handle(({ params }, context) => makeDefault(context, params))
+
+export const setProjectPrimaryBranch = route('POST /projects/:project_id/branches/:branch_id/set_as_primary', {
+  summary: 'The same as set_as_default, by the name that older clients know',
+  tag: 'Branch',
+  params: BranchId,
+  returns: BranchAndOperations,
+  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+}).handle(({ params }, context) => makeDefault(context, params))
+
+async function makeDefault(
+  context: RequestContext,
+  params: Static<typeof BranchId>,
+): Promise<Static<typeof BranchAndOperations>> {
   const project = await lockedProject(context, params.project_id)
   const { id, expires_at } = await requireBranch(context, project.id, params.branch_id)
   if (expires_at) throw new AppError('NOT_ALLOWED', 'The branch expires: take that away first with expires_at: null.')
   const branch = await setDefaultBranch(context.db, project.id, id)
   return { branch: await presentWithTransfer(context.db, branch), operations: [] }
-})
+}
 
 export const deleteBranch = route('DELETE /projects/:project_id/branches/:branch_id', {
   summary: 'Delete a branch, its endpoint and its data',

@@ -65,3 +65,36 @@ export const listProjectVpcEndpoints = route('GET /projects/:project_id/vpc_endp
   await requireProject(context, params.project_id)
   return { endpoints: [] }
 })
+
+export const listProjectPermissions = route('GET /projects/:project_id/permissions', {
+  summary: 'Whom else a project is shared with: nobody, since projects cannot be shared here',
+  tag: 'Project',
+  params: ProjectId,
+  returns: Type.Object({ project_permissions: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  return { project_permissions: [] }
+})
+
+export const listProjectJwks = route('GET /projects/:project_id/jwks', {
+  summary: 'Key sets that JSON Web Tokens are verified with, of which there are none here',
+  tag: 'Project',
+  params: ProjectId,
+  returns: Type.Object({ jwks: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  return { jwks: [] }
+})
+
+export const listPreloadLibraries = route('GET /projects/:project_id/available_preload_libraries', {
+  summary: 'Libraries that computes can be told to preload: none, since shared_preload_libraries cannot be set here',
+  tag: 'Project',
+  params: ProjectId,
+  returns: Type.Object({ libraries: None }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  return { libraries: [] }
+})

@@ -9,6 +9,7 @@ import {
   getBranch,
   listProjectBranches,
   setProjectDefaultBranch,
+  setProjectPrimaryBranch,
   updateProjectBranch,
 } from './branches.ts'
 import { getStatus } from './status.ts'
@@ -18,11 +19,28 @@ import { createEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoint
 import { getEndpointActivity } from './endpoint_activity.ts'
 import { restartEndpoint, startEndpoint, suspendEndpoint } from './endpoint_life.ts'
 import { updateProjectEndpoint } from './endpoint_update.ts'
-import { listBuckets, listCredentials, listFunctions, listProjectVpcEndpoints, listSnapshots } from './empty_lists.ts'
+import {
+  listBuckets,
+  listCredentials,
+  listFunctions,
+  listPreloadLibraries,
+  listProjectJwks,
+  listProjectPermissions,
+  listProjectVpcEndpoints,
+  listSnapshots,
+} from './empty_lists.ts'
 import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
 import { streamOperations } from './operation_stream.ts'
 import { listAuditEntries } from './audit.ts'
-import { getOrganization, listOrganizationMembers, listOrganizationVpcEndpoints } from './organizations.ts'
+import { createOrganizationApiKey, listOrganizationApiKeys, revokeOrganizationApiKey } from './organization_api_keys.ts'
+import {
+  getOrganization,
+  getOrganizationMember,
+  listAllOrganizationVpcEndpoints,
+  listOrganizationInvitations,
+  listOrganizationMembers,
+  listOrganizationVpcEndpoints,
+} from './organizations.ts'
 import {
   createProject,
   getProject,
@@ -62,6 +80,7 @@ export const routes = [
   getBranch,
   updateProjectBranch,
   setProjectDefaultBranch,
+  setProjectPrimaryBranch,
   deleteBranch,
   restoreBranch,
   resetBranch,
@@ -112,11 +131,20 @@ export const routes = [
   listUserOrganizations,
   getOrganization,
   listOrganizationMembers,
+  getOrganizationMember,
+  listOrganizationInvitations,
   listOrganizationVpcEndpoints,
+  listAllOrganizationVpcEndpoints,
+  createOrganizationApiKey,
+  listOrganizationApiKeys,
+  revokeOrganizationApiKey,
   listRegions,
   listBuckets,
   listCredentials,
   listFunctions,
   listSnapshots,
   listProjectVpcEndpoints,
+  listProjectPermissions,
+  listProjectJwks,
+  listPreloadLibraries,
 ] as const
