@@ -31,6 +31,7 @@ export const NO_DATA = 0x6e
 export const ROW_DESCRIPTION = 0x54
 export const EMPTY_QUERY = 0x49
 export const PORTAL_SUSPENDED = 0x73
+export const PARAMETER_DESCRIPTION = 0x74
 export const DATA_ROW = 0x44
 export const COPY_IN = 0x47
 export const COPY_OUT = 0x48
@@ -44,4 +45,5 @@ export const OF_STATEMENT = 0x53
 
 /* The states that ReadyForQuery tells of. */
 export const IDLE = 0x49
+export const IN_BLOCK = 0x54
 export const FAILED = 0x45

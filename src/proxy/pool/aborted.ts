@@ -15,12 +15,15 @@ import {
   FUNCTION_CALL,
   IDLE,
   NO_DATA,
+  OF_STATEMENT,
+  PARAMETER_DESCRIPTION,
   PARSE,
   PARSE_COMPLETE,
   QUERY,
   READY_FOR_QUERY,
   SYNC,
 } from '../message_types.ts'
+import { type TransactionCommand, transactionCommands } from './transaction_commands.ts'
 
 /** An error of one statement, which the connection outlives. */
 export interface Failure {
@@ -41,48 +44,50 @@ export const ROLLED_BACK: Failure = {
   hint: 'The connection goes on: roll back, and begin the transaction again.',
 }
 
+const FAILED_TRANSACTION: Failure = {
+  code: '25P02',
+  text: 'current transaction is aborted, commands ignored until end of transaction block',
+}
+
 export const encodeFailure = ({ code, text, detail, hint }: Failure): Buffer =>
   encodeFields('ERROR', code, text, detail, hint)
 
 export const encodeReady = (status: number): Buffer => encodeMessage(READY_FOR_QUERY, Buffer.of(status))
 
 export interface Aborted {
-  /** Answers one whole message. */
-  answer(message: Buffer): Buffer
+  /** Answers one whole message; nothing if it is for a server, the transaction being over before it. */
+  answer(message: Buffer): Buffer | undefined
   /** The client has ended the transaction, and knows. */
   isOver(): boolean
 }
 
-/** Texts of statements that end a transaction. */
-export const ENDS = /^\s*(rollback|abort|commit|end)\b(?!\s+(work\s+|transaction\s+)?to\b)/i
+/** What a client has prepared, as its statements are known to all servers. */
+export interface PreparedNames {
+  /** The text of a statement; the unnamed one has no name. */
+  textOf(name: string): string | undefined
+  /** Notes that the client has prepared a statement, of a text and types. Answers false if the name is taken. */
+  declare(name: string, definition: Buffer): boolean
+}
 
-/** Whoever asks to keep what is lost has to hear of it, once: ROLLBACK in answer to COMMIT is no error, and goes unnoticed. */
-const KEEPS = /^\s*(commit|end)\b/i
-
+const NO_PARAMETERS_NO_DATA = Buffer.concat([
+  encodeMessage(PARAMETER_DESCRIPTION, Buffer.of(0, 0)),
+  encodeMessage(NO_DATA),
+])
 const DONE = Buffer.concat([encodeMessage(COMMAND_COMPLETE, Buffer.from('ROLLBACK\0'))])
 
 /**
  * @param why told once; then what Postgres says in a transaction that has failed
  * @param inBatch an error was told of in a batch of the extended protocol that goes on
- * @param textOf how the text begins of a statement that the client has prepared
  */
-export function abortedTransaction(
-  why: Failure | undefined,
-  inBatch: boolean,
-  textOf: (name: string) => string | undefined,
-): Aborted {
+export function abortedTransaction(why: Failure | undefined, inBatch: boolean, names: PreparedNames): Aborted {
   let tell = why
   let ended = false
   let skipping = inBatch
-  /** The text of the unnamed statement, and of the one bound last. */
-  let unnamed = ''
-  let bound = ''
+  /** What the unnamed statement does, and the one bound last. */
+  let unnamed = transactionCommands(names.textOf('') ?? '')
+  let bound: readonly TransactionCommand[] = []
 
-  function fail(): Buffer {
-    const failure = tell ?? {
-      code: '25P02',
-      text: 'current transaction is aborted, commands ignored until end of transaction block',
-    }
+  function fail(failure = tell ?? FAILED_TRANSACTION): Buffer {
     tell = undefined
     return encodeFailure(failure)
   }
@@ -90,13 +95,36 @@ export function abortedTransaction(
   const text = (message: Buffer, at: number): string => message.toString('latin1', at, message.indexOf(0, at))
   const ready = (): Buffer => encodeReady(ended ? IDLE : FAILED)
 
-  const isFine = (statement: string): boolean => ENDS.test(statement) && !(tell !== undefined && KEEPS.test(statement))
+  /** Whoever asks to keep what is lost has to hear of it, once: ROLLBACK in answer to COMMIT is no error, and goes unnoticed. */
+  const isFine = ([command]: readonly TransactionCommand[]): boolean =>
+    command === 'rollback' || (command === 'commit' && tell === undefined)
+
+  function query(commands: readonly TransactionCommand[]): Buffer | undefined {
+    const isAlone = commands.length === 1
+    // It runs outside of any transaction at a server, where ROLLBACK does no harm.
+    if (commands[0] === 'rollback' && !isAlone) return undefined
+    ended = endsBlock(commands)
+    if (isAlone && isFine(commands)) return Buffer.concat([DONE, ready()])
+    return Buffer.concat([ended ? fail(tell ?? ROLLED_BACK) : fail(), ready()])
+  }
 
   /** The extended protocol: an error, and then nothing until Sync. */
   function step(answer: Buffer, isEnd: boolean): Buffer {
     if (isEnd) return answer
     skipping = true
     return fail()
+  }
+
+  const prepared = (name: string): readonly TransactionCommand[] =>
+    name === '' ? unnamed : transactionCommands(names.textOf(name) ?? '')
+
+  function parse(message: Buffer): Buffer {
+    const name = text(message, MESSAGE_HEAD)
+    const at = MESSAGE_HEAD + name.length + 1
+    const commands = transactionCommands(text(message, at))
+    if (name === '') unnamed = commands
+    const isEnd = endsBlock(commands) && (name === '' || names.declare(name, message.subarray(at)))
+    return step(encodeMessage(PARSE_COMPLETE), isEnd)
   }
 
   return {
@@ -109,26 +137,19 @@ export function abortedTransaction(
       if (skipping) return Buffer.alloc(0)
       switch (type) {
         case QUERY:
-        case FUNCTION_CALL: {
-          const statement = type === QUERY ? text(message, MESSAGE_HEAD) : ''
-          ended = ENDS.test(statement)
-          return Buffer.concat([isFine(statement) ? DONE : fail(), ready()])
-        }
-        case PARSE: {
-          const name = text(message, MESSAGE_HEAD)
-          const parsed = text(message, MESSAGE_HEAD + name.length + 1)
-          if (name === '') unnamed = parsed
-          return step(encodeMessage(PARSE_COMPLETE), name === '' && ENDS.test(parsed))
-        }
-        case BIND: {
-          const name = text(message, message.indexOf(0, MESSAGE_HEAD) + 1)
-          bound = name === '' ? unnamed : (textOf(name) ?? '')
-          return step(encodeMessage(BIND_COMPLETE), ENDS.test(bound))
-        }
+          return query(transactionCommands(text(message, MESSAGE_HEAD)))
+        case FUNCTION_CALL:
+          return query(['other'])
+        case PARSE:
+          return parse(message)
+        case BIND:
+          bound = prepared(text(message, message.indexOf(0, MESSAGE_HEAD) + 1))
+          return step(encodeMessage(BIND_COMPLETE), endsBlock(bound))
         case DESCRIBE:
-          return step(encodeMessage(NO_DATA), ENDS.test(bound))
+          if (message[MESSAGE_HEAD] !== OF_STATEMENT) return step(encodeMessage(NO_DATA), endsBlock(bound))
+          return step(NO_PARAMETERS_NO_DATA, endsBlock(prepared(text(message, MESSAGE_HEAD + 1))))
         case EXECUTE:
-          ended = ENDS.test(bound)
+          ended = endsBlock(bound)
           return step(DONE, isFine(bound))
         case CLOSE:
           return encodeMessage(CLOSE_COMPLETE)
@@ -138,4 +159,11 @@ export function abortedTransaction(
     },
     isOver: () => ended && !skipping,
   }
+}
+
+/** Whether a text that begins with the end of a transaction leaves none open behind it. */
+function endsBlock(commands: readonly TransactionCommand[]): boolean {
+  if (commands[0] !== 'commit' && commands[0] !== 'rollback') return false
+  const last = commands.findLast((command) => command !== 'other')
+  return last === 'commit' || last === 'rollback'
 }

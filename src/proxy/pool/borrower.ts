@@ -50,6 +50,8 @@ export interface Loss {
   readonly unrun: boolean
   /** Whether it was sent the beginning of a message only. */
   readonly midMessage: boolean
+  /** Whether a part of a batch was sent to it, and no Sync behind that. */
+  readonly inBatch: boolean
   /** The state of its transaction when the server was last ready. */
   readonly status: number
   readonly unanswered: readonly Expected[]

@@ -1,53 +1,146 @@
-import { ENDS, type Failure, ROLLED_BACK, UNKNOWN_OUTCOME } from './aborted.ts'
+import { type Failure, ROLLED_BACK, UNKNOWN_OUTCOME } from './aborted.ts'
 import type { Loss } from './borrower.ts'
 import { MESSAGE_HEAD } from '../messages.ts'
-import { BIND, EXECUTE, FAILED, IDLE, PARSE, QUERY } from '../message_types.ts'
-import { textsOf } from './repeat.ts'
-import { isOneRequest } from './session_reset.ts'
+import { BIND, COPY_DONE, EXECUTE, FAILED, FUNCTION_CALL, IDLE, IN_BLOCK, PARSE, QUERY } from '../message_types.ts'
+import type { SentMessage } from './sent.ts'
+import { endsRequest } from './session_reset.ts'
+import { type TransactionCommand, transactionCommands } from './transaction_commands.ts'
 
-/**
- * What a client is told whose server is gone, and the state of its transaction then. One that was open is rolled back for certain unless it
- * may have been committed just then, and is over in any case where its end was asked for.
- * @param sent all that was sent since the last ReadyForQuery that left nothing unanswered, as far as it is known
- * @param textOf how the text begins of a statement that the client has prepared
- */
-export function outcomeOf(
-  { said, status }: Loss,
-  sent: Buffer | undefined,
-  textOf: (name: string) => string | undefined,
-): { failure: Failure; status: number } {
-  // That it ends because it is told to is no answer.
-  const own = said && !said.code.startsWith('57P') ? said : undefined
-  if (status === IDLE || !sent) return { failure: own ?? UNKNOWN_OUTCOME, status: status === IDLE ? IDLE : FAILED }
-  const isEnd = isOneRequest(sent) && textsOf(sent, textOf).some((text) => ENDS.test(text))
-  const failure = own ?? (mayCommit(sent, textOf) ? UNKNOWN_OUTCOME : ROLLED_BACK)
-  return { failure, status: isEnd ? IDLE : FAILED }
+/** What is said of a prepared statement. */
+export interface PreparedTexts {
+  /** The text of a statement that the client has prepared; the unnamed one has no name. */
+  textOf(name: string): string | undefined
+  /** Whether backslashes escape in plain strings. */
+  hasEscapes(): boolean
 }
 
-const MAY_COMMIT = /\b(commit|end|prepare\s+transaction)\b|^\s*(--|\/\*)/i
+/** A request whose end was not answered. */
+export interface LostRequest {
+  /** What Postgres would be in once it has run: in no transaction, or in one that has failed. */
+  readonly status: number
+  /** It asks for nothing but the end of a transaction that is rolled back. */
+  readonly isRollback: boolean
+  readonly messages: readonly SentMessage[]
+}
 
-/** Whether what was sent within an open transaction may have committed that. */
-function mayCommit(sent: Buffer, textOf: (name: string) => string | undefined): boolean {
-  const parsed = new Set<string>()
-  let isBound = false
-  for (let at = 0; at + MESSAGE_HEAD <= sent.length; at += 1 + sent.readInt32BE(at + 1)) {
-    const from = at + MESSAGE_HEAD
-    const end = at + 1 + sent.readInt32BE(at + 1)
-    const type = sent[at]
-    const second = sent.indexOf(0, from) + 1
-    if (type === QUERY && MAY_COMMIT.test(sent.toString('latin1', from, end))) return true
-    if (type === PARSE) {
-      parsed.add(sent.toString('latin1', from, second - 1))
-      if (MAY_COMMIT.test(sent.toString('latin1', second, end))) return true
-    }
-    if (type === BIND) {
-      isBound = true
-      const name = sent.toString('latin1', second, sent.indexOf(0, second))
-      const text = parsed.has(name) ? '' : textOf(name)
-      if (text === undefined || MAY_COMMIT.test(text)) return true
-    }
-    // What it executes was bound before.
-    if (type === EXECUTE && !isBound) return true
+export interface Outcome {
+  /** What each of the requests is told. */
+  readonly failure: Failure
+  /** Those that were sent to their end; fewer than there are if not all is known of them. */
+  readonly requests: readonly LostRequest[]
+  /** The state in the end, once a request is over that was begun as well. */
+  readonly status: number
+}
+
+type Command = TransactionCommand | 'unknown'
+
+interface Request {
+  readonly messages: SentMessage[]
+  readonly commands: Command[]
+}
+
+/**
+ * What became of the requests of a client whose server is gone. They are rolled back for certain where nothing of them runs outside of a
+ * transaction block or ends one by a commit; and where a block would have been open in the end it is taken for one that has failed, so
+ * that no statement that was meant for it runs outside of it.
+ * @param sent all that was sent since the last ReadyForQuery that left nothing unanswered, as far as it is known
+ */
+export function outcomeOf(
+  { said, status, unanswered }: Loss,
+  sent: readonly SentMessage[] | undefined,
+  texts: PreparedTexts,
+): Outcome {
+  // That it ends because it is told to is no answer.
+  const own = said && !said.code.startsWith('57P') ? said : undefined
+  const inBlock = status === IDLE ? IDLE : FAILED
+  if (!sent) return { failure: own ?? UNKNOWN_OUTCOME, requests: [], status: inBlock }
+  const lost = unanswered.filter(({ kind }) => kind === 'query' || kind === 'sync').length
+  const { complete, open } = requestsOf(sent, texts)
+  let state: State = { status, mayCommit: false }
+  const requests = complete.slice(Math.max(0, complete.length - lost)).map(({ messages, commands }) => {
+    const isAlone = commands.length === 1
+    const isRollback = isAlone && commands[0] === 'rollback' && state.status !== IDLE
+    state = commands.reduce(run, state)
+    // A BEGIN that fails begins nothing.
+    const isBlock = state.status !== IDLE && !(isAlone && commands[0] === 'begin')
+    return { status: isBlock ? FAILED : IDLE, isRollback, messages }
+  })
+  const last = requests.at(-1)?.status
+  state = open.commands.reduce(run, state)
+  const mayCommit = state.mayCommit || requests.length < lost
+  const failure = own ?? (mayCommit ? UNKNOWN_OUTCOME : ROLLED_BACK)
+  const isBlock = open.commands.length === 0 && last !== undefined ? last === FAILED : state.status !== IDLE
+  return { failure, requests, status: isBlock ? FAILED : IDLE }
+}
+
+interface State {
+  readonly status: number
+  readonly mayCommit: boolean
+}
+
+function run({ status, mayCommit }: State, command: Command): State {
+  switch (command) {
+    case 'begin':
+      return { status: status === IDLE ? IN_BLOCK : status, mayCommit }
+    case 'commit':
+    case 'commit and chain':
+      return { status: command === 'commit' ? IDLE : IN_BLOCK, mayCommit: mayCommit || status !== FAILED }
+    case 'rollback':
+    case 'rollback and chain':
+      return { status: command === 'rollback' ? IDLE : IN_BLOCK, mayCommit }
+    case 'rollback to':
+      return { status: status === FAILED ? IN_BLOCK : status, mayCommit }
+    case 'unknown':
+      return { status, mayCommit: true }
+    default:
+      // Outside of a block each statement commits by itself.
+      return { status, mayCommit: mayCommit || status === IDLE }
   }
-  return false
+}
+
+/** What was sent, cut into requests, and what each would do to the transaction in turn. */
+function requestsOf(sent: readonly SentMessage[], texts: PreparedTexts): { complete: Request[]; open: Request } {
+  const complete: Request[] = []
+  const statements = new Map<string, readonly Command[]>()
+  const portals = new Map<string, readonly Command[]>()
+  let open: Request = { messages: [], commands: [] }
+  const commandsOf = (text: string | undefined): readonly Command[] =>
+    text === undefined ? ['unknown'] : transactionCommands(text, texts.hasEscapes())
+
+  for (const message of sent) {
+    const { bytes, isCut, isPart } = message
+    const type = bytes[0]
+    const first = textAt(bytes, MESSAGE_HEAD)
+    const second = first && textAt(bytes, first.end)
+    open.messages.push(message)
+    if (!isPart && type === QUERY) open.commands.push(...commandsOf(isCut ? undefined : first?.text))
+    else if (type === PARSE && first) statements.set(first.text, parsed(bytes, first.end, commandsOf))
+    else if (type === BIND && first && second)
+      portals.set(first.text, statements.get(second.text) ?? commandsOf(texts.textOf(second.text)))
+    else if (!isPart && type === EXECUTE)
+      open.commands.push(...(portals.get(first?.text ?? '') ?? (['unknown'] as const)))
+    else if (type === FUNCTION_CALL || type === COPY_DONE) open.commands.push('other')
+    if (!endsRequest(type)) continue
+    complete.push(open)
+    open = { messages: [], commands: [] }
+  }
+  return { complete, open }
+}
+
+/** A statement of the extended protocol is one, which its beginning tells. */
+function parsed(
+  bytes: Buffer,
+  at: number,
+  commandsOf: (text: string | undefined) => readonly Command[],
+): readonly Command[] {
+  const whole = textAt(bytes, at)
+  if (whole) return commandsOf(whole.text)
+  const [command] = commandsOf(bytes.toString('latin1', at))
+  return [command ?? 'unknown']
+}
+
+/** The text that begins at `at` and where it is over; nothing if it is cut. */
+function textAt(bytes: Buffer, at: number): { readonly text: string; readonly end: number } | undefined {
+  const zero = bytes.indexOf(0, at)
+  return zero < 0 ? undefined : { text: bytes.toString('latin1', at, zero), end: zero + 1 }
 }

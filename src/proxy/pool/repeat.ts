@@ -20,11 +20,14 @@ export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => st
   return textsOf(sent, textOf).every((text) => !COMMITS_WITHIN.test(text))
 }
 
+/** In the place of a text that nobody knows: it may be of any command. */
+const HIDDEN = '--'
+
 /** How many bytes of a text are looked at. */
 const LOOKED_AT = 256
 
 /** How the texts begin that were sent, or whose statements were bound. */
-export function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): string[] {
+function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): string[] {
   const texts: string[] = []
   for (let at = 0; at + MESSAGE_HEAD <= sent.length; at += 1 + sent.readInt32BE(at + 1)) {
     const from = at + MESSAGE_HEAD
@@ -32,7 +35,7 @@ export function textsOf(sent: Buffer, textOf: (name: string) => string | undefin
     if (type === QUERY) texts.push(sent.toString('latin1', from, from + LOOKED_AT))
     const second = sent.indexOf(0, from) + 1
     if (type === PARSE) texts.push(sent.toString('latin1', second, second + LOOKED_AT))
-    if (type === BIND) texts.push(textOf(sent.toString('latin1', second, sent.indexOf(0, second))) ?? '')
+    if (type === BIND) texts.push(textOf(sent.toString('latin1', second, sent.indexOf(0, second))) ?? HIDDEN)
   }
   return texts
 }

@@ -22,8 +22,8 @@ export interface Requests {
   cut(bytes: Buffer): { readonly messages: Buffer[]; readonly tail: Buffer }
   /** Whether a server has been sent the beginning of a message only. */
   isMidMessage(): boolean
-  /** The type of a message that has begun, of which no server has been sent anything. */
-  begun(): number | undefined
+  /** The beginning of a message of which no server has been sent anything; empty if there is none. */
+  begun(): Buffer
   /** Begins anew with the message whose first byte comes next. */
   restart(): void
 }
@@ -106,7 +106,7 @@ export function createRequests(translator: Translator): Requests {
       return { messages, tail: bytes.subarray(at) }
     },
     isMidMessage: () => passing > 0,
-    begun: () => (restLength > 0 ? rest[0]?.[0] : undefined),
+    begun: () => (restLength === 0 ? NONE : Buffer.concat(rest)),
     restart() {
       passing = 0
       restLength = 0

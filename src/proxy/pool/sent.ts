@@ -1,17 +1,35 @@
+import { MESSAGE_HEAD } from '../messages.ts'
+import { COPY_DATA } from '../message_types.ts'
+
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
 export const MOST_KEPT = 65_536
 
+/** Of what is longer so much of each message is kept, and of so many messages. */
+const MESSAGE_KEPT = 4_096
+const MAX_MESSAGES = 1_000
+
+/** A message that was sent. */
+export interface SentMessage {
+  /** The message from its type on, or how it begins. */
+  readonly bytes: Buffer
+  readonly isCut: boolean
+  /** Its end has not come from the client: no server has run it. */
+  readonly isPart: boolean
+}
+
 /** What a server was sent since it was lent, or since all was answered within a transaction. */
 export interface Sent {
-  begin(): void
+  /** @param begun the beginning of a message of which the server has been sent nothing yet */
+  begin(begun: Buffer): void
   /** @param bytes valid only until this returns */
   add(bytes: Buffer): void
   /** An answer to some of it has come. */
   answered(): void
+  isAnswered(): boolean
   /** Empty if an answer to some of it has come, or it was too long to be kept. */
   unanswered(): readonly Buffer[]
-  /** Answered or not; unknown if it was too long to be kept. */
-  all(): Buffer | undefined
+  /** Answered or not, but for the data of a COPY; unknown if it was too much to be kept. */
+  messages(): readonly SentMessage[] | undefined
   drop(): void
 }
 
@@ -19,26 +37,80 @@ export function createSent(): Sent {
   let kept: Buffer[] | undefined
   let length = 0
   let isAnswered = false
+  /** In the place of `kept` once that is too long. */
+  let cutter: Cutter | undefined
 
   return {
-    begin() {
-      kept = []
-      length = 0
+    begin(begun) {
+      kept = begun.length > 0 ? [Buffer.from(begun)] : []
+      length = begun.length
       isAnswered = false
+      cutter = undefined
     },
     add(bytes) {
+      if (cutter) return cutter.add(bytes)
       if (!kept) return
       length += bytes.length
-      if (length > MOST_KEPT) kept = undefined
-      else kept.push(Buffer.from(bytes))
+      if (length <= MOST_KEPT) return void kept.push(Buffer.from(bytes))
+      cutter = createCutter(MESSAGE_KEPT)
+      for (const one of [...kept, bytes]) cutter.add(one)
+      kept = undefined
     },
     answered() {
       isAnswered = true
     },
+    isAnswered: () => isAnswered,
     unanswered: () => (isAnswered ? [] : (kept ?? [])),
-    all: () => kept && Buffer.concat(kept),
+    messages() {
+      if (cutter || !kept) return cutter?.messages()
+      const whole = createCutter(MOST_KEPT)
+      for (const one of kept) whole.add(one)
+      return whole.messages()
+    },
     drop() {
-      kept = undefined
+      kept = cutter = undefined
+    },
+  }
+}
+
+interface Cutter {
+  /** @param bytes valid only until this returns */
+  add(bytes: Buffer): void
+  /** Nothing if there were too many. */
+  messages(): readonly SentMessage[] | undefined
+}
+
+/** Cuts what passes into messages and keeps at most `most` bytes of each. */
+function createCutter(most: number): Cutter {
+  const messages: SentMessage[] = []
+  /** How the message begins that is being read, and how much of it is to come, once its length is known. */
+  let begun: Buffer = Buffer.alloc(0)
+  let missing: number | undefined
+  let isOver = false
+
+  function end(): void {
+    const length = 1 + begun.readInt32BE(1)
+    if (begun[0] !== COPY_DATA) messages.push({ bytes: begun, isCut: begun.length < length, isPart: false })
+    begun = Buffer.alloc(0)
+    missing = undefined
+    isOver = messages.length > MAX_MESSAGES
+  }
+
+  return {
+    add(bytes) {
+      for (let at = 0; at < bytes.length && !isOver;) {
+        const wanted = missing ?? MESSAGE_HEAD - begun.length
+        const piece = bytes.subarray(at, at + wanted)
+        at += piece.length
+        begun = Buffer.concat([begun, piece.subarray(0, Math.max(0, most - begun.length))])
+        if (missing !== undefined) missing -= piece.length
+        else if (begun.length === MESSAGE_HEAD) missing = begun.readInt32BE(1) - 4
+        if (missing === 0) end()
+      }
+    },
+    messages() {
+      if (isOver) return undefined
+      return begun.length === 0 ? messages : [...messages, { bytes: begun, isCut: true, isPart: true }]
     },
   }
 }

@@ -245,6 +245,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       answered,
       unrun: resetting && (resetFailed || fatal?.code === ADMIN_SHUTDOWN),
       midMessage: reader.isMidMessage(),
+      inBatch,
       status,
       unanswered: unanswered.all().filter((entry) => !entry.hidden),
     })

@@ -19,17 +19,19 @@ import {
   encodeFailure,
   encodeReady,
   type Failure,
+  type PreparedNames,
   UNKNOWN_OUTCOME,
 } from './aborted.ts'
 import { createClientSettings } from './client_settings.ts'
 import type { Parameters } from './parameters.ts'
 import type { Asker, Pool } from './pool.ts'
 import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, IDLE, QUERY, SYNC, TERMINATE } from '../message_types.ts'
-import { outcomeOf } from './outcome.ts'
+import { answerLost, answerRefused } from './lost_requests.ts'
+import { outcomeOf, type PreparedTexts } from './outcome.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
 import { createSent, MOST_KEPT } from './sent.ts'
-import { endsRequest, isOneRequest } from './session_reset.ts'
+import { isOneRequest } from './session_reset.ts'
 import type { Borrower, Loss } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
 import { createTranslator } from './translate.ts'
@@ -74,6 +76,8 @@ export function pooledSession(
   let aborted: Aborted | undefined
   /** After an error of a batch that the server did not see the end of. */
   let skipping = false
+  /** What its Sync is told. */
+  let unsettled: Failure | undefined
   let leaving = false
 
   const borrower: Borrower = {
@@ -85,7 +89,7 @@ export function pooledSession(
     },
     parameter: (name, value) => settings.note(name, value),
     settled,
-    answered: () => sent.begin(),
+    answered: () => sent.begin(requests.begun()),
     lost,
     drained: () => stream.resume(),
     unprepared: (statement, name) => translator.forget(statement, name),
@@ -97,7 +101,11 @@ export function pooledSession(
   const asker: Asker = { borrower, sendsOneRequest, applicationName }
   const translator = createTranslator(pool.statements)
   const requests = createRequests(translator)
-  const textOf = (name: string): string | undefined => translator.textOf(name)
+  const texts: PreparedNames & PreparedTexts = {
+    textOf: (name) => translator.textOf(name),
+    declare: (name, definition) => translator.declare(name, definition),
+    hasEscapes: () => parameters.get('standard_conforming_strings') === 'off',
+  }
 
   function fromClient(chunk: Buffer): void {
     if (stream.writableEnded) return
@@ -126,7 +134,7 @@ export function pooledSession(
       !aborted &&
       !skipping &&
       pending.length === 0 &&
-      requests.begun() === undefined &&
+      requests.begun().length === 0 &&
       !requests.isMidMessage() &&
       !NEEDS_NO_SERVER.has(chunk[0] ?? 0)
     )
@@ -154,7 +162,7 @@ export function pooledSession(
   /** Goes on with what came while there was no server. */
   function next(): void {
     try {
-      const type = requests.begun() ?? pending[0]?.[0] ?? 0
+      const type = requests.begun()[0] ?? pending[0]?.[0] ?? 0
       if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(type)) {
         const { messages, tail } = requests.cut(Buffer.concat(pending))
         const wanted = answerHere(messages)
@@ -175,11 +183,17 @@ export function pooledSession(
       if (message[0] === TERMINATE) return [message]
       if (aborted) {
         const answer = aborted.answer(message)
+        if (!answer) {
+          aborted = undefined
+          return [message, ...messages]
+        }
         if (answer.length > 0) stream.write(answer)
         // What ends it is answered to the end: the extended protocol's Sync comes after.
         if (aborted.isOver() && (message[0] === SYNC || message[0] === QUERY)) aborted = undefined
       } else if (message[0] === SYNC) {
         skipping = false
+        if (unsettled) stream.write(encodeFailure(unsettled))
+        unsettled = undefined
         stream.write(encodeReady(IDLE))
       }
     }
@@ -195,7 +209,7 @@ export function pooledSession(
   }
 
   function sendsOneRequest(): boolean {
-    if (requests.begun() !== undefined || requests.isMidMessage()) return false
+    if (requests.begun().length > 0 || requests.isMidMessage()) return false
     if (pending.length > 1) pending = [takePending()]
     return isOneRequest(pending[0] ?? NOTHING)
   }
@@ -211,7 +225,7 @@ export function pooledSession(
     server = to
     isCancelled = false
     stopKeeping()
-    sent.begin()
+    sent.begin(requests.begun())
     to.lend(borrower)
     settings.bring(to)
     send(to, bytes)
@@ -253,7 +267,7 @@ export function pooledSession(
       recall()
       return isCancelled ? failed(new ProxyError('cancelled')) : ask()
     }
-    if (mayRepeat(loss, Buffer.concat(sent.unanswered()), textOf)) {
+    if (mayRepeat(loss, Buffer.concat(sent.unanswered()), texts.textOf)) {
       recall()
       return repeat(loss)
     }
@@ -261,25 +275,31 @@ export function pooledSession(
     if (loss.said?.code === PROTOCOL_VIOLATION)
       return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
-    const { failure, status } = outcomeOf(loss, sent.all(), textOf)
-    if (loss.status !== IDLE && sent.unanswered().length > 0) {
-      recall()
-      aborted = abortedTransaction(failure, false, textOf)
-      stream.resume()
-      return next()
-    }
+    tellLost(loss)
+    if (leaving) return leave()
+    stream.resume()
+    // What came during a reset was never sent.
+    if (pending.length > 0) next()
+  }
+
+  /** Answers what a server was sent that is gone. */
+  function tellLost(loss: Loss): void {
+    // What the client has only begun to say no server was sent.
+    const messages = requests.begun().length > 0 ? sent.messages()?.slice(0, -1) : sent.messages()
+    const outcome = outcomeOf(loss, messages, texts)
+    const isFresh = !sent.isAnswered()
     stopKeeping()
     for (const { statement, name, onDropped } of loss.unanswered.toReversed()) {
       onDropped?.(true)
       if (statement && name !== undefined) translator.forget(statement, name)
     }
-    const ends = loss.unanswered.flatMap(({ kind }) => (kind === 'copy_end' ? [] : kind === 'query' || kind === 'sync'))
-    skipping = refuseAll(ends, failure, status)
-    if (status === FAILED) aborted = abortedTransaction(ends.length > 0 ? undefined : failure, skipping, textOf)
-    if (leaving) return leave()
-    stream.resume()
-    // What came during a reset was never sent.
-    if (pending.length > 0) next()
+    const { bytes, isTold, isOpen } = answerLost(loss, outcome, isFresh, texts)
+    if (isTold) stream.write(bytes)
+    const { failure, status } = outcome
+    // A transaction without a block ends with its Sync.
+    if (status === IDLE && loss.inBatch && !isOpen) unsettled = failure
+    skipping = isOpen || unsettled !== undefined
+    if (status === FAILED) aborted = abortedTransaction(isTold ? undefined : failure, skipping, texts)
   }
 
   /** What a server was sent, and has not run, is to be sent again, before what came since. */
@@ -318,26 +338,14 @@ export function pooledSession(
     try {
       const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
       if (tail.length > 0) pending = [tail]
-      const goodbye = messages.findIndex(([type]) => type === TERMINATE)
-      const asked = goodbye < 0 ? messages : messages.slice(0, goodbye)
-      const ends = asked.map(([type]) => endsRequest(type))
-      skipping = refuseAll(ends, failure, IDLE)
-      if (goodbye < 0) stream.resume()
-      else leave()
+      const { bytes, isTold, isOpen } = answerRefused(messages, failure)
+      if (isTold) stream.write(bytes)
+      skipping = isOpen
+      if (messages.some(([type]) => type === TERMINATE)) leave()
+      else stream.resume()
     } catch (malformed) {
       refuse(stream, asError(malformed))
     }
-  }
-
-  /** @param ends for each message that fails whether it ends its request. Answers whether the last request has not ended. */
-  function refuseAll(ends: readonly boolean[], failure: Failure, status: number): boolean {
-    let open = false
-    for (const isEnd of ends) {
-      if (!open) stream.write(encodeFailure(failure))
-      if (isEnd) stream.write(encodeReady(status))
-      open = !isEnd
-    }
-    return open
   }
 
   function leave(): void {

@@ -68,8 +68,10 @@ export interface Translator {
    * Answers false, having done nothing, if more of the message must have come. Errors: malformed.
    */
   translate(type: number, message: Incoming, server: PoolServer, replace: Replace): boolean
-  /** How the text begins of a statement that the client has prepared. */
+  /** The text of a statement that the client has prepared, also of the unnamed one, unless that is too long to be kept. */
   textOf(name: string): string | undefined
+  /** The client has prepared a statement that no server was sent. Answers false if the name is taken. */
+  declare(name: string, definition: Buffer): boolean
   /** The Parse by which the client gave a name has failed. */
   forget(statement: Statement, name: string): void
   /** The client has had a server forget all statements; those stay that it has asked for since. */
@@ -280,7 +282,19 @@ export function createTranslator(statements: Statements): Translator {
           throw new ProxyError('malformed', { text: `invalid frontend message type ${type}` })
       }
     },
-    textOf: (called) => names.get(called)?.text,
+    textOf(called) {
+      const statement = names.get(called)
+      const definition =
+        called === ''
+          ? currentUnnamed().parse?.subarray(MESSAGE_HEAD + UNNAMED.length)
+          : statement && definitionOf(statement)
+      return definition?.toString('latin1', 0, definition.indexOf(0))
+    },
+    declare(called, definition) {
+      if (names.has(called)) return false
+      name(called, statements.intern(definition))
+      return true
+    },
     forget(statement, called) {
       const given = names.get(called)
       if (given && isSame(given, statement)) name(called, undefined)
