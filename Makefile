@@ -2,10 +2,11 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench chaos docs sbom
+.PHONY: help up test check format bench chaos docs sbom peers
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
+PEERS := .peers/.installed
 
 help: ## List what make can do here
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 15
@@ -16,6 +17,8 @@ up: $(INSTALLED) ## Start Neap and print where to go (ARGS="--data-dir D --api-p
 test: $(INSTALLED) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
 	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
+
+peers: $(PEERS) ## Install the public clients that only tests use, pinned by test/clients/peers (npm)
 
 check: $(INSTALLED) ## Check types, lint, format, unused code, architecture and published advisories; says all that is wrong
 	@wrong=; check() { $(NODE) "$$@" || wrong="$$wrong $${1##*/}"; }; \
@@ -50,3 +53,6 @@ $(INSTALLED): package.json package-lock.json
 	@echo 'neap: installing dependencies (about ten seconds, once)' >&2
 	@npm ci --loglevel=error >&2
 	@touch $@
+
+$(PEERS): $(wildcard test/clients/peers/*)
+	@test/clients/peers/install

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Neap, Ran } from '../neap.ts'
 
-const PROGRAM = fileURLToPath(import.meta.resolve('neonctl/dist/cli.js'))
+const PINNED = fileURLToPath(import.meta.resolve('neonctl/dist/cli.js'))
 
 /** The public command line, unmodified, with a home of its own; it talks to one Neap only. */
 export interface Neonctl {
@@ -20,16 +20,22 @@ export interface Neonctl {
   leave(): void
 }
 
-/** A command line for a Neap. Each run is a process of its own without telemetry, colours or questions. */
-export function neonctlFor({ ready }: Neap): Neonctl {
+/**
+ * A command line for a Neap: the file `program`, or the version that comes with Neap's own development. Each run is a
+ * process of its own without telemetry, colours or questions; `more` is what it and the psql that it starts get besides.
+ */
+export function neonctlFor({ ready }: Neap, program = PINNED, more: NodeJS.ProcessEnv = {}): Neonctl {
   const home = mkdtempSync(join(tmpdir(), 'neonctl-'))
-  const env = { PATH: process.env['PATH'], HOME: home, CI: 'true' }
+  const env = { PATH: process.env['PATH'], HOME: home, CI: 'true', ...more }
   const fixed = ['--api-host', ready.api_url, '--config-dir', home, '--context-file', join(home, '.neon')]
 
   // In its home, since some commands write into the directory that they run in.
   const ran = (args: readonly string[], key = ready.api_key ?? '') =>
     new Promise<Ran>((resolve) => {
-      const words = [PROGRAM, ...args, ...fixed, '--api-key', key, '--no-analytics', '--no-color']
+      // Everything behind `--` is for psql.
+      const end = args.includes('--') ? args.indexOf('--') : args.length
+      const options = [...fixed, '--api-key', key, '--no-analytics', '--no-color']
+      const words = [program, ...args.slice(0, end), ...options, ...args.slice(end)]
       execFile(process.execPath, words, { env, cwd: home }, (error, stdout, stderr) => {
         resolve({ code: typeof error?.code === 'number' ? error.code : error ? -1 : 0, stdout, stderr })
       })

@@ -1,0 +1,13 @@
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/* The public clients that `make peers` installs, at the versions that test/clients/peers pins. */
+
+/** Where a file of theirs lies, once they are installed. */
+export const peer = (path: string): string => fileURLToPath(new URL(`../../.peers/${path}`, import.meta.url))
+
+/** For the `skip` of a test: why it cannot run where these files of theirs are absent. */
+export function withoutPeers(...paths: readonly string[]): string | false {
+  const absent = paths.filter((path) => !existsSync(peer(path)))
+  return absent.length > 0 && `not installed: ${absent.join(', ')}; run make peers`
+}
