@@ -11,9 +11,10 @@ export function without(...programs: readonly string[]): string | false {
 
 const ENVIRONMENT = { PATH: process.env['PATH'], PGCONNECT_TIMEOUT: '60' }
 
-/** Runs psql as a user does who pastes the connection string. */
-export async function psql(connection: string, sql: string): Promise<Ran> {
-  const ran = await run('psql', ['-XAtq', connection, '-c', sql], ENVIRONMENT)
+/** Runs psql as a user does who pastes the connection string, `through` a command that becomes it. */
+export async function psql(connection: string, sql: string, through: readonly string[] = []): Promise<Ran> {
+  const [program = 'psql', ...rest] = [...through, 'psql', '-XAtq', connection, '-c', sql]
+  const ran = await run(program, rest, ENVIRONMENT)
   return { ...ran, stdout: ran.stdout.trim(), stderr: ran.stderr.trim() }
 }
 
