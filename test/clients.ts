@@ -13,7 +13,7 @@ const ENVIRONMENT = { PATH: process.env['PATH'], PGCONNECT_TIMEOUT: '60' }
 
 /** Runs psql as a user does who pastes the connection string, `through` a command that becomes it. */
 export async function psql(connection: string, sql: string, through: readonly string[] = []): Promise<Ran> {
-  const [program = 'psql', ...rest] = [...through, 'psql', '-XAtq', connection, '-c', sql]
+  const [program, ...rest] = [...through, 'psql', '-XAtq', connection, '-c', sql]
   const ran = await run(program, rest, ENVIRONMENT)
   return { ...ran, stdout: ran.stdout.trim(), stderr: ran.stderr.trim() }
 }
