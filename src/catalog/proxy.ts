@@ -61,6 +61,15 @@ export function registeredProxies(db: Db): Promise<RegisteredProxy[]> {
       from proxy`)
 }
 
+/** How many proxies hold their lock. */
+export async function livingProxies(db: Db): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`
+    select count(*) from pg_locks
+     where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
+       and database = (select oid from pg_database where datname = current_database())`)
+  return row?.count ?? 0
+}
+
 /** Forgets proxies that are dead. */
 export async function forgetProxies(db: Db, numbers: readonly number[]): Promise<void> {
   await db.rows(sql`delete from proxy where number = any (${numbers}::int[])`)

@@ -1,12 +1,21 @@
 /*
  * A request to cancel comes on a connection of its own, with nothing but the key that the session's client was given. It may come to any
  * proxy of the catalog: one that does not know the key asks the others, by a hash that only proxies can make, and whoever has the session
- * acts. Nothing is answered either way, as in Postgres.
+ * acts. Nothing is answered either way, as in Postgres; but the connection is closed only when the session has been told, since programs take
+ * that for a promise that what they send next is not cancelled. So each proxy answers the others: that it has told the session, or has none.
  */
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Catalog } from '../catalog/catalog.ts'
-import { askToCancel, CANCELS, type CancelAsked } from '../catalog/cancel.ts'
+import {
+  answerCancels,
+  askToCancel,
+  CANCEL_ANSWERS,
+  type CancelAnswer,
+  type CancelAsked,
+  CANCELS,
+} from '../catalog/cancel.ts'
+import { createBatches } from './batches.ts'
 import { createCancelLimit } from './cancel_limit.ts'
 import type { Client } from './client.ts'
 import { closeGently } from './close.ts'
@@ -16,9 +25,12 @@ import { CANCEL_REQUEST } from './startup.ts'
 /** How long a compute may take to do with a request to cancel what it does, and close. */
 const CANCEL_MS = 5_000
 
+/** How long the other proxies are waited for: as long as a compute may take, and a moment for their answer. */
+const ANSWER_MS = CANCEL_MS + 500
+
 const LENGTH_AND_CODE = 8
 
-/** Of requests that wait to be asked of the others. More come only from whoever guesses keys. */
+/** Of requests that wait for the others. More come only from whoever guesses keys. */
 const MOST_WAITING = 1_000
 
 /** What a session lets those do who have its key. */
@@ -41,36 +53,65 @@ export interface CancelKeys {
 export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Logger): Promise<CancelKeys> {
   const sessions = new Map<string, Cancellable>()
   const isWithinLimit = createCancelLimit()
-  let waiting: CancelAsked[] = []
-  let asking: Promise<void> | undefined
+  const me = randomUUID()
+  let count = 0
+  /** Of requests that others were asked for: told of each answer. */
+  const open = new Map<string, (isHere: boolean) => void>()
 
   const nameOf = (key: Buffer): string => createHmac('sha256', secret).update('cancel ').update(key).digest('base64')
 
-  async function cancelHere({ name, address }: CancelAsked): Promise<void> {
+  /** Answers whether the session is here, once it has been told. */
+  async function cancelHere({ name, address }: Omit<CancelAsked, 'id'>): Promise<boolean> {
     const session = sessions.get(name)
     if (session?.admits(address)) await session.cancel()
+    return session !== undefined
   }
 
-  /** Asks the others; what comes meanwhile goes together with the next statement. */
-  function askOthers(asked: CancelAsked): Promise<void> {
-    if (waiting.length >= MOST_WAITING) return Promise.resolve()
-    waiting.push(asked)
-    asking ??= Promise.resolve().then(async () => {
-      while (waiting.length > 0) {
-        const all = waiting
-        waiting = []
-        await askToCancel(catalog, all).catch((error: unknown) =>
-          log.debug({ err: error }, 'could not pass on a cancel'),
-        )
-      }
-      asking = undefined
+  const asks = createBatches<CancelAsked, number>((all) => askToCancel(catalog, all))
+  const answers = createBatches<CancelAnswer, void>((all) => answerCancels(catalog, all))
+
+  /** Asks the others; resolves when one has told the session, when all have answered, or are not waited for any longer. */
+  async function askOthers(asked: Omit<CancelAsked, 'id'>): Promise<void> {
+    if (open.size >= MOST_WAITING) return
+    const id = `${me} ${++count}`
+    const { promise: over, resolve: end } = Promise.withResolvers<void>()
+    let answered = 0
+    let expected = Infinity
+    open.set(id, (isHere) => {
+      answered++
+      if (isHere || answered >= expected) end()
     })
-    return asking
+    const timer = setTimeout(end, ANSWER_MS)
+    try {
+      expected = await asks.add({ id, ...asked })
+      if (answered < expected) await over
+    } catch (error) {
+      log.debug({ err: error }, 'could not pass on a cancel')
+    } finally {
+      clearTimeout(timer)
+      open.delete(id)
+    }
   }
 
-  const unlisten = await catalog.listen(CANCELS, (payload) => {
-    if (payload !== undefined) void cancelHere(JSON.parse(payload) as CancelAsked)
-  })
+  async function answer(asked: CancelAsked): Promise<void> {
+    const isHere = await cancelHere(asked)
+    const tell = open.get(asked.id)
+    if (tell) return tell(isHere)
+    await answers.add({ id: asked.id, isHere }).catch((error: unknown) => {
+      log.debug({ err: error }, 'could not answer a cancel')
+    })
+  }
+
+  const unlisten = [
+    await catalog.listen(CANCELS, (payload) => {
+      if (payload !== undefined) void answer(JSON.parse(payload) as CancelAsked)
+    }),
+    await catalog.listen(CANCEL_ANSWERS, (payload) => {
+      if (payload === undefined) return
+      const { id, isHere } = JSON.parse(payload) as CancelAnswer
+      open.get(id)?.(isHere)
+    }),
+  ]
 
   return {
     remember(key, session) {
@@ -81,10 +122,12 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
     pass({ stream, address }, packet) {
       if (!isWithinLimit(address)) return closeGently(stream)
       const asked = { name: nameOf(packet.subarray(LENGTH_AND_CODE)), address }
-      const done = sessions.has(asked.name) ? cancelHere(asked) : askOthers(asked)
+      const done: Promise<unknown> = sessions.has(asked.name) ? cancelHere(asked) : askOthers(asked)
       void done.then(() => closeGently(stream))
     },
-    stop: unlisten,
+    stop() {
+      for (const end of unlisten) end()
+    },
   }
 }
 

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Proxy } from '../../src/proxy/proxy.ts'
+import { makeScene, type Scene } from './protocol.ts'
+import { cancel, query, rawClient } from './protocol_client.ts'
+
+/*
+ * Postgres closes the connection of a request to cancel once the session has been told, and programs take that for a promise: what they run
+ * next is not cancelled. Sessions are at one proxy, requests to cancel come to the other.
+ */
+
+/** Below what one network may ask for in ten seconds. */
+const LOOPS = 90
+
+let scene: Scene
+let other: Proxy
+before(async () => {
+  scene = await makeScene()
+  other = await scene.fixture.proxy()
+})
+after(() => scene.fixture.close())
+
+for (const kind of ['direct', 'pooled'] as const)
+  test(`no statement behind a request to cancel is cancelled by it, ${kind}`, { timeout: 60_000 }, async () => {
+    const client = await rawClient(scene.way(kind))
+    let cancelled = 0
+    for (let loop = 0; loop < LOOPS; loop++) {
+      // It is over about when the request comes.
+      client.send(query(`select pg_sleep(${(loop % 10) / 1000})`))
+      const [answer] = await Promise.all([client.answer(), cancel(other.port, client.key)])
+      if (answer.some((message) => message.startsWith('E 57014'))) cancelled++
+      client.send(query('select 1 from pg_sleep(0.002)'))
+      assert.deepEqual(await client.answer(), ['T 1', 'D 1', 'C SELECT 1', 'Z I'], `loop ${loop}`)
+    }
+    assert.ok(cancelled > 0, 'some were cancelled')
+    client.close()
+  })
+
+test('a request with a key that nobody knows is closed at once', { timeout: 4_000 }, async () => {
+  for (let loop = 0; loop < 10; loop++) await cancel(other.port, Buffer.alloc(8, loop))
+})
