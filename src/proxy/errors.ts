@@ -5,7 +5,12 @@
 const PROXY_ERRORS = {
   insecure: { code: '28000', text: 'connection is insecure (try using `sslmode=require`)' },
   malformed: { code: '08P01', text: 'malformed startup packet' },
-  early_data: { code: '08P01', text: 'received unencrypted data after SSL request' },
+  // As Postgres says it.
+  early_data: {
+    code: '08P01',
+    text: 'received unencrypted data after SSL request',
+    hint: 'This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.',
+  },
   unsupported_protocol: { code: '0A000', text: 'unsupported frontend protocol' },
   too_slow: { code: '08P01', text: 'the connection was not set up within the time allowed' },
   no_user: { code: '28000', text: 'no PostgreSQL user name specified in startup packet' },

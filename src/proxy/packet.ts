@@ -4,7 +4,7 @@ import { MESSAGE_HEAD, type Message, messageAt } from './messages.ts'
 import { packetLength } from './startup.ts'
 
 /** First byte of a TLS handshake record: a client that begins with TLS instead of asking for it. */
-const TLS_HANDSHAKE = 0x16
+export const TLS_HANDSHAKE = 0x16
 
 /** What a client may send to log in: names, nonces, a proof, or a password. */
 const MAX_LOGIN_BYTES = 4_096

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { connect as tcp, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -79,13 +79,6 @@ test('a wrong password, an unknown role and a role of Neap itself are told the s
   assert.ok(wrong.stderr.endsWith(says('alice')), wrong.stderr)
   for (const user of ['nobody', 'neap_admin', 'neap_other'])
     assert.equal(await refusal(byOptions(proxy.port, active, `user=${user}`)), says(user))
-})
-
-test('what is sent before the answer to SSLRequest is not taken for part of the session', async () => {
-  const socket = tcp(proxy.port, '127.0.0.1')
-  socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47, 0x16, 3, 1]))
-  const chunks = (await socket.toArray()) as Buffer[]
-  assert.match(Buffer.concat(chunks).toString(), /^E.*C08P01\0Mreceived unencrypted data after SSL request/s)
 })
 
 test('200 clients at once at a suspended endpoint are all served by one start', async () => {

@@ -136,10 +136,13 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const servePostgres = (socket: TLSSocket): void =>
     void serve(context, { ...tlsClient(socket), onLoggedIn: () => limits.loggedIn(socket) })
   const tls = tlsServer([ALPN], servePostgres)
+  const refusingTls = tlsServer([ALPN], (socket) => refuse(socket, asProxyError(new ProxyError('early_data'), context)))
   const directTls = tlsServer([ALPN, ALPN_HTTP], (socket) => {
     if (socket.alpnProtocol === ALPN) servePostgres(socket)
     else sql.accept(socket)
   })
+
+  const servers = { tls, 'direct tls': directTls, 'tls after plaintext': refusingTls }
 
   async function accept(socket: Socket): Promise<void> {
     try {
@@ -147,7 +150,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       const opening = await readOpening(socket)
       if (opening.wants === 'cancel')
         context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
-      else (opening.wants === 'tls' ? tls : directTls).emit('connection', socket)
+      else servers[opening.wants].emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
       else refuse(socket, asProxyError(error, context))
@@ -163,7 +166,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   }
 
   const mostFiles = openFilesLimit() - OTHER_FILES
-  const unfollow = followCertificate([tls, directTls], options.certificate, certificate, log)
+  const unfollow = followCertificate(Object.values(servers), options.certificate, certificate, log)
 
   async function leave(): Promise<void> {
     unfollow()
