@@ -54,6 +54,8 @@ test('the account, its organization and the regions', async () => {
   const { data: auth } = await api.getAuthDetails()
   const { data: me } = await api.getCurrentUserInfo()
   assert.deepEqual([auth.auth_method, auth.account_id], ['api_key_user', me.id])
+  // Go's client takes every field of it for granted.
+  assert.deepEqual([me.billing_account?.email, me.billing_account?.payment_method], [me.email, 'none'])
   const [organization] = (await api.getCurrentUserOrganizations()).data.organizations
   assert.ok(organization)
   assert.deepEqual((await api.getOrganization(organization.id)).data, organization)

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { BillingAccount, billingAccount } from '../billing_account.ts'
 import { route } from '../route.ts'
 import { Organization, presentOrganization } from './organizations.ts'
 
@@ -31,6 +32,7 @@ export const getCurrentUser = route('GET /users/me', {
     image: Type.String(),
     plan: Type.String(),
     auth_accounts: Type.Array(Type.Object({})),
+    billing_account: BillingAccount,
     projects_limit: Type.Integer(),
     branches_limit: Type.Integer(),
     max_autoscaling_limit: Type.Number(),
@@ -47,6 +49,7 @@ export const getCurrentUser = route('GET /users/me', {
   image: '',
   plan: account.plan,
   auth_accounts: [],
+  billing_account: billingAccount(account),
   projects_limit: config.projectsLimit,
   branches_limit: config.branchesLimit,
   max_autoscaling_limit: account.plan === 'free' ? 0.25 : 7,

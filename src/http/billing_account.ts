@@ -1,0 +1,41 @@
+import { type Static, Type } from 'typebox'
+import type { Account } from '../catalog/account.ts'
+
+const Text = Type.String()
+
+export const BillingAccount = Type.Object({
+  state: Text,
+  payment_source: Type.Object({ type: Text }),
+  payment_method: Text,
+  subscription_type: Text,
+  quota_reset_at_last: Type.String({ format: 'date-time' }),
+  name: Text,
+  email: Text,
+  address_line1: Text,
+  address_line2: Text,
+  address_postal_code: Text,
+  address_city: Text,
+  address_state: Text,
+  address_country: Text,
+})
+
+/** Who pays for an account: nobody, since Neap bills nobody. Public clients read all of these fields. */
+export const billingAccount = ({ name, email, plan, created_at }: Account): Static<typeof BillingAccount> => ({
+  state: 'UNKNOWN',
+  payment_source: { type: 'none' },
+  payment_method: 'none',
+  subscription_type: subscriptionType(plan),
+  // By the clients' document this is the account's creation where nothing was ever reset.
+  quota_reset_at_last: created_at,
+  name,
+  email,
+  address_line1: '',
+  address_line2: '',
+  address_postal_code: '',
+  address_city: '',
+  address_state: '',
+  address_country: '',
+})
+
+/** Clients know a closed list of subscriptions, in which only the free one is like ours. */
+export const subscriptionType = (plan: Account['plan']): string => (plan === 'free' ? 'free_v3' : 'UNKNOWN')
