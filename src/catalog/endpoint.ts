@@ -3,6 +3,14 @@ import { sql } from './sql.ts'
 
 export type EndpointState = 'init' | 'active' | 'idle'
 
+/** What clients may call what runs a compute, which is always the same; the first where they call it nothing. */
+export const PROVISIONERS = ['k8s-pod', 'k8s-neonvm', 'serverless-platform'] as const
+
+export interface PreloadLibraries {
+  readonly use_defaults?: boolean
+  readonly enabled_libraries?: string[]
+}
+
 export interface Endpoint {
   readonly id: string
   readonly account_id: string
@@ -12,7 +20,13 @@ export interface Endpoint {
   readonly min_cu: number
   readonly max_cu: number
   readonly suspend_timeout_seconds: number
-  readonly settings: { readonly pg_settings?: Record<string, string> }
+  /** What was asked for; of these a compute knows `pg_settings` only. */
+  readonly settings: {
+    readonly pg_settings?: Record<string, string>
+    readonly pgbouncer_settings?: Record<string, string>
+    readonly preload_libraries?: PreloadLibraries
+    readonly provisioner?: string
+  }
   readonly pooler_enabled: boolean
   readonly disabled: boolean
   readonly passwordless_access: boolean

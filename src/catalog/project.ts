@@ -1,4 +1,5 @@
 import type { Db } from './catalog.ts'
+import type { PreloadLibraries } from './endpoint.ts'
 import { sql } from './sql.ts'
 
 export interface Project {
@@ -16,17 +17,31 @@ export interface Project {
   readonly recoverable_until: string | null
 }
 
+/** As they were asked for. */
 export interface ProjectSettings {
   readonly enable_logical_replication?: boolean
   readonly enable_egress?: boolean
   readonly allowed_ips?: { readonly ips?: string[]; readonly protected_branches_only?: boolean }
+  readonly block_public_connections?: boolean
+  readonly block_vpc_connections?: boolean
+  readonly hipaa?: boolean
+  readonly quota?: Record<string, number>
+  readonly maintenance_window?: {
+    readonly weekdays: number[]
+    readonly start_time: string
+    readonly end_time: string
+  }
+  readonly preload_libraries?: PreloadLibraries
 }
 
 export interface EndpointDefaults {
+  /** What the project was made with; none is `PROVISIONERS[0]`. */
+  readonly provisioner?: string
   readonly autoscaling_limit_min_cu?: number
   readonly autoscaling_limit_max_cu?: number
   readonly suspend_timeout_seconds?: number
   readonly pg_settings?: Record<string, string>
+  readonly pgbouncer_settings?: Record<string, string>
 }
 
 export async function insertProject(

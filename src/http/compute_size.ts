@@ -73,7 +73,10 @@ function validSize(size: Size): Size {
       `autoscaling_limit_min_cu (${min}) is over autoscaling_limit_max_cu (${max}).`,
     )
   if ([min, max].some((limit) => !Number.isInteger(limit * 4) || limit < 0.25 || limit > LARGEST_CU))
-    throw new AppError('COMPUTE_SIZE_NOT_SUPPORTED', 'A compute size is a multiple of 0.25 CU from 0.25 to 7.')
+    throw new AppError(
+      'COMPUTE_SIZE_NOT_SUPPORTED',
+      'autoscaling_limit_min_cu and autoscaling_limit_max_cu: a compute size is a multiple of 0.25 CU from 0.25 to 7.',
+    )
   if (!isFixed(size) && min < 1)
     throw new AppError(
       'AUTOSCALING_RANGE_NOT_SUPPORTED',

@@ -47,7 +47,10 @@ export function requireFuture(field: string, text: string): string {
 /** Errors: NOT_ALLOWED for a region that this Neap is not. */
 export function requireRegion(config: Config, region: string | undefined): void {
   if (region !== undefined && region !== config.region)
-    throw new AppError('NOT_ALLOWED', `There is no region ${region} here; this is ${config.region}.`)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `There is no region ${region} here; this is ${config.region}. Leave region_id out, or give that.`,
+    )
 }
 
 /** Errors: NOT_FOUND for an organization that is not the caller's own. */

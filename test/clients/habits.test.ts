@@ -27,6 +27,8 @@ interface Operation {
 
 interface Resource {
   readonly id: string
+  readonly provisioner: string
+  readonly settings: Record<string, unknown>
   readonly name: string
   readonly branch_id: string
 }
@@ -126,6 +128,29 @@ test('Terraform says "" and 0 for what it leaves open, and names the branch that
     'the endpoint stays where it is',
   )
   await done(ask('DELETE', its, { headers: JSON_TYPE }))
+})
+
+test('Terraform reads what a project has, and has no difference to what it asked for', async () => {
+  const quota = {}
+  const unset = { name: '', provisioner: '', region_id: '', store_passwords: true, history_retention_seconds: 86_400 }
+  const plain = await done(json('POST', 'projects', { project: { ...unset, settings: { quota } } }))
+  const shown = { allowed_ips: { ips: [], protected_branches_only: false }, enable_logical_replication: false, quota }
+  assert.deepEqual([plain.project.provisioner, plain.project.settings], ['k8s-pod', shown])
+
+  const provisioner = 'k8s-neonvm'
+  const its = `projects/${(await done(json('POST', 'projects', { project: { ...unset, provisioner } }))).project.id}`
+  const { settings } = (await done(json('PATCH', its, { project: { settings: { allowed_ips: {} } } }))).project
+  const { quota: _quota, ...always } = shown
+  assert.deepEqual(settings, always)
+  assert.equal((await done(ask('GET', its))).project.provisioner, provisioner)
+  const [made] = (await done(ask('GET', `${its}/endpoints`))).endpoints
+  assert.deepEqual([made?.provisioner, made?.settings], [provisioner, { pg_settings: {} }])
+  const path = `${its}/endpoints/${made?.id}`
+  const change = (asked: object) => done(json('PATCH', path, { endpoint: { branch_id: made?.branch_id, ...asked } }))
+  assert.deepEqual((await change({ provisioner, settings: { pg_settings: {} } })).operations, [])
+  assert.equal((await change({ provisioner: 'k8s-pod' })).endpoint.provisioner, 'k8s-pod')
+  assert.equal((await done(ask('GET', path))).endpoint.provisioner, 'k8s-pod')
+  for (const each of [plain.project.id, its.replace('projects/', '')]) await done(ask('DELETE', `projects/${each}`))
 })
 
 test('form-encoded bodies say the same as JSON', async () => {

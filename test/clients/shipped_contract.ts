@@ -7,7 +7,26 @@ import { parse } from 'yaml'
 /* The OpenAPI 3.0 document that the public client ships, as something that answers can be checked against. */
 
 interface Operation {
+  readonly requestBody?: { readonly content: Record<string, { readonly schema: RequestSchema }> }
   readonly responses: Record<string, Reference | Response>
+}
+/** What of JSON Schema the document's request bodies use. */
+export interface RequestSchema {
+  readonly $ref?: string
+  readonly type?: string
+  readonly description?: string
+  readonly enum?: readonly string[]
+  readonly format?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly properties?: Readonly<Record<string, RequestSchema>>
+  readonly required?: readonly string[]
+  readonly items?: RequestSchema
+  readonly additionalProperties?: RequestSchema | boolean
+  readonly allOf?: readonly RequestSchema[]
+  readonly anyOf?: readonly RequestSchema[]
 }
 interface Reference {
   readonly $ref: string
@@ -17,7 +36,10 @@ interface Response {
 }
 interface Document {
   readonly paths: Record<string, Record<string, Operation>>
-  readonly components: { readonly responses: Record<string, Response> }
+  readonly components: {
+    readonly responses: Record<string, Response>
+    readonly schemas: Record<string, RequestSchema>
+  }
 }
 
 const FILE = fileURLToPath(import.meta.resolve('@neondatabase/api-client/public-v2-for-users.gen.yaml'))
@@ -54,6 +76,23 @@ export function routeOf(method: string, path: string): string | undefined {
     return new RegExp(`^${pattern}$`).test(`${method.toUpperCase()} ${path}`)
   })
   return fits.sort((a, b) => a.split('{}').length - b.split('{}').length)[0]
+}
+
+/** The schema of the body that a route takes, if it takes one. */
+export function requestBodyOf(route: string): RequestSchema | undefined {
+  return operations.get(route)?.requestBody?.content['application/json']?.schema
+}
+
+/** A schema with its reference followed, and with the properties of what it is composed of (`allOf`). */
+export function resolved(schema: RequestSchema): RequestSchema {
+  if (schema.$ref) return resolved(shipped.components.schemas[schema.$ref.split('/').at(-1) ?? ''] ?? {})
+  const parts = (schema.allOf ?? []).map(resolved)
+  return [...parts, schema].reduce((whole, part) => ({
+    ...whole,
+    ...part,
+    properties: { ...whole.properties, ...part.properties },
+    required: [...(whole.required ?? []), ...(part.required ?? [])],
+  }))
 }
 
 /** What an answer lacks or has wrong by the shipped document, each as `/where what`. */

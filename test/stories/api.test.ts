@@ -98,7 +98,7 @@ test('what does not exist is not found', async () => {
 test('a bad request is told by the name of its field', async () => {
   for (const [path, body, field] of [
     ['/projects', { project: { name: 5 } }, /project\.name/],
-    ['/projects', { project: { pg_version: 99 } }, /project\.pg_version/],
+    ['/projects', { project: { pg_version: '99' } }, /project\.pg_version/],
     ['/projects', { project: [] }, /project/],
     ['/projects', {}, /project/],
     ['/projects', [], /the body/],

@@ -159,10 +159,21 @@ test('a change of a project leaves what it does not name, and its defaults hold 
   const defaults = { autoscaling_limit_min_cu: 1, autoscaling_limit_max_cu: 3 }
   body(await patch({ default_endpoint_settings: { ...defaults, pg_settings: { work_mem: '7MB' } } }))
   body(await patch({ default_endpoint_settings: { suspend_timeout_seconds: 120 } }))
+  const maintenance_window = { weekdays: [6, 7], start_time: '02:00', end_time: '05:30' }
+  body(await patch({ settings: { maintenance_window, hipaa: false } }))
+  body(await patch({ settings: { quota: { active_time_seconds: 0 }, preload_libraries: { use_defaults: true } } }))
   const { project } = body(await http('GET', `/projects/${place.project_id}`))
+  const shownSettings = {
+    allowed_ips: { ...allowed_ips, protected_branches_only: false },
+    enable_logical_replication: false,
+    maintenance_window,
+    hipaa: false,
+    quota: { active_time_seconds: 0 },
+    preload_libraries: { use_defaults: true },
+  }
   assert.deepEqual(
     [project.name, project['settings'], project['history_retention_seconds'], project['default_endpoint_settings']],
-    ['renamed', { allowed_ips }, 3600, { ...defaults, pg_settings: { work_mem: '7MB' }, suspend_timeout_seconds: 120 }],
+    ['renamed', shownSettings, 3600, { ...defaults, pg_settings: { work_mem: '7MB' }, suspend_timeout_seconds: 120 }],
   )
 
   const answer = await http('POST', `/projects/${place.project_id}/branches`, {
@@ -178,7 +189,7 @@ test('a change of a project leaves what it does not name, and its defaults hold 
   const uri = place.uri.replace(place.endpoint_id, endpoint?.id ?? '')
   assert.deepEqual(await query(neap, uri, 'show work_mem'), [{ work_mem: '7MB' }])
   const first = body(await http('GET', `/projects/${place.project_id}/endpoints/${place.endpoint_id}`)).endpoint
-  assert.deepEqual([first.autoscaling_limit_max_cu, first.settings], [0.25, {}])
+  assert.deepEqual([first.autoscaling_limit_max_cu, first.settings], [0.25, { pg_settings: {} }])
 
   for (const [wrong, status, code, problem] of [
     [{ settings: { allowed_ips: { ips: ['here'] } } }, 422, 'NOT_ALLOWED', /allowed_ips has "here"/],
@@ -190,6 +201,21 @@ test('a change of a project leaves what it does not name, and its defaults hold 
     ],
     [{ settings: { allowed_ips: { ips: ['10.0.0.0/8/more'] } } }, 422, 'NOT_ALLOWED', /allowed_ips has/],
     [{ settings: { hipaa: true } }, 422, 'NOT_ALLOWED', /hipaa/],
+    [{ settings: { quota: { logical_size_bytes: 1 } } }, 422, 'NOT_ALLOWED', /quota\.logical_size_bytes is 1.* 0/],
+    [{ settings: { audit_log_level: 'base' } }, 422, 'NOT_ALLOWED', /audit_log_level .* leave it out/],
+    [
+      { settings: { preload_libraries: { enabled_libraries: ['auto_explain'] } } },
+      422,
+      'NOT_ALLOWED',
+      /preload_libraries\.enabled_libraries must be empty/,
+    ],
+    [
+      { settings: { maintenance_window: { ...maintenance_window, start_time: '25:00' } } },
+      400,
+      'INVALID_REQUEST',
+      /maintenance_window\.start_time/,
+    ],
+    [{ default_endpoint_settings: { pgbouncer_settings: { a: 'b' } } }, 422, 'NOT_ALLOWED', /pgbouncer_settings/],
     [{ history_retention_seconds: -1 }, 400, 'INVALID_REQUEST', /history_retention_seconds/],
     [{ name: 7 }, 400, 'INVALID_REQUEST', /project\.name/],
     [
@@ -207,7 +233,9 @@ test('a change of a project leaves what it does not name, and its defaults hold 
     [{ default_endpoint_settings: { suspend_timeout_seconds: 5 } }, 422, 'SUSPEND_TIMEOUT_NOT_SUPPORTED', /60 to/],
   ] as const)
     refused(await patch(wrong), status, code, problem)
-  assert.deepEqual(body(await http('GET', `/projects/${place.project_id}`)).project, project)
+  const { data_transfer_bytes } = project
+  const later = { ...body(await http('GET', `/projects/${place.project_id}`)).project, data_transfer_bytes }
+  assert.deepEqual(later, project)
 })
 
 test('a project says whose it is and what it may have, and is shared with nobody', async () => {
@@ -225,8 +253,9 @@ test('a project says whose it is and what it may have, and is shared with nobody
 
 test('what cannot be made is refused, and nothing is made', async () => {
   for (const [wrong, status, code, problem] of [
-    [{ pg_version: 14 }, 400, 'INVALID_REQUEST', /project\.pg_version/],
-    [{ pg_version: 19 }, 400, 'INVALID_REQUEST', /project\.pg_version/],
+    [{ pg_version: 14 }, 422, 'NOT_ALLOWED', /pg_version is 14; it takes 15 to 18/],
+    [{ pg_version: 19 }, 422, 'NOT_ALLOWED', /pg_version is 19/],
+    [{ provisioner: 'mine' }, 422, 'NOT_ALLOWED', /provisioner is mine; it takes k8s-pod, k8s-neonvm/],
     [{ region_id: 'elsewhere' }, 422, 'NOT_ALLOWED', /no region elsewhere/],
     [{ org_id: 'org-none-none-00000000' }, 404, 'NOT_FOUND', /organization/],
     [{ store_passwords: false }, 422, 'NOT_ALLOWED', /store_passwords/],

@@ -76,6 +76,12 @@ function hasFields(thing: Fields, forms: Record<string, RegExp | string>): void 
   }
 }
 
+/** The same of an endpoint. */
+function isEndpoint(thing: Fields, more: Record<string, RegExp | string> = {}): void {
+  hasFields(thing, { ...ENDPOINT, ...more })
+  assert.equal(typeof (thing['settings'] as Fields)['pg_settings'], 'object')
+}
+
 const ENDPOINT = {
   id: /^ep-[a-z]+-[a-z]+-[a-z0-9]{8}$/,
   host: /^ep-[a-z]+-[a-z]+-[a-z0-9]{8}\.[a-z0-9.-]+$/,
@@ -109,11 +115,12 @@ test('an endpoint has every field wherever it is shown: pending_state where it w
     // Nothing has started yet.
     for (const shown of [created.endpoint, await listed(created.endpoint.id)]) {
       assert.ok(shown && !('last_active' in shown))
-      hasFields(shown, ENDPOINT)
+      isEndpoint(shown)
     }
     assert.ok(!('pending_state' in ((await listed(created.endpoint.id)) ?? {})))
     const { endpoint } = body(await http('GET', `${project}/endpoints/${created.endpoint.id}`))
     assert.equal(endpoint.pending_state, 'active')
+    isEndpoint(endpoint)
     return created
   })
   await neap.ended(made.operations)
@@ -124,23 +131,23 @@ test('an endpoint has every field wherever it is shown: pending_state where it w
     [shown['current_state'], shown['branch_id'], shown['host']],
     ['active', branch_id, made.endpoint['host']],
   )
-  hasFields(shown, { ...ENDPOINT, last_active: TIME, started_at: TIME })
+  isEndpoint(shown, { last_active: TIME, started_at: TIME })
 
   const renamed = body(await patch(id, { name: 'named', passwordless_access: true }))
   assert.deepEqual([states(renamed), actions(renamed)], [['active', 'active'], ['apply_config']])
-  hasFields(renamed.endpoint, { ...ENDPOINT, last_active: TIME, name: /^named$/ })
+  isEndpoint(renamed.endpoint, { last_active: TIME, name: /^named$/ })
   assert.equal((await listed(id))?.['passwordless_access'], true)
   await neap.ended(renamed.operations)
   const suspended = body(await http('POST', `${project}/endpoints/${id}/suspend`))
   await neap.ended(suspended.operations)
   const again = body(await patch(id, { name: 'again' }))
   assert.deepEqual([states(again), actions(again)], [['idle', 'idle'], ['apply_config']])
-  hasFields(again.endpoint, { ...ENDPOINT, last_active: TIME, suspended_at: TIME })
+  isEndpoint(again.endpoint, { last_active: TIME, suspended_at: TIME })
   await neap.ended(again.operations)
 
   const deleted = body(await http('DELETE', `${project}/endpoints/${id}`))
   assert.deepEqual([states(deleted), deleted.operations], [['idle', undefined], []])
-  hasFields(deleted.endpoint, { ...ENDPOINT, last_active: TIME })
+  isEndpoint(deleted.endpoint, { last_active: TIME })
 })
 
 test('an operation has every field, is scheduling or running at first, and is polled until it has finished', async () => {

@@ -150,6 +150,7 @@ test('what happens to branches, endpoints and operations is told as the API show
     heard.find(({ event }) => event.type === type && event.data['id'] === id)?.event.data
   for (const operation of about) assert.deepEqual(find('operation.finished', operation.id), operation)
   assert.deepEqual(find('endpoint.idle', endpoint_id), asleep)
+  assert.deepEqual(find('endpoint.created', endpoint_id)?.['settings'], { pg_settings: {} })
   assert.deepEqual(find('branch.updated', branch_id), renamed)
 
   for (const { id, headers, body, event } of heard) {

@@ -46,8 +46,11 @@ interface Made {
 
 let count = 0
 
-/** A scene whose things are real: made over HTTP with the key of its account, their operations waited for. */
-export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
+/**
+ * A scene whose things are real: made over HTTP with the key of its account.
+ * @param waits whether their operations are waited for; not where there is no worker
+ */
+export async function realScene(neap: Neap, actor: Actor, { waits = true } = {}): Promise<Scene> {
   const post = (path: string, body?: unknown) => done(neap, actor.key, 'POST', path, body)
   const name = () => `thing_${process.pid}_${++count}`
   async function project() {
@@ -58,6 +61,7 @@ export async function realScene(neap: Neap, actor: Actor): Promise<Scene> {
   }
   /** Waits as this account, whose operations the owner of this Neap cannot see. */
   async function ended(operations: Made['operations']): Promise<void> {
+    if (!waits) return
     for (const { id, project_id } of operations) {
       await until(`the end of ${id}`, async () => {
         const body = await done(neap, actor.key, 'GET', `/projects/${project_id}/operations/${id}`)

@@ -16,7 +16,7 @@ export const COLUMNS: Columns<Endpoint> = {
   'LAST ACTIVE': ({ last_active }) => moment(last_active),
 }
 
-const settings = ({ settings: { pg_settings = {} } }: Endpoint): string | undefined =>
+const settings = ({ settings: { pg_settings } }: Endpoint): string | undefined =>
   Object.entries(pg_settings)
     .map(([name, value]) => `${name}=${value}`)
     .join(', ') || undefined

@@ -54,7 +54,8 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
   const { db, config } = context
   const asked = body.branch ?? {}
   requireNow({ parent_lsn: asked.parent_lsn, parent_timestamp: asked.parent_timestamp })
-  if (asked.archived) throw new AppError('NOT_ALLOWED', 'Branches cannot be archived here.')
+  if (asked.archived)
+    throw new AppError('NOT_ALLOWED', 'Branches cannot be archived here: leave archived out, or give false.')
   if (asked.init_source !== undefined && asked.init_source !== 'parent-data')
     throw new AppError('NOT_ALLOWED', `init_source is ${asked.init_source}; a branch begins with parent-data only.`)
   if (asked.expires_at !== undefined && asked.protected)

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Static, Type } from 'typebox'
 import type { Db } from '../../catalog/catalog.ts'
 import {
@@ -14,7 +15,7 @@ import { requestOperation } from '../../operations/request.ts'
 import { subjectOf } from '../../operations/start_compute.ts'
 import { queueSuspend, suspendCompute } from '../../operations/suspend_compute.ts'
 import { requireNewSize, requireSuspendTimeout } from '../compute_size.ts'
-import { requirePgSettings } from '../pg_settings.ts'
+import { shownSettings } from '../endpoint_settings.ts'
 import { requireBranch } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import {
@@ -24,7 +25,7 @@ import {
   presentEndpoint,
   REFUSALS,
   lockedEndpoint,
-  requirePoolerMode,
+  requireAttributes,
 } from './endpoints.ts'
 import { presentOperation } from './operations.ts'
 
@@ -64,27 +65,27 @@ async function requireChanges(
   const { db, config, caller } = context
   const size = requireNewSize(caller.account, asked, { min: now.min_cu, max: now.max_cu })
   if (asked.suspend_timeout_seconds !== undefined) requireSuspendTimeout(config, asked.suspend_timeout_seconds)
-  requirePoolerMode(asked.pooler_mode)
-  const pgSettings = asked.settings?.pg_settings
-  await requirePgSettings(db, pgSettings)
+  await requireAttributes(db, asked)
   if (asked.branch_id !== undefined && asked.branch_id !== now.branch_id) {
     const { id } = await requireBranch(context, now.project_id, asked.branch_id)
     if (await findBranchEndpoint(db, id))
       throw new AppError('ENDPOINTS_LIMIT_EXCEEDED', `read_write endpoint already exists: the branch ${id} has one.`)
   }
+  const { provisioner, settings } = shownSettings(now)
+  const before = { ...now, settings: { ...settings, provisioner } }
   const wanted: EndpointChanges = {
     min_cu: size.min,
     max_cu: size.max,
     ...(asked.branch_id !== undefined && { branch_id: asked.branch_id }),
     ...(asked.suspend_timeout_seconds !== undefined && { suspend_timeout_seconds: asked.suspend_timeout_seconds }),
-    ...(pgSettings !== undefined && { settings: { ...now.settings, pg_settings: pgSettings } }),
+    settings: { ...before.settings, ...asked.settings, ...(asked.provisioner && { provisioner: asked.provisioner }) },
     ...(asked.disabled !== undefined && { disabled: asked.disabled }),
     ...(asked.pooler_enabled !== undefined && { pooler_enabled: asked.pooler_enabled }),
     ...(asked.passwordless_access !== undefined && { passwordless_access: asked.passwordless_access }),
     ...(asked.name !== undefined && { name: asked.name }),
   }
   const changed = Object.entries(wanted).filter(
-    ([field, value]) => JSON.stringify(value) !== JSON.stringify(now[field as keyof EndpointChanges]),
+    ([field, value]) => !isDeepStrictEqual(value, before[field as keyof EndpointChanges]),
   )
   return Object.fromEntries(changed)
 }

@@ -8,6 +8,7 @@ import {
   lockEndpoint,
 } from '../../catalog/endpoint.ts'
 import type { Branch } from '../../catalog/branch.ts'
+import type { Db } from '../../catalog/catalog.ts'
 import { cancelUnbegun, type Operation as OperationRow } from '../../catalog/operation.ts'
 import type { Project } from '../../catalog/project.ts'
 import type { Config } from '../../config.ts'
@@ -16,6 +17,15 @@ import { newEndpointId } from '../../ids.ts'
 import { removeEndpoint } from '../../operations/removal.ts'
 import { queueStart } from '../../operations/start_compute.ts'
 import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
+import {
+  EndpointSettings,
+  Provisioner,
+  requireNoPgbouncer,
+  requireNoPreload,
+  requireProvisioner,
+  ShownEndpointSettings,
+  shownSettings,
+} from '../endpoint_settings.ts'
 import { proxyHost } from '../names.ts'
 import { requirePgSettings } from '../pg_settings.ts'
 import { lockedProject, requireBranch, requireProject, requireRegion } from '../require.ts'
@@ -23,7 +33,6 @@ import { type RequestContext, route } from '../route.ts'
 import { Operation, presentOperation } from './operations.ts'
 
 export const State = Type.Union([Type.Literal('init'), Type.Literal('active'), Type.Literal('idle')])
-const Settings = Type.Object({ pg_settings: Type.Optional(Type.Record(Type.String(), Type.String())) })
 
 export const Endpoint = Type.Object(
   {
@@ -40,12 +49,12 @@ export const Endpoint = Type.Object(
     suspend_timeout_seconds: Type.Integer(),
     current_state: State,
     pending_state: Type.Optional(State),
-    settings: Settings,
+    settings: ShownEndpointSettings,
     pooler_enabled: Type.Boolean(),
     pooler_mode: Type.Literal('transaction'),
     disabled: Type.Boolean(),
     passwordless_access: Type.Boolean(),
-    provisioner: Type.String(),
+    provisioner: Provisioner,
     creation_source: Type.String(),
     last_active: Type.Optional(Type.String({ format: 'date-time' })),
     started_at: Type.Optional(Type.String({ format: 'date-time' })),
@@ -65,6 +74,7 @@ export function presentEndpoint(
   config: Config,
   { settled = false, gone = false }: { readonly settled?: boolean; readonly gone?: boolean } = {},
 ): Static<typeof Endpoint> {
+  const { settings, provisioner } = shownSettings(row)
   const pending = gone ? undefined : (row.pending_state ?? (settled ? row.current_state : undefined))
   return {
     id: row.id,
@@ -80,12 +90,12 @@ export function presentEndpoint(
     suspend_timeout_seconds: row.suspend_timeout_seconds,
     current_state: row.current_state,
     ...(pending && { pending_state: pending }),
-    settings: row.settings,
+    settings,
     pooler_enabled: row.pooler_enabled,
     pooler_mode: 'transaction',
     disabled: row.disabled,
     passwordless_access: row.passwordless_access,
-    provisioner: 'k8s-pod',
+    provisioner,
     creation_source: row.creation_source,
     ...(row.last_active && { last_active: row.last_active }),
     ...(row.started_at && { started_at: row.started_at }),
@@ -102,13 +112,13 @@ export const EndpointAttributes = {
   autoscaling_limit_min_cu: Type.Optional(Type.Number()),
   autoscaling_limit_max_cu: Type.Optional(Type.Number()),
   suspend_timeout_seconds: Type.Optional(Type.Integer()),
-  settings: Type.Optional(Settings),
+  settings: Type.Optional(EndpointSettings),
   name: Type.Optional(Name),
   disabled: Type.Optional(Type.Boolean()),
   pooler_enabled: Type.Optional(Type.Boolean()),
   pooler_mode: Type.Optional(Type.String()),
   passwordless_access: Type.Optional(Type.Boolean()),
-  provisioner: Type.Optional(Type.String()),
+  provisioner: Type.Optional(Provisioner),
 }
 
 /** What may be asked of a new endpoint, wherever one is made. */
@@ -134,9 +144,9 @@ export async function addEndpoint(
   const timeout = asked.suspend_timeout_seconds ?? defaults.suspend_timeout_seconds ?? 0
   requireSuspendTimeout(config, timeout)
   requireRegion(config, asked.region_id)
-  requirePoolerMode(asked.pooler_mode)
-  const pgSettings = asked.settings?.pg_settings ?? defaults.pg_settings
-  await requirePgSettings(db, pgSettings)
+  const settings = { pg_settings: defaults.pg_settings ?? {}, ...asked.settings }
+  const provisioner = asked.provisioner ?? defaults.provisioner
+  await requireAttributes(db, { ...asked, settings })
   const inserted = await insertEndpoint(db, {
     id: newEndpointId(),
     account_id: project.account_id,
@@ -146,7 +156,7 @@ export async function addEndpoint(
     min_cu: size.min,
     max_cu: size.max,
     suspend_timeout_seconds: timeout,
-    settings: pgSettings ? { pg_settings: pgSettings } : {},
+    settings: { ...settings, ...(provisioner !== undefined && { provisioner }) },
     disabled: asked.disabled ?? false,
     pooler_enabled: asked.pooler_enabled ?? false,
     passwordless_access: asked.passwordless_access ?? false,
@@ -156,10 +166,17 @@ export async function addEndpoint(
   return { endpoint: { ...inserted, pending_state: 'active' }, operations: [operation] }
 }
 
-/** Errors: NOT_ALLOWED for a mode that there is not. */
-export function requirePoolerMode(mode: string | undefined): void {
+/** Errors: PG_SETTINGS_NOT_ALLOWED, and NOT_ALLOWED for what there is not: pooler modes, libraries, settings of PgBouncer. */
+export async function requireAttributes(
+  db: Db,
+  { settings, pooler_mode: mode, provisioner }: Pick<Asked, 'settings' | 'pooler_mode' | 'provisioner'>,
+): Promise<void> {
   if (mode !== undefined && mode !== 'transaction')
     throw new AppError('NOT_ALLOWED', `pooler_mode is ${mode}; the only one there is is transaction.`)
+  requireProvisioner(provisioner)
+  requireNoPreload(settings?.preload_libraries)
+  requireNoPgbouncer(settings?.pgbouncer_settings)
+  await requirePgSettings(db, settings?.pg_settings)
 }
 
 /** How what is asked of an endpoint can be refused. */

@@ -41,14 +41,8 @@ import {
   listOrganizationMembers,
   listOrganizationVpcEndpoints,
 } from './organizations.ts'
-import {
-  createProject,
-  getProject,
-  getProjectLimits,
-  listAccountProjects,
-  listSharedProjects,
-  updateAccountProject,
-} from './projects.ts'
+import { getProjectLimits } from './project_limits.ts'
+import { createProject, getProject, listAccountProjects, listSharedProjects, updateAccountProject } from './projects.ts'
 import { resetRolePassword, revealRolePassword } from './role_passwords.ts'
 import { deleteProject, recoverDeletedProject } from './project_removal.ts'
 import { createRole, deleteRole, getRole, listBranchRoles } from './roles.ts'

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { lockAccount } from '../../catalog/account.ts'
 import { insertBranch } from '../../catalog/branch.ts'
 import { whyNoEgress } from '../../catalog/egress.ts'
+import { PROVISIONERS } from '../../catalog/endpoint.ts'
 import {
   countProjects,
   insertProject,
@@ -15,11 +16,20 @@ import { AppError } from '../../errors.ts'
 import { newBranchId, newProjectId } from '../../ids.ts'
 import { createTimeline } from '../../operations/create_timeline.ts'
 import { requestOperation } from '../../operations/request.ts'
-import { LARGEST_CU, requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
+import { subscriptionType } from '../billing_account.ts'
+import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
+import { PgbouncerSettings, Provisioner, requireNoPgbouncer, requireProvisioner } from '../endpoint_settings.ts'
 import { proxyHost } from '../names.ts'
 import { requirePgSettings } from '../pg_settings.ts'
-import { applyProjectSettings, ProjectSettings, requireProjectSettings } from '../project_settings.ts'
+import { NEWEST_PG_VERSION, requirePgVersion } from '../pg_version.ts'
+import {
+  applyProjectSettings,
+  ProjectSettings,
+  requireProjectSettings,
+  ShownProjectSettings,
+  shownProjectSettings,
+} from '../project_settings.ts'
 import { lockedProject, requireOrganization, requireProject, requireRegion } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
@@ -33,6 +43,7 @@ const DefaultEndpointSettings = Type.Object({
   autoscaling_limit_max_cu: Type.Optional(Type.Number()),
   suspend_timeout_seconds: Type.Optional(Type.Integer()),
   pg_settings: Type.Optional(Type.Record(Type.String(), Type.String())),
+  pgbouncer_settings: Type.Optional(PgbouncerSettings),
 })
 
 const ListItem = {
@@ -40,9 +51,9 @@ const ListItem = {
   platform_id: Type.String(),
   region_id: Type.String(),
   name: Type.String(),
-  provisioner: Type.String(),
+  provisioner: Provisioner,
   default_endpoint_settings: DefaultEndpointSettings,
-  settings: ProjectSettings,
+  settings: ShownProjectSettings,
   pg_version: Type.Integer(),
   proxy_host: Type.String(),
   branch_logical_size_limit: Type.Integer(),
@@ -93,14 +104,15 @@ export const Project = Type.Object(
 )
 
 function presentListItem(row: ProjectRow, { config, caller }: RequestContext): Static<typeof ProjectListItem> {
+  const { provisioner = PROVISIONERS[0], ...defaults } = row.default_endpoint_settings
   return {
     id: row.id,
     platform_id: 'neap',
     region_id: row.region_id,
     name: row.name,
-    provisioner: 'k8s-pod',
-    default_endpoint_settings: row.default_endpoint_settings,
-    settings: row.settings,
+    provisioner,
+    default_endpoint_settings: defaults,
+    settings: shownProjectSettings(row),
     pg_version: row.pg_version,
     proxy_host: proxyHost(config),
     branch_logical_size_limit: 0,
@@ -151,7 +163,8 @@ const NewProject = Type.Object({
     ...ProjectChanges,
     region_id: Type.Optional(Type.String()),
     org_id: Type.Optional(Type.String()),
-    pg_version: Type.Optional(Type.Integer({ minimum: 15, maximum: 18 })),
+    pg_version: Type.Optional(Type.Integer({ description: '15 to 18; 18 unless said' })),
+    provisioner: Type.Optional(Provisioner),
     store_passwords: Type.Optional(Type.Boolean()),
     autoscaling_limit_min_cu: Type.Optional(Type.Number()),
     autoscaling_limit_max_cu: Type.Optional(Type.Number()),
@@ -160,6 +173,7 @@ const NewProject = Type.Object({
         name: Type.Optional(Type.String({ maxLength: 256 })),
         role_name: Type.Optional(Type.String()),
         database_name: Type.Optional(Type.String()),
+        annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
       }),
     ),
   }),
@@ -172,6 +186,7 @@ async function requireDefaults(
 ): Promise<void> {
   requireSize(caller.account, defaults, SMALLEST)
   requireSuspendTimeout(config, defaults.suspend_timeout_seconds ?? 0)
+  requireNoPgbouncer(defaults.pgbouncer_settings)
   await requirePgSettings(db, defaults.pg_settings)
 }
 
@@ -216,6 +231,8 @@ export const createProject = route('POST /projects', {
   await requireDefaults(context, defaults)
   requireProjectSettings(asked.settings)
   requireRegion(config, asked.region_id)
+  requireProvisioner(asked.provisioner)
+  requirePgVersion(asked.pg_version)
   requireOrganization(context, asked.org_id)
   if (asked.store_passwords === false)
     throw new AppError('NOT_ALLOWED', 'store_passwords cannot be false: Neap keeps role passwords, encrypted.')
@@ -226,9 +243,9 @@ export const createProject = route('POST /projects', {
     account_id: caller.account.id,
     name: asked.name ?? id,
     region_id: config.region,
-    pg_version: asked.pg_version ?? 18,
+    pg_version: asked.pg_version ?? NEWEST_PG_VERSION,
     settings: asked.settings ?? {},
-    default_endpoint_settings: defaults,
+    default_endpoint_settings: { ...defaults, ...(asked.provisioner && { provisioner: asked.provisioner }) },
     history_retention_seconds: asked.history_retention_seconds ?? 86_400,
   })
   const branch = await insertBranch(db, {
@@ -239,6 +256,7 @@ export const createProject = route('POST /projects', {
     name: asked.branch?.name ?? 'main',
     is_default: true,
     protected: false,
+    annotation: asked.branch?.annotations ?? {},
   })
   const databaseName = asked.branch?.database_name ?? 'neondb'
   const { role, password } = await addRole(context, branch.id, asked.branch?.role_name ?? `${databaseName}_owner`)
@@ -313,9 +331,7 @@ export const getProject = route('GET /projects/:project_id', {
 }).handle(async ({ params }, context) => {
   const { name, email, plan } = context.caller.account
   const project = await presentProject(await requireProject(context, params.project_id), context)
-  // Clients know a closed list of subscriptions, in which only the free one is like ours.
-  const subscription_type = plan === 'free' ? 'free_v3' : 'UNKNOWN'
-  const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type }
+  const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type: subscriptionType(plan) }
   return { project: { ...project, owner } }
 })
 
@@ -341,37 +357,4 @@ export const updateAccountProject = route('PATCH /projects/:project_id', {
   })
   const operations = await applyProjectSettings(context, before, project)
   return { project: await presentProject(project, context), operations }
-})
-
-const Limit = Type.Integer({ description: '-1: no limit' })
-
-export const getProjectLimits = route('GET /projects/:project_id/limits', {
-  summary: 'What a project may have at most',
-  tag: 'Project',
-  params: ProjectId,
-  returns: Type.Object({
-    limits: Type.Object({
-      max_branches: Limit,
-      max_roles_per_branch: Limit,
-      max_databases_per_branch: Limit,
-      max_read_only_endpoints: Limit,
-      max_autoscaling_cu: Type.Number(),
-      max_fixed_size_cu: Type.Number(),
-    }),
-  }),
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  await requireProject(context, params.project_id)
-  const { config, caller } = context
-  const largest = caller.account.plan === 'free' ? SMALLEST.max : LARGEST_CU
-  return {
-    limits: {
-      max_branches: config.branchesLimit,
-      max_roles_per_branch: config.rolesLimit,
-      max_databases_per_branch: config.databasesLimit,
-      max_read_only_endpoints: 0,
-      max_autoscaling_cu: largest,
-      max_fixed_size_cu: largest,
-    },
-  }
 })
