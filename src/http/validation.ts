@@ -7,8 +7,8 @@ import { FormBody } from './bodies.ts'
 import { unfitFor } from './unfit.ts'
 
 /**
- * Checks requests against the very schemas that type them. Parameters, query and forms arrive as text and are converted; a
- * JSON body is not: a wrong type there is an error that names the field. No body is an empty one.
+ * Checks requests against the very schemas that type them. Parameters, query and forms arrive as text and are read as what their
+ * schema says; a JSON body is not: a wrong type there is an error that names the field. No body is an empty one.
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const validator = Compile(schema)
@@ -22,9 +22,9 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const value = staysText
       ? given
       : isText
-        ? Value.Default(schema, Value.Convert(schema, fromText(schema, given)))
+        ? Value.Default(schema, fromText(schema, given))
         : given instanceof FormBody
-          ? Value.Convert(schema, fromText(schema, given.fields))
+          ? fromText(schema, given.fields)
           : mapFields(schema, given ?? {}, (field, each, required) =>
               each === '' && takesText(field) && !required ? undefined : each,
             )
@@ -37,9 +37,17 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   }
 }
 
-/** Of a closed list, what is on it: the library only says that there is one. */
+const TYPES: Readonly<Record<string, string>> = {
+  integer: 'must be a whole number, in digits',
+  number: 'must be a number, in digits',
+  boolean: 'must be true or false',
+}
+
+/** Of a closed list, what is on it, and of a type, how it is written: the library only names them. */
 function wordsOf(error: TLocalizedValidationError): string {
-  return error.keyword === 'enum' ? `must be one of ${error.params.allowedValues.join(', ')}` : error.message
+  if (error.keyword === 'enum') return `must be one of ${error.params.allowedValues.join(', ')}`
+  const written = error.keyword === 'type' ? TYPES[String(error.params.type)] : undefined
+  return written ?? error.message
 }
 
 interface Schema {
@@ -52,13 +60,24 @@ interface Schema {
 
 const takesText = ({ type, anyOf = [] }: Schema): boolean => type === 'string' || anyOf.some(takesText)
 
-/** What text says: nothing where it is empty, and the ways in which clients write yes and no. */
+/** What text says: nothing where it is empty. One text where a list is expected is a list of one. */
 function fromText(schema: Schema, given: unknown): unknown {
   return mapFields(schema, given, (field, each, required) => {
     if (each === '' && !(required && takesText(field))) return undefined
-    if (field.type !== 'boolean' || typeof each !== 'string') return each
-    return /^(1|t|true)$/i.test(each) ? true : /^(0|f|false)$/i.test(each) ? false : each
+    if (field.type === 'array' && field.items) return [each].flat().map((item) => readText(field.items as Schema, item))
+    return readText(field, each)
   })
+}
+
+/** Numbers are digits, with a point where the schema takes fractions; yes and no are true and false, in any case, as Python writes them. */
+function readText({ type, anyOf = [] }: Schema, given: unknown): unknown {
+  if (typeof given !== 'string') return given
+  if (type === 'boolean') return /^true$/i.test(given) ? true : /^false$/i.test(given) ? false : given
+  if (type === 'integer') return /^-?\d+$/.test(given) ? Number(given) : given
+  if (type === 'number') return /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given
+  if (type === 'null') return given === 'null' ? null : given
+  const [value = given] = anyOf.map((each) => readText(each, given)).filter((each) => each !== given)
+  return value
 }
 
 /** Rewrites the fields that a schema knows, at any depth; those that become `undefined` are left out, as clients mean by "". */
