@@ -1,12 +1,22 @@
 import swagger from '@fastify/swagger'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifySchema } from 'fastify'
+import { withStatedRules } from './stated_rules.ts'
 import { type ApiDocument, CONTENT_SECURITY_POLICY, renderPage } from './documents_page.ts'
 
 const ABOUT = `Serverless Postgres for your own machines: projects, branches, compute endpoints, and the operations that make them.
 
 Send your API key as \`Authorization: Bearer <key>\`. Bodies are JSON, or forms with brackets (\`endpoint[branch_id]=…\`).
 An \`Idempotency-Key\` on a write makes its repetition safe for 24 hours; \`Prefer: wait=<seconds>\` puts the answer off until the
-operations have ended. Every error has the body \`{request_id, code, message}\`.`
+operations have ended. Every error has the body \`{request_id, code, message}\`. Numbers in a query are digits, booleans \`true\` or \`false\`.
+An empty text in an optional field means that the field is not given. What breaks the rules of a field here is answered with 400 or 422; a
+method that a path does not have, with 405 and \`Allow\`; an operation of the public API that Neap does not have, with 404 and the code
+\`NOT_SUPPORTED\`.`
+
+/** The schema of a route with the rules that are checked elsewhere, in all that clients send. */
+function documented(schema: FastifySchema = {}): FastifySchema {
+  const parts = (['params', 'querystring', 'body'] as const).filter((part) => schema[part])
+  return { ...schema, ...Object.fromEntries(parts.map((part) => [part, withStatedRules(schema[part] as object)])) }
+}
 
 /** The OpenAPI document, made from the routes, and a page to read it at /docs. Register before the routes. */
 export async function serveDocuments(app: FastifyInstance, base: string): Promise<void> {
@@ -18,6 +28,7 @@ export async function serveDocuments(app: FastifyInstance, base: string): Promis
       components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
       security: [{ key: [] }],
     },
+    transform: ({ schema, url }) => ({ schema: documented(schema), url }),
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
   })
   // Serialized once, and as bytes: an answer that waits to be sent then holds no copy of its own.

@@ -10,12 +10,14 @@ export interface Schema {
   readonly patternProperties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly items?: Schema
+  readonly minItems?: number
   readonly minLength?: number
   readonly maxLength?: number
   readonly pattern?: string
   readonly format?: string
   readonly minimum?: number
   readonly maximum?: number
+  readonly multipleOf?: number
 }
 
 /** Texts that mean something to what lies behind the API: Postgres, paths, HTML, terminals, JavaScript. */
@@ -78,7 +80,7 @@ export function valid(schema: Schema, known: Readonly<Record<string, string>>, n
     case 'object':
       return schema.patternProperties ? records(schema.patternProperties, known) : objects(schema, known)
     case 'array':
-      return fc.array(valid(schema.items ?? {}, known, name), { maxLength: 3 })
+      return fc.array(valid(schema.items ?? {}, known, name), { minLength: schema.minItems ?? 0, maxLength: 3 })
     case 'string':
       return strings(schema, known[name])
     case 'integer':
@@ -88,7 +90,7 @@ export function valid(schema: Schema, known: Readonly<Record<string, string>>, n
       )
     case 'number':
       return fc.oneof(
-        fc.double({ noNaN: true, ...bounds(schema) }),
+        multiples(schema),
         ...[0.25, 0.5, 1, 2, 7].filter(within(schema)).map((each) => fc.constant(each)),
       )
     case 'boolean':
@@ -114,11 +116,26 @@ function records(patterns: Readonly<Record<string, Schema>>, known: Readonly<Rec
 function strings(schema: Schema, known: string | undefined): Arbitrary<string> {
   const { minLength = 0, maxLength = 2000 } = schema
   const fits = (value: string) => value.length >= minLength && value.length <= maxLength
+  if (schema.format === 'uri') return fc.webUrl({ validSchemes: ['https'] })
+  if (schema.pattern === NO_NUL) return text.filter((value) => fits(value) && isText(value))
   if (schema.pattern) return fc.stringMatching(new RegExp(schema.pattern))
   if (schema.format === 'uuid') return fc.uuid()
-  if (schema.format === 'date-time') return fc.date({ noInvalidDate: true }).map((date) => date.toISOString())
+  if (schema.format === 'date-time') return fc.date({ ...YEARS, noInvalidDate: true }).map((date) => date.toISOString())
   const any = text.filter(fits)
   return known === undefined ? any : fc.oneof(fc.constant(known), any)
+}
+
+/** Those that RFC 3339 can write. */
+const YEARS = { min: new Date('0001-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59.999Z') }
+
+/** What the document says of free text; that it is Unicode goes without saying in JSON. */
+const NO_NUL = '^[^\\u0000]*$'
+const isText = (value: string) => !value.includes('\0') && value.isWellFormed()
+
+function multiples({ multipleOf: step, ...schema }: Schema): Arbitrary<number> {
+  if (step === undefined) return fc.double({ noNaN: true, ...bounds(schema) })
+  const { min, max } = bounds(schema)
+  return fc.integer({ min: Math.ceil(min / step), max: Math.floor(max / step) }).map((count) => count * step)
 }
 
 const bounds = ({ minimum = -1e9, maximum = 1e9 }: Schema) => ({ min: minimum, max: maximum })

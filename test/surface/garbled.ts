@@ -79,7 +79,7 @@ function form(value: unknown, prefix = ''): string {
 }
 
 /** Percent-encodes any text; a lone surrogate becomes the bytes that some clients make of it. */
-function encode(text: string): string {
+export function encode(text: string): string {
   return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80'
 }
 
