@@ -18,7 +18,7 @@ import { readFirstPacket } from './opening.ts'
 import { joinPool } from './pool/join.ts'
 import { asProxyError } from './report.ts'
 import { route } from './route.ts'
-import { CANCEL_REQUEST, isProtocolOption, packetCode, parseStartup, PROTOCOL_3_0, type Startup } from './startup.ts'
+import { CANCEL_REQUEST, isProtocolOption, packetCode, parseStartup, PROTOCOL_3_2, type Startup } from './startup.ts'
 
 /** Serves a client from its startup packet on. Never rejects: what goes wrong is told to the client or logged. */
 export async function serve(context: ConnectionContext, client: Client): Promise<void> {
@@ -26,8 +26,7 @@ export async function serve(context: ConnectionContext, client: Client): Promise
   try {
     const packet = await readFirstPacket(stream)
     if (packetCode(packet) === CANCEL_REQUEST) return context.cancelKeys.pass(client, packet)
-    const startup = parseStartup(packet)
-    negotiate(stream, startup)
+    const startup = negotiate(stream, parseStartup(packet))
     const routed = route(startup, client.serverName, context.domain)
     const loggedIn = await logIn(context, client, routed)
     const join = routed.pooled || loggedIn.target.pooler_enabled ? joinPool : joinCompute
@@ -38,8 +37,13 @@ export async function serve(context: ConnectionContext, client: Client): Promise
   }
 }
 
-/** Tells a client that would speak a newer protocol, or with options, that this is 3.0 (Postgres manual, "Start-up"). */
-function negotiate(client: Duplex, { version, parameters }: Startup): void {
+/**
+ * Tells a client that would speak a newer protocol, or with options, what is spoken here (Postgres manual, "Start-up"). Answers its startup
+ * in the version that is spoken from now on.
+ */
+function negotiate(client: Duplex, { version, parameters }: Startup): Startup {
   const options = [...parameters.keys()].filter(isProtocolOption)
-  if (version !== PROTOCOL_3_0 || options.length > 0) client.write(encodeNegotiation(options))
+  const spoken = Math.min(version, PROTOCOL_3_2)
+  if (spoken !== version || options.length > 0) client.write(encodeNegotiation(spoken, options))
+  return { version: spoken, parameters }
 }

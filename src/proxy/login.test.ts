@@ -18,7 +18,7 @@ import { PASSWORD_MESSAGE } from './message_types.ts'
 import { encodeMessage, int32, type Message, messageAt } from './messages.ts'
 import type { Proxy } from './proxy.ts'
 import { SCRAM } from './scram.ts'
-import { encodeStartup, PROTOCOL_3_0 } from './startup.ts'
+import { encodeStartup, PROTOCOL_3_0, PROTOCOL_3_2 } from './startup.ts'
 
 /* Who may enter: the proxy finds out by itself, and the compute believes it. */
 
@@ -124,11 +124,11 @@ test('the salts of roles that there are not stay the same, and differ from each 
   assert.notEqual(await saltOf('ann'), bob)
 })
 
-test('a newer protocol and its options are negotiated down before anything else', async () => {
-  const [first, second] = await converse([startup({ user: 'alice', '_pq_.some': 'x' }, PROTOCOL_3_0 + 2)])
+test('a newer protocol and options of it are negotiated down before anything else', async () => {
+  const [first, second] = await converse([startup({ user: 'alice', '_pq_.some': 'x' }, PROTOCOL_3_2 + 1)])
   assert.deepEqual(first, {
     type: 0x76,
-    body: Buffer.concat([int32(PROTOCOL_3_0), int32(1), Buffer.from('_pq_.some\0')]),
+    body: Buffer.concat([int32(PROTOCOL_3_2), int32(1), Buffer.from('_pq_.some\0')]),
   })
   assert.equal(second?.type, 0x52)
 })

@@ -43,11 +43,11 @@ export const int32 = (value: number): Buffer => {
 export const encodeAuthentication = (kind: number, data: string | Buffer = ''): Buffer =>
   encodeMessage(AUTHENTICATION, int32(kind), Buffer.from(data))
 
-/** That only protocol 3.0 is spoken here, and none of these options of it. */
-export const encodeNegotiation = (options: readonly string[]): Buffer =>
+/** That this version of the protocol is spoken here, and none of these options of it. */
+export const encodeNegotiation = (version: number, options: readonly string[]): Buffer =>
   encodeMessage(
     NEGOTIATE_PROTOCOL_VERSION,
-    int32(3 << 16),
+    int32(version),
     int32(options.length),
     Buffer.from(options.map((name) => `${name}\0`).join(''), 'latin1'),
   )

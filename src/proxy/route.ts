@@ -1,5 +1,5 @@
 import { ProxyError } from './errors.ts'
-import { isProtocolOption, PROTOCOL_3_0, type Startup } from './startup.ts'
+import { isProtocolOption, type Startup } from './startup.ts'
 
 export interface Route {
   /** Nothing where the client has not said: it may with its password. */
@@ -45,7 +45,7 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
   if (kept) parameters.set('options', kept)
   else parameters.delete('options')
   const pooled = [label, option].some((given) => given !== undefined && POOLER.test(given))
-  return { endpointId, pooled, startup: { version: PROTOCOL_3_0, parameters } }
+  return { endpointId, pooled, startup: { version: startup.version, parameters } }
 }
 
 function labelOf(serverName: string | undefined, domain: string): string | undefined {

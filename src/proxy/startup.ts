@@ -6,8 +6,9 @@ export const SSL_REQUEST = 80_877_103
 export const GSSENC_REQUEST = 80_877_104
 export const CANCEL_REQUEST = 80_877_102
 
-/** The version that the proxy speaks, on both sides. */
 export const PROTOCOL_3_0 = 3 << 16
+/** The newest version that the proxy speaks, on both sides, as Postgres 18: keys to cancel may be longer than in 3.0. */
+export const PROTOCOL_3_2 = PROTOCOL_3_0 + 2
 
 /** Whether a startup parameter is an option of the protocol, none of which the proxy knows. */
 export const isProtocolOption = (name: string): boolean => name.startsWith('_pq_.')
@@ -19,7 +20,7 @@ const SHORTEST = 8
 
 /** Names and values as Latin-1, which keeps every byte as it came, whatever encoding the client meant. */
 export interface Startup {
-  /** The protocol version as sent: major in the upper sixteen bits. Minor versions are between client and compute. */
+  /** The protocol version: major in the upper sixteen bits. */
   readonly version: number
   readonly parameters: ReadonlyMap<string, string>
 }
@@ -40,7 +41,7 @@ export function parseStartup(packet: Buffer): Startup {
   const version = packetCode(packet)
   if (version >> 16 !== 3) {
     throw new ProxyError('unsupported_protocol', {
-      text: `unsupported frontend protocol ${version >>> 16}.${version & 0xffff}: server supports 3`,
+      text: `unsupported frontend protocol ${version >>> 16}.${version & 0xffff}: server supports 3.0 to 3.2`,
     })
   }
   const parameters = new Map<string, string>()

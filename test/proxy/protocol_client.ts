@@ -2,7 +2,7 @@ import { createHmac, pbkdf2Sync } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as tcp, type Socket } from 'node:net'
 import { connect as overTls, type ConnectionOptions } from 'node:tls'
-import { ERROR_RESPONSE } from '../../src/proxy/message_types.ts'
+import { ERROR_RESPONSE, NEGOTIATE_PROTOCOL_VERSION } from '../../src/proxy/message_types.ts'
 import { encodeMessage, errorFields, int32, MESSAGE_HEAD } from '../../src/proxy/messages.ts'
 import { parseVerifier, SCRAM, scramClient, type ScramKeys } from '../../src/proxy/scram.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
@@ -16,6 +16,8 @@ export interface Way {
   /** What Postgres keeps of the password: what the client proves is made from its salt. */
   readonly verifier: string
   readonly parameters: Readonly<Record<string, string>>
+  /** Of the protocol. 3.0 if not given. */
+  readonly version?: number
   readonly tls?: ConnectionOptions
   /** Begins with TLS instead of asking for it. */
   readonly direct?: boolean
@@ -27,6 +29,8 @@ export interface RawClient {
   readonly welcome: readonly string[]
   /** The body of BackendKeyData. */
   readonly key: Buffer
+  /** The body of NegotiateProtocolVersion, if that was sent. */
+  readonly negotiated: Buffer | undefined
   send(...messages: readonly Buffer[]): void
   /** What comes up to the end of the next ReadyForQuery, or the end of the connection, each message in short. */
   answer(): Promise<string[]>
@@ -39,12 +43,15 @@ export interface RawClient {
 
 /** Opens a connection and logs in. Errors: what it was refused with, in short. */
 export async function rawClient(way: Way): Promise<RawClient> {
+  const { version = PROTOCOL_3_0 } = way
   const socket = await open(way)
   const client = reader(socket)
-  socket.write(encodeStartup({ version: PROTOCOL_3_0, parameters: new Map(Object.entries(way.parameters)) }))
+  socket.write(encodeStartup({ version, parameters: new Map(Object.entries(way.parameters)) }))
   const scram = scramClient()
   const first = Buffer.from(scram.first)
-  await client.message()
+  const answer = await client.message()
+  const negotiated = answer?.[0] === NEGOTIATE_PROTOCOL_VERSION ? answer.subarray(MESSAGE_HEAD) : undefined
+  if (negotiated) await client.message()
   socket.write(password(Buffer.from(`${SCRAM}\0`), int32(first.length), first))
   const challenge = await client.message()
   if (challenge === undefined || challenge[0] === ERROR_RESPONSE) throw new Error(brief(challenge))
@@ -73,6 +80,7 @@ export async function rawClient(way: Way): Promise<RawClient> {
     socket,
     welcome,
     key,
+    negotiated,
     send: (...messages) => void socket.write(Buffer.concat(messages)),
     answer: () => collect((message) => message[0] === 0x5a),
     next: (most) => collect((_message, count) => count === most),

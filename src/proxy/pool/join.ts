@@ -5,15 +5,18 @@ import { type ConnectionContext, MOST_SESSIONS } from '../context.ts'
 import type { LoggedIn } from '../entry.ts'
 import { ClientGone, ProxyError } from '../errors.ts'
 import { asProxyError } from '../report.ts'
-import type { Startup } from '../startup.ts'
+import { PROTOCOL_3_2, type Startup } from '../startup.ts'
 import { pooledSession } from './session.ts'
 import { encodeWelcome, settingsOf } from './welcome.ts'
+
+/** What a client is given to cancel by, in bytes: four of them in the place of a process id (Postgres manual, "BackendKeyData"). */
+const [SHORT_KEY, LONG_KEY] = [4 + 4, 4 + 32] as const
 
 /** Joins the client to those that share sessions. Errors: unpoolable, and what opening the first session brings. */
 export async function joinPool(
   context: ConnectionContext,
   client: Duplex,
-  { parameters }: Startup,
+  { version, parameters }: Startup,
   { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
   const { sessions, pools, cancelKeys } = context
@@ -24,7 +27,7 @@ export async function joinPool(
   if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
   const { all, tracked } = await settingsOf(pool, client, parameters)
   if (client.destroyed) throw new ClientGone('closed while it was let in')
-  const key = randomBytes(8)
+  const key = randomBytes(version < PROTOCOL_3_2 ? SHORT_KEY : LONG_KEY)
   client.write(encodeWelcome(all, key))
   const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))
   sessions.add(session)

@@ -3,7 +3,7 @@ import { ProxyError } from '../errors.ts'
 import type { Holds } from '../holds.ts'
 import { MESSAGE_HEAD, messageAt } from '../messages.ts'
 import { type Admitted, reachCompute, type Reached } from '../reach.ts'
-import { encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
+import { encodeStartup, PROTOCOL_3_2 } from '../startup.ts'
 import type { TrafficTable } from '../traffic.ts'
 import type { Waker } from '../wake.ts'
 import type { Parameters } from './parameters.ts'
@@ -51,7 +51,7 @@ export function createPools(options: {
       async function open(hooks: ServerHooks, applicationName: string): Promise<PoolServer> {
         const parameters = new Map(Object.entries({ user, database }))
         if (applicationName !== '') parameters.set('application_name', applicationName)
-        const startup = encodeStartup({ version: PROTOCOL_3_0, parameters })
+        const startup = encodeStartup({ version: PROTOCOL_3_2, parameters })
         const { keys, target } = entry.admitted
         const reaching = new AbortController()
         const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), wakeTimeoutMs)
