@@ -1,7 +1,7 @@
 /* How many requests the API answers, against a bare Fastify route doing one prepared select by primary key on the same catalog. */
 import { join } from 'node:path'
 import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
-import { SETTINGS } from '../src/config.ts'
+import { SETTINGS } from '../src/settings.ts'
 import { loadOrCreateSecrets } from '../src/secrets/secrets.ts'
 import { startNeap } from '../test/neap.ts'
 import { firstPlace, operationsOf } from '../test/project.ts'

@@ -13,7 +13,8 @@ import { statusCommand } from './cli/status.ts'
 import { webhooksCommand } from './cli/webhooks.ts'
 import { printReady } from './cli/ready.ts'
 import { adopt, HELP, oneLine } from './cli/usage.ts'
-import { loadConfig, type Overrides, SETTINGS } from './config.ts'
+import { loadConfig, type Overrides } from './config.ts'
+import { SETTINGS } from './settings.ts'
 import { AppError, messageOf, UsageError } from './errors.ts'
 import { runPart } from './parts/part.ts'
 
@@ -21,6 +22,7 @@ const dataDir = new Option(`${SETTINGS.dataDir.flag} <directory>`, SETTINGS.data
 const catalogUrl = new Option(`${SETTINGS.catalogUrl.flag} <url>`, SETTINGS.catalogUrl.about)
 const apiPort = new Option(`${SETTINGS.apiPort.flag} <port>`, `${SETTINGS.apiPort.about} 0 picks a free one.`)
 const proxyPort = new Option(`${SETTINGS.proxyPort.flag} <port>`, `${SETTINGS.proxyPort.about} 0 picks a free one.`)
+const listen = new Option(`${SETTINGS.listen.flag} <addresses>`, SETTINGS.listen.about)
 const apiUrl = new Option('--api-url <url>', 'the API to ask, instead of the Neap on this machine').env('NEAP_API_URL')
 const apiKey = new Option('--api-key <key>', 'a key for the API at --api-url').env('NEAP_API_KEY')
 const localNeap = new Option(
@@ -53,6 +55,7 @@ program
   .addOption(catalogUrl)
   .addOption(apiPort)
   .addOption(proxyPort)
+  .addOption(listen)
   .option('--json', 'print one line of JSON when all is ready, and nothing else')
   .option('--no-project', 'make no first project')
   .option('--leave-running', 'leave computes and catalog running at the end; the next start adopts them')
@@ -90,6 +93,7 @@ for (const [name, about] of [
     .addOption(dataDir)
     .addOption(catalogUrl)
     .addOption(name === 'proxy' ? proxyPort : apiPort)
+    .addOption(listen)
     .action((flags: Overrides) => runOne(name, flags))
 }
 

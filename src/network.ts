@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net'
+import { BlockList, isIP, isIPv6 } from 'node:net'
 
 /** IPv4 that is not public (IANA's special-purpose address registry), and multicast. */
 export const CLOSED_V4 = [
@@ -23,6 +23,12 @@ export const GLOBAL_V6 = ['2000::/3']
 /** And in there these are not: Teredo and others for protocols, documentation, 6to4. */
 export const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
+/** An address of this machine and a port; 0 takes any that is free. */
+export interface Place {
+  readonly host: string
+  readonly port: number
+}
+
 /** Whose an address is: an IPv4 address stands for itself, an IPv6 one for its /64, which is what one machine is given (RFC 6177). */
 export function ownerOf(address = ''): string {
   const plain = address.replace(/^::ffff:(?=[\d.]+$)/i, '')
@@ -41,3 +47,24 @@ export function ownerOf(address = ''): string {
 /** The network that an address is in as far as its owner may choose from it: 24 bits of an IPv4 address, 64 of an IPv6 one. */
 export const networkOf = (address: string | undefined): string =>
   ownerOf(address).replace(/^(\d+\.\d+\.\d+)\.\d+$/, '$1')
+
+const LOOPBACK = cidrList(['127.0.0.0/8', '::1/128'])
+
+/** Whether an address is of this machine alone (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3). */
+export const isLoopback = (address: string): boolean => isWithin(address, LOOPBACK)
+
+/** Networks in CIDR, ready to be looked up. */
+export function cidrList(networks: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const network of networks) {
+    const [base = '', prefix] = network.split('/')
+    list.addSubnet(base, Number(prefix), isIPv6(base) ? 'ipv6' : 'ipv4')
+  }
+  return list
+}
+
+/** Whether an address is in one of the networks; IPv4 also as its mapped IPv6 address. */
+export function isWithin(address: string | undefined, list: BlockList): boolean {
+  const version = isIP(address ?? '')
+  return version !== 0 && list.check(address as string, version === 6 ? 'ipv6' : 'ipv4')
+}

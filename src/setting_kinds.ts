@@ -25,6 +25,21 @@ export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 
 
 export const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }
 
+/** Addresses of this machine to listen on, with commas between; 0.0.0.0 and :: stand for all. */
+export const addresses = {
+  parse: (value: string) => {
+    const all = value.split(',').map((each) => each.trim())
+    return all.every((each) => isIP(each) !== 0 && !each.includes('%')) ? [...new Set(all)] : undefined
+  },
+  expects: 'IP addresses of this machine with commas between, as 127.0.0.1,10.0.0.5, or 0.0.0.0 or :: for all',
+}
+
+/** A host name or an IP address. */
+export const host = {
+  parse: (value: string) => (name.parse(value) !== undefined || isIP(value) !== 0 ? value : undefined),
+  expects: 'a host name in lower case, or an IP address',
+}
+
 /** Networks as CIDR, with commas between. */
 export const cidrs = {
   parse: (value: string) => {

@@ -11,34 +11,37 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // what each process is made of: wires, like main
 
-  cli: 'client, config, errors, rotation, supervisor, walls, http(types)',
+  cli: 'client, config, errors, public_address, rotation, settings, supervisor, walls, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor:
-    'backends, catalog, cli, client, config, errors, ids, observe, operations, postgres, rotation, secrets, tls, walls',
+    'backends, catalog, cli, client, config, directories, errors, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
 
-  http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, pipelining, postgres, secrets, webhooks',
+  http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, pipelining, postgres, public_address, secrets, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
   loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
   operations:
     'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
-  rotation: 'backends, catalog, config(types), errors, postgres, secrets, tls',
+  rotation: 'backends, catalog, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'catalog, errors, network, secrets',
   compute: 'backends(types), catalog, errors, postgres, secrets(types)',
   engine: 'catalog, errors',
   catalog: 'errors, ids',
   backends: 'durable_file, errors, network, observe, postgres, secrets, walls',
   observe: 'errors, pipelining',
-  config: 'errors, setting_kinds',
+  config: 'directories, errors, settings',
+  settings: 'directories, setting_kinds',
+  directories: 'errors',
+  public_address: 'config(types), network',
   setting_kinds: '',
   tls: 'durable_file, errors',
   postgres: '',
   walls: '',
   secrets: 'base62, durable_file, errors',
 }
-const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts']
+const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts', 'directories.ts']
 const MOST_LINES = 400
 
 const root = join(import.meta.dirname, '..', 'src')
@@ -50,7 +53,7 @@ test('imports go only where the table lets them', () => {
   none([...sources].flatMap(([path, text]) => forbiddenImports(path, text)))
 })
 
-test('the environment is read in main.ts and config.ts only', () => {
+test('the environment is read where settings are made only', () => {
   const readers = [...sources].filter(([path, text]) => readsEnvironment(text) && !isTest(path)).map(([path]) => path)
   none(
     readers.filter((path) => !MAY_READ_THE_ENVIRONMENT.includes(path)).map((path) => `src/${path} reads process.env`),

@@ -89,8 +89,9 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
 
 /** A certificate of the operator's is not made out to localhost, which is what the URI says where names of endpoints do not resolve. */
 function nameIn(url: URL, { tlsCert, region, domain }: Config): string {
-  const [, endpointId] = /^endpoint=(.+)$/.exec(url.searchParams.get('options') ?? '') ?? []
-  return tlsCert !== undefined && endpointId !== undefined ? `${endpointId}.${region}.${domain}` : url.hostname
+  const [, endpoint] = /^endpoint=(.+)$/.exec(url.searchParams.get('options') ?? '') ?? []
+  if (tlsCert === undefined || endpoint === undefined) return url.hostname
+  return endpoint.includes('.') ? endpoint : `${endpoint}.${region}.${domain}`
 }
 
 /** Neap's own authority; or the certificate that the operator has set, and all that this machine trusts. */

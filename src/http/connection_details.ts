@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Endpoint } from '../catalog/endpoint.ts'
-import { connectionUri, proxyHost } from './names.ts'
+import { proxyHost } from '../public_address.ts'
+import { connectionUri } from './names.ts'
 import type { RequestContext } from './route.ts'
 
 export const ConnectionDetails = Type.Object({

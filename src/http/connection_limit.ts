@@ -1,8 +1,9 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
-import { ownerOf } from '../network.ts'
+import { cidrList, isWithin, ownerOf } from '../network.ts'
 
 /** The connections of one client address. */
 interface Owner {
@@ -14,16 +15,21 @@ interface Owner {
 /**
  * Limits the connections of one client address (of IPv6: one /64). Where it has too many, the one ends that has waited for a request for the
  * longest: connections on which none ever comes cannot keep out a client that has one. Only where requests are under way on
- * all of them the new one is refused. The administration socket is no part of this server.
- * @param most 0 sets no limit
+ * all of them the new one is refused. The administration socket is no part of this server. Trusted HTTP proxies, whose connections are
+ * those of all their clients, have no limit.
  */
-export function limitConnections(app: FastifyInstance, most: number): void {
+export function limitConnections(
+  app: FastifyInstance,
+  { apiConnectionsPerAddress: most, forwardedForFrom }: Pick<Config, 'apiConnectionsPerAddress' | 'forwardedForFrom'>,
+): void {
   if (most === 0) return
+  const proxies = cidrList(forwardedForFrom)
   const owners = new Map<string, Owner>()
   const refused = new WeakSet<Socket>()
   const server: Server = app.server
 
   server.on('connection', (socket: Socket) => {
+    if (isWithin(socket.remoteAddress, proxies)) return
     const address = ownerOf(socket.remoteAddress)
     const owner = owners.get(address) ?? { open: 0, waiting: new Set() }
     owners.set(address, owner)

@@ -1,9 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
-
-/** What follows the endpoint id in a host name, and the host of the regional proxy. */
-export const proxyHost = (config: Config): string => `${config.region}.${config.domain}`
+import { clientsResolve, inUrl, proxyHost, publicHost, publicPort } from '../public_address.ts'
 
 const FIRST_MS = 1_000
 const AGAIN_MS = 60_000
@@ -48,13 +46,16 @@ export interface Connection {
 }
 
 /**
- * A URI that connects as it stands. Where endpoint names do not resolve it goes to `localhost` and names the endpoint in
- * `options`, which every libpq and driver passes on.
+ * A URI that connects as it stands. Where clients do not resolve endpoints' names it goes to the public host and names the endpoint in
+ * `options`, which every libpq and driver passes on. The whole name stands there: clients that want the pooled host replace one by the other.
+ * @param resolves whether this machine resolves such names
  */
 export function connectionUri(config: Config, resolves: boolean, connection: Connection): string {
-  const id = connection.endpointId + (connection.pooled ? '-pooler' : '')
+  const name = `${connection.endpointId}${connection.pooled ? '-pooler' : ''}.${proxyHost(config)}`
   const user = `${encodeURIComponent(connection.role)}:${encodeURIComponent(connection.password)}`
-  const host = resolves ? `${id}.${proxyHost(config)}` : 'localhost'
-  const query = resolves ? 'sslmode=require' : `sslmode=require&options=endpoint%3D${id}`
-  return `postgresql://${user}@${host}:${config.proxyPort}/${encodeURIComponent(connection.database)}?${query}`
+  const [host, query] = clientsResolve(config, resolves)
+    ? [name, 'sslmode=require']
+    : [inUrl(publicHost(config)), `sslmode=require&options=endpoint%3D${name}`]
+  const database = encodeURIComponent(connection.database)
+  return `postgresql://${user}@${host}:${publicPort(config)}/${database}?${query}`
 }

@@ -47,6 +47,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     // Node looks for late ones at an interval of its own (Node's manual, http: `connectionsCheckingInterval`).
     http: { headersTimeout: HEADERS_MS, connectionsCheckingInterval: 1_000 },
     requestTimeout: REQUEST_MS,
+    ...(context.config.forwardedForFrom.length > 0 && { trustProxy: [...context.config.forwardedForFrom] }),
     routerOptions: { maxParamLength: 256 },
     // Of an address in absolute form (RFC 9112, section 3.2.2) the path counts: audit list and idempotency keys go by it.
     rewriteUrl: ({ url = '' }) => url.replace(/^https?:\/\/[^/?#]*/i, '') || '/',
@@ -78,7 +79,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
         `Version 1 of the API is gone: use ${BASE}${request.url.replace(VERSION_1, '')}`,
       )
   })
-  limitConnections(app, context.config.apiConnectionsPerAddress)
+  limitConnections(app, context.config)
   refuseWhenCrowded(app)
   logRequests(app, context.log, createHttpMetrics(context.registry))
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))

@@ -4,14 +4,15 @@ import { adminSocket } from '../config.ts'
 import type { Context } from '../context.ts'
 import { adminSockets } from '../http/auth.ts'
 import { buildServer } from '../http/server.ts'
+import { cidrList } from '../network.ts'
 import { createCensusMetrics } from '../observe/catalog_metrics.ts'
 import type { Probes } from '../observe/probes.ts'
 import { holdAdminSocket } from './admin_socket.ts'
+import { listenForApi } from './api_listeners.ts'
+import { certificateOf } from './certificate.ts'
 import type { Part } from './part.ts'
 
-const HOST = '127.0.0.1'
-
-/** The management API on its loopback port, and on a 0600 Unix socket for whoever administers this Neap. */
+/** The management API at the addresses that it listens on, and on a 0600 Unix socket for whoever administers this Neap. */
 export async function startApi(context: Context, probes: Probes): Promise<Part> {
   const { config } = context
   await ensureDefaultAccount(context.catalog, config.plan)
@@ -24,19 +25,28 @@ export async function startApi(context: Context, probes: Probes): Promise<Part> 
       const { status, type, body } = await probes(path)
       return reply.status(status).type(type).send(body)
     })
-  await app.listen({ host: HOST, port: config.apiPort, backlog: 1024 })
+  await app.ready()
+  const listeners = await listenForApi(app.server, {
+    addresses: config.listen,
+    port: config.apiPort,
+    connectionsPerAddress: config.apiConnectionsPerAddress,
+    unlimited: cidrList(config.forwardedForFrom),
+    certificate: certificateOf(config),
+    log: context.log,
+  })
   const admin = await holdAdminSocket({
     path: adminSocket(config),
     serve: (request, response) => app.routing(request, response),
     onConnection: (connection) => adminSockets.add(connection),
     onError: (error) => context.log.warn({ err: error }, 'could not see to the administration socket'),
   })
-  const address = app.server.address()
   return {
-    port: typeof address === 'object' && address ? address.port : config.apiPort,
+    port: listeners.port,
     async stop() {
+      listeners.close()
       await admin.stop()
       await app.close()
+      await listeners.end()
     },
   }
 }

@@ -1,23 +1,21 @@
-import { join } from 'node:path'
 import { createVerifierReader } from '../compute/verifiers.ts'
 import type { Context } from '../context.ts'
 import { requestStart } from '../operations/start_compute.ts'
 import { startProxy } from '../proxy/proxy.ts'
-import { ensureCertificates } from '../tls/certificates.ts'
-import { operatorFiles } from '../tls/operator.ts'
+import { proxyPlaces } from '../public_address.ts'
+import { certificateOf } from './certificate.ts'
 import type { Part } from './part.ts'
 import { isSupervised, sharedListener } from './supervised.ts'
 
-/** The Postgres proxy on its loopback port, which it shares with others under a supervisor. */
+/** The Postgres proxy at its places, which it shares with others under a supervisor. */
 export async function startProxyPart({ catalog, config, secrets, log, registry }: Context): Promise<Part> {
-  const operators = operatorFiles(config)
   const verifiers = createVerifierReader(secrets.stores)
   const proxy = await startProxy({
     catalog,
-    host: '127.0.0.1',
-    port: config.proxyPort,
+    // The supervisor has seen whether the extra port is free.
+    places: proxyPlaces(isSupervised() ? config : { ...config, extraProxyPort: 0 }),
     ...(isSupervised() && { shared: { among: config.proxies, socket: sharedListener } }),
-    certificate: async () => operators ?? ensureCertificates(join(config.dataDir, 'tls'), config),
+    certificate: certificateOf(config),
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
     poolSize: config.poolSize,
@@ -31,6 +29,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
       loggingInPerAddress: config.connectionsLoggingInPerAddress,
       newPerSecond: config.newConnectionsPerSecond,
     },
+    forwarders: { proxyProtocol: config.proxyProtocolFrom, forwardedFor: config.forwardedForFrom },
     log,
     registry,
   })

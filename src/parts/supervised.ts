@@ -15,16 +15,20 @@ export function onStop(stop: () => void): void {
   })
 }
 
-/** Asks the supervisor for the socket that all proxies accept on: each answer is a descriptor of its own. Errors: there is none left for it. */
-export function sharedListener(): Promise<object> {
+/**
+ * Asks the supervisor for one of the sockets that all proxies accept on: each answer is a descriptor of its own. Errors: there is none left
+ * for it.
+ */
+export function sharedListener(index: number): Promise<object> {
   return new Promise((resolve, reject) => {
     const hear = (message: unknown, handle?: object): void => {
-      if (!('listener' in (message as ToPart))) return
+      const told = message as ToPart
+      if (!('listener' in told) || told.listener !== index) return
       process.off('message', hear)
       if (handle) resolve(handle)
       else reject(new Error('no descriptor was left to receive the socket to accept on'))
     }
     process.on('message', hear)
-    tellSupervisor({ wants: 'listener' })
+    tellSupervisor({ wants: 'listener', index })
   })
 }

@@ -18,10 +18,10 @@ export interface Client {
 }
 
 /** A client whose TLS handshake is over. */
-export function tlsClient(socket: TLSSocket): Client {
+export function tlsClient(socket: TLSSocket, address: string | undefined): Client {
   return {
     stream: socket,
-    address: socket.remoteAddress,
+    address,
     serverName: typeof socket.servername === 'string' ? socket.servername : undefined,
     shows: 'scram',
     binding: bindingOf(socket),

@@ -8,6 +8,7 @@ import type { CancelKeys } from './cancel.ts'
 import type { Derivations } from './derivations.ts'
 import type { Holds } from './holds.ts'
 import type { Limits } from './limits.ts'
+import type { Origins } from './origins.ts'
 import type { Pools } from './pool/pools.ts'
 import type { SplicedSession } from './splice.ts'
 import type { TrafficTable } from './traffic.ts'
@@ -24,6 +25,7 @@ export interface ConnectionContext {
   readonly derivations: Derivations
   readonly refusals: RefusalWriter
   readonly limits: Limits
+  readonly origins: Origins
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
   /** The sessions that are under way, to be ended when the proxy stops. */

@@ -24,13 +24,13 @@ const BURST_SECONDS = 10
 /** Keeps one endpoint, one address, or clients that never log in, from taking all there is. Remembers only what is connected or was just now. */
 export interface Limits {
   /** A connection was accepted. Errors: too_many_logins, too_many_from_address, before it has cost a handshake. */
-  accept(socket: Socket): void
+  accept(socket: Socket, address: string | undefined): void
   /** A client wants to log in at what may be an endpoint. Errors: too_many_new, too_many_from_address. */
   attempt(client: Duplex, address: string | undefined, endpointId: string): void
   /** It has logged in. Errors: too_many_at_endpoint, too_many_new. */
   admit(client: Duplex, endpointId: string): void
   /** So has the connection that it came by, once or again. */
-  loggedIn(connection: Socket): void
+  loggedIn(connection: Socket, address: string | undefined): void
 }
 
 const NONE: LimitSettings = { perEndpoint: 0, perAddress: 0, loggingIn: 0, loggingInPerAddress: 0, newPerSecond: 0 }
@@ -50,8 +50,8 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
   }
 
   return {
-    accept(socket) {
-      const owner = ownerOf(socket.remoteAddress)
+    accept(socket, address) {
+      const owner = ownerOf(address)
       refuseOver(settings.loggingInPerAddress, accepted.of(owner) - entered.of(owner), 'too_many_from_address')
       refuseOver(settings.loggingIn, accepted.all() - entered.all(), 'too_many_logins')
       // They hear of it only once TLS protects what they are told; those that never get there are let be only so many.
@@ -71,8 +71,8 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
       countNew(ofEndpoints, endpointId, 'too_many_new')
       admitted.add(endpointId, client)
     },
-    loggedIn(connection) {
-      if (!entered.has(connection)) entered.add(ownerOf(connection.remoteAddress), connection)
+    loggedIn(connection, address) {
+      if (!entered.has(connection)) entered.add(ownerOf(address), connection)
     },
   }
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Place } from '../network.ts'
 
 /** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
 const BACKLOG = 4096
@@ -16,35 +17,60 @@ const BURST_MS = 2
 
 const never = new Int32Array(new SharedArrayBuffer(4))
 
-/** A socket, bound already, that several processes accept on. */
-export interface SharedListener {
+/** Sockets, bound already, that several processes accept on. */
+export interface SharedListeners {
   /** How many they are. */
   readonly among: number
-  /** Answers it for `listen`: each time by a descriptor that is the asker's own. */
-  socket(): Promise<object>
+  /** Answers the one of a place for `listen`: each time by a descriptor that is the asker's own. */
+  socket(index: number): Promise<object>
 }
 
 export interface Listening {
+  /** That of the first place. */
   readonly port: number
   /** Accepts no more. What waits on a shared socket is left to the others. */
   close(): void
 }
 
+/** Accepts connections at several places. Errors: those of one. */
+export async function listenAt(
+  places: readonly Place[],
+  shared: SharedListeners | undefined,
+  options: Pick<Options, 'room' | 'onClient'>,
+): Promise<Listening> {
+  const begun = await Promise.allSettled(
+    places.map((place, index) =>
+      startListening({
+        ...place,
+        ...options,
+        shared: shared && { among: shared.among, socket: () => shared.socket(index) },
+      }),
+    ),
+  )
+  const all = begun.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  const close = (): void => all.forEach((listening) => listening.close())
+  const failed = begun.find((outcome) => outcome.status === 'rejected')
+  if (failed) {
+    close()
+    throw failed.reason
+  }
+  return { port: all[0]?.port ?? 0, close }
+}
+
+interface Options extends Place {
+  /** Instead of host and port. */
+  readonly shared: { readonly among: number; socket(): Promise<object> } | undefined
+  /** For how many more connections there are descriptors. */
+  readonly room: () => number
+  readonly onClient: (client: Socket) => void
+}
+
 /**
  * Accepts connections. On a shared socket only while there is room: a process that has no descriptor left would throw away all that wait
  * there (libuv sheds load so), whoever else has room for them.
- * @param shared instead of host and port
- * @param room for how many more connections there are descriptors
  * Errors: the port is taken (EADDRINUSE).
  */
-export async function startListening(options: {
-  readonly host: string
-  readonly port: number
-  readonly shared?: SharedListener | undefined
-  readonly room: () => number
-  readonly onClient: (client: Socket) => void
-}): Promise<Listening> {
-  const { host, port, shared, room, onClient } = options
+async function startListening({ host, port, shared, room, onClient }: Options): Promise<Listening> {
   let server: Server | undefined
   let isOpening = false
   let acceptedAt = -Infinity

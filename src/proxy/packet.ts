@@ -9,7 +9,8 @@ export const TLS_HANDSHAKE = 0x16
 /** What a client may send to log in: names, nonces, a proof, or a password. */
 const MAX_LOGIN_BYTES = 4_096
 
-interface Frame<T> {
+/** What the first bytes of a connection hold. */
+export interface Frame<T> {
   readonly value: T
   /** How many bytes it has. */
   readonly length: number
@@ -38,7 +39,11 @@ export function readMessage(socket: Duplex, ms: number): Promise<Message> {
   })
 }
 
-function readFrame<T>(
+/**
+ * Reads until `frameOf` has found what it looks for, and leaves the socket paused with whatever follows unread.
+ * Errors: those that it answers, too_slow after `ms`, ClientGone.
+ */
+export function readFrame<T>(
   socket: Duplex,
   ms: number,
   frameOf: (bytes: Buffer) => Frame<T> | ProxyError | undefined,

@@ -4,13 +4,14 @@ import type { Logger } from 'pino'
 import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
 import { startRefusalWriter } from '../catalog/refusal_writer.ts'
+import type { Place } from '../network.ts'
 import { openFilesLimit } from '../observe/open_files.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
+import { type CurrentCertificate, followCertificate, readCertificate } from '../tls/follow.ts'
 import { startActivityWriter } from './activity.ts'
 import { createFindAdmission, type ReadVerifier } from './admission.ts'
 import { createAttempts } from './attempts.ts'
 import { startCancelKeys } from './cancel.ts'
-import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
 import { tlsClient } from './client.ts'
 import { closeGently, refuse } from './close.ts'
 import { serve } from './connection.ts'
@@ -22,8 +23,9 @@ import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
 import { createSqlServer } from './http/server.ts'
 import { createLimits, type LimitSettings } from './limits.ts'
-import { type SharedListener, startListening } from './listening.ts'
+import { listenAt, type SharedListeners } from './listening.ts'
 import { ALPN, ALPN_HTTP, readOpening, STAGE_MS } from './opening.ts'
+import { createOrigins, type Forwarders } from './origins.ts'
 import { createPools } from './pool/pools.ts'
 import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
@@ -37,11 +39,9 @@ const OTHER_FILES = 64
 
 export interface ProxyOptions {
   readonly catalog: Catalog
-  readonly host: string
-  /** 0 takes any that is free. */
-  readonly port: number
-  /** Accepts there instead, with others. */
-  readonly shared?: SharedListener
+  readonly places: readonly Place[]
+  /** The sockets of these, where others accept on them too. */
+  readonly shared?: SharedListeners
   readonly certificate: CurrentCertificate
   /** What follows the endpoint id in a host name. */
   readonly domain: string
@@ -55,6 +55,8 @@ export interface ProxyOptions {
   readonly mockSaltKey: Buffer
   /** None, where there are none. */
   readonly limits?: LimitSettings
+  /** None, where there are none. */
+  readonly forwarders?: Forwarders
   readonly log: Logger
   /** Where it counts. */
   readonly registry?: Registry
@@ -105,6 +107,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     log.debug({ err: error }, 'could not record refused logins; they are recorded later'),
   )
   const limits = createLimits(options.limits)
+  const origins = createOrigins(options.forwarders ?? { proxyProtocol: [], forwardedFor: [] })
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
   const context: ConnectionContext = {
     domain: options.domain,
@@ -115,6 +118,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     derivations: createDerivations(),
     refusals,
     limits,
+    origins,
     pools,
     findAdmission: createFindAdmission(catalog, waker, options.readVerifier, wakeTimeoutMs, options.mockSaltKey),
     holds,
@@ -133,8 +137,10 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
       served(socket)
     })
   }
-  const servePostgres = (socket: TLSSocket): void =>
-    void serve(context, { ...tlsClient(socket), onLoggedIn: () => limits.loggedIn(socket) })
+  function servePostgres(socket: TLSSocket): void {
+    const client = tlsClient(socket, origins.of(socket))
+    void serve(context, { ...client, onLoggedIn: () => limits.loggedIn(socket, client.address) })
+  }
   const tls = tlsServer([ALPN], servePostgres)
   const refusingTls = tlsServer([ALPN], (socket) => refuse(socket, asProxyError(new ProxyError('early_data'), context)))
   const directTls = tlsServer([ALPN, ALPN_HTTP], (socket) => {
@@ -146,10 +152,11 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
 
   async function accept(socket: Socket): Promise<void> {
     try {
-      limits.accept(socket)
+      await origins.read(socket, STAGE_MS)
+      const address = origins.of(socket)
+      limits.accept(socket, address)
       const opening = await readOpening(socket)
-      if (opening.wants === 'cancel')
-        context.cancelKeys.pass({ stream: socket, address: socket.remoteAddress }, opening.packet)
+      if (opening.wants === 'cancel') context.cancelKeys.pass({ stream: socket, address }, opening.packet)
       else servers[opening.wants].emit('connection', socket)
     } catch (error) {
       if (error instanceof ClientGone) closeGently(socket)
@@ -180,8 +187,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     await registration.stop()
   }
 
-  const listening = await startListening({
-    ...options,
+  const listening = await listenAt(options.places, options.shared, {
     room: () => mostFiles - clients.size - sessions.size,
     onClient: take,
   }).catch(async (error: unknown) => {

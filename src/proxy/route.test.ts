@@ -18,6 +18,8 @@ test('the endpoint is the first label of a host name of ours, or the word in the
   assert.deepEqual(routed('ep-a-pooler.local.example.com'), ep)
   assert.deepEqual(routed('localhost', 'endpoint=ep-a'), ep)
   assert.deepEqual(routed(undefined, 'project=ep-a-pooler'), ep)
+  assert.deepEqual(routed('localhost', 'endpoint=ep-a.local.example.com'), ep)
+  assert.deepEqual(routed(undefined, 'endpoint=EP-A-pooler.Local.Example.com'), ep)
   assert.deepEqual(routed('other.example.org', ' endpoint=ep-a '), ep)
   assert.deepEqual(routed('ep-a.local.example.com', 'endpoint=ep-a'), ep)
 })
@@ -46,5 +48,8 @@ test('without an endpoint, or with two, nothing is guessed', () => {
     message: "Inconsistent project name inferred from SNI ('ep-a') and project option ('ep-b').",
   })
   assert.throws(() => routed(undefined, "endpoint=ep'a"), { message: /must contain only alphanumeric/ })
+  assert.throws(() => routed(undefined, 'endpoint=ep-a.local.example.org'), {
+    message: /must contain only alphanumeric/,
+  })
   assert.throws(() => routed(undefined, 'endpoint='), { message: /must contain only alphanumeric/ })
 })

@@ -14,7 +14,7 @@ const POOLER = /-pooler$/
 
 /**
  * Finds which endpoint a client means: by the first label of the host name it sent by TLS, if the rest of that name is
- * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options.
+ * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options, where the whole name may stand too.
  * @param serverName what the client sent by SNI (RFC 6066), which is never an address
  * @param domain what follows the endpoint in our host names
  * Errors: inconsistent_endpoint, bad_endpoint.
@@ -24,7 +24,7 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
   const label = labelOf(serverName, domain)
   const bySni = label?.replace(POOLER, '')
   const named = options.flatMap((word) => /^(?:endpoint|project)=(.*)$/s.exec(word.text)?.[1] ?? [])
-  const option = named.length === 1 ? named[0] : undefined
+  const option = named.length === 1 ? (labelOf(named[0], domain) ?? named[0]) : undefined
   const byOption = option?.replace(POOLER, '')
   if (bySni !== undefined && byOption !== undefined && bySni !== byOption) {
     throw new ProxyError('inconsistent_endpoint', {

@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
+import { certifiedHosts } from '../public_address.ts'
 import { changeAuthority } from '../tls/certificates.ts'
 import { operatorFiles } from '../tls/operator.ts'
 
 /** Has the proxy show certificates of the authority that the last rotation made. Errors: UsageError where it made none. */
 export async function rotateAuthority(config: Config): Promise<void> {
   if (operatorFiles(config)) throw new UsageError('The proxy shows a certificate of yours: replace its files.')
-  await changeAuthority(join(config.dataDir, 'tls'), config)
+  await changeAuthority(join(config.dataDir, 'tls'), { ...config, hosts: certifiedHosts(config) })
 }

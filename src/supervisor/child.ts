@@ -28,8 +28,8 @@ export interface ChildOptions {
   readonly logFile: string
   /** Started again also if it ends before it was ever ready. */
   readonly isSpare?: boolean
-  /** The socket that it is sent whenever it asks for it. */
-  readonly listener?: Listener
+  /** The sockets, of which it is sent one whenever it asks for it. */
+  readonly listeners?: readonly Listener[]
   /** Told of every start, the first one too. */
   readonly onStart: (pid: number) => void
   readonly onEnd: (pid: number) => void
@@ -104,7 +104,8 @@ export function launchChild(options: ChildOptions): Child {
 
   function hear(child: ChildProcess, message: FromPart): void {
     if ('wants' in message) {
-      if (options.listener) tell(child, { listener: true }, options.listener)
+      const { index } = message
+      tell(child, { listener: index }, options.listeners?.[index])
     } else if ('ready' in message) {
       listening.add(child)
       wasReady = true

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { isRoot } from '../config.ts'
+import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 
 /** The layout of a data directory that this Neap writes; it understands those from 1 on. In 1 there were no passwords and keys of their own for stores and parts. */

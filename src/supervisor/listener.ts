@@ -1,7 +1,10 @@
 import type { SendHandle } from 'node:child_process'
-import net from 'node:net'
+import net, { isIPv4, isIPv6 } from 'node:net'
 import { getSystemErrorName } from 'node:util'
+import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
+import type { Place } from '../network.ts'
+import { proxyPlaces } from '../public_address.ts'
 
 /** A socket that is bound to a port, for several processes to accept on. While this one has it, no connection that waits there is lost. */
 export interface Listener {
@@ -18,15 +21,52 @@ interface Handle {
 
 /** How Node's own cluster makes a socket that the process which makes it does not accept on: `listen` would begin to. */
 const { _createServerHandle: createHandle } = net as unknown as {
-  _createServerHandle(this: void, host: string, port: number, family: 4): Handle | number
+  _createServerHandle(this: void, host: string, port: number, family: 4 | 6, fd: null, flags: number): Handle | number
 }
 
-/** Binds a port of an IPv4 address. Errors: UsageError when it is taken. */
-export function bindListener(host: string, port: number): Listener {
-  const handle = createHandle(host, port, 4)
+/** libuv's UV_TCP_IPV6ONLY: `::` leaves IPv4 to others. */
+const IPV6_ONLY = 1
+
+/**
+ * Binds a port of an address.
+ * @param beside what else is listened on: `::` takes IPv4 too where that is not
+ * Errors: UsageError when it is taken, or is none of this machine's.
+ */
+function bindListener({ host, port }: Place, beside: readonly string[]): Listener {
+  const flags = isIPv6(host) && beside.some(isIPv4) ? IPV6_ONLY : 0
+  const handle = createHandle(host, port, isIPv6(host) ? 6 : 4, null, flags)
   // That the port is taken is said only when something is asked of the handle.
   const failed = typeof handle === 'number' ? handle : handle.getsockname({})
   if (typeof handle === 'number' || failed !== 0)
-    throw new UsageError(`Port ${port} cannot be used for the proxy: ${getSystemErrorName(failed)}.`)
+    throw new UsageError(`Port ${port} of ${host} cannot be used for the proxy: ${getSystemErrorName(failed)}.`)
   return { handle: handle as unknown as SendHandle, close: () => handle.close() }
+}
+
+/** The sockets of the proxy's places. */
+export interface ProxyListeners {
+  readonly all: readonly Listener[]
+  /** 0 where it could not be had: it is for convenience, and may belong to another Postgres. */
+  readonly extraProxyPort: number
+}
+
+/** Binds the places that the proxy is to listen at. Errors: UsageError where its own port is taken at one of the addresses. */
+export function bindProxy(config: Config): ProxyListeners {
+  const own = bindAll(proxyPlaces({ ...config, extraProxyPort: 0 }), config.listen)
+  try {
+    const extra = bindAll(proxyPlaces(config).slice(own.length), config.listen)
+    return { all: [...own, ...extra], extraProxyPort: extra.length > 0 ? config.extraProxyPort : 0 }
+  } catch {
+    return { all: own, extraProxyPort: 0 }
+  }
+}
+
+function bindAll(places: readonly Place[], beside: readonly string[]): Listener[] {
+  const bound: Listener[] = []
+  try {
+    for (const place of places) bound.push(bindListener(place, beside))
+  } catch (error) {
+    for (const listener of bound) listener.close()
+    throw error
+  }
+  return bound
 }

@@ -4,8 +4,8 @@
 export type FromPart =
   /** It does its work. */
   | { readonly ready: true }
-  /** It would accept connections: it is to be sent the socket that all its kind share. */
-  | { readonly wants: 'listener' }
+  /** It would accept connections: it is to be sent a socket that all its kind share, by its number. */
+  | { readonly wants: 'listener'; readonly index: number }
   /** It was told to end and takes nothing new, but lets go on what it has: another may take its place. */
   | { readonly draining: true }
 
@@ -13,5 +13,5 @@ export type FromPart =
 export type ToPart =
   /** It is to end at once. */
   | { readonly stop: true }
-  /** What it asked for comes with this. */
-  | { readonly listener: true }
+  /** The socket of this number, which it asked for, comes with this. */
+  | { readonly listener: number }

@@ -8,15 +8,16 @@ import { messageOf } from '../errors.ts'
 import { type KeyHolder, partKeysFile } from '../secrets/part_keys.ts'
 import { type Child, type ChildOptions, launchChild } from './child.ts'
 import { updateState } from './data_dir.ts'
-import { bindListener } from './listener.ts'
+import { bindProxy } from './listener.ts'
 import type { Progress } from './progress.ts'
 
 const ENTRY = fileURLToPath(new URL('../main.ts', import.meta.url))
-const PROXY_HOST = '127.0.0.1'
 const MOST_PROXIES_UNASKED = 4
 
 /** The parts that run as children of the supervisor. */
 export interface Parts {
+  /** The other port that proxies listen on; 0 where there is none. */
+  readonly extraProxyPort: number
   readonly api: Pick<Child, 'stop'>
   readonly worker: Pick<Child, 'stop'>
   /** All proxies: they share one socket, which is closed with them. */
@@ -62,12 +63,13 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
       onDrain: (child) => progress.say(`neap ${child} was told to end and lets its sessions go on; starting another`),
       ...more,
     })
-  const listener = bindListener(PROXY_HOST, config.proxyPort)
+  const { all: listeners, extraProxyPort } = bindProxy(config)
+  const closeListeners = (): void => listeners.forEach((listener) => listener.close())
   const launchProxy = (port: number, index: number): Child =>
     launch(index === 0 ? 'proxy' : `proxy-${index + 1}`, 'proxy', {
-      env: partEnv({ ...config, proxyMetricsPort: port, proxies: metricsPorts.length }, 'proxy'),
+      env: partEnv({ ...config, extraProxyPort, proxyMetricsPort: port, proxies: metricsPorts.length }, 'proxy'),
       isSpare: index > 0,
-      listener,
+      listeners,
     })
   const [api, worker] = [launch('api', 'api'), launch('worker', 'worker')]
   const proxies = metricsPorts.slice(0, 1).map(launchProxy)
@@ -76,10 +78,11 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
   const failed = outcomes.find((outcome) => outcome.status === 'rejected')
   if (failed) {
     await Promise.all(started.map((child) => child.stop()))
-    listener.close()
+    closeListeners()
     throw failed.reason
   }
   return {
+    extraProxyPort,
     api,
     worker,
     startRest() {
@@ -88,7 +91,7 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
     proxies: {
       async stop() {
         // First, so that whoever comes now is refused, and does not wait for nobody.
-        listener.close()
+        closeListeners()
         await Promise.all(proxies.map((child) => child.stop()))
       },
     },

@@ -2,6 +2,8 @@ import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { UsageError } from '../errors.ts'
 
+const LOOPBACK = ['127.0.0.1']
+
 /** Where a port number came from decides what happens when it is taken. */
 export interface WantedPort {
   readonly name: string
@@ -9,23 +11,30 @@ export interface WantedPort {
   readonly port: number
   /** Asked for on the command line or in the environment: then a taken one is an error. */
   readonly asked: boolean
+  /** Where it is to be free, if not on loopback alone. */
+  readonly addresses?: readonly string[]
 }
 
-/** Whether the loopback port is free. */
-function isFree(port: number): Promise<boolean> {
+/** Whether the port is free at each of the addresses. Errors: UsageError for one that cannot be listened on at all. */
+async function isFree(port: number, addresses: readonly string[]): Promise<boolean> {
+  for (const address of addresses) if (!(await isFreeAt(port, address))) return false
+  return true
+}
+
+function isFreeAt(port: number, host: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') resolve(false)
-      else
-        reject(
-          new UsageError(
-            `Port ${port} cannot be used: ${error.code === 'EACCES' ? 'ports below 1024 need root; choose a higher one' : error.message}.`,
-          ),
-        )
+      else reject(new UsageError(`Port ${port} of ${host} cannot be used: ${WHY[error.code ?? ''] ?? error.message}.`))
     })
-    server.listen({ host: '127.0.0.1', port, exclusive: true }, () => server.close(() => resolve(true)))
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)))
   })
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  EACCES: 'ports below 1024 need root; choose a higher one',
+  EADDRNOTAVAIL: 'this machine has no such address; name another in --listen',
 }
 
 /** Below those that systems give to outgoing connections, one of which could take the port before it is listened on. */
@@ -43,7 +52,7 @@ export async function choosePort(
   const picked = wanted.port === 0
   for (let port = picked ? randomInt(LOWEST_PICKED, HIGHEST_PICKED) : wanted.port; port <= 65_535; port++) {
     if (taken.includes(port)) continue
-    if (await isFree(port)) {
+    if (await isFree(port, wanted.addresses ?? LOOPBACK)) {
       if (!picked && port !== wanted.port) say(`Port ${wanted.port} is taken, so ${wanted.name} uses ${port}.`)
       return port
     }

@@ -7,9 +7,11 @@ import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
 import { setProxyPassword } from '../catalog/proxy_role.ts'
 import { hasFirstSeals } from '../catalog/sealed_rows.ts'
-import { type Config, SETTINGS } from '../config.ts'
+import type { Config } from '../config.ts'
+import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
+import { apiOrigin, certifiedHosts, isOpen, publicHost } from '../public_address.ts'
 import { resealAll } from '../rotation/reseal.ts'
 import { newApiKey } from '../secrets/generated.ts'
 import { writePartKeys } from '../secrets/part_keys.ts'
@@ -51,6 +53,8 @@ export interface Ready extends ReadyProject {
   readonly api_key: string | null
   readonly proxy_host: string
   readonly proxy_port: number
+  /** Where the proxy listens too, for clients that take the standard port. */
+  readonly extra_proxy_port: number | null
   /** What clients verify the proxy with; null with a certificate of the operator's, whose authority they know. */
   readonly ca_file: string | null
   readonly data_dir: string
@@ -83,7 +87,8 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 
     await writePartKeys(config.dataDir, await readOrCreateRing(config.secretFile))
     const secrets = await loadOrCreateSecrets(config.secretFile)
-    const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), config)
+    const names = { ...config, hosts: certifiedHosts(config) }
+    const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), names)
     const lacks = unwanted(config)
     const backend = localBackend({ ...config, secrets: secrets.stores, lacks, log: () => {} })
     const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress).catch(
@@ -117,10 +122,11 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(keepRotating(config, progress))
     const project = await firstProject(config, catalog, { make: options.project && isFirstStart }, progress)
     options.onReady({
-      api_url: `http://127.0.0.1:${config.apiPort}/api/v2`,
+      api_url: `${apiOrigin(config)}/api/v2`,
       api_key: key,
-      proxy_host: '127.0.0.1',
+      proxy_host: isOpen(config) ? publicHost(config) : (config.listen[0] ?? ''),
       proxy_port: config.proxyPort,
+      extra_proxy_port: parts.extraProxyPort || null,
       ca_file: own?.caFile ?? null,
       data_dir: config.dataDir,
       ...project,
@@ -172,10 +178,11 @@ async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<v
     doubtsOf(await readPair(operators), operators, `ep.${config.region}.${config.domain}`).forEach(progress.say)
   await checkMasterKey(config)
   if (config.catalogUrl) await checkCatalogUrl(config.catalogUrl)
+  const places = { addresses: config.listen, asked: true }
   if (asked.apiPort)
-    await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, asked: true }, [], progress.say)
+    await choosePort({ name: 'the API', flag: '--api-port', port: config.apiPort, ...places }, [], progress.say)
   if (asked.proxyPort)
-    await choosePort({ name: 'the proxy', flag: '--proxy-port', port: config.proxyPort, asked: true }, [], progress.say)
+    await choosePort({ name: 'the proxy', flag: '--proxy-port', port: config.proxyPort, ...places }, [], progress.say)
 }
 
 /** An asked-for port, else the stored one, else the default; 0 keeps what is stored, so that a port once picked stays. */
@@ -183,10 +190,15 @@ async function chosenPorts(
   { config, asked, progress }: UpOptions,
   stored: State,
 ): Promise<{ config: Config; proxyMetricsPorts: readonly number[] }> {
+  const { listen: addresses } = config
   const api = wanted(asked.apiPort, config.apiPort, stored.apiPort)
-  const apiPort = await choosePort({ name: 'the API', flag: '--api-port', ...api }, [], progress.say)
+  const apiPort = await choosePort({ name: 'the API', flag: '--api-port', addresses, ...api }, [], progress.say)
   const proxy = wanted(asked.proxyPort, config.proxyPort, stored.proxyPort)
-  const proxyPort = await choosePort({ name: 'the proxy', flag: '--proxy-port', ...proxy }, [apiPort], progress.say)
+  const proxyPort = await choosePort(
+    { name: 'the proxy', flag: '--proxy-port', addresses, ...proxy },
+    [apiPort],
+    progress.say,
+  )
   const taken = [apiPort, proxyPort]
   const metrics = async (
     name: 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort',

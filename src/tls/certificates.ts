@@ -3,11 +3,20 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
+import type { Subjects } from './issue.ts'
 
 /** They begin so much earlier, for clients whose clocks are behind. */
 export const BACKDATED_MS = 3_600_000
 const RENEW_BEFORE_MS = 30 * 86_400_000
 const ADDRESSES = ['127.0.0.1', '::1']
+
+/** What the server's certificate is made out to: every endpoint of a region, and where else clients reach it. */
+export interface ServerNames {
+  readonly region: string
+  readonly domain: string
+  /** Other host names and addresses. */
+  readonly hosts?: Subjects
+}
 
 /** PEM files: what clients verify with, the server's chain, and its private key (mode 0600). */
 export interface CertificateFiles {
@@ -22,21 +31,18 @@ export interface CertificateFiles {
  * Safe when processes race: keys are made once, and a certificate is only a signature under a key that stays.
  * To be called again every day by whoever runs for long. Throws UsageError for a key that is damaged.
  */
-export async function ensureCertificates(
-  dir: string,
-  names: { region: string; domain: string },
-): Promise<CertificateFiles> {
+export async function ensureCertificates(dir: string, names: ServerNames): Promise<CertificateFiles> {
   await mkdir(dir, { recursive: true })
   const caFile = join(dir, 'ca.crt')
   const certFile = join(dir, 'server.crt')
   const keyFile = join(dir, 'server.key')
   const authority = await ensureAuthority(join(dir, 'ca.key'), caFile)
   const key = await ensureKey(keyFile)
-  const dns = hostNames(names)
+  const subjects = subjectsOf(names)
   const current = await readIfExists(certFile)
-  if (!current || !serves(current, key, authority.certificate, dns)) {
+  if (!current || !serves(current, key, authority.certificate, subjects)) {
     const { issueServer } = await import('./issue.ts')
-    const leaf = await issueServer(key, { dns, ip: ADDRESSES }, authority)
+    const leaf = await issueServer(key, subjects, authority)
     await replaceFile(certFile, 0o644, Buffer.from(leaf + authority.certificate))
   }
   return { caFile, certFile, keyFile }
@@ -61,7 +67,7 @@ export async function prepareAuthority(dir: string): Promise<void> {
  * Signs with the authority that was prepared from now on, and trusts the one before no more. Killed anywhere, it ends in the same state when
  * it runs again. Errors: UsageError where none was prepared.
  */
-export async function changeAuthority(dir: string, names: { region: string; domain: string }): Promise<void> {
+export async function changeAuthority(dir: string, names: ServerNames): Promise<void> {
   const { nextKey, nextCertificate } = nextFiles(dir)
   const [key, certificate] = [await readIfExists(nextKey), await readIfExists(nextCertificate)]
   if (!key || !certificate)
@@ -89,8 +95,9 @@ export const certificateFiles = (dir: string) => ({
   server: join(dir, 'server.crt'),
 })
 
-function hostNames({ region, domain }: { region: string; domain: string }): string[] {
-  return [...new Set([`*.${region}.${domain}`, `${region}.${domain}`, domain, 'localhost'])]
+function subjectsOf({ region, domain, hosts }: ServerNames): Subjects {
+  const dns = [`*.${region}.${domain}`, `${region}.${domain}`, domain, 'localhost', ...(hosts?.dns ?? [])]
+  return { dns: [...new Set(dns)], ip: [...new Set([...ADDRESSES, ...(hosts?.ip ?? [])])] }
 }
 
 async function ensureAuthority(keyFile: string, caFile: string): Promise<{ key: string; certificate: string }> {
@@ -127,11 +134,14 @@ function signsWith(certificate: Buffer, key: string): boolean {
   return parsed !== undefined && lasts(parsed) && parsed.checkPrivateKey(createPrivateKey(key))
 }
 
-function serves(certificate: Buffer, key: string, authority: string, dns: readonly string[]): boolean {
+function serves(certificate: Buffer, key: string, authority: string, { dns, ip }: Subjects): boolean {
   const parsed = parse(certificate)
   if (!parsed || !signsWith(certificate, key)) return false
-  const named = [...dns.map((name) => `DNS:${name}`), 'IP Address:127.0.0.1', 'IP Address:0:0:0:0:0:0:0:1'].join(', ')
-  return parsed.subjectAltName === named && parsed.verify(new X509Certificate(authority).publicKey)
+  const named = parsed.subjectAltName?.split(', ') ?? []
+  const isNamed = named.length === dns.length + ip.length && dns.every((name) => named.includes(`DNS:${name}`))
+  return (
+    isNamed && ip.every((address) => parsed.checkIP(address)) && parsed.verify(new X509Certificate(authority).publicKey)
+  )
 }
 
 function lasts({ validToDate }: X509Certificate): boolean {

@@ -90,6 +90,6 @@ function placeholders(neap: Neap | undefined): (text: string) => string {
 /** A connection string, with the endpoint as its host whether names resolve here or not. */
 function connection(uri: string): string {
   const { username, pathname, searchParams, hostname } = new URL(uri)
-  const endpoint = searchParams.get('options')?.replace('endpoint=', '') ?? hostname.replace(/\..*/, '')
+  const endpoint = (searchParams.get('options')?.replace('endpoint=', '') ?? hostname).replace(/\..*/, '')
   return `postgresql://${username}:<password>@${endpoint}${pathname}`
 }

@@ -101,8 +101,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
     async proxy(options = {}) {
       const proxy = await startProxy({
         catalog: proxyCatalog,
-        host: '127.0.0.1',
-        port: 0,
+        places: [{ host: '127.0.0.1', port: 0 }],
         certificate: async () => tls,
         domain: DOMAIN,
         wakeTimeoutMs: 20_000,

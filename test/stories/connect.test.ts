@@ -141,8 +141,8 @@ test('neap psql reaches an endpoint whose name does not resolve', async (t) => {
   t.after(() => other.stop())
   const { uri, endpoint_id } = await firstPlace(other)
   const url = new URL(uri)
-  assert.deepEqual([url.hostname, url.searchParams.get('options')], ['localhost', `endpoint=${endpoint_id}`])
   const host = `${endpoint_id}.local.neap.invalid`
+  assert.deepEqual([url.hostname, url.searchParams.get('options')], ['localhost', `endpoint=${host}`])
   const named = `postgresql://${url.username}:${url.password}@${host}:${url.port}${url.pathname}?sslmode=require`
   for (const each of [uri, named]) {
     const { code, stdout, stderr } = await neapRun(['psql', each, '-c', `${SELECT} as answer`], envOf(dataDir, env))

@@ -16,6 +16,7 @@ import { AppError, type ErrorCode } from '../../errors.ts'
 import { newEndpointId } from '../../ids.ts'
 import { removeEndpoint } from '../../operations/removal.ts'
 import { queueStart } from '../../operations/start_compute.ts'
+import { proxyHost } from '../../public_address.ts'
 import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts'
 import {
   EndpointSettings,
@@ -26,7 +27,6 @@ import {
   ShownEndpointSettings,
   shownSettings,
 } from '../endpoint_settings.ts'
-import { proxyHost } from '../names.ts'
 import { requirePgSettings } from '../pg_settings.ts'
 import { lockedProject, requireBranch, requireProject, requireRegion } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'

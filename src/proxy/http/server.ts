@@ -74,7 +74,7 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
       strangers.began(request.socket, response)
       answer(context, request, response, () => {
         strangers.loggedIn(request.socket)
-        connection.limits.loggedIn(request.socket)
+        connection.limits.loggedIn(request.socket, connection.origins.of(request.socket))
       })
     },
   )
@@ -139,7 +139,7 @@ async function serveWebSocket(
     else refuse(stream, asProxyError(error, context))
     return
   }
-  const address = request.socket.remoteAddress
+  const address = context.origins.ofRequest(request)
   const serverName = hostOf(request, context.domain)
   await serve(context, {
     stream,
@@ -149,7 +149,7 @@ async function serveWebSocket(
     binding: undefined,
     onLoggedIn(endpointId) {
       loggedIn(endpointId)
-      context.limits.loggedIn(request.socket)
+      context.limits.loggedIn(request.socket, context.origins.of(request.socket))
     },
   })
 }

@@ -36,7 +36,7 @@ export async function answerSql(
   response.once('close', () => over.abort(new ClientGone('gone before it was answered')))
   let body: Buffer | undefined
   try {
-    const who = { ...loginOf(context.connection, request), address: request.socket.remoteAddress }
+    const who = { ...loginOf(context.connection, request), address: context.connection.origins.ofRequest(request) }
     const answered = await context.sessions.use(who, over.signal, async (session, endpointId) => {
       onLoggedIn()
       body ??= await readHeld(context, endpointId, request, response, over)

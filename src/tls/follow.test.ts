@@ -17,10 +17,10 @@ import {
   psql,
   until,
 } from '../../test/proxy/fixture.ts'
-import { ensureCertificates } from '../tls/certificates.ts'
-import { issueAuthority, issueServer, newKey } from '../tls/issue.ts'
-import type { PairFiles } from '../tls/operator.ts'
-import { type CurrentCertificate, followCertificate, readCertificate } from './certificate.ts'
+import { ensureCertificates } from './certificates.ts'
+import { issueAuthority, issueServer, newKey } from './issue.ts'
+import type { PairFiles } from './operator.ts'
+import { type CurrentCertificate, followCertificate, readCertificate } from './follow.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'neap-certificate-'))
 after(() => rm(dir, { recursive: true }))

@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import type { Server } from 'node:tls'
 import type { Logger } from 'pino'
 import { messageOf } from '../errors.ts'
-import { type Pair, type PairFiles, readPair } from '../tls/operator.ts'
+import { type Pair, type PairFiles, readPair } from './operator.ts'
 
 /** Looks without having heard of a change: some filesystems tell of none, nor does a directory that a symbolic link leads to. */
 const EVERY_MS = 60_000

@@ -1,0 +1,30 @@
+import { createHash } from 'node:crypto'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { UsageError } from './errors.ts'
+
+/* Where Neap keeps things when nobody says. */
+
+export const isRoot = (): boolean => process.getuid?.() === 0
+
+/** Short, since a socket's path may have 107 bytes, and one for each data directory. */
+export function defaultRuntimeDir(dataDir: string): string {
+  const place = `neap-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
+  if (isRoot()) return join(process.platform === 'darwin' ? '/var/run' : '/run', place)
+  const perUser = process.env['XDG_RUNTIME_DIR']
+  return perUser && existsSync(perUser) ? join(perUser, place) : join('/tmp', `${place}-${process.getuid?.()}`)
+}
+
+export function defaultDataDir(): string {
+  if (isRoot()) return '/var/lib/neap'
+  const home = homedir()
+  try {
+    accessSync(home, constants.W_OK)
+  } catch {
+    throw new UsageError(`Your home directory ${home} cannot be written to: say where to keep data with --data-dir.`)
+  }
+  return process.platform === 'darwin'
+    ? join(home, 'Library/Application Support/neap')
+    : join(home, '.local/share/neap')
+}

@@ -1,0 +1,13 @@
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { certifiedHosts } from '../public_address.ts'
+import { ensureCertificates } from '../tls/certificates.ts'
+import type { CurrentCertificate } from '../tls/follow.ts'
+import { operatorFiles } from '../tls/operator.ts'
+
+/** The certificate that this Neap shows: the operator's, else one by its own authority. Errors: UsageError where only half of one is named. */
+export function certificateOf(config: Config): CurrentCertificate {
+  const operators = operatorFiles(config)
+  const names = { ...config, hosts: certifiedHosts(config) }
+  return async () => operators ?? ensureCertificates(join(config.dataDir, 'tls'), names)
+}

@@ -1,0 +1,54 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { cidrList, isWithin } from '../network.ts'
+import { readProxyHeader } from './proxy_protocol.ts'
+
+/** Knows the addresses of clients, also of those that come through a forwarder. */
+export interface Origins {
+  /** Reads what a forwarder says of a connection, where it comes from one. Errors: those of `readProxyHeader`. */
+  read(socket: Socket, ms: number): Promise<void>
+  /** The client's IP address. A TLS socket has that of the connection it is on. */
+  of(socket: Pick<Socket, Peer>): string | undefined
+  /** And that of who sent a request over HTTP: as its proxies say, if they may. */
+  ofRequest(request: IncomingMessage): string | undefined
+}
+
+/** Whose word on a client's address counts, as networks in CIDR. */
+export interface Forwarders {
+  /** Those that begin each connection with it by the PROXY protocol; from there it is required. */
+  readonly proxyProtocol: readonly string[]
+  /** HTTP proxies that add it to `X-Forwarded-For`. */
+  readonly forwardedFor: readonly string[]
+}
+
+type Peer = 'remoteAddress' | 'remotePort' | 'localAddress' | 'localPort'
+
+export function createOrigins({ proxyProtocol, forwardedFor }: Forwarders): Origins {
+  const [forwarders, httpProxies] = [cidrList(proxyProtocol), cidrList(forwardedFor)]
+  /** By the four that name a connection while it lasts: TLS sockets answer them too, and do not tell what they are on. */
+  const told = new Map<string, string>()
+  const nameOf = ({ remoteAddress, remotePort, localAddress, localPort }: Pick<Socket, Peer>): string =>
+    `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
+
+  const of = (socket: Pick<Socket, Peer>): string | undefined =>
+    (told.size === 0 ? undefined : told.get(nameOf(socket))) ?? socket.remoteAddress
+
+  return {
+    async read(socket, ms) {
+      if (!isWithin(socket.remoteAddress, forwarders)) return
+      const name = nameOf(socket)
+      const address = await readProxyHeader(socket, ms)
+      if (address === undefined || socket.destroyed) return
+      told.set(name, address)
+      socket.once('close', () => told.delete(name))
+    },
+    of,
+    ofRequest({ socket, headers }) {
+      const hops = [headers['x-forwarded-for'] ?? []].flat().flatMap((line) => line.split(',').map((hop) => hop.trim()))
+      let address = of(socket)
+      // Each proxy adds at the end whom it had the request from.
+      while (hops.length > 0 && isWithin(address, httpProxies)) address = hops.pop()
+      return address
+    },
+  }
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
+import { test } from 'node:test'
+import { loadConfig } from './config.ts'
+import { apiOrigin, certifiedHosts, clientsResolve, isOpen, proxyPlaces, publicHost } from './public_address.ts'
+
+const config = (env: NodeJS.ProcessEnv = {}) => loadConfig({}, { NEAP_DATA_DIR: '/x', ...env })
+
+test('a Neap that says nothing listens on loopback, and on the standard port too', () => {
+  const plain = config()
+  assert.deepEqual(proxyPlaces(plain), [
+    { host: '127.0.0.1', port: 7071 },
+    { host: '127.0.0.1', port: 5432 },
+  ])
+  assert.deepEqual([isOpen(plain), publicHost(plain), apiOrigin(plain)], [false, 'localhost', 'http://127.0.0.1:7070'])
+  assert.equal(proxyPlaces(config({ NEAP_PROXY_PORT: '5432' })).length, 1)
+  assert.equal(proxyPlaces(config({ NEAP_EXTRA_PROXY_PORT: '0' })).length, 1)
+})
+
+test('clients are told what is set, else what is listened on, and the API by https where it is not loopback', () => {
+  const told = (env: NodeJS.ProcessEnv) => [publicHost(config(env)), apiOrigin(config(env))]
+  assert.deepEqual(told({ NEAP_LISTEN: '10.0.0.5' }), ['10.0.0.5', 'https://10.0.0.5:7070'])
+  assert.deepEqual(told({ NEAP_LISTEN: '::' }), [hostname().toLowerCase(), `https://${hostname().toLowerCase()}:7070`])
+  assert.deepEqual(told({ NEAP_LISTEN: '2001:db8::5' }), ['2001:db8::5', 'https://[2001:db8::5]:7070'])
+  assert.deepEqual(told({ NEAP_LISTEN: '127.0.0.1,10.0.0.5' }), ['10.0.0.5', 'http://127.0.0.1:7070'])
+  const named = { NEAP_LISTEN: '0.0.0.0', NEAP_PUBLIC_HOST: 'db.example.com' }
+  assert.deepEqual(told(named), ['db.example.com', 'https://db.example.com:7070'])
+  assert.deepEqual(certifiedHosts(config(named)), { dns: ['db.example.com'], ip: [] })
+  assert.deepEqual(certifiedHosts(config({ NEAP_LISTEN: '10.0.0.5' })), { dns: [], ip: ['10.0.0.5', '10.0.0.5'] })
+})
+
+test("endpoints' names are handed out where clients resolve them", () => {
+  const resolve = (env: NodeJS.ProcessEnv, here: boolean) => clientsResolve(config(env), here)
+  assert.deepEqual([resolve({}, true), resolve({}, false)], [true, false])
+  const open = { NEAP_LISTEN: '10.0.0.5' }
+  assert.equal(resolve(open, true), false, 'localhost is another machine there')
+  assert.equal(resolve({ ...open, NEAP_DOMAIN: 'example.com' }, true), true)
+  const region = { NEAP_DOMAIN: 'example.com', NEAP_REGION: 'eu' }
+  assert.equal(resolve({ ...region, NEAP_PUBLIC_HOST: 'eu.example.com' }, false), true)
+  assert.equal(resolve({ ...region, NEAP_PUBLIC_HOST: 'db.example.com' }, true), false)
+})
+
+test('addresses that are none are refused, by the name of the setting', () => {
+  for (const value of ['localhost', '10.0.0', '10.0.0.1/8', 'fe80::1%eth0', '10.0.0.1,,10.0.0.2'])
+    assert.throws(() => config({ NEAP_LISTEN: value }), /NEAP_LISTEN is .* it takes IP addresses/, value)
+})

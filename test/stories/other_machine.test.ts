@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test as nodeTest } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { NEAP, type Neap, type Ran, startNeap } from '../neap.ts'
+import { firstPlace, type Place } from '../project.ts'
+import { kill, until } from '../processes.ts'
+import { type Machines, twoMachines } from '../two_machines.ts'
+
+/* Clients on another machine than Neap: by name, by certificate, directly and through forwarders. */
+
+const NOT_ROOT = process.getuid?.() !== 0 && 'only root makes network namespaces'
+const [REGION, DOMAIN] = ['bay', 'neap.test']
+const [HAPROXY_PORT, NGINX_PORT, NGINX_API_PORT] = [6432, 6433, 8443]
+const NEONCTL = fileURLToPath(import.meta.resolve('neonctl/dist/cli.js'))
+
+const test = (name: string, body: () => Promise<void>): void =>
+  void nodeTest(name, { skip: NOT_ROOT, timeout: 120_000 }, body)
+
+let machines: Machines
+let neap: Neap
+let place: Place
+const forwarders: ChildProcess[] = []
+const dir = mkdtempSync(join(tmpdir(), 'neap-forwarders-'))
+
+before(async () => {
+  if (NOT_ROOT) return
+  machines = twoMachines()
+  neap = await startNeap({
+    through: machines.onServer,
+    args: ['--listen', machines.server],
+    env: {
+      NEAP_REGION: REGION,
+      NEAP_DOMAIN: DOMAIN,
+      NEAP_PUBLIC_HOST: `${REGION}.${DOMAIN}`,
+      NEAP_PROXY_PROTOCOL_FROM: '127.0.0.0/8',
+      NEAP_FORWARDED_FOR_FROM: `${machines.server}/32`,
+    },
+  })
+  place = await firstPlace(neap)
+  const endpoint = place.endpoint_id
+  machines.name(
+    [endpoint, `${endpoint}-pooler`].map((label) => `${label}.${REGION}.${DOMAIN}`).concat(`${REGION}.${DOMAIN}`),
+  )
+})
+
+after(async () => {
+  await kill(...forwarders.flatMap(({ pid }) => pid ?? []))
+  await neap?.stop()
+  machines?.remove()
+  rmSync(dir, { recursive: true, force: true })
+})
+
+const clientEnv = (more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
+  PATH: process.env['PATH'],
+  HOME: dir,
+  NODE_EXTRA_CA_CERTS: neap.ready.ca_file,
+  ...more,
+})
+
+const verified = (uri: string): string =>
+  uri.replace('sslmode=require', `sslmode=verify-full&sslrootcert=${encodeURIComponent(neap.ready.ca_file)}`)
+
+const psql = (uri: string, sql = 'select 1', env: NodeJS.ProcessEnv = {}): Promise<Ran> =>
+  machines.run('psql', [verified(uri), '-AtX', '-c', sql], clientEnv(env))
+
+const said = ({ code, stdout, stderr }: Ran): string => {
+  assert.equal(code, 0, stderr)
+  return stdout.trim()
+}
+
+/** Runs a script of Node on the clients' machine; it prints what it found as JSON. */
+async function script<T>(code: string, env: NodeJS.ProcessEnv = {}): Promise<T> {
+  const inProject = fileURLToPath(new URL('../..', import.meta.url))
+  const file = join(inProject, `.client-${process.pid}.mjs`)
+  writeFileSync(file, code)
+  try {
+    return JSON.parse(said(await machines.run(process.execPath, [file], clientEnv(env)))) as T
+  } finally {
+    rmSync(file)
+  }
+}
+
+test('the strings that are handed out connect psql, which verifies the server by its name', async () => {
+  const host = `${place.endpoint_id}.${REGION}.${DOMAIN}`
+  assert.ok(place.uri.includes(`@${host}:${neap.ready.proxy_port}/`), place.uri)
+  assert.equal(said(await psql(place.uri)), '1')
+})
+
+test('the standard port serves as well, so that clients that make their own strings connect', async () => {
+  assert.equal(neap.ready.extra_proxy_port, 5432)
+  assert.equal(said(await psql(place.uri.replace(`:${neap.ready.proxy_port}/`, '/'))), '1')
+  const env = clientEnv({ CI: 'true' })
+  const fixed = [
+    '--api-host',
+    neap.ready.api_url,
+    '--api-key',
+    neap.ready.api_key ?? '',
+    '--no-analytics',
+    '--config-dir',
+    dir,
+  ]
+  const [project, name] = [place.project_id, ['main']]
+  const args = [NEONCTL, 'connection-string', ...name, '--project-id', project, ...fixed]
+  for (const pooled of [[], ['--pooled']]) {
+    const uri = said(await machines.run(process.execPath, [...args, ...pooled], env))
+    assert.equal(said(await psql(uri)), '1', uri)
+  }
+})
+
+test('the API speaks TLS to other machines, and nothing else', async () => {
+  assert.match(neap.ready.api_url, /^https:\/\/bay\.neap\.test:\d+\/api\/v2$/)
+  const auth = ['-H', `Authorization: Bearer ${neap.ready.api_key}`]
+  const listed = await machines.run('curl', [
+    '-sS',
+    '--cacert',
+    neap.ready.ca_file,
+    ...auth,
+    `${neap.ready.api_url}/projects`,
+  ])
+  assert.equal((JSON.parse(said(listed)) as { projects: unknown[] }).projects.length, 1)
+  const plain = await machines.run('curl', ['-sS', ...auth, `${neap.ready.api_url}/projects`.replace('https', 'http')])
+  assert.match(said(plain), /ask by https/)
+  const unverified = await machines.run('curl', ['-sS', `${neap.ready.api_url}/projects`])
+  assert.notEqual(unverified.code, 0)
+  const key = neap.ready.api_key ?? ''
+  const cli = await machines.run(
+    NEAP,
+    ['projects', 'list', '--json'],
+    clientEnv({ NEAP_API_URL: neap.ready.api_url, NEAP_API_KEY: key }),
+  )
+  assert.match(said(cli), new RegExp(place.project_id))
+})
+
+test('an SDK and the serverless driver work from there', async () => {
+  const env = {
+    API: neap.ready.api_url,
+    KEY: neap.ready.api_key ?? '',
+    URI: place.uri,
+    PORT: String(neap.ready.proxy_port),
+  }
+  const found = await script<{ projects: number; http: unknown; socket: unknown }>(
+    `
+    import { createApiClient } from '@neondatabase/api-client'
+    import { neon, neonConfig, Client } from '@neondatabase/serverless'
+    const { API, KEY, URI } = process.env
+    const { data } = await createApiClient({ apiKey: KEY, baseURL: API }).listProjects({})
+    neonConfig.fetchEndpoint = (host, port) => \`https://\${host}:\${port}/sql\`
+    neonConfig.wsProxy = (host, port) => \`\${host}:\${port}/v2\`
+    const [http] = await neon(URI)\`select 1 as n\`
+    const client = new Client(URI)
+    await client.connect()
+    const { rows: [socket] } = await client.query('select 2 as n')
+    await client.end()
+    console.log(JSON.stringify({ projects: data.projects.length, http, socket }))`,
+    env,
+  )
+  assert.deepEqual(found, { projects: 1, http: { n: 1 }, socket: { n: 2 } })
+})
+
+test('an allow list means the client, also behind haproxy and nginx', async () => {
+  const [allowed, other] = machines.clients
+  startForwarders()
+  const through = (port: number): string => place.uri.replace(`:${neap.ready.proxy_port}/`, `:${port}/`)
+  // A client says by which of its addresses it connects.
+  const from = async (address: string, port: number): Promise<Ran> => {
+    await machines.run('ip', [
+      'route',
+      'replace',
+      `${machines.server}/32`,
+      'dev',
+      `neap${process.pid % 100_000}c`,
+      'src',
+      address,
+    ])
+    return psql(through(port))
+  }
+  const body = { project: { settings: { allowed_ips: { ips: [allowed] } } } }
+  const { operations } = await neap.call('PATCH /projects/:project_id', { params: place, body })
+  await neap.ended(operations)
+  for (const port of [neap.ready.proxy_port, HAPROXY_PORT, NGINX_PORT]) {
+    await until(`port ${port} answers`, async () => (await from(allowed, port)).code === 0)
+    const refused = await from(other, port)
+    assert.match(
+      refused.stderr,
+      new RegExp(`${other.replaceAll('.', '\\.')} is not allowed to connect`),
+      `by port ${port}`,
+    )
+  }
+  await from(allowed, neap.ready.proxy_port)
+})
+
+test('the audit list names the client behind an HTTP proxy, and nobody else may say who he is', async () => {
+  const auth = ['-H', `Authorization: Bearer ${neap.ready.api_key}`, '-H', 'Content-Type: application/json']
+  const forged = ['-H', 'X-Forwarded-For: 192.0.2.66']
+  const make = (url: string, name: string): Promise<Ran> =>
+    machines.run('curl', ['-sSk', ...auth, ...forged, '-d', JSON.stringify({ project: { name } }), `${url}/projects`])
+  said(await make(neap.ready.api_url, 'direct'))
+  said(await make(`https://${REGION}.${DOMAIN}:${NGINX_API_PORT}/api/v2`, 'by nginx'))
+  const { audit } = await neap.call('GET /audit', { query: { limit: 2 } })
+  assert.deepEqual(
+    audit.map(({ address }) => address),
+    [machines.clients[0], machines.clients[0]],
+  )
+})
+
+/** On Neap's machine: haproxy (PROXY protocol, version 2) and nginx (version 1, and HTTP with X-Forwarded-For). */
+function startForwarders(): void {
+  const [postgres, api] = [`${machines.server}:${neap.ready.proxy_port}`, new URL(neap.ready.api_url).port]
+  const pem = ['server.crt', 'server.key'].map((name) => join(neap.ready.data_dir, 'tls', name))
+  const haproxy = join(dir, 'haproxy.cfg')
+  writeFileSync(
+    haproxy,
+    `
+global
+  maxconn 100
+defaults
+  mode tcp
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+listen postgres
+  bind ${machines.server}:${HAPROXY_PORT}
+  server neap ${postgres} send-proxy-v2 source 127.0.0.1
+`,
+  )
+  const nginx = join(dir, 'nginx.conf')
+  writeFileSync(
+    nginx,
+    `
+daemon off;
+pid ${dir}/nginx.pid;
+error_log stderr;
+load_module modules/ngx_stream_module.so;
+events {}
+stream {
+  server { listen ${machines.server}:${NGINX_PORT}; proxy_pass ${postgres}; proxy_protocol on; proxy_bind 127.0.0.1; }
+}
+http {
+  access_log off;
+  server {
+    listen ${machines.server}:${NGINX_API_PORT} ssl;
+    ssl_certificate ${pem[0]};
+    ssl_certificate_key ${pem[1]};
+    location / {
+      proxy_pass https://${machines.server}:${api};
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    }
+  }
+}
+`,
+  )
+  const [program = 'ip', ...rest] = machines.onServer
+  for (const command of [
+    ['haproxy', '-db', '-f', haproxy],
+    ['nginx', '-c', nginx],
+  ])
+    forwarders.push(spawn(program, [...rest, ...command], { stdio: ['ignore', 'ignore', 'inherit'] }))
+}

@@ -1,0 +1,61 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Ran, run } from './neap.ts'
+
+/* Two network namespaces with a cable between them: as two machines are to each other, each with a hosts file of its own. */
+
+export interface Machines {
+  /** The address of the one that Neap runs on. */
+  readonly server: string
+  /** The addresses of the one with the clients: it connects from the first, unless told to take the other. */
+  readonly clients: readonly [string, string]
+  /** What to put before a command so that it runs there. */
+  readonly onServer: readonly string[]
+  readonly onClient: readonly string[]
+  /** Gives the clients' machine names for the server. */
+  name(names: readonly string[]): void
+  /** Runs a program on the clients' machine to its end. */
+  run(program: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ran>
+  remove(): void
+}
+
+const ip = (...args: string[]): Buffer => execFileSync('ip', args)
+
+/** Makes both. Needs root and iproute2. */
+export function twoMachines(): Machines {
+  const id = process.pid % 100_000
+  const [server, client] = [`neap-${id}-s`, `neap-${id}-c`]
+  const [cable, end] = [`neap${id}s`, `neap${id}c`]
+  // Documentation's own network (RFC 5737): nothing else is there.
+  const [address, ...clients] = ['198.51.100.1', '198.51.100.2', '198.51.100.3'] as const
+  for (const name of [server, client]) {
+    ip('netns', 'add', name)
+    ip('-n', name, 'link', 'set', 'lo', 'up')
+  }
+  ip('link', 'add', cable, 'netns', server, 'type', 'veth', 'peer', 'name', end, 'netns', client)
+  ip('-n', server, 'address', 'add', `${address}/24`, 'dev', cable)
+  for (const each of clients) ip('-n', client, 'address', 'add', `${each}/24`, 'dev', end)
+  ip('-n', server, 'link', 'set', cable, 'up')
+  ip('-n', client, 'link', 'set', end, 'up')
+  const etc = join('/etc/netns', client)
+  const onClient = ['ip', 'netns', 'exec', client]
+  const machines: Machines = {
+    server: address,
+    clients,
+    onServer: ['ip', 'netns', 'exec', server],
+    onClient,
+    name(names) {
+      // `ip netns exec` puts this file in the place of the machine's own.
+      mkdirSync(etc, { recursive: true })
+      writeFileSync(join(etc, 'hosts'), `127.0.0.1 localhost\n${address} ${names.join(' ')}\n`)
+    },
+    run: (program, args, env) => run('ip', [...onClient.slice(1), program, ...args], env),
+    remove() {
+      for (const name of [server, client]) ip('netns', 'delete', name)
+      rmSync(etc, { recursive: true, force: true })
+    },
+  }
+  machines.name([])
+  return machines
+}
