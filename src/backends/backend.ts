@@ -100,6 +100,8 @@ export interface Backend {
   listBranches(): Promise<string[]>
   /** The ids of all branches on which a compute may run, as far as one look at the machine tells; `findCompute` says for sure. */
   listRunning(): Promise<string[]>
+  /** The major versions of Postgres that computes can have, oldest first: those that are installed. */
+  pgVersions(): Promise<number[]>
   /** The walls that stand around each compute. */
   walls(): Promise<readonly Wall[]>
   /** Why computes that may reach out cannot, and what to do about it; undefined where they can. */

@@ -1,13 +1,17 @@
+import type { Db } from '../catalog/catalog.ts'
+import { installedPgVersions } from '../catalog/installed.ts'
 import { AppError } from '../errors.ts'
+import { DEFAULT_PG_VERSION, PG_VERSIONS } from '../postgres/versions.ts'
 
-const OLDEST_PG_VERSION = 15
-export const NEWEST_PG_VERSION = 18
-
-/** Errors: NOT_ALLOWED for a version of Postgres that computes do not have. */
-export function requirePgVersion(version: number = NEWEST_PG_VERSION): void {
-  if (version < OLDEST_PG_VERSION || version > NEWEST_PG_VERSION)
+/** The version of Postgres that is asked for. Errors: NOT_ALLOWED for one that computes cannot have here. */
+export async function requirePgVersion(db: Db, asked: number = DEFAULT_PG_VERSION): Promise<number> {
+  if (!PG_VERSIONS.some((version) => version === asked))
+    throw new AppError('NOT_ALLOWED', `pg_version is ${asked}; it takes ${PG_VERSIONS.join(', ')}.`)
+  const installed = await installedPgVersions(db)
+  if (installed && !installed.includes(asked))
     throw new AppError(
       'NOT_ALLOWED',
-      `pg_version is ${version}; it takes ${OLDEST_PG_VERSION} to ${NEWEST_PG_VERSION}.`,
+      `pg_version is ${asked}; installed are ${installed.join(', ')}. Install it (on Debian: postgresql-${asked}), and ask again in a minute.`,
     )
+  return asked
 }

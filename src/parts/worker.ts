@@ -4,6 +4,7 @@ import { unwanted } from '../walls.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import { presentSubject } from '../http/webhook_payload.ts'
 import { noteEgress } from '../catalog/egress.ts'
+import { notePgVersions } from '../catalog/installed.ts'
 import { UsageError } from '../errors.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import type { Due } from '../engine/claim.ts'
@@ -20,7 +21,8 @@ import { createOperationMetrics } from '../observe/operation_metrics.ts'
 import { ACTIONS } from '../operations/index.ts'
 import type { Part } from './part.ts'
 
-const ROTATE_MS = 60_000
+/** How often logs are rotated, and versions of Postgres looked for that were installed meanwhile. */
+const HOUSEKEEPING_MS = 60_000
 
 /**
  * The worker: makes operations true through the backend and runs the control loops.
@@ -44,6 +46,8 @@ export async function startWorker(
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
   const worker: WorkerContext = { ...context, backend }
+  // Before the first project is asked for.
+  await noteVersions(worker)
   const runner = await startRunner<WorkerContext>({
     catalog,
     definitions: ACTIONS,
@@ -81,13 +85,13 @@ export async function startWorker(
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => presentSubject(config, delivery, row)),
   ]
-  const rotation = setInterval(
-    () => void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs')),
-    ROTATE_MS,
-  )
+  const housekeeping = setInterval(() => {
+    void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))
+    void noteVersions(worker)
+  }, HOUSEKEEPING_MS)
   return {
     async stop() {
-      clearInterval(rotation)
+      clearInterval(housekeeping)
       await Promise.all(loops.map((loop) => loop.stop()))
       await runner.stop()
     },
@@ -100,6 +104,15 @@ async function noteWhetherEgress({ backend, catalog, log }: WorkerContext): Prom
     await noteEgress(catalog, await backend.whyNoEgress())
   } catch (error) {
     log.warn({ err: error }, 'could not note whether computes can reach out')
+  }
+}
+
+/** Has the API refuse versions of Postgres that are not installed. */
+async function noteVersions({ backend, catalog, log }: WorkerContext): Promise<void> {
+  try {
+    await notePgVersions(catalog, await backend.pgVersions())
+  } catch (error) {
+    log.warn({ err: error }, 'could not note which versions of Postgres are installed')
   }
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
 import { type Answer, refused, type Request, send } from '../http.ts'
@@ -253,7 +254,7 @@ test('a project says whose it is and what it may have, and is shared with nobody
 
 test('what cannot be made is refused, and nothing is made', async () => {
   for (const [wrong, status, code, problem] of [
-    [{ pg_version: 14 }, 422, 'NOT_ALLOWED', /pg_version is 14; it takes 15 to 18/],
+    [{ pg_version: 14 }, 422, 'NOT_ALLOWED', /pg_version is 14; it takes 15, 16, 17, 18/],
     [{ pg_version: 19 }, 422, 'NOT_ALLOWED', /pg_version is 19/],
     [{ provisioner: 'mine' }, 422, 'NOT_ALLOWED', /provisioner is mine; it takes k8s-pod, k8s-neonvm/],
     [{ region_id: 'elsewhere' }, 422, 'NOT_ALLOWED', /no region elsewhere/],
@@ -266,6 +267,24 @@ test('what cannot be made is refused, and nothing is made', async () => {
     refused(await http('POST', '/projects', { body: { project: wrong } }), status, code, problem)
   assert.equal((await page({ limit: '400' })).projects.length, others.length + 1)
 })
+
+const uninstalled = [17, 16, 15].find((version) => !existsSync(`/usr/lib/postgresql/${version}/bin/postgres`))
+
+test(
+  'a version of Postgres that is not installed is refused, with those that are',
+  {
+    skip: uninstalled === undefined && 'every version is installed',
+  },
+  async () => {
+    const answer = await http('POST', '/projects', { body: { project: { pg_version: uninstalled } } })
+    refused(
+      answer,
+      422,
+      'NOT_ALLOWED',
+      new RegExp(`^pg_version is ${uninstalled}; installed .*\\b18\\b.*postgresql-${uninstalled}`),
+    )
+  },
+)
 
 test('a deleted project is gone at once and for good; its operations tell when its data is', async () => {
   const [id = ''] = others

@@ -31,9 +31,17 @@ function bundledPackage(): string | undefined {
   }
 }
 
+/** Whether this machine has the programs of a Postgres version. */
+export function isInstalled(pgVersion: number): boolean {
+  return (pgVersion === BUNDLED && bundledPackage() !== undefined) || hasPrograms(systemDirectory(pgVersion))
+}
+
+const systemDirectory = (pgVersion: number): string => `/usr/lib/postgresql/${pgVersion}/bin`
+const hasPrograms = (bin: string): boolean => existsSync(join(bin, 'postgres')) && existsSync(join(bin, 'initdb'))
+
 function systemBinaries(pgVersion: number): string {
-  const bin = `/usr/lib/postgresql/${pgVersion}/bin`
-  if (existsSync(join(bin, 'postgres')) && existsSync(join(bin, 'initdb'))) return bin
+  const bin = systemDirectory(pgVersion)
+  if (hasPrograms(bin)) return bin
   throw new UsageError(
     `Postgres ${pgVersion} is not installed: install it so that ${bin} exists (on Debian: postgresql-${pgVersion}).`,
   )

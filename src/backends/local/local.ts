@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import type { StoreSecrets } from '../../secrets/stores.ts'
 import type { Wall } from '../../walls.ts'
 import type { Backend, BranchRef, ComputeSpec, Fence, RunningCompute } from '../backend.ts'
-import { installBinaries } from './binaries.ts'
+import { PG_VERSIONS } from '../../postgres/versions.ts'
+import { installBinaries, isInstalled } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
@@ -138,6 +139,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     listRunning: () => busyBranches(layout),
     stopHelpers: () => endCopies(layout),
     storage: () => storageOf(layout.dataDir),
+    pgVersions: async () => PG_VERSIONS.filter(isInstalled),
     walls: async () => [...(await walls()).has],
     // Without the wall `network` they reach all that this machine does.
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),

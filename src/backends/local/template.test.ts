@@ -1,4 +1,4 @@
-import { deepEqual, equal, rejects } from 'node:assert/strict'
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -20,6 +20,7 @@ test('many processes prepare at once and one template comes of it', async () => 
 
 test('a Postgres that is not installed is named, and nothing is left of the attempt', async () => {
   const local = freshBackend()
+  ok((await local.backend.pgVersions()).every((version) => version > 14))
   await rejects(local.backend.prepare(14), /Postgres 14 is not installed: .*postgresql-14/)
   equal(existsSync(join(local.options.dataDir, 'templates', '14')), false)
   await local.dispose()

@@ -22,7 +22,7 @@ import { requireSize, requireSuspendTimeout, SMALLEST } from '../compute_size.ts
 import { ConnectionDetails, connectionDetails } from '../connection_details.ts'
 import { PgbouncerSettings, Provisioner, requireNoPgbouncer, requireProvisioner } from '../endpoint_settings.ts'
 import { requirePgSettings } from '../pg_settings.ts'
-import { NEWEST_PG_VERSION, requirePgVersion } from '../pg_version.ts'
+import { requirePgVersion } from '../pg_version.ts'
 import {
   applyProjectSettings,
   ProjectSettings,
@@ -232,7 +232,7 @@ export const createProject = route('POST /projects', {
   requireProjectSettings(asked.settings)
   requireRegion(config, asked.region_id)
   requireProvisioner(asked.provisioner)
-  requirePgVersion(asked.pg_version)
+  const pg_version = await requirePgVersion(db, asked.pg_version)
   requireOrganization(context, asked.org_id)
   if (asked.store_passwords === false)
     throw new AppError('NOT_ALLOWED', 'store_passwords cannot be false: Neap keeps role passwords, encrypted.')
@@ -243,7 +243,7 @@ export const createProject = route('POST /projects', {
     account_id: caller.account.id,
     name: asked.name ?? id,
     region_id: config.region,
-    pg_version: asked.pg_version ?? NEWEST_PG_VERSION,
+    pg_version,
     settings: asked.settings ?? {},
     default_endpoint_settings: { ...defaults, ...(asked.provisioner && { provisioner: asked.provisioner }) },
     history_retention_seconds: asked.history_retention_seconds ?? 86_400,

@@ -1,0 +1,5 @@
+/** The major versions of Postgres that computes can have, where they are installed. */
+export const PG_VERSIONS = [15, 16, 17, 18] as const
+
+/** What a project has that asks for none. */
+export const DEFAULT_PG_VERSION = 18
