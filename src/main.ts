@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { branchesCommand } from './cli/branches.ts'
 import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
+import { doctorCommand } from './cli/doctor.ts'
 import { endpointsCommand } from './cli/endpoints.ts'
 import { keysCommand } from './cli/keys.ts'
 import { operationsCommand } from './cli/operations.ts'
@@ -62,7 +63,7 @@ program
   .action(runUp)
 
 program.commandsGroup('This machine:')
-for (const command of [statusCommand(dataDir), psqlCommand(dataDir), secretsCommand(dataDir)]) adopt(program, command)
+for (const command of [statusCommand, psqlCommand, doctorCommand, secretsCommand]) adopt(program, command(dataDir))
 
 program.commandsGroup('Projects and what is in them:')
 for (const make of [

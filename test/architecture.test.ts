@@ -11,7 +11,7 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // what each process is made of: wires, like main
 
-  cli: 'client, config, errors, public_address, rotation, settings, supervisor, walls, http(types)',
+  cli: 'client, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor:

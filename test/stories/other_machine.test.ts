@@ -135,6 +135,31 @@ test('the API speaks TLS to other machines, and nothing else', async () => {
   assert.match(said(cli), new RegExp(place.project_id))
 })
 
+test('the doctor says what works, and what does not', async () => {
+  const doctor = async (...args: string[]): Promise<[number, Record<string, string>]> => {
+    const { code, stdout, stderr } = await machines.run(NEAP, ['doctor', ...args, '--json'], {
+      PATH: process.env['PATH'],
+      HOME: dir,
+    })
+    assert.equal(stderr, '')
+    const { findings } = JSON.parse(stdout) as { findings: { what: string; level: string }[] }
+    return [code, Object.fromEntries(findings.map(({ what, level }) => [what, level]))]
+  }
+  const { origin } = new URL(neap.ready.api_url)
+  const ca = ['--ca', neap.ready.ca_file]
+  const met = { name: 'ok', port: 'ok', TLS: 'ok', certificate: 'ok', authority: 'ok', validity: 'ok' }
+  const asked = { API: 'ok', version: 'ok', clock: 'ok' }
+  const host = `${place.endpoint_id}.${REGION}.${DOMAIN}`
+  assert.deepEqual(await doctor(host, ...ca, '--api-url', origin), [0, { ...met, ...asked }])
+  assert.deepEqual(await doctor(host), [0, { ...met, authority: 'note' }])
+  assert.deepEqual(await doctor('other.neap.test'), [1, { name: 'fails' }])
+  assert.deepEqual(await doctor(machines.server, '--port', '1'), [1, { name: 'ok', port: 'fails' }])
+  const { port } = new URL(origin)
+  assert.deepEqual(await doctor(machines.server, '--port', port), [1, { name: 'ok', port: 'ok', TLS: 'fails' }])
+  const refused = await machines.run(NEAP, ['doctor', host, '--port', 'x'], clientEnv())
+  assert.deepEqual([refused.code, refused.stderr.trim()], [1, "neap: --port is 'x': it takes a port from 1 to 65535."])
+})
+
 test('an SDK and the serverless driver work from there', async () => {
   const env = {
     API: neap.ready.api_url,

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Command, type Option } from 'commander'
+import { loadConfig, type Overrides } from '../config.ts'
+import { UsageError } from '../errors.ts'
+import { openFilesLimit } from '../observe/open_files.ts'
+import { isOpen, publicHost, publicPort } from '../public_address.ts'
+import { readState } from '../supervisor/data_dir.ts'
+import { askApi } from './doctor/api.ts'
+import { type Finding, worst } from './doctor/finding.ts'
+import { meetProxy } from './doctor/proxy.ts'
+import { table } from './table.ts'
+
+interface Flags extends Overrides {
+  readonly port?: string
+  readonly ca?: string
+  readonly apiUrl?: string
+  readonly json?: boolean
+}
+
+/** `neap doctor`: what a client meets at a Neap, seen from this machine. Changes nothing and needs no key. */
+export function doctorCommand(dataDir: Option): Command {
+  return new Command('doctor')
+    .description(
+      'Say what a client on this machine would meet at a Neap: name, port, certificate, clock, version, limits.',
+    )
+    .argument('[host]', 'its host name or address, as in a connection string; without it the Neap on this machine')
+    .addOption(dataDir)
+    .option('--port <port>', 'port of the proxy')
+    .option('--ca <file>', "certificates to trust, as the <data>/tls/ca.crt of that Neap; without it this machine's")
+    .option('--api-url <url>', 'address of its API')
+    .option('--json', 'print JSON')
+    .action(async (host: string | undefined, flags: Flags) => {
+      const findings = await examine(host, flags)
+      process.stdout.write(
+        flags.json
+          ? `${JSON.stringify({ findings })}\n`
+          : `${table(
+              ['', 'WHAT', 'FOUND'],
+              findings.map(({ level, what, found }) => [level, what, found]),
+            )}\n`,
+      )
+      if (worst(findings) === 'fails') process.exitCode = 1
+    })
+}
+
+async function examine(host: string | undefined, flags: Flags): Promise<readonly Finding[]> {
+  const port = flags.port === undefined ? undefined : Number(flags.port)
+  if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65_536))
+    throw new UsageError(`--port is '${flags.port}': it takes a port from 1 to 65535.`)
+  if (host === undefined) return examineHere(flags, port)
+  const proxy = await meetProxy({
+    host,
+    port: port ?? 5432,
+    trusted: flags.ca === undefined ? undefined : read(flags.ca),
+  })
+  return [...proxy, ...(flags.apiUrl === undefined ? [] : await askApi(flags.apiUrl, flags.ca && read(flags.ca)))]
+}
+
+/** The Neap on this machine, by the name and port that its clients are told. */
+async function examineHere(flags: Flags, port: number | undefined): Promise<readonly Finding[]> {
+  const settings = loadConfig(flags)
+  const { proxyPort, apiPort } = readState(settings.dataDir)
+  if (proxyPort === undefined || apiPort === undefined)
+    throw new UsageError(`There was no Neap on ${settings.dataDir} yet: start it, or name a host: neap doctor <host>.`)
+  const config = { ...settings, proxyPort, apiPort }
+  const ca = config.tlsCert === undefined ? read(join(config.dataDir, 'tls', 'ca.crt')) : undefined
+  const files = openFilesLimit()
+  return [
+    ...(await meetProxy({ host: publicHost(config), port: port ?? publicPort(config), trusted: ca })),
+    {
+      what: 'reach',
+      ...(isOpen(config)
+        ? { level: 'ok', found: `listens on ${config.listen.join(', ')}` }
+        : { level: 'note', found: 'listens on loopback only: other machines need neap up --listen' }),
+    },
+    {
+      what: 'limits',
+      level: files < 4_096 ? 'note' : 'ok',
+      found: `${files} open files for each process: about ${Math.floor(files / 2)} sessions for each proxy (ulimit -n)`,
+    },
+  ]
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new UsageError(`${file} cannot be read: ${(error as Error).message}`)
+  }
+}

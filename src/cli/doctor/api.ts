@@ -1,0 +1,51 @@
+import https from 'node:https'
+import http from 'node:http'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { messageOf, UsageError } from '../../errors.ts'
+import type { Finding } from './finding.ts'
+
+const PATIENCE_MS = 5_000
+/** The Date of an answer has whole seconds. */
+const MOST_SKEW_S = 5
+
+/** Asks an API without a key whether it is ready, which one it is, and what its clock says. */
+export async function askApi(url: string, ca: string | undefined): Promise<readonly Finding[]> {
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw new UsageError(`'${url}' is not the address of an API; one looks like https://db.example.com:7070`)
+  const { origin } = new URL(url)
+  try {
+    const ready = await get(`${origin}/readyz`, ca)
+    const document = await get(`${origin}/api/v2/openapi.json`, ca)
+    const { title, version } = (JSON.parse(document.body) as { info: { title: string; version: string } }).info
+    const skew = Math.round((Date.parse(ready.date) - Date.now()) / 1_000)
+    return [
+      {
+        what: 'API',
+        ...(ready.status === 200
+          ? { level: 'ok', found: `${origin} is ready` }
+          : { level: 'fails', found: `${origin} is not ready: ${ready.body.trim()}` }),
+      },
+      { what: 'version', level: 'ok', found: `${title}, version ${version}` },
+      {
+        what: 'clock',
+        ...(Math.abs(skew) <= MOST_SKEW_S
+          ? { level: 'ok', found: 'within seconds of this one' }
+          : {
+              level: 'note',
+              found: `${Math.abs(skew)} s ${skew > 0 ? 'ahead of' : 'behind'} this one: one of them is wrong`,
+            }),
+      },
+    ]
+  } catch (error) {
+    return [{ what: 'API', level: 'fails', found: `${origin}: ${messageOf(error)}` }]
+  }
+}
+
+async function get(url: string, ca: string | undefined): Promise<{ status: number; date: string; body: string }> {
+  const request = (url.startsWith('https:') ? https : http).get(url, { ca, signal: AbortSignal.timeout(PATIENCE_MS) })
+  const [response] = (await once(request, 'response')) as [IncomingMessage]
+  let body = ''
+  for await (const part of response.setEncoding('utf8')) body += part as string
+  return { status: response.statusCode ?? 0, date: response.headers.date ?? '', body }
+}
