@@ -1,14 +1,15 @@
 import { spawn } from 'node:child_process'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { AppError } from '../errors.ts'
+import { runBundledPgDump } from './bundled_pg_dump.ts'
 import { knownPgDump } from './pg_dump.ts'
 import { ADMIN } from '../postgres/own_session.ts'
 import { BRANCHING } from './session.ts'
 
 const PATIENCE_MS = 30_000
 const LOCK_WAIT_MS = 5_000
-const MOST_BYTES = 16 * 2 ** 20
-const MOST_COMPLAINT = 2_000
+const MAX_BYTES = 16 * 2 ** 20
+const MAX_COMPLAINT = 2_000
 /**
  * How many dumps one process runs at once, each a program that reads a whole catalog of Postgres': in all, of an account, and of a project,
  * whose comparisons take two. A tenant can make each last half a minute, and must leave room for others.
@@ -21,16 +22,14 @@ const running = new Set<Payer>()
 type Payer = Readonly<Record<'account_id' | 'project_id', string>>
 
 /**
- * The schema of a database as SQL: what `pg_dump --schema-only` prints, without the random word by which psql would know its end.
- * The password goes through the environment, which other users cannot see, as arguments can.
- * Errors: NOT_INSTALLED where this machine has no pg_dump for that version; NOT_ALLOWED where it takes too long or becomes too
- * large; UNAVAILABLE where the compute went away meanwhile, `signal` ended it, or too many are being read already.
+ * The schema of a database as SQL: what `pg_dump --schema-only` prints, without the random word by which psql would know its end. The
+ * machine's own pg_dump is run where it is new enough, else the one that npm brings.
+ * Errors: NOT_ALLOWED where it takes too long or becomes too large; UNAVAILABLE where the compute went away meanwhile, `signal` ended it, or too many are being read already.
  */
 export async function dumpSchema(address: ComputeAddress, options: DumpOptions): Promise<string> {
-  const program = await requirePgDump(options.pgVersion)
   const payer = takePlace(options.payer)
   try {
-    return await dump(program, address, options)
+    return requireSql(await dump(address, options), options.signal)
   } finally {
     running.delete(payer)
   }
@@ -55,14 +54,50 @@ interface DumpOptions {
   readonly signal: AbortSignal
 }
 
-async function dump(
+const OPTIONS = ['--schema-only', '--no-password', `--lock-wait-timeout=${LOCK_WAIT_MS}`]
+
+/** What became of a pg_dump: what it printed, or what it complained of; neither where it was killed. */
+interface Dump {
+  readonly sql?: string
+  readonly complaint?: string
+  readonly isTooLarge?: boolean
+}
+
+async function dump(address: ComputeAddress, options: DumpOptions): Promise<Dump> {
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(PATIENCE_MS)])
+  const installed = await knownPgDump(options.pgVersion)
+  if (installed) return runInstalled(installed.path, address, options, signal)
+  const reply = await runBundledPgDump(address, { connection: connectionString(options), options: OPTIONS }, signal)
+  const isTooLarge = reply !== undefined && 'sql' in reply && Buffer.byteLength(reply.sql) > MAX_BYTES
+  return { ...reply, isTooLarge }
+}
+
+/** As libpq reads it (Postgres manual, "Keyword/Value Connection Strings"). */
+function connectionString({ password, database }: DumpOptions): string {
+  const parameters = {
+    user: ADMIN,
+    password,
+    dbname: database,
+    application_name: BRANCHING,
+    require_auth: 'scram-sha-256',
+    client_encoding: 'UTF8',
+    sslmode: 'disable',
+  }
+  return Object.entries(parameters)
+    .map(([name, value]) => `${name}='${value.replaceAll(/[\\']/g, String.raw`\$&`)}'`)
+    .join(' ')
+}
+
+/** The password goes through the environment, which other users cannot see, as arguments can. */
+async function runInstalled(
   program: string,
   { host, port }: ComputeAddress,
-  { password, database, signal }: DumpOptions,
-): Promise<string> {
-  const child = spawn(program, ['--schema-only', '--no-password', `--lock-wait-timeout=${LOCK_WAIT_MS}`], {
+  { password, database }: DumpOptions,
+  signal: AbortSignal,
+): Promise<Dump> {
+  const child = spawn(program, OPTIONS, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+    signal,
     killSignal: 'SIGKILL',
     env: {
       PGHOST: host,
@@ -85,11 +120,11 @@ async function dump(
   let complaint = ''
   child.stdout.on('data', (part: Buffer) => {
     bytes += part.length
-    if (bytes <= MOST_BYTES) parts.push(part)
+    if (bytes <= MAX_BYTES) parts.push(part)
     else child.kill('SIGKILL')
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    complaint = (complaint + text).slice(0, MOST_COMPLAINT)
+    complaint = (complaint + text).slice(0, MAX_COMPLAINT)
   })
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('close', resolve)
@@ -97,12 +132,17 @@ async function dump(
       if (error.name !== 'AbortError') reject(error)
     })
   })
-  if (code === 0) return withoutRestriction(Buffer.concat(parts).toString('utf8'))
+  const isTooLarge = bytes > MAX_BYTES
+  if (code === 0) return { sql: Buffer.concat(parts).toString('utf8'), isTooLarge }
+  return { isTooLarge, ...(code !== null && { complaint }) }
+}
+
+function requireSql({ sql, complaint, isTooLarge }: Dump, signal: AbortSignal): string {
   const byHand = 'run pg_dump --schema-only over the connection string instead'
-  if (bytes > MOST_BYTES)
-    throw new AppError('NOT_ALLOWED', `The schema is over ${MOST_BYTES / 2 ** 20} MiB of SQL: ${byHand}.`)
+  if (isTooLarge) throw new AppError('NOT_ALLOWED', `The schema is over ${MAX_BYTES / 2 ** 20} MiB of SQL: ${byHand}.`)
   if (signal.aborted) throw new AppError('UNAVAILABLE', 'The schema was not read to its end. Try again.')
-  if (code === null)
+  if (sql !== undefined) return withoutRestriction(sql)
+  if (complaint === undefined)
     throw new AppError('NOT_ALLOWED', `The schema was not read within ${PATIENCE_MS / 1000} s: ${byHand}.`)
   // It waits for locks under a statement_timeout.
   if (/statement timeout/.test(complaint))
@@ -111,16 +151,6 @@ async function dump(
       'Something holds a lock on a table of that database: try again when it has ended.',
     )
   throw new AppError('UNAVAILABLE', 'The schema could not be read from the compute. Try again.', { cause: complaint })
-}
-
-async function requirePgDump(pgVersion: number): Promise<string> {
-  const found = await knownPgDump(pgVersion)
-  if (found) return found.path
-  throw new AppError(
-    'NOT_INSTALLED',
-    `This machine has no pg_dump of Postgres ${pgVersion} or newer, which reads the schema. Install it where Neap runs: ` +
-      `on Debian and Ubuntu postgresql-client-${pgVersion}, on Red Hat postgresql${pgVersion}, with Homebrew postgresql@${pgVersion}.`,
-  )
 }
 
 /** Some releases frame what they print in `\restrict WORD` and `\unrestrict WORD`. The word is another each time: no two schemas would be the same. */
