@@ -61,6 +61,14 @@ export function registeredProxies(db: Db): Promise<RegisteredProxy[]> {
       from proxy`)
 }
 
+/** The channel on which proxies ask each other to close an endpoint's pooled sessions that are at rest, by its id. */
+export const CLOSE_IDLE = 'close_idle'
+
+/** Asks all proxies, this one too. */
+export async function askToCloseIdle(db: Db, endpointId: string): Promise<void> {
+  await db.rows(sql`select pg_notify(${CLOSE_IDLE}, ${endpointId})`)
+}
+
 /** How many proxies hold their lock. */
 export async function livingProxies(db: Db): Promise<number> {
   const row = await db.row<{ count: number }>(sql`

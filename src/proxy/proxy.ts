@@ -21,6 +21,7 @@ import { createDerivations } from './derivations.ts'
 import { emptied } from './emptied.ts'
 import { ClientGone, ProxyError, REASONS } from './errors.ts'
 import { startHolds } from './holds.ts'
+import { startIdleSessions } from './idle_sessions.ts'
 import { createSqlServer } from './http/server.ts'
 import { createLimits, type LimitSettings } from './limits.ts'
 import { listenAt, type SharedListeners } from './listening.ts'
@@ -77,7 +78,7 @@ export interface Proxy {
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.certificate)
-  const table = createTrafficTable()
+  const table = createTrafficTable((endpointId) => idleSessions.close(endpointId))
   const activity = startActivityWriter(catalog, table, log, (counts) => metrics.passed(counts))
   const registration = createRegistration(catalog, log)
   const holds = await startHolds({
@@ -109,6 +110,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const limits = createLimits(options.limits)
   const origins = createOrigins(options.forwarders ?? { proxyProtocol: [], forwardedFor: [] })
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
+  const idleSessions = await startIdleSessions(catalog, pools, log)
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
@@ -180,6 +182,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     sql.stop()
     holds.stop()
     pools.stop()
+    idleSessions.stop()
     context.waker.stop()
     context.cancelKeys.stop()
     await activity.stop()

@@ -38,6 +38,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
+    traffic.look(chunk)
     hasAsked = !endsWithGoodbye(chunk)
     if (server && !traffic.hold) {
       if (!writeBorrowed(server, chunk)) client.pause()

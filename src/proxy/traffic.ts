@@ -1,4 +1,5 @@
 import type { TrafficCounts } from '../catalog/traffic.ts'
+import { isDatabaseCommand } from './database_command.ts'
 
 /** What the proxy asks of a session; the byte path of the session is in splice.ts. */
 export interface Session {
@@ -30,6 +31,8 @@ export interface Traffic {
   fromClients: number
   connections: number
   hold: Hold | undefined
+  /** Looks at what a client has sent for a command that needs a database to itself, ahead of passing it on. */
+  look(chunk: Buffer): void
 }
 
 export interface TrafficTable {
@@ -44,7 +47,11 @@ export interface TrafficTable {
   takeCounts(): Map<string, TrafficCounts>
 }
 
-export function createTrafficTable(): TrafficTable {
+/** So often it is told of commands that need a database to themselves, which wait ten times as long. */
+const TOLD_MS = 500
+
+/** @param onDatabaseCommand told of an endpoint where a client has sent a command that needs a database to itself */
+export function createTrafficTable(onDatabaseCommand: (endpointId: string) => void = () => {}): TrafficTable {
   const entries = new Map<string, { traffic: Traffic; users: number; taken: number }>()
 
   function forgetIfDone(endpointId: string): void {
@@ -57,7 +64,7 @@ export function createTrafficTable(): TrafficTable {
     enter(endpointId) {
       let entry = entries.get(endpointId)
       if (!entry) {
-        entry = { traffic: newTraffic(endpointId), users: 0, taken: 0 }
+        entry = { traffic: newTraffic(endpointId, onDatabaseCommand), users: 0, taken: 0 }
         entries.set(endpointId, entry)
       }
       entry.users += 1
@@ -99,10 +106,24 @@ const NOTHING: TrafficCounts = { toClients: 0, fromClients: 0, connections: 0 }
 const hasCounted = (traffic: Traffic): boolean =>
   traffic.toClients > 0 || traffic.fromClients > 0 || traffic.connections > 0
 
-const newTraffic = (endpointId: string): Traffic => ({
-  endpointId,
-  sessions: new Set(),
-  lastByteAt: 0,
-  ...NOTHING,
-  hold: undefined,
-})
+function newTraffic(endpointId: string, onDatabaseCommand: (endpointId: string) => void): Traffic {
+  let toldAt = -TOLD_MS
+  let timer: NodeJS.Timeout | undefined
+
+  function tell(): void {
+    timer = undefined
+    toldAt = performance.now()
+    onDatabaseCommand(endpointId)
+  }
+
+  return {
+    endpointId,
+    sessions: new Set(),
+    lastByteAt: 0,
+    ...NOTHING,
+    hold: undefined,
+    look(chunk) {
+      if (isDatabaseCommand(chunk)) timer ??= setTimeout(tell, toldAt + TOLD_MS - performance.now()).unref()
+    },
+  }
+}

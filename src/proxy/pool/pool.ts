@@ -35,6 +35,8 @@ export interface Pool {
   waitForNew(waiter: Omit<Waiter, 'borrower' | 'sendsOneRequest'>): () => void
   /** Makes one more client of this pool; the answer makes it one less. */
   join(): () => void
+  /** Closes the servers at rest, and for a while those that come to rest. */
+  closeIdle(): void
   /** Closes its servers. */
   close(): void
 }
@@ -66,6 +68,8 @@ const SWEEPS = 4
 const LINGER_MS = 500
 /** How long a client waits for a server while others have all there may be, as in PgBouncer. */
 const WAIT_MS = 120_000
+/** For so long a command that needs a database to itself waits for the sessions there to go, and some. */
+const CLOSE_IDLE_MS = 6_000
 
 export function createPool(options: PoolOptions): Pool {
   const { traffic, most, open, onEmpty } = options
@@ -79,6 +83,8 @@ export function createPool(options: PoolOptions): Pool {
   let sweep: NodeJS.Timeout | undefined
   let linger: NodeJS.Timeout | undefined
   let held = false
+  /** Until then no server is kept at rest. */
+  let closingUntil = -Infinity
   /** Servers that are being reset. */
   const resetting = new Set<PoolServer>()
 
@@ -88,6 +94,7 @@ export function createPool(options: PoolOptions): Pool {
       resetting.delete(server)
       const [first] = waiters
       if (first && !traffic.hold) return offer(server, first)
+      if (performance.now() < closingUntil) return server.close()
       server.restedAt = performance.now()
       resting.push(server)
       sweep ??= setInterval(closeOld, IDLE_MS / SWEEPS).unref()
@@ -225,6 +232,10 @@ export function createPool(options: PoolOptions): Pool {
         clearTimeout(timer)
         waiters.delete(timed)
       }
+    },
+    closeIdle() {
+      closingUntil = performance.now() + CLOSE_IDLE_MS
+      for (const server of servers) if (resting.includes(server)) server.close()
     },
     close() {
       for (const server of servers) server.close()

@@ -23,6 +23,8 @@ export interface PoolName {
 export interface Pools {
   /** The pool of that name, made if need be. @param admitted what its latest client has shown: servers are opened with that from now on */
   enter(name: PoolName, admitted: Admitted): Pool
+  /** Closes the servers of an endpoint that no client has, and for a while those that come to rest. */
+  closeIdle(endpointId: string): void
   stop(): void
 }
 
@@ -93,6 +95,9 @@ export function createPools(options: {
       const entry = { pool, admitted, isFresh: true }
       pools.set(key, entry)
       return pool
+    },
+    closeIdle(endpointId) {
+      for (const { pool } of pools.values()) if (pool.traffic.endpointId === endpointId) pool.closeIdle()
     },
     stop() {
       for (const { pool } of pools.values()) pool.close()

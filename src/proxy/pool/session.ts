@@ -112,6 +112,7 @@ export function pooledSession(
     traffic.lastByteAt = Date.now()
     traffic.fromClients += chunk.length
     traffic.hold?.wake()
+    traffic.look(chunk)
     if (server && !server.isResetting()) return send(server, chunk)
     if (server) {
       stream.pause()
@@ -295,11 +296,10 @@ export function pooledSession(
     }
     const { bytes, isTold, isOpen } = answerLost(loss, outcome, isFresh, texts)
     if (isTold) stream.write(bytes)
-    const { failure, status } = outcome
     // A transaction without a block ends with its Sync.
-    if (status === IDLE && loss.inBatch && !isOpen) unsettled = failure
+    if (outcome.status === IDLE && loss.inBatch && !isOpen) unsettled = outcome.failure
     skipping = isOpen || unsettled !== undefined
-    if (status === FAILED) aborted = abortedTransaction(isTold ? undefined : failure, skipping, texts)
+    if (outcome.status === FAILED) aborted = abortedTransaction(isTold ? undefined : outcome.failure, skipping, texts)
   }
 
   /** What a server was sent, and has not run, is to be sent again, before what came since. */
