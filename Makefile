@@ -18,7 +18,7 @@ test: $(INSTALLED) ## Run the tests (TEST=path for one file, ARGS="--test-name-p
 	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
 
-peers: $(PEERS) ## Install the public clients that only tests use, pinned by test/clients/peers (npm)
+peers: $(PEERS) ## Install the public clients that only tests use, pinned (npm, python3, go 1.25, JDK and Maven)
 
 check: $(INSTALLED) ## Check types, lint, format, unused code, architecture and published advisories; says all that is wrong
 	@wrong=; check() { $(NODE) "$$@" || wrong="$$wrong $${1##*/}"; }; \
@@ -54,5 +54,5 @@ $(INSTALLED): package.json package-lock.json
 	@npm ci --loglevel=error >&2
 	@touch $@
 
-$(PEERS): $(wildcard test/clients/peers/*)
+$(PEERS): $(wildcard test/clients/peers/* test/clients/drivers/*)
 	@test/clients/peers/install
