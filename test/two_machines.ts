@@ -8,6 +8,7 @@ import { type Ran, run } from './neap.ts'
 export interface Machines {
   /** The address of the one that Neap runs on. */
   readonly server: string
+  readonly serverIpv6: string
   /** The addresses of the one with the clients: it connects from the first, unless told to take the other. */
   readonly clients: readonly [string, string]
   /** What to put before a command so that it runs there. */
@@ -27,7 +28,7 @@ export function twoMachines(): Machines {
   const id = process.pid % 100_000
   const [server, client] = [`neap-${id}-s`, `neap-${id}-c`]
   const [cable, end] = [`neap${id}s`, `neap${id}c`]
-  // Documentation's own network (RFC 5737): nothing else is there.
+  // Documentation's own networks (RFC 5737, RFC 3849): nothing else is there.
   const [address, ...clients] = ['198.51.100.1', '198.51.100.2', '198.51.100.3'] as const
   for (const name of [server, client]) {
     ip('netns', 'add', name)
@@ -35,6 +36,9 @@ export function twoMachines(): Machines {
   }
   ip('link', 'add', cable, 'netns', server, 'type', 'veth', 'peer', 'name', end, 'netns', client)
   ip('-n', server, 'address', 'add', `${address}/24`, 'dev', cable)
+  const [address6, client6] = ['2001:db8::1', '2001:db8::2'] as const
+  ip('-n', server, 'address', 'add', `${address6}/64`, 'dev', cable, 'nodad')
+  ip('-n', client, 'address', 'add', `${client6}/64`, 'dev', end, 'nodad')
   for (const each of clients) ip('-n', client, 'address', 'add', `${each}/24`, 'dev', end)
   ip('-n', server, 'link', 'set', cable, 'up')
   ip('-n', client, 'link', 'set', end, 'up')
@@ -42,6 +46,7 @@ export function twoMachines(): Machines {
   const onClient = ['ip', 'netns', 'exec', client]
   const machines: Machines = {
     server: address,
+    serverIpv6: address6,
     clients,
     onServer: ['ip', 'netns', 'exec', server],
     onClient,

@@ -4,6 +4,7 @@ import { type AddressInfo, type BlockList, createServer, type Server, type Socke
 import { createServer as createTlsServer } from 'node:tls'
 import type { Logger } from 'pino'
 import { isLoopback, isWithin, ownerOf } from '../network.ts'
+import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from '../tls/follow.ts'
 
 const BACKLOG = 1024
@@ -64,6 +65,8 @@ export async function listenForApi(server: HttpServer, places: ApiPlaces): Promi
     })
     // `::` would take IPv4 too.
     const ipv6Only = host.includes(':') && places.addresses.some((address) => !address.includes(':'))
+    // What is in the midst of its handshake cannot be told that there is no room.
+    if (tls) listener.maxConnections = Math.max(1, openFilesLimit() - RESERVED_FILES)
     listener.listen({ host, port, ipv6Only, backlog: BACKLOG })
     await once(listener, 'listening')
     listeners.push(listener)

@@ -31,7 +31,7 @@ before(async () => {
   machines = twoMachines()
   neap = await startNeap({
     through: machines.onServer,
-    args: ['--listen', machines.server],
+    args: ['--listen', `${machines.server},${machines.serverIpv6}`],
     env: {
       NEAP_REGION: REGION,
       NEAP_DOMAIN: DOMAIN,
@@ -88,6 +88,19 @@ test('the strings that are handed out connect psql, which verifies the server by
   const host = `${place.endpoint_id}.${REGION}.${DOMAIN}`
   assert.ok(place.uri.includes(`@${host}:${neap.ready.proxy_port}/`), place.uri)
   assert.equal(said(await psql(place.uri)), '1')
+})
+
+test('an address serves where no name resolves, by IPv6 as well', async () => {
+  const host = `${place.endpoint_id}.${REGION}.${DOMAIN}`
+  for (const address of [machines.server, `[${machines.serverIpv6}]`]) {
+    const uri = `${place.uri.replace(`@${host}`, `@${address}`)}&options=endpoint%3D${host}`
+    assert.equal(said(await psql(uri, 'select inet_client_addr() is null')), 't', uri)
+    const pooled = uri.replace(`%3D${host}`, `%3D${host.replace('.', '-pooler.')}`)
+    assert.equal(said(await psql(pooled)), '1', pooled)
+  }
+  const { port } = new URL(neap.ready.api_url)
+  const url = `https://[${machines.serverIpv6}]:${port}/healthz`
+  assert.match(said(await machines.run('curl', ['-sS', '--cacert', neap.ready.ca_file, url])), /ok/)
 })
 
 test('the standard port serves as well, so that clients that make their own strings connect', async () => {
