@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { registerProxy } from '../../src/catalog/proxy.ts'
 import type { Proxy } from '../../src/proxy/proxy.ts'
+import { observer, until } from './fixture.ts'
 import { makeScene, type Scene } from './protocol.ts'
 import { cancel, query, rawClient } from './protocol_client.ts'
 
@@ -38,4 +40,19 @@ for (const kind of ['direct', 'pooled'] as const)
 
 test('a request with a key that nobody knows is closed at once', { timeout: 4_000 }, async () => {
   for (let loop = 0; loop < 10; loop++) await cancel(other.port, Buffer.alloc(8, loop))
+})
+
+test('a proxy that is registered and does not answer delays no more than a request with a key that nobody knows', async () => {
+  const silent = await scene.fixture.catalog.session()
+  await registerProxy(silent)
+  const client = await rawClient(scene.way('direct'))
+  client.send(query('select pg_sleep(600)'))
+  const watcher = await observer(scene.fixture)
+  await until(
+    async () => (await watcher.query("select 1 from pg_stat_activity where wait_event = 'PgSleep'")).rowCount === 1,
+  )
+  await Promise.all([cancel(other.port, client.key), cancel(other.port, Buffer.alloc(8, 77))])
+  assert.match((await client.answer()).join(), /E 57014/)
+  await Promise.all([watcher.end(), silent.end()])
+  client.close()
 })
