@@ -43,3 +43,6 @@ export function adminSocket(config: Config): string {
   const path = join(config.dataDir, 'api.sock')
   return Buffer.byteLength(path) <= SOCKET_PATH_MAX ? path : join(config.runtimeDir, 'api.sock')
 }
+
+/** The environment of this process for one that it starts, with some variables set and others (undefined) taken away. */
+export const environmentWith = (variables: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ ...process.env, ...variables })

@@ -11,33 +11,60 @@ import { messageOf, UsageError } from '../errors.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { findProject } from '../supervisor/first_project.ts'
 import { localClient } from './connect.ts'
+import { runPsql } from './psql_program.ts'
 import { branchId, findDatabase, projectId } from './resolve.ts'
 import { table } from './table.ts'
 import { PROJECT } from './verb.ts'
 
-/** `neap psql`: a plain SQL prompt for machines without psql. */
+/** `neap psql`: a plain SQL prompt for machines without psql, or psql itself where it gets arguments of psql's. */
 export function psqlCommand(dataDir: Option): Command {
   return new Command('psql')
-    .summary('A plain SQL prompt, for machines without psql.')
-    .description('A plain SQL prompt, for machines without psql. Statements end with a semicolon; \\q leaves.')
+    .summary('A plain SQL prompt, for machines without psql; or psql with its arguments.')
+    .description(
+      'A plain SQL prompt, for machines without psql. Statements end with a semicolon; \\q leaves.\n' +
+        'With other options than these, or with any behind --, psql is run with them: neap psql pr-17 -- -At -f x.sql',
+    )
     .argument('[branch]', 'its id or name, or a connection URI; that of the first project unless given')
-    .option('-c, --command <sql>', 'run this and leave')
+    .argument('[args...]', 'options of psql')
+    .option(
+      '-c, --command <sql>',
+      'run this and leave; may be repeated',
+      (sql: string, others: string[] | undefined) => [...(others ?? []), sql],
+    )
     .addOption(PROJECT)
     .option('-d, --database <name>', 'may be left out where there is only one')
     .addOption(dataDir)
-    .action(async (asked: string | undefined, flags: Flags) => {
-      const client = await connect(asked?.includes('://') ? asked : await uriOf(asked, flags), flags)
+    .allowUnknownOption()
+    .action(async (first: string | undefined, others: string[], flags: Flags) => {
+      const { command: commands = [] } = flags
+      const isOption = first?.startsWith('-') === true
+      const asked = isOption ? undefined : first
+      const psqlArguments = psqlArgumentsOf(isOption ? [first, ...others] : others, commands)
+      const uri = asked?.includes('://') ? asked : await uriOf(asked, flags)
+      if (psqlArguments) return runPsql(psqlArguments, await placeOf(uri, flags))
+      const client = await connect(uri, flags)
       try {
-        if (flags.command !== undefined) await run(client, flags.command)
-        else await converse(client)
+        for (const sql of commands) await run(client, sql)
+        if (commands.length === 0) await converse(client)
       } finally {
         await client.end()
       }
     })
 }
 
+/** What psql is run with, if it is. Errors: UsageError where the order of commands and files would be lost. */
+function psqlArgumentsOf(given: readonly string[], commands: readonly string[]): string[] | undefined {
+  if (given.length === 0) return undefined
+  if (given[0]?.startsWith('-') !== true)
+    throw new UsageError(`${given[0]} is no option: give one branch, and what is for psql behind --`)
+  const isFile = (each: string) => /^(-[^-]*f|--file(=|$))/.test(each)
+  if (commands.length > 0 && given.some(isFile))
+    throw new UsageError('Put -c and -f behind --, which keeps their order: neap psql -- -c <sql> -f <file>')
+  return [...given, ...commands.flatMap((sql) => ['-c', sql])]
+}
+
 interface Flags extends Overrides {
-  readonly command?: string
+  readonly command?: string[]
   readonly project?: string
   readonly database?: string
 }
@@ -60,18 +87,34 @@ async function uriOf(branch: string | undefined, flags: Flags): Promise<string> 
   return (await call('GET /projects/:project_id/connection_uri', { params, query })).uri
 }
 
-/** Verifies the server, and reaches endpoint names where this machine does not resolve them. */
-async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
+/** Where a URI leads, by the name in the server's certificate; and to this machine where it does not resolve that name. */
+async function placeOf(uri: string, flags: Overrides) {
   const config = loadConfig(flags)
   const url = parse(uri)
   const name = nameIn(url, config)
-  const client = new pg.Client({
-    host: (await resolves(name)) || !name.endsWith(`.${config.domain}`) ? name : '127.0.0.1',
+  return {
+    name,
+    isHere: name.endsWith(`.${config.domain}`) && !(await resolves(name)),
     port: Number(url.port || 5432),
     user: decodeURIComponent(url.username),
     password: decodeURIComponent(url.password),
     database: decodeURIComponent(url.pathname.slice(1)),
     options: url.searchParams.get('options') ?? undefined,
+    authority: config.tlsCert === undefined ? join(config.dataDir, 'tls', 'ca.crt') : undefined,
+  }
+}
+
+/** Verifies the server, and reaches endpoint names where this machine does not resolve them. */
+async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
+  const config = loadConfig(flags)
+  const { name, isHere, port, user, password, database, options } = await placeOf(uri, flags)
+  const client = new pg.Client({
+    host: isHere ? '127.0.0.1' : name,
+    port,
+    user,
+    password,
+    database,
+    options,
     application_name: 'neap psql',
     ssl: {
       ...trusted(config),

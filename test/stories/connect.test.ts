@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -131,6 +131,37 @@ test('neap psql works where there is no psql', async () => {
   const failed = await piped('select nothing;\nselect 1 as one;')
   assert.deepEqual([failed.code, failed.stdout], [1, 'one\n1\n(1 row)\n'])
   rmSync(bin, { recursive: true })
+})
+
+test('neap psql gives psql its arguments, its streams and its exit code', { skip }, async () => {
+  const env = envOf(neap.ready.data_dir)
+  const file = join(neap.ready.data_dir, 'x.sql')
+  writeFileSync(file, 'select 3')
+  const { branch_id } = place
+  for (const [given, printed] of [
+    [['--', '-XAt', '-c', 'select 1', '-f', file], '1\n3\n'],
+    [['-XAtc', 'select 1'], '1\n'],
+    [['-XAt', '-c', 'select 1', '-c', 'select 2'], '1\n2\n'],
+    [[branch_id, '-XAt', '-f', file], '3\n'],
+    [[branch_id, '-d', 'neondb', '--', '-XAt', '-v', 'x=7', '-f', '-'], '7\n'],
+  ] as const) {
+    const ran = await run('sh', ['-c', `printf 'select :x;' | "$NEAP" psql "$@"`, 'sh', ...given], { ...env, NEAP })
+    assert.deepEqual([ran.code, ran.stdout], [0, printed], ran.stderr)
+  }
+  // What the environment says of other servers does not lead elsewhere.
+  const elsewhere = { ...env, PGHOSTADDR: '192.0.2.1', PGSERVICE: 'other', PGSSLMODE: 'disable', PGPORT: '1' }
+  const secure = await neapRun(
+    ['psql', '--', '-XAtc', 'select ssl from pg_stat_ssl where pid = pg_backend_pid()'],
+    elsewhere,
+  )
+  assert.equal(secure.code, 0, secure.stderr)
+  assert.equal((await neapRun(['psql', '--', '-c', 'select nothing'], env)).code, 1)
+  assert.equal((await neapRun(['psql', '--', '-v', 'ON_ERROR_STOP=1', '-f', '/nowhere.sql'], env)).code, 1)
+  const script = `echo 'select nothing;' | "$NEAP" psql -- -v ON_ERROR_STOP=1 -f -`
+  assert.equal((await run('sh', ['-c', script], { ...env, NEAP })).code, 3)
+  const mixed = await neapRun(['psql', '-f', file, '-c', 'select 1'], env)
+  assert.deepEqual([mixed.code, mixed.stdout], [1, ''])
+  assert.match(mixed.stderr, /Put -c and -f behind --/)
 })
 
 test('neap psql reaches an endpoint whose name does not resolve', async (t) => {

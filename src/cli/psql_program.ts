@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { environmentWith } from '../config.ts'
+import { UsageError } from '../errors.ts'
+
+export interface Place {
+  readonly name: string
+  /** Whether the name is to be looked for on this machine, which does not resolve it. */
+  readonly isHere: boolean
+  readonly port: number
+  readonly user: string
+  readonly password: string
+  readonly database: string
+  readonly options: string | undefined
+  /** The certificate authority of the server's certificate; undefined where that is the operator's own. */
+  readonly authority: string | undefined
+}
+
+/**
+ * Runs the machine's psql with these arguments, its standard streams and its exit code those of this process. All that it connects with goes
+ * through its environment, which other users cannot see (Postgres manual, "Environment Variables" of libpq).
+ * Errors: UsageError where there is no psql.
+ */
+export async function runPsql(psqlArguments: readonly string[], place: Place): Promise<void> {
+  // The keyboard's interrupt is for psql, which ends a query by it.
+  const ignore = (): void => {}
+  process.on('SIGINT', ignore)
+  try {
+    const child = spawn('psql', psqlArguments, { stdio: 'inherit', env: environmentWith(variables(place)) })
+    process.exitCode = await new Promise<number>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (code, signal) => resolve(code ?? 128 + (signal ? constants.signals[signal] : 0)))
+    })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw new UsageError(
+      'psql is not installed here, so it cannot be given arguments: install it (on Debian postgresql-client), or leave them out.',
+      { cause: error },
+    )
+  } finally {
+    process.off('SIGINT', ignore)
+  }
+}
+
+function variables({ name, isHere, port, user, password, database, options, authority }: Place) {
+  return {
+    PGHOST: name,
+    PGHOSTADDR: isHere ? '127.0.0.1' : undefined,
+    PGPORT: String(port),
+    PGUSER: user,
+    PGPASSWORD: password,
+    PGDATABASE: database,
+    PGOPTIONS: options,
+    PGSERVICE: undefined,
+    PGAPPNAME: 'neap psql',
+    PGSSLMODE: authority === undefined ? 'require' : 'verify-full',
+    PGSSLROOTCERT: authority,
+    // The server proves that it knows the password over this very connection (RFC 5802, section 6), whoever signed its certificate.
+    PGCHANNELBINDING: 'require',
+  }
+}
