@@ -13,6 +13,9 @@ const BYTES = 65_536
 /** Every socket is read into this: what one has brought is dealt with before the next is read. */
 const incoming = Buffer.allocUnsafeSlow(BYTES)
 
+/** Views of its first bytes, by their number, up to the length of a small message: making one costs as much as copying that does. */
+const beginnings = Array.from({ length: 1_024 }, (_, length) => incoming.subarray(0, length))
+
 /** A chunk of so many bytes is likely one of many. */
 const BULK = 4_096
 /** So much makes a write worth its while. */
@@ -46,7 +49,7 @@ export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): voi
   }
   handle.useUserBuffer(incoming)
   socket[BUFFER] = incoming
-  socket[ON_READ] = (length: number) => read(incoming.subarray(0, length))
+  socket[ON_READ] = (length: number) => read(beginnings[length] ?? incoming.subarray(0, length))
   stream.pause()
 }
 

@@ -42,20 +42,20 @@ export interface Expected {
   readonly onDropped?: (failed: boolean) => void
 }
 
-/** What ends the answer to a question of the extended protocol. */
-const ENDED_BY: ReadonlyMap<number, readonly Kind[]> = new Map([
-  [PARSE_COMPLETE, ['parse']],
-  [BIND_COMPLETE, ['bind']],
-  [CLOSE_COMPLETE, ['close']],
-  [ROW_DESCRIPTION, ['describe']],
-  [NO_DATA, ['describe']],
-  [COMMAND_COMPLETE, ['execute']],
-  [EMPTY_QUERY, ['execute']],
-  [PORTAL_SUSPENDED, ['execute']],
+/** The kind of question of the extended protocol whose answer a message ends. */
+const ENDS: ReadonlyMap<number, Kind> = new Map([
+  [PARSE_COMPLETE, 'parse'],
+  [BIND_COMPLETE, 'bind'],
+  [CLOSE_COMPLETE, 'close'],
+  [ROW_DESCRIPTION, 'describe'],
+  [NO_DATA, 'describe'],
+  [COMMAND_COMPLETE, 'execute'],
+  [EMPTY_QUERY, 'execute'],
+  [PORTAL_SUSPENDED, 'execute'],
 ])
 
 /** Whether a message ends the answer to a question of that kind, but for those that only ReadyForQuery ends. */
-export const endsAnswer = (type: number, kind: Kind): boolean => ENDED_BY.get(type)?.includes(kind) === true
+export const endsAnswer = (type: number, kind: Kind): boolean => ENDS.get(type) === kind
 
 export const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
 /* What a reset is made of. */

@@ -27,8 +27,10 @@ export interface Pool {
   readonly statements: Statements
   /** What a fresh server reports, once one was there. */
   reported(): Parameters | undefined
-  /** A server at once, if one is at rest that may be lent to the asker, and the endpoint is not held. */
-  take(asker: Asker): PoolServer | undefined
+  /** A server at rest in which the client may go on without a reset; none while others wait or the endpoint is held. */
+  takeFor(borrower: Borrower): PoolServer | undefined
+  /** A server at rest that another client has used, for a client that sends one request (`PoolServer.lend`). None as above. */
+  takeUsed(): PoolServer | undefined
   /** Waits for a server: one that comes to rest, or a new one. The answer gives up; the waiter is told of a server or an error only after it has that. */
   wait(waiter: Waiter): () => void
   /** Waits for a new server, none of those that are there. The answer gives up. */
@@ -92,14 +94,16 @@ export function createPool(options: PoolOptions): Pool {
     onRest(server) {
       if (!servers.has(server)) return
       resetting.delete(server)
-      const [first] = waiters
-      if (first && !traffic.hold) return offer(server, first)
+      if (waiters.size > 0 && !traffic.hold) {
+        const [first] = waiters
+        if (first) return offer(server, first)
+      }
       if (performance.now() < closingUntil) return server.close()
       server.restedAt = performance.now()
       resting.push(server)
       sweep ??= setInterval(closeOld, IDLE_MS / SWEEPS).unref()
       if (!server.isClean()) linger ??= setTimeout(resetLingering, LINGER_MS).unref()
-      if (first) serve()
+      serve()
     },
     onClosed(server) {
       servers.delete(server)
@@ -204,12 +208,14 @@ export function createPool(options: PoolOptions): Pool {
     traffic,
     statements: createStatements(),
     reported: () => reported,
-    take(asker) {
+    takeFor(borrower) {
       if (traffic.hold || waiters.size > 0) return undefined
-      const at = resting.findLastIndex((server) => server.isFor(asker.borrower))
-      if (at >= 0) return resting.splice(at, 1)[0]
-      return asker.sendsOneRequest() ? resting.pop() : undefined
+      let at = resting.length - 1
+      while (at >= 0 && !resting[at]?.isFor(borrower)) at--
+      if (at < 0) return undefined
+      return at === resting.length - 1 ? resting.pop() : resting.splice(at, 1)[0]
     },
+    takeUsed: () => (traffic.hold || waiters.size > 0 ? undefined : resting.pop()),
     wait(waiter) {
       const timer = setTimeout(() => {
         if (waiters.delete(timed)) waiter.failed(new ProxyError('pool_crowded'))

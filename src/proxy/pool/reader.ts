@@ -4,6 +4,8 @@ import { MESSAGE_HEAD } from '../messages.ts'
 /** Which messages are looked at whole: short ones that say what has become of the session. */
 const LOOKED_AT_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])
 
+const NONE = Buffer.alloc(0)
+
 /** Reads what a server sends, message by message, and passes on what is to be passed on in pieces as large as they came. */
 export interface Reader {
   read(chunk: Buffer): void
@@ -29,20 +31,25 @@ export function createReader(
   let inBody = 0
   let bodyPasses = false
   let reading = false
+  /** What is being read, and from where on it has not been passed on. */
+  let incoming: Buffer = NONE
+  let from = 0
   const inserted: Buffer[] = []
+
+  function flush(until: number): void {
+    if (until > from) pass(until - from === incoming.length ? incoming : incoming.subarray(from, until))
+    from = Math.max(from, until)
+  }
 
   function read(chunk: Buffer): void {
     const bytes = rest ? Buffer.concat([rest, chunk]) : chunk
+    incoming = bytes
     rest = undefined
-    /** Where what is to be passed on begins, and how far messages have been looked at. */
-    let from = 0
+    from = 0
+    /** How far messages have been looked at. */
     let at = Math.min(inBody, bytes.length)
     inBody -= at
     if (!bodyPasses) from = at
-    const flush = (until: number): void => {
-      if (until > from) pass(until - from === bytes.length ? bytes : bytes.subarray(from, until))
-      from = Math.max(from, until)
-    }
     for (;;) {
       if (inserted.length > 0 && inBody === 0) {
         flush(at)
@@ -67,6 +74,7 @@ export function createReader(
     }
     if (at < bytes.length) rest = Buffer.from(bytes.subarray(at))
     flush(Math.min(at, bytes.length))
+    incoming = NONE
   }
 
   return {

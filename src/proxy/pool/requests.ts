@@ -35,6 +35,24 @@ export function createRequests(translator: Translator): Requests {
   let needed = 0
   /** How much is to come of a message that needs no look. */
   let passing = 0
+  /* What is being forwarded, how far that has been looked at, and from where on it is not among the pieces that are to be sent. */
+  let incoming: Buffer = NONE
+  let looked = 0
+  let from = 0
+  let pieces: Buffer[] = []
+
+  function replace(end: number, ...by: Buffer[]): void {
+    if (looked > from) pieces.push(incoming.subarray(from, looked))
+    pieces.push(...by)
+    from = end
+  }
+
+  /** What is to be sent of the bytes up to there. */
+  function replaced(until: number): Buffer {
+    if (pieces.length === 0 && from === 0 && until === incoming.length) return incoming
+    if (until > from) pieces.push(incoming.subarray(from, until))
+    return pieces.length === 1 ? (pieces[0] ?? NONE) : Buffer.concat(pieces)
+  }
 
   function take(bytes: Buffer): Buffer | undefined {
     if (restLength === 0) return bytes
@@ -59,31 +77,28 @@ export function createRequests(translator: Translator): Requests {
     forward(server, chunk) {
       const bytes = take(chunk)
       if (!bytes) return false
-      const pieces: Buffer[] = []
-      let from = 0
-      let at = Math.min(passing, bytes.length)
-      passing -= at
-      const replace = (end: number, ...by: Buffer[]): void => {
-        if (at > from) pieces.push(bytes.subarray(from, at))
-        pieces.push(...by)
-        from = end
-      }
+      incoming = bytes
+      from = 0
+      looked = Math.min(passing, bytes.length)
+      passing -= looked
       let saidGoodbye = false
-      while (bytes.length - at >= MESSAGE_HEAD) {
-        const type = bytes[at] ?? 0
-        const end = at + lengthAt(bytes, at)
+      while (bytes.length - looked >= MESSAGE_HEAD) {
+        const type = bytes[looked] ?? 0
+        const end = looked + lengthAt(bytes, looked)
         if (type === TERMINATE) {
           saidGoodbye = true
           replace(bytes.length)
-          at = bytes.length
-        } else if (translator.translate(type, { bytes, body: at + MESSAGE_HEAD, end }, server, replace)) at = end
+          looked = bytes.length
+        } else if (translator.translate(type, { bytes, body: looked + MESSAGE_HEAD, end }, server, replace))
+          looked = end
         else break
       }
-      if (at < bytes.length) keep(bytes.subarray(at))
-      else passing += at - bytes.length
-      const until = Math.min(at, bytes.length)
-      if (until > from) pieces.push(bytes.subarray(from, until))
-      if (pieces.length > 0) server.send(pieces)
+      if (looked < bytes.length) keep(bytes.subarray(looked))
+      else passing += looked - bytes.length
+      const outgoing = replaced(Math.min(looked, bytes.length))
+      if (outgoing.length > 0) server.send(outgoing)
+      incoming = NONE
+      if (pieces.length > 0) pieces = []
       return saidGoodbye
     },
     cut(chunk) {

@@ -326,11 +326,9 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       )
       return [...pieces, statement.parse]
     },
-    send(pieces) {
-      const all = ahead ? [ahead, ...pieces] : pieces
+    send(bytes) {
+      writeBorrowed(socket, ahead ? Buffer.concat([ahead, bytes]) : bytes)
       ahead = undefined
-      const [only] = all
-      writeBorrowed(socket, only && all.length === 1 ? only : Buffer.concat(all))
     },
     run(statement, onAnswer) {
       server.unnamed = undefined

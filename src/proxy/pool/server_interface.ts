@@ -50,8 +50,8 @@ export interface PoolServer {
   /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
   isNaming(name: string): boolean
   has(statement: Statement): boolean
-  /** @param pieces valid only until this returns */
-  send(pieces: readonly Buffer[]): void
+  /** @param bytes valid only until this returns */
+  send(bytes: Buffer): void
   /** Runs a statement whose answer nobody sees. */
   run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
   /** Cancels what it does. It is not lent again before that has come and gone. */

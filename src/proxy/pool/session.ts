@@ -119,7 +119,7 @@ export function pooledSession(
       return void pending.push(Buffer.from(chunk))
     }
     const free = needsServerOnly(chunk)
-      ? pool.take({ ...asker, sendsOneRequest: () => isOneRequest(chunk) })
+      ? (pool.takeFor(borrower) ?? (isOneRequest(chunk) ? pool.takeUsed() : undefined))
       : undefined
     if (free) return begin(free, chunk)
     pending.push(Buffer.from(chunk))
@@ -202,7 +202,7 @@ export function pooledSession(
   }
 
   function ask(): void {
-    const free = pool.take(asker)
+    const free = pool.takeFor(borrower) ?? (sendsOneRequest() ? pool.takeUsed() : undefined)
     if (free) return given(free)
     // It goes on being read for a while, so that its end is noticed.
     waitingLength = 0

@@ -149,14 +149,21 @@ export function createTranslator(statements: Statements): Translator {
     if (text === 0 || (!isWhole && (isNamed || end - body < LONGEST_UNNAMED))) return false
     const by = refusal(bytes, text, end)
     if (by === 'unknown') return false
-    const definition = by === undefined ? bytes.subarray(text, end) : Buffer.concat([by, Buffer.alloc(3)])
-    if (isNamed) parseNamed(nameAt(bytes, body, text), definition, end, server, replace)
+    const refusing = by && Buffer.concat([by, Buffer.alloc(3)])
+    if (isNamed) parseNamed(nameAt(bytes, body, text), refusing ?? bytes.subarray(text, end), end, server, replace)
     else {
       // Behind an error of its batch the server keeps what it has.
       if (server.isInBatch()) bringUnnamed(server, body, replace)
-      if (by !== undefined) replace(end, encodeMessage(PARSE, UNNAMED, definition))
-      const isKept = isWhole && definition.length < LONGEST_UNNAMED
-      server.expect(changeUnnamed('parse', server, isKept ? encodeMessage(PARSE, UNNAMED, definition) : undefined))
+      const made = refusing && encodeMessage(PARSE, UNNAMED, refusing)
+      if (made) replace(end, made)
+      const isKept = isWhole && end - text < LONGEST_UNNAMED
+      server.expect(
+        changeUnnamed(
+          'parse',
+          server,
+          made ?? (isKept ? Buffer.from(bytes.subarray(body - MESSAGE_HEAD, end)) : undefined),
+        ),
+      )
     }
     return true
   }
