@@ -125,7 +125,7 @@ export const SETTINGS = {
     env: 'NEAP_PROXIES',
     parse: whole(0, 64),
     expects: 'a number from 0 to 64',
-    about: 'How many proxies `neap up` runs, which share one port (0: as many as the machine has cores, at most 4).',
+    about: 'How many proxies `neap up` runs, which share one port (0: one per two cores, at most 4).',
     fallback: () => 0,
   }),
   proxyDrain: setting<number>({

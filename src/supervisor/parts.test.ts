@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { lastLine } from './child.ts'
-import { rotatePartLogs } from './parts.ts'
+import { proxyCount, rotatePartLogs } from './parts.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'neap-parts-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -30,6 +30,12 @@ test('the logs of the parts are rotated when they have grown, and three of befor
   appendFileSync(log, 'little')
   await rotatePartLogs(directory)
   assert.equal(readFileSync(log, 'utf8'), 'little')
+})
+
+test('there is one proxy per two cores, at most four, or as many as asked for', () => {
+  const counts = [1, 2, 3, 4, 8, 64].map((cores) => proxyCount({ proxies: 0 }, cores))
+  assert.deepEqual(counts, [1, 1, 1, 2, 4, 4])
+  assert.equal(proxyCount({ proxies: 6 }, 2), 6)
 })
 
 test('what a part last said is found at the end of a log that no memory would hold', () => {

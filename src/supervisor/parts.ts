@@ -32,9 +32,12 @@ const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv => {
   return configEnv({ ...config, catalogUrl, secretFile: partKeysFile(config.dataDir, part) })
 }
 
-/** How many proxies are to run. */
-export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>): number =>
-  proxies === 0 ? Math.min(availableParallelism(), MOST_PROXIES_UNASKED) : proxies
+/**
+ * How many proxies are to run: unless told otherwise one per two cores, since what a proxy passes on keeps a compute as busy as itself. With
+ * more, each is awake for fewer messages at a time, which costs more CPU time for each.
+ */
+export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>, cores = availableParallelism()): number =>
+  proxies === 0 ? Math.min(Math.max(1, Math.floor(cores / 2)), MOST_PROXIES_UNASKED) : proxies
 
 /**
  * Starts api, worker and the first proxy, all at once, and notes their pids for a supervisor that comes after this one was killed. Resolves
