@@ -122,17 +122,10 @@ test('errors are of the SDK’s own kinds', async () => {
   await assert.rejects(refused, (error) => isNeonError(error) && /pg_version/.test(error.message))
 })
 
-// It replaces the endpoint's host, which does not stand in a URI to localhost yet.
-const POOLED_WITHOUT_NAMES = 'options that hold the full host'
-
-test(
-  'a pooled string, which the SDK asks for unless told otherwise, is pooled',
-  { skip: noPsql, todo: POOLED_WITHOUT_NAMES },
-  async () => {
-    const { project, connectionString } = await sdk.projects.createAndConnect({ name: 'pooled' })
-    assert.equal(await isPooled(connectionString), true)
-    const made = await sdk.branches.createAndConnect({ projectId: project.id })
-    assert.equal(await isPooled(made.connectionString), true)
-    await sdk.projects.delete({ projectId: project.id })
-  },
-)
+test('a pooled string, which the SDK asks for unless told otherwise, is pooled', { skip: noPsql }, async () => {
+  const { project, connectionString } = await sdk.projects.createAndConnect({ name: 'pooled' })
+  assert.equal(await isPooled(connectionString), true)
+  const made = await sdk.branches.createAndConnect({ projectId: project.id })
+  assert.equal(await isPooled(made.connectionString), true)
+  await sdk.projects.delete({ projectId: project.id })
+})

@@ -10,12 +10,11 @@ variable "max_cu" { default = 1 }
 variable "retention" { default = 86400 }
 
 resource "neon_project" "shop" {
-  name                       = "shop"
-  pg_version                 = 18
-  org_id                     = var.org_id
-  history_retention_seconds  = var.retention
-  enable_logical_replication = "no"
-  allowed_ips                = ["127.0.0.0/8"]
+  name                      = "shop"
+  pg_version                = 18
+  org_id                    = var.org_id
+  history_retention_seconds = var.retention
+  allowed_ips               = ["127.0.0.0/8"]
 
   branch {
     name          = "main"
