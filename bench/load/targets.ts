@@ -39,7 +39,8 @@ export function neapTarget({ ready }: Neap, { pooled = false } = {}): Target {
     user: url.username,
     password: decodeURIComponent(url.password),
     database: url.pathname.slice(1),
-    ...(options !== null && { options: `${options}${pooler}` }),
+    // The endpoint's full host name, or its id.
+    ...(options !== null && { options: options.replace(/^endpoint=[^.]+/, `$&${pooler}`) }),
     caFile: ready.ca_file,
   }
 }
