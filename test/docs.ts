@@ -43,7 +43,7 @@ function notSupportedPage(): string {
 
 Written by \`make docs\` from \`src/http/not_supported.ts\`. After authentication each of these operations answers 404 with
 \`code: NOT_SUPPORTED\` and a message that says the same as the paragraph here. Lists that clients probe on their way to something else
-are served and empty (buckets, functions, credentials, snapshots, permissions, jwks, invitations, VPC endpoints). A method that a path does
+are served and empty (buckets, functions, snapshots, permissions, jwks, invitations, VPC endpoints). A method that a path does
 not take answers 405 with \`Allow\`.
 ${products.join('')}`
 }

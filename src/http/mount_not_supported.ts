@@ -15,7 +15,8 @@ export function mountNotSupported(app: FastifyInstance, gates: Gates): void {
         schema: { hide: true },
         onRequest: async (request, reply) => {
           await admit(request, reply, { key, tag: 'Not supported' }, gates)
-          throw new AppError('NOT_SUPPORTED', `Neap has no ${product}. ${instead}`)
+          // Public clients know by "not available" that it is the product that is missing, and go on without.
+          throw new AppError('NOT_SUPPORTED', `Neap has no ${product}: not available here. ${instead}`)
         },
         handler: () => {},
       })

@@ -143,7 +143,9 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     product: 'credentials for object storage, functions or an AI gateway',
     instead:
       'Connection strings of databases are at GET …/connection_uri; take the other products out of what you deploy.',
+    // Clients take even an empty list for a sign that there is an AI gateway.
     operations: [
+      `GET ${BRANCH}/credentials`,
       `POST ${BRANCH}/credentials`,
       `DELETE ${BRANCH}/credentials/:token_id`,
       `POST ${BRANCH}/credentials/:token_id/reveal`,

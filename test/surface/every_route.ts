@@ -89,7 +89,6 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
     asksCompute: true,
   },
   'GET /projects/:project_id/branches/:branch_id/buckets': read(),
-  'GET /projects/:project_id/branches/:branch_id/credentials': read(),
   'GET /projects/:project_id/branches/:branch_id/functions': read(),
 
   'POST /projects/:project_id/endpoints': write(async (scene) => ({

@@ -49,7 +49,7 @@ test('what is not supported is refused with 404 NOT_SUPPORTED, which says what N
       await send(neap, method, path),
       404,
       'NOT_SUPPORTED',
-      new RegExp(`^Neap has no ${escaped(product)}\\. [A-Z]`),
+      new RegExp(`^Neap has no ${escaped(product)}: not available here\\. [A-Z]`),
     )
   }
 })

@@ -32,18 +32,6 @@ export const listFunctions = route('GET /projects/:project_id/branches/:branch_i
   return { functions: [] }
 })
 
-export const listCredentials = route('GET /projects/:project_id/branches/:branch_id/credentials', {
-  summary: 'Credentials of those products on a branch, of which there are none here',
-  tag: 'Branch',
-  params: BranchId,
-  returns: Type.Object({ credentials: None }),
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  await requireProject(context, params.project_id)
-  await requireBranch(context, params.project_id, params.branch_id)
-  return { credentials: [] }
-})
-
 export const listSnapshots = route('GET /projects/:project_id/snapshots', {
   summary: 'Snapshots of a project, of which there are none yet',
   tag: 'Project',

@@ -21,7 +21,6 @@ import { restartEndpoint, startEndpoint, suspendEndpoint } from './endpoint_life
 import { updateProjectEndpoint } from './endpoint_update.ts'
 import {
   listBuckets,
-  listCredentials,
   listFunctions,
   listPreloadLibraries,
   listProjectJwks,
@@ -134,7 +133,6 @@ export const routes = [
   revokeOrganizationApiKey,
   listRegions,
   listBuckets,
-  listCredentials,
   listFunctions,
   listSnapshots,
   listProjectVpcEndpoints,
