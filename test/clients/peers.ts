@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /* The public clients that `make peers` installs, at the versions that test/clients/peers pins. */
@@ -9,5 +9,7 @@ export const peer = (path: string): string => fileURLToPath(new URL(`../../.peer
 /** For the `skip` of a test: why it cannot run where these files of theirs are absent. */
 export function withoutPeers(...paths: readonly string[]): string | false {
   const absent = paths.filter((path) => !existsSync(peer(path)))
+  const [known] = absent.map((path) => peer(`${path}.absent`)).filter((note) => existsSync(note))
+  if (known !== undefined) return readFileSync(known, 'utf8').trim()
   return absent.length > 0 && `not installed: ${absent.join(', ')}; run make peers`
 }
