@@ -53,6 +53,8 @@ export const envOf = (dataDir: string, env: NodeJS.ProcessEnv = {}): NodeJS.Proc
   ...process.env,
   NEAP_DATA_DIR: dataDir,
   NEAP_RUNTIME_DIR: join(dataDir, 'run'),
+  // There is one such port, for which many that run at once would race.
+  NEAP_EXTRA_PROXY_PORT: '0',
   ...env,
 })
 

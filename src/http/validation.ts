@@ -69,10 +69,10 @@ function fromText(schema: Schema, given: unknown): unknown {
   })
 }
 
-/** Numbers are digits, with a point where the schema takes fractions; yes and no are true and false, in any case, as Python writes them. */
+/** Numbers are digits, with a point where the schema takes fractions; yes and no are what Go's ParseBool takes, as in the public API. */
 function readText({ type, anyOf = [] }: Schema, given: unknown): unknown {
   if (typeof given !== 'string') return given
-  if (type === 'boolean') return /^true$/i.test(given) ? true : /^false$/i.test(given) ? false : given
+  if (type === 'boolean') return /^(true|t|1)$/i.test(given) ? true : /^(false|f|0)$/i.test(given) ? false : given
   if (type === 'integer') return /^-?\d+$/.test(given) ? Number(given) : given
   if (type === 'number') return /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : given
   if (type === 'null') return given === 'null' ? null : given

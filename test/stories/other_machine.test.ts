@@ -33,6 +33,8 @@ before(async () => {
     through: machines.onServer,
     args: ['--listen', `${machines.server},${machines.serverIpv6}`],
     env: {
+      // As without a word: nobody else is on that machine.
+      NEAP_EXTRA_PROXY_PORT: '',
       NEAP_REGION: REGION,
       NEAP_DOMAIN: DOMAIN,
       NEAP_PUBLIC_HOST: `${REGION}.${DOMAIN}`,
