@@ -27,6 +27,8 @@ export const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'
 export interface Place {
   readonly host: string
   readonly port: number
+  /** Left out where it cannot be had. */
+  readonly isOptional?: boolean
 }
 
 /** Whose an address is: an IPv4 address stands for itself, an IPv6 one for its /64, which is what one machine is given (RFC 6177). */

@@ -10,7 +10,7 @@ test('a Neap that says nothing listens on loopback, and on the standard port too
   const plain = config()
   assert.deepEqual(proxyPlaces(plain), [
     { host: '127.0.0.1', port: 7071 },
-    { host: '127.0.0.1', port: 5432 },
+    { host: '127.0.0.1', port: 5432, isOptional: true },
   ])
   assert.deepEqual([isOpen(plain), publicHost(plain), apiOrigin(plain)], [false, 'localhost', 'http://127.0.0.1:7070'])
   assert.equal(proxyPlaces(config({ NEAP_PROXY_PORT: '5432' })).length, 1)

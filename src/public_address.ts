@@ -2,7 +2,7 @@
 import { isIP, isIPv6 } from 'node:net'
 import { hostname } from 'node:os'
 import type { Config } from './config.ts'
-import { isLoopback } from './network.ts'
+import { isLoopback, type Place } from './network.ts'
 
 type Reach = Pick<Config, 'listen' | 'publicHost' | 'publicPort' | 'proxyPort' | 'apiPort' | 'region' | 'domain'>
 
@@ -51,9 +51,10 @@ export function proxyPlaces({
   listen,
   proxyPort,
   extraProxyPort,
-}: Pick<Config, 'listen' | 'proxyPort' | 'extraProxyPort'>): { host: string; port: number }[] {
-  const ports = extraProxyPort === 0 || extraProxyPort === proxyPort ? [proxyPort] : [proxyPort, extraProxyPort]
-  return ports.flatMap((port) => listen.map((host) => ({ host, port })))
+}: Pick<Config, 'listen' | 'proxyPort' | 'extraProxyPort'>): Place[] {
+  const own = listen.map((host) => ({ host, port: proxyPort }))
+  if (extraProxyPort === 0 || extraProxyPort === proxyPort) return own
+  return [...own, ...listen.map((host) => ({ host, port: extraProxyPort, isOptional: true }))]
 }
 
 /** The names and addresses that the proxy's certificate is made out to, beside those of every Neap. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Logger } from 'pino'
 import type { Place } from '../network.ts'
 
 /** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
@@ -32,11 +33,14 @@ export interface Listening {
   close(): void
 }
 
-/** Accepts connections at several places. Errors: those of one. */
+/**
+ * Accepts connections at several places. A socket that is bound may still be taken by whoever listens on it first: an optional place is left
+ * out then, with a word in the log. Errors: those of a place that is not optional.
+ */
 export async function listenAt(
   places: readonly Place[],
   shared: SharedListeners | undefined,
-  options: Pick<Options, 'room' | 'onClient'>,
+  { log, ...options }: Pick<Options, 'room' | 'onClient'> & { readonly log: Logger },
 ): Promise<Listening> {
   const begun = await Promise.allSettled(
     places.map((place, index) =>
@@ -49,10 +53,13 @@ export async function listenAt(
   )
   const all = begun.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
   const close = (): void => all.forEach((listening) => listening.close())
-  const failed = begun.find((outcome) => outcome.status === 'rejected')
+  for (const [index, outcome] of begun.entries())
+    if (outcome.status === 'rejected' && places[index]?.isOptional)
+      log.warn({ err: outcome.reason as unknown, ...places[index] }, 'the proxy does not listen there')
+  const failed = begun.find((outcome, index) => outcome.status === 'rejected' && !places[index]?.isOptional)
   if (failed) {
     close()
-    throw failed.reason
+    throw (failed as PromiseRejectedResult).reason
   }
   return { port: all[0]?.port ?? 0, close }
 }

@@ -191,6 +191,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   }
 
   const listening = await listenAt(options.places, options.shared, {
+    log,
     room: () => mostFiles - clients.size - sessions.size,
     onClient: take,
   }).catch(async (error: unknown) => {
