@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +8,7 @@ import { after, before, test as nodeTest } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { NEAP, type Neap, type Ran, startNeap } from '../neap.ts'
 import { firstPlace, type Place } from '../project.ts'
-import { kill, until } from '../processes.ts'
+import { until } from '../processes.ts'
 import { type Machines, twoMachines } from '../two_machines.ts'
 
 /* Clients on another machine than Neap: by name, by certificate, directly and through forwarders. */
@@ -50,7 +51,8 @@ before(async () => {
 })
 
 after(async () => {
-  await kill(...forwarders.flatMap(({ pid }) => pid ?? []))
+  // By SIGTERM: nginx ends its workers then.
+  for (const each of forwarders) if (each.kill()) await once(each, 'exit')
   await neap?.stop()
   machines?.remove()
   rmSync(dir, { recursive: true, force: true })
