@@ -11,6 +11,9 @@ export type TransactionCommand =
 /** No command for transactions has more words that matter: ROLLBACK TRANSACTION AND NO CHAIN. */
 const MAX_WORDS = 6
 
+/** Characters of a text that are read: a proxy serves nobody else while it reads. */
+const MAX_CHARACTERS = 65_536
+
 /** White space and comments, which nest; then what makes up one token (Postgres manual, "Lexical Structure"). */
 const WHITE = /(?:\s|--[^\n\r]*)+/y
 const WORD = /[a-z_\x80-\xff][\w$\x80-\xff]*/iy
@@ -20,11 +23,13 @@ const ESCAPE_STRING = /'(?:[^'\\]|''|\\[^])*(?:'|$)/y
 const IDENTIFIER = /"[^"]*(?:"|$)/y
 
 /**
- * The statements of a text, each by what it does to its transaction, in their order; empty ones are left out.
- * @param text with every byte as one character
+ * The statements of a text, each by what it does to its transaction, in their order; empty ones are left out. Of a longer text than is
+ * read, the rest counts as one `other`.
+ * @param whole with every byte as one character
  * @param hasEscapes whether backslashes escape in plain strings (`standard_conforming_strings` is off)
  */
-export function transactionCommands(text: string, hasEscapes = false): TransactionCommand[] {
+export function transactionCommands(whole: string, hasEscapes = false): TransactionCommand[] {
+  const text = whole.slice(0, MAX_CHARACTERS)
   const commands: TransactionCommand[] = []
   let words: string[] = []
   let isEmpty = true
@@ -58,7 +63,8 @@ export function transactionCommands(text: string, hasEscapes = false): Transacti
     }
     at = end
   }
-  statement()
+  if (whole.length > text.length) commands.push('other')
+  else statement()
   return commands
 }
 
