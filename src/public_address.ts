@@ -4,7 +4,16 @@ import { hostname } from 'node:os'
 import type { Config } from './config.ts'
 import { isLoopback, type Place } from './network.ts'
 
-type Reach = Pick<Config, 'listen' | 'publicHost' | 'publicPort' | 'proxyPort' | 'apiPort' | 'region' | 'domain'>
+/** The settings that say where clients reach a Neap. */
+export type Reach = Pick<
+  Config,
+  'listen' | 'publicHost' | 'publicPort' | 'proxyPort' | 'apiPort' | 'region' | 'domain' | 'tlsCert'
+>
+
+export function reachOf(config: Reach): Reach {
+  const { listen, publicHost, publicPort, proxyPort, apiPort, region, domain, tlsCert } = config
+  return { listen, publicHost, publicPort, proxyPort, apiPort, region, domain, tlsCert }
+}
 
 /** What follows the endpoint id in a host name, and the host of the regional proxy. */
 export const proxyHost = ({ region, domain }: Pick<Config, 'region' | 'domain'>): string => `${region}.${domain}`

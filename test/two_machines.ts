@@ -14,7 +14,7 @@ export interface Machines {
   /** What to put before a command so that it runs there. */
   readonly onServer: readonly string[]
   readonly onClient: readonly string[]
-  /** Gives the clients' machine names for the server. */
+  /** Gives both machines names for the server. */
   name(names: readonly string[]): void
   /** Runs a program on the clients' machine to its end. */
   run(program: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ran>
@@ -42,7 +42,7 @@ export function twoMachines(): Machines {
   for (const each of clients) ip('-n', client, 'address', 'add', `${each}/24`, 'dev', end)
   ip('-n', server, 'link', 'set', cable, 'up')
   ip('-n', client, 'link', 'set', end, 'up')
-  const etc = join('/etc/netns', client)
+  const etc = [server, client].map((name) => join('/etc/netns', name))
   const onClient = ['ip', 'netns', 'exec', client]
   const machines: Machines = {
     server: address,
@@ -52,13 +52,15 @@ export function twoMachines(): Machines {
     onClient,
     name(names) {
       // `ip netns exec` puts this file in the place of the machine's own.
-      mkdirSync(etc, { recursive: true })
-      writeFileSync(join(etc, 'hosts'), `127.0.0.1 localhost\n${address} ${names.join(' ')}\n`)
+      for (const directory of etc) {
+        mkdirSync(directory, { recursive: true })
+        writeFileSync(join(directory, 'hosts'), `127.0.0.1 localhost\n${address} ${names.join(' ')}\n`)
+      }
     },
     run: (program, args, env) => run('ip', [...onClient.slice(1), program, ...args], env),
     remove() {
       for (const name of [server, client]) ip('netns', 'delete', name)
-      rmSync(etc, { recursive: true, force: true })
+      for (const directory of etc) rmSync(directory, { recursive: true, force: true })
     },
   }
   machines.name([])

@@ -4,7 +4,7 @@ import { Command, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { openFilesLimit } from '../observe/open_files.ts'
-import { isOpen, publicHost, publicPort } from '../public_address.ts'
+import { apiOrigin, isOpen, publicHost, publicPort } from '../public_address.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { askApi } from './doctor/api.ts'
 import { type Finding, worst } from './doctor/finding.ts'
@@ -59,19 +59,19 @@ async function examine(host: string | undefined, flags: Flags): Promise<readonly
 
 /** The Neap on this machine, by the name and port that its clients are told. */
 async function examineHere(flags: Flags, port: number | undefined): Promise<readonly Finding[]> {
-  const settings = loadConfig(flags)
-  const { proxyPort, apiPort } = readState(settings.dataDir)
-  if (proxyPort === undefined || apiPort === undefined)
-    throw new UsageError(`There was no Neap on ${settings.dataDir} yet: start it, or name a host: neap doctor <host>.`)
-  const config = { ...settings, proxyPort, apiPort }
-  const ca = config.tlsCert === undefined ? read(join(config.dataDir, 'tls', 'ca.crt')) : undefined
+  const { dataDir } = loadConfig(flags)
+  const { reach } = readState(dataDir)
+  if (reach === undefined)
+    throw new UsageError(`There was no Neap on ${dataDir} yet: start it, or name a host: neap doctor <host>.`)
+  const ca = reach.tlsCert === undefined ? read(join(dataDir, 'tls', 'ca.crt')) : flags.ca && read(flags.ca)
   const files = openFilesLimit()
   return [
-    ...(await meetProxy({ host: publicHost(config), port: port ?? publicPort(config), trusted: ca })),
+    ...(await meetProxy({ host: publicHost(reach), port: port ?? publicPort(reach), trusted: ca })),
+    ...(await askApi(flags.apiUrl ?? apiOrigin(reach), ca)),
     {
       what: 'reach',
-      ...(isOpen(config)
-        ? { level: 'ok', found: `listens on ${config.listen.join(', ')}` }
+      ...(isOpen(reach)
+        ? { level: 'ok', found: `listens on ${reach.listen.join(', ')}` }
         : { level: 'note', found: 'listens on loopback only: other machines need neap up --listen' }),
     },
     {

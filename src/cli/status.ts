@@ -15,7 +15,8 @@ export function statusCommand(dataDir: Option): Command {
     .action(async (flags: Overrides & { json?: boolean }) => {
       const { computes } = await localClient(flags)('GET /status', {})
       const remembered = readState(loadConfig(flags).dataDir)
-      const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } = remembered
+      const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } =
+        remembered
       const { missingWalls = [], egressMissing = null } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
@@ -29,6 +30,7 @@ export function statusCommand(dataDir: Option): Command {
             pid: pids?.[0],
             api_port: apiPort,
             proxy_port: proxyPort,
+            extra_proxy_port: extraProxyPort ?? null,
             api_metrics_port: apiMetricsPort,
             worker_metrics_port: workerMetricsPort,
             proxy_metrics_port: proxyMetricsPort,
@@ -48,7 +50,9 @@ export function statusCommand(dataDir: Option): Command {
         pid && started_at ? duration(Date.now() - Date.parse(started_at)) : '-',
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
       ])
-      process.stdout.write(`Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${proxyPort}.\n`)
+      process.stdout.write(
+        `Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.\n`,
+      )
       process.stdout.write(
         `Metrics: /metrics on the ports ${apiMetricsPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPorts.join(', ')} (proxy).\n`,
       )

@@ -9,7 +9,7 @@ export interface Reloaded {
   readonly refused: readonly string[]
 }
 
-const PATIENCE_MS = 3_000
+const PATIENCE_MS = 10_000
 const LOOK_MS = 5
 
 /**

@@ -13,6 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
+import type { Reach } from '../public_address.ts'
 
 /** The layout of a data directory that this Neap writes; it understands those from 1 on. In 1 there were no passwords and keys of their own for stores and parts. */
 const LAYOUT = 2
@@ -27,6 +28,9 @@ export interface State {
   readonly proxyMetricsPort?: number
   /** Of all proxies, that one first. */
   readonly proxyMetricsPorts?: readonly number[]
+  /** Of the last start, as its flags and environment had them. */
+  readonly reach?: Reach
+  readonly extraProxyPort?: number | undefined
   readonly projectId?: string | undefined
   /** The walls that computes are without on this machine. */
   readonly missingWalls?: readonly string[]

@@ -11,7 +11,7 @@ import type { Config } from '../config.ts'
 import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
-import { apiOrigin, certifiedHosts, isOpen, publicHost } from '../public_address.ts'
+import { apiOrigin, certifiedHosts, isOpen, publicHost, reachOf } from '../public_address.ts'
 import { resealAll } from '../rotation/reseal.ts'
 import { newApiKey } from '../secrets/generated.ts'
 import { writePartKeys } from '../secrets/part_keys.ts'
@@ -83,7 +83,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const { config, proxyMetricsPorts } = await chosenPorts(options, stored)
     const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort } = config
     const ports = { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
-    updateState(config.dataDir, { ...ports, pids: [process.pid] })
+    updateState(config.dataDir, { ...ports, reach: reachOf(config), pids: [process.pid] })
 
     await writePartKeys(config.dataDir, await readOrCreateRing(config.secretFile))
     const secrets = await loadOrCreateSecrets(config.secretFile)
@@ -120,6 +120,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(() => (options.leaveRunning ? Promise.resolve() : backend.stopHelpers()))
     undo.push(() => stopParts(parts, catalog, options))
     undo.push(keepRotating(config, progress))
+    updateState(config.dataDir, { extraProxyPort: parts.extraProxyPort || undefined })
     const project = await firstProject(config, catalog, { make: options.project && isFirstStart }, progress)
     options.onReady({
       api_url: `${apiOrigin(config)}/api/v2`,

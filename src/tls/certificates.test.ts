@@ -69,13 +69,25 @@ test('keys are for their owner only, certificates for all, and nothing else stay
   assert.deepEqual(modes, { 'ca.crt': '644', 'ca.key': '600', 'server.crt': '644', 'server.key': '600' })
 })
 
-test('the certificate stays until the names change, and the authority stays then', async () => {
+test('the certificate stays until it lacks a name, and the authority stays then', async () => {
   const first = await read(await ensureCertificates(dir, names))
   assert.deepEqual(await read(await ensureCertificates(dir, names)), first)
   const moved = await read(await ensureCertificates(dir, { ...names, region: 'cliff' }))
   assert.equal(moved.ca, first.ca)
   assert.notEqual(moved.cert, first.cert)
   assert.match(new X509Certificate(moved.cert).subjectAltName ?? '', /\*\.cliff\.example\.test/)
+})
+
+test('parts that are set otherwise agree on one certificate', async () => {
+  const here = { ...names, hosts: { dns: ['here.test'], ip: ['2001:db8:0::7'] } }
+  const there = { ...names, hosts: { dns: ['there.test'], ip: ['192.0.2.7'] } }
+  await ensureCertificates(dir, here)
+  const both = await read(await ensureCertificates(dir, there))
+  assert.deepEqual(await read(await ensureCertificates(dir, here)), both)
+  assert.deepEqual(await read(await ensureCertificates(dir, there)), both)
+  const leaf = new X509Certificate(both.cert)
+  assert.ok(leaf.checkHost('here.test') && leaf.checkHost('there.test'))
+  assert.ok(leaf.checkIP('2001:db8::7') && leaf.checkIP('192.0.2.7'))
 })
 
 test('a certificate that ends within 30 days is renewed, and the authority when its own end is near', async (t) => {

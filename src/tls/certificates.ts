@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
+import { SocketAddress } from 'node:net'
 import { join } from 'node:path'
 import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
@@ -27,7 +28,8 @@ export interface CertificateFiles {
 
 /**
  * Neap's own certificate authority and the server certificate that it signs, in `dir`: made where they do not exist, the certificate
- * anew when it ends within 30 days or the names have changed. The authority stays, so clients keep the file they have.
+ * anew when it ends within 30 days or lacks a name. It keeps the names that it has until then: parts that are set otherwise share it. The
+ * authority stays, so clients keep the file they have.
  * Safe when processes race: keys are made once, and a certificate is only a signature under a key that stays.
  * To be called again every day by whoever runs for long. Throws UsageError for a key that is damaged.
  */
@@ -40,9 +42,10 @@ export async function ensureCertificates(dir: string, names: ServerNames): Promi
   const key = await ensureKey(keyFile)
   const subjects = subjectsOf(names)
   const current = await readIfExists(certFile)
-  if (!current || !serves(current, key, authority.certificate, subjects)) {
+  const known = current && subjectsIn(current, key, authority.certificate)
+  if (!known || !includes(known, subjects)) {
     const { issueServer } = await import('./issue.ts')
-    const leaf = await issueServer(key, subjects, authority)
+    const leaf = await issueServer(key, known ? union(known, subjects) : subjects, authority)
     await replaceFile(certFile, 0o644, Buffer.from(leaf + authority.certificate))
   }
   return { caFile, certFile, keyFile }
@@ -97,7 +100,7 @@ export const certificateFiles = (dir: string) => ({
 
 function subjectsOf({ region, domain, hosts }: ServerNames): Subjects {
   const dns = [`*.${region}.${domain}`, `${region}.${domain}`, domain, 'localhost', ...(hosts?.dns ?? [])]
-  return { dns: [...new Set(dns)], ip: [...new Set([...ADDRESSES, ...(hosts?.ip ?? [])])] }
+  return { dns: [...new Set(dns)], ip: [...new Set([...ADDRESSES, ...(hosts?.ip ?? [])].map(shortAddress))] }
 }
 
 async function ensureAuthority(keyFile: string, caFile: string): Promise<{ key: string; certificate: string }> {
@@ -134,15 +137,28 @@ function signsWith(certificate: Buffer, key: string): boolean {
   return parsed !== undefined && lasts(parsed) && parsed.checkPrivateKey(createPrivateKey(key))
 }
 
-function serves(certificate: Buffer, key: string, authority: string, { dns, ip }: Subjects): boolean {
+/** What a certificate is made out to; undefined where it does not serve any more. */
+function subjectsIn(certificate: Buffer, key: string, authority: string): Subjects | undefined {
   const parsed = parse(certificate)
-  if (!parsed || !signsWith(certificate, key)) return false
-  const named = parsed.subjectAltName?.split(', ') ?? []
-  const isNamed = named.length === dns.length + ip.length && dns.every((name) => named.includes(`DNS:${name}`))
-  return (
-    isNamed && ip.every((address) => parsed.checkIP(address)) && parsed.verify(new X509Certificate(authority).publicKey)
-  )
+  if (!parsed || !signsWith(certificate, key) || !parsed.verify(new X509Certificate(authority).publicKey))
+    return undefined
+  const names = parsed.subjectAltName?.split(', ') ?? []
+  const ofKind = (kind: string) => names.filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length))
+  return { dns: ofKind('DNS:'), ip: ofKind('IP Address:').map(shortAddress) }
 }
+
+/** An address as RFC 5952 writes it; certificates are printed with all zeros of IPv6. */
+function shortAddress(address: string): string {
+  return address.includes(':') ? new SocketAddress({ address, family: 'ipv6' }).address : address
+}
+
+const includes = (known: Subjects, wanted: Subjects): boolean =>
+  wanted.dns.every((name) => known.dns.includes(name)) && wanted.ip.every((address) => known.ip.includes(address))
+
+const union = (known: Subjects, wanted: Subjects): Subjects => ({
+  dns: [...new Set([...known.dns, ...wanted.dns])],
+  ip: [...new Set([...known.ip, ...wanted.ip])],
+})
 
 function lasts({ validToDate }: X509Certificate): boolean {
   return validToDate.getTime() - Date.now() > RENEW_BEFORE_MS

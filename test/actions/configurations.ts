@@ -95,7 +95,8 @@ const restart: Case = {
   async prepare(world) {
     const branch = await world.home()
     const endpoint = await world.running(branch)
-    const track_activity_query_size = String(2048 + ((endpoint.compute_pid ?? 0) % 1000))
+    // Postgres shows multiples of 1024 in kB.
+    const track_activity_query_size = String(2049 + ((endpoint.compute_pid ?? 0) % 1000))
     return {
       async request(tx) {
         await updateEndpoint(tx, endpoint.id, { settings: { pg_settings: { track_activity_query_size } } })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test as nodeTest } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { NEAP, type Neap, type Ran, startNeap } from '../neap.ts'
+import { NEAP, type Neap, type Ran, run, startNeap } from '../neap.ts'
 import { firstPlace, type Place } from '../project.ts'
 import { until } from '../processes.ts'
 import { type Machines, twoMachines } from '../two_machines.ts'
@@ -153,15 +153,13 @@ test('the API speaks TLS to other machines, and nothing else', async () => {
 })
 
 test('the doctor says what works, and what does not', async () => {
-  const doctor = async (...args: string[]): Promise<[number, Record<string, string>]> => {
-    const { code, stdout, stderr } = await machines.run(NEAP, ['doctor', ...args, '--json'], {
-      PATH: process.env['PATH'],
-      HOME: dir,
-    })
+  const examined = ({ code, stdout, stderr }: Ran): [number, Record<string, string>] => {
     assert.equal(stderr, '')
     const { findings } = JSON.parse(stdout) as { findings: { what: string; level: string }[] }
     return [code, Object.fromEntries(findings.map(({ what, level }) => [what, level]))]
   }
+  const env = { PATH: process.env['PATH'], HOME: dir }
+  const doctor = async (...args: string[]) => examined(await machines.run(NEAP, ['doctor', ...args, '--json'], env))
   const { origin } = new URL(neap.ready.api_url)
   const ca = ['--ca', neap.ready.ca_file]
   const met = { name: 'ok', port: 'ok', TLS: 'ok', certificate: 'ok', authority: 'ok', validity: 'ok' }
@@ -171,6 +169,10 @@ test('the doctor says what works, and what does not', async () => {
   assert.deepEqual(await doctor(host), [0, { ...met, authority: 'note' }])
   assert.deepEqual(await doctor('other.neap.test'), [1, { name: 'fails' }])
   assert.deepEqual(await doctor(machines.server, '--port', '1'), [1, { name: 'ok', port: 'fails' }])
+  const [ip = '', ...inServer] = machines.onServer
+  const here = await run(ip, [...inServer, NEAP, 'doctor', '--json', '--data-dir', neap.ready.data_dir], env)
+  const [code, { limits: _, ...found }] = examined(here)
+  assert.deepEqual([code, found], [0, { ...met, ...asked, reach: 'ok' }])
   const { port } = new URL(origin)
   assert.deepEqual(await doctor(machines.server, '--port', port), [1, { name: 'ok', port: 'ok', TLS: 'fails' }])
   const refused = await machines.run(NEAP, ['doctor', host, '--port', 'x'], clientEnv())
