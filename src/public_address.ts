@@ -11,8 +11,17 @@ export type Reach = Pick<
 >
 
 export function reachOf(config: Reach): Reach {
-  const { listen, publicHost, publicPort, proxyPort, apiPort, region, domain, tlsCert } = config
-  return { listen, publicHost, publicPort, proxyPort, apiPort, region, domain, tlsCert }
+  const { listen, proxyPort, apiPort, region, domain, tlsCert } = config
+  return {
+    listen,
+    publicHost: config.publicHost,
+    publicPort: config.publicPort,
+    proxyPort,
+    apiPort,
+    region,
+    domain,
+    tlsCert,
+  }
 }
 
 /** What follows the endpoint id in a host name, and the host of the regional proxy. */

@@ -63,7 +63,7 @@ export interface DeliveryRoom {
   /** How many at most, for all webhooks together. */
   readonly most: number
   /** How many of one webhook at once, what it is at included. */
-  readonly mostEach: number
+  readonly maxEach: number
   /** How many are under way here, by webhook. */
   readonly underWay: ReadonlyMap<string, number>
   /** How long nobody else takes them: longer than an attempt can last. */
@@ -92,7 +92,7 @@ export function takeDeliveries(db: Db, room: DeliveryRoom): Promise<WebhookDeliv
        cross join lateral (
          select id from webhook_delivery
           where webhook_id = w.webhook_id and due_at <= (select clock_timestamp())
-          order by due_at limit greatest(0, ${room.mostEach}::int - coalesce(b.count, 0)) for no key update skip locked) d
+          order by due_at limit greatest(0, ${room.maxEach}::int - coalesce(b.count, 0)) for no key update skip locked) d
        order by random() limit ${room.most})
     update webhook_delivery d set attempts = d.attempts + 1, attempted_at = clock_timestamp(),
            due_at = clock_timestamp() + make_interval(secs => ${room.leaseSeconds})

@@ -9,7 +9,7 @@ export type Endpoint = Answer<'GET /projects/:project_id/endpoints/:endpoint_id'
 const PROJECT_ID = /^[a-z]+-[a-z]+-\d{8}$/
 const BRANCH_ID = /^br-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
 const ENDPOINT_ID = /^ep-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
-const MOST_NAMED = 10
+const MAX_NAMED = 10
 
 /** The id of the project that is asked for by id or name, or of the only one. Errors: UsageError that names what there is. */
 export async function projectId(call: Client, asked: string | undefined, how: string): Promise<string> {
@@ -118,7 +118,7 @@ function oldestFirst(projects: readonly Project[]): string[] {
 
 function named(things: readonly { readonly id: string; readonly name: string }[]): string {
   const sorted = [...things].sort((a, b) => a.name.localeCompare(b.name))
-  const names = sorted.slice(0, MOST_NAMED).map(({ id, name }) => (name === id ? id : `${printable(name)} (${id})`))
+  const names = sorted.slice(0, MAX_NAMED).map(({ id, name }) => (name === id ? id : `${printable(name)} (${id})`))
   const more = things.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
 }

@@ -5,6 +5,9 @@ import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { ComputeAddress } from '../backends/backend.ts'
 
+/** What it is sent it keeps in memory; a hostile compute's answers do not end. */
+const MAX_RECEIVED_BYTES = 64 * 2 ** 20
+
 const PROGRAM = fileURLToPath(import.meta.resolve('./pg_dump_program.ts'))
 
 export interface DumpRequest {
@@ -19,13 +22,13 @@ export type DumpReply = { readonly sql: string } | { readonly complaint: string 
  * Runs the pg_dump that npm brings as WebAssembly, of Postgres 18, which reads older servers too. It has a process of its own and a connection that this
  * one opens.
  * @param signal kills it
- * @returns what it printed, or what it complained of; undefined where it was killed
+ * @returns what it printed, or what it complained of; `flooded` where the compute sent too much; undefined where it was killed
  */
 export async function runBundledPgDump(
   { host, port }: Pick<ComputeAddress, 'host' | 'port'>,
   request: DumpRequest,
   signal: AbortSignal,
-): Promise<DumpReply | undefined> {
+): Promise<DumpReply | 'flooded' | undefined> {
   const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port })
   try {
     await once(socket, 'connect', { signal })
@@ -38,7 +41,7 @@ export async function runBundledPgDump(
   }
 }
 
-async function converse(socket: Socket, request: DumpRequest, signal: AbortSignal): Promise<DumpReply | undefined> {
+async function converse(socket: Socket, request: DumpRequest, signal: AbortSignal) {
   const child = spawn(process.execPath, [PROGRAM], {
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
     signal,
@@ -50,6 +53,11 @@ async function converse(socket: Socket, request: DumpRequest, signal: AbortSigna
   for (const stream of [socket, child.stdin, child.stdout]) stream.on('error', () => socket.destroy())
   socket.pipe(child.stdin)
   child.stdout.pipe(socket)
+  let received = 0
+  socket.on('data', (bytes: Buffer) => {
+    received += bytes.length
+    if (received > MAX_RECEIVED_BYTES) child.kill('SIGKILL')
+  })
   socket.once('close', () => child.stdin.end())
   let reply: DumpReply | undefined
   let failure = ''
@@ -61,5 +69,6 @@ async function converse(socket: Socket, request: DumpRequest, signal: AbortSigna
     child.once('error', (error) => (error.name === 'AbortError' ? undefined : reject(error)))
   })
   if (signal.aborted) return undefined
+  if (received > MAX_RECEIVED_BYTES) return 'flooded'
   return reply ?? { complaint: failure || 'it ended without a word' }
 }

@@ -10,6 +10,10 @@ const PATIENCE_MS = 30_000
 const LOCK_WAIT_MS = 5_000
 const MAX_BYTES = 16 * 2 ** 20
 const MAX_COMPLAINT = 2_000
+/** Of pg_dump, which keeps whole answers of a compute: a hostile one's do not end. */
+const MAX_MEMORY_KIB = 512 * 1024
+/** Has a program run with that much memory, where the system limits it (POSIX, `ulimit`). */
+const LIMITED = `ulimit -v ${MAX_MEMORY_KIB} 2>/dev/null; exec "$0" "$@"`
 /**
  * How many dumps one process runs at once, each a program that reads a whole catalog of Postgres': in all, of an account, and of a project,
  * whose comparisons take two. A tenant can make each last half a minute, and must leave room for others.
@@ -68,6 +72,7 @@ async function dump(address: ComputeAddress, options: DumpOptions): Promise<Dump
   const installed = await knownPgDump(options.pgVersion)
   if (installed) return runInstalled(installed.path, address, options, signal)
   const reply = await runBundledPgDump(address, { connection: connectionString(options), options: OPTIONS }, signal)
+  if (reply === 'flooded') return { isTooLarge: true }
   const isTooLarge = reply !== undefined && 'sql' in reply && Buffer.byteLength(reply.sql) > MAX_BYTES
   return { ...reply, isTooLarge }
 }
@@ -95,7 +100,7 @@ async function runInstalled(
   { password, database }: DumpOptions,
   signal: AbortSignal,
 ): Promise<Dump> {
-  const child = spawn(program, OPTIONS, {
+  const child = spawn('/bin/sh', ['-c', LIMITED, program, ...OPTIONS], {
     stdio: ['ignore', 'pipe', 'pipe'],
     signal,
     killSignal: 'SIGKILL',
@@ -132,7 +137,7 @@ async function runInstalled(
       if (error.name !== 'AbortError') reject(error)
     })
   })
-  const isTooLarge = bytes > MAX_BYTES
+  const isTooLarge = bytes > MAX_BYTES || complaint.includes('out of memory')
   if (code === 0) return { sql: Buffer.concat(parts).toString('utf8'), isTooLarge }
   return { isTooLarge, ...(code !== null && { complaint }) }
 }

@@ -11,7 +11,7 @@ export interface Side {
 }
 
 const PATIENCE_MS = 10_000
-const MOST_BYTES = 32 * 2 ** 20
+const MAX_BYTES = 32 * 2 ** 20
 
 /**
  * How two texts differ, as `diff -u` prints it: nothing where they are the same. A program of its own, since two texts that have
@@ -25,7 +25,7 @@ export async function unifiedDiff(base: Side, changed: Side): Promise<string> {
     const files = [join(directory, 'base'), join(directory, 'changed')] as const
     await Promise.all([writeFile(files[0], base.text), writeFile(files[1], changed.text)])
     const args = ['-u', `--label=${base.label}`, `--label=${changed.label}`, ...files]
-    return await promisify(execFile)('diff', args, { timeout: PATIENCE_MS, maxBuffer: MOST_BYTES }).then(
+    return await promisify(execFile)('diff', args, { timeout: PATIENCE_MS, maxBuffer: MAX_BYTES }).then(
       ({ stdout }) => stdout,
       printed,
     )

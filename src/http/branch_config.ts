@@ -17,7 +17,7 @@ interface BranchParams {
 }
 
 /** More than anybody waits with: a start makes them all. */
-const MOST_CHANGES = 1_000
+const MAX_CHANGES = 1_000
 
 /**
  * The caller's branch, with its roles and databases in the catalog as Postgres has them now, where its compute runs and answers soon,
@@ -48,10 +48,10 @@ export async function changeableBranch(
   const branch = await requireBranch(context, project.id, params.branch_id)
   await lockConfig(db, branch.id)
   if (look) await noteLook(db, branch, look)
-  if ((await countChanges(db, branch.id)) >= MOST_CHANGES)
+  if ((await countChanges(db, branch.id)) >= MAX_CHANGES)
     throw new AppError(
       'NOT_ALLOWED',
-      `${MOST_CHANGES} changes of this branch's roles and databases wait for its compute. Start its endpoint, then go on.`,
+      `${MAX_CHANGES} changes of this branch's roles and databases wait for its compute. Start its endpoint, then go on.`,
     )
   return { project, branch }
 }

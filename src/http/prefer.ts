@@ -8,14 +8,14 @@ import { type Branch, presentWithTransfer } from './routes/branches.ts'
 import { type Endpoint, presentEndpoint } from './routes/endpoints.ts'
 import { type Operation, presentOperation } from './routes/operations.ts'
 
-const MOST_SECONDS = 300
+const MAX_SECONDS = 300
 
 /** The seconds that the client would wait for operations: `Prefer: wait=<seconds>` (RFC 7240, section 4.3), at most 300. */
 export function preferredWait(request: FastifyRequest): number | undefined {
   const preferences = String(request.headers['prefer'] ?? '').split(',')
   const [, seconds] =
     preferences.map((each) => /^\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;|$)/i.exec(each)).find(Boolean) ?? []
-  return seconds === undefined ? undefined : Math.min(Number(seconds), MOST_SECONDS)
+  return seconds === undefined ? undefined : Math.min(Number(seconds), MAX_SECONDS)
 }
 
 interface Waitable {

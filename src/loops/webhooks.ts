@@ -12,7 +12,7 @@ import type { Loop } from './periodic.ts'
 
 /** Attempts under way at once in one worker, and at one webhook. */
 const MOST = 64
-const MOST_EACH = 4
+const MAX_EACH = 4
 
 /** Over the time-out of an attempt, for what is read and written around it. */
 const LEASE_MARGIN_SECONDS = 5
@@ -71,7 +71,7 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
       const leaseSeconds = config.webhookTimeout + LEASE_MARGIN_SECONDS
       const taken = await takeDeliveries(catalog, {
         most: MOST - running.size,
-        mostEach: MOST_EACH,
+        maxEach: MAX_EACH,
         underWay,
         leaseSeconds,
       })

@@ -1,5 +1,5 @@
 const CODE = /^(?:[0-9A-Z]{5}|[A-Z][A-Z0-9_]+)$/
-const MOST_CAUSES = 5
+const MAX_CAUSES = 5
 
 /**
  * What kind of error it is, in few words for many errors: its own code or that of its nearest cause that has one (Neap's own, a SQLSTATE,
@@ -7,7 +7,7 @@ const MOST_CAUSES = 5
  */
 export function codeOf(error: unknown): string {
   let cause = error
-  for (let depth = 0; depth <= MOST_CAUSES && cause instanceof Error; depth++) {
+  for (let depth = 0; depth <= MAX_CAUSES && cause instanceof Error; depth++) {
     const { code } = cause as Error & { readonly code?: unknown }
     if (typeof code === 'string' && CODE.test(code)) return code
     cause = cause.cause

@@ -20,7 +20,7 @@ const TOLD = [
 const PASSWORD_IN_URL = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s:@/]*):\S+@/gi
 const PASSWORD_IN_SQL = /(\bpassword\b[\s=:]*)'(?:[^']|'')*'/gi
 const API_KEY = /\bneap_[A-Za-z0-9]{20,}/g
-const MOST_CAUSES = 5
+const MAX_CAUSES = 5
 /** Characters of a text: what a compute says of an error is as long as its tenant likes. */
 const MAX_TEXT_CHARACTERS = 4_000
 
@@ -41,7 +41,7 @@ export function loggedError(error: unknown, depth = 0): unknown {
     ...Object.fromEntries(told),
     // Of a violated constraint it shows the row (SQLSTATE class 23).
     ...(typeof facts.detail === 'string' && !code.startsWith('23') && { detail: withoutSecrets(facts.detail) }),
-    ...(error.cause !== undefined && depth < MOST_CAUSES && { cause: loggedError(error.cause, depth + 1) }),
+    ...(error.cause !== undefined && depth < MAX_CAUSES && { cause: loggedError(error.cause, depth + 1) }),
   }
 }
 

@@ -44,7 +44,7 @@ export interface ProbeServer {
 }
 
 const HOST = '127.0.0.1'
-const MOST_PORTS = 20
+const MAX_PORTS = 20
 
 /**
  * Answers the probes on a loopback port of their own, for processes that have no HTTP otherwise. A port that is taken gives way to the next
@@ -66,7 +66,7 @@ export async function startProbeServer(probes: Probes, port: number): Promise<Pr
         response.end(request.method === 'HEAD' ? undefined : body)
       })
   })
-  const next = port === 0 ? [] : Array.from({ length: MOST_PORTS }, (_, index) => port + index)
+  const next = port === 0 ? [] : Array.from({ length: MAX_PORTS }, (_, index) => port + index)
   for (const each of [...next, 0]) if (await listens(server, each)) break
   return {
     port: (server.address() as AddressInfo).port,

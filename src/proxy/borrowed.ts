@@ -87,7 +87,7 @@ interface Slab {
 }
 
 /** So many are kept for later. */
-const MOST_FREE = 16
+const MAX_FREE = 16
 const free: Slab[] = []
 let slab = newSlab()
 
@@ -100,7 +100,7 @@ function newSlab(): Slab {
       made.unwritten--
       if (made.unwritten > 0) return
       made.used = 0
-      if (made !== slab && free.length < MOST_FREE) free.push(made)
+      if (made !== slab && free.length < MAX_FREE) free.push(made)
     },
   }
   return made

@@ -31,7 +31,7 @@ const ANSWER_MS = CANCEL_MS + 500
 const LENGTH_AND_CODE = 8
 
 /** Of requests that wait for the others. More come only from whoever guesses keys. */
-const MOST_WAITING = 1_000
+const MAX_WAITING = 1_000
 
 /** What a session lets those do who have its key. */
 export interface Cancellable {
@@ -72,7 +72,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
 
   /** Asks the others; resolves when one has told the session, when all have answered, or are not waited for any longer. */
   async function askOthers(asked: Omit<CancelAsked, 'id'>): Promise<void> {
-    if (open.size >= MOST_WAITING) return
+    if (open.size >= MAX_WAITING) return
     const id = `${me} ${++count}`
     const { promise: over, resolve: end } = Promise.withResolvers<void>()
     let answered = 0

@@ -5,7 +5,7 @@ const MOST = 200
 const WINDOW_MS = 10_000
 
 /** More networks than that are not told apart. */
-const MOST_NETWORKS = 10_000
+const MAX_NETWORKS = 10_000
 
 /** Says of each request, by the address it comes from, whether it is within what its network may send. Its memory is bounded. */
 export function createCancelLimit(now = () => performance.now()): (address: string | undefined) => boolean {
@@ -13,7 +13,7 @@ export function createCancelLimit(now = () => performance.now()): (address: stri
   let since = now()
 
   return (address) => {
-    if (now() - since >= WINDOW_MS || counts.size >= MOST_NETWORKS) {
+    if (now() - since >= WINDOW_MS || counts.size >= MAX_NETWORKS) {
       counts.clear()
       since = now()
     }

@@ -4,7 +4,7 @@ import { encodeError } from './messages.ts'
 
 const LINGER_MS = 2_000
 /** A client that has stopped reading would keep its socket, and what is still to be sent, for ever. */
-const MOST_MS = 60_000
+const MAX_MS = 60_000
 
 /**
  * Sends what is still to be sent, says goodbye, and gives the other side a moment to do so too, a minute in all: closing with unread bytes
@@ -16,7 +16,7 @@ export function closeGently(socket: Duplex): void {
     const timer = setTimeout(() => socket.destroy(), ms)
     socket.once('close', () => clearTimeout(timer))
   }
-  destroyAfter(MOST_MS)
+  destroyAfter(MAX_MS)
   socket.removeAllListeners('data')
   socket.resume()
   socket.once('end', () => destroySoon(socket))

@@ -36,4 +36,4 @@ export interface ConnectionContext {
 }
 
 /** A session has two descriptors: the client's and the compute's. */
-export const MOST_SESSIONS = Math.max(1, Math.floor((openFilesLimit() - RESERVED_FILES) / 2))
+export const MAX_SESSIONS = Math.max(1, Math.floor((openFilesLimit() - RESERVED_FILES) / 2))

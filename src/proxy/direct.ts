@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { isAllowed } from './allowed.ts'
 import { cancelAtCompute } from './cancel.ts'
-import { type ConnectionContext, MOST_SESSIONS } from './context.ts'
+import { type ConnectionContext, MAX_SESSIONS } from './context.ts'
 import type { LoggedIn } from './entry.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 import { reachCompute } from './reach.ts'
@@ -18,7 +18,7 @@ export async function joinCompute(
 ): Promise<void> {
   const { table, sessions, holds, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
-  if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
+  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('crowded')
   const traffic = table.enter(endpointId)
   const session = spliceSession(client, traffic)
   sessions.add(session)

@@ -11,9 +11,9 @@ import { type Frame, readFrame } from './packet.ts'
 const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1')
 const HEAD_BYTES = 16
 /** Addresses, and what forwarders add of themselves; two addresses of Unix sockets have 216 bytes. */
-const MOST_BODY_BYTES = 4_096
+const MAX_BODY_BYTES = 4_096
 /** Section 2.1: the longest line of version 1, its end included. */
-const MOST_LINE_BYTES = 107
+const MAX_LINE_BYTES = 107
 
 const [LOCAL, PROXY] = [0x20, 0x21] as const
 const [IPV4, IPV6] = [0x1, 0x2] as const
@@ -40,7 +40,7 @@ function headerAt(bytes: Buffer): Frame<Header> | ProxyError | undefined {
   if (bytes.length < HEAD_BYTES) return undefined
   const [command = 0, family = 0] = bytes.subarray(SIGNATURE.length)
   const size = bytes.readUInt16BE(14)
-  if (size > MOST_BODY_BYTES || (command !== LOCAL && command !== PROXY)) return malformed('invalid PROXY header')
+  if (size > MAX_BODY_BYTES || (command !== LOCAL && command !== PROXY)) return malformed('invalid PROXY header')
   const length = HEAD_BYTES + size
   if (bytes.length < length) return undefined
   const body = bytes.subarray(HEAD_BYTES, length)
@@ -58,8 +58,8 @@ function addressIn(body: Buffer, family: number): string {
 
 /** `PROXY TCP4 <source> <destination> <port> <port>`, or `PROXY UNKNOWN` and anything. */
 function lineAt(bytes: Buffer): Frame<Header> | ProxyError | undefined {
-  const end = bytes.subarray(0, MOST_LINE_BYTES).indexOf('\r\n')
-  if (end < 0) return bytes.length < MOST_LINE_BYTES ? undefined : malformed('invalid PROXY header')
+  const end = bytes.subarray(0, MAX_LINE_BYTES).indexOf('\r\n')
+  if (end < 0) return bytes.length < MAX_LINE_BYTES ? undefined : malformed('invalid PROXY header')
   const [word, family, source = '', destination = ''] = bytes.toString('latin1', 0, end).split(' ')
   const version = { TCP4: 4, TCP6: 6 }[family ?? '']
   const isRight =

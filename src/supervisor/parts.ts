@@ -12,7 +12,7 @@ import { bindProxy } from './listener.ts'
 import type { Progress } from './progress.ts'
 
 const ENTRY = fileURLToPath(new URL('../main.ts', import.meta.url))
-const MOST_PROXIES_UNASKED = 4
+const MAX_DEFAULT_PROXIES = 4
 
 /** The parts that run as children of the supervisor. */
 export interface Parts {
@@ -37,7 +37,7 @@ const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv => {
  * more, each is awake for fewer messages at a time, which costs more CPU time for each.
  */
 export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>, cores = availableParallelism()): number =>
-  proxies === 0 ? Math.min(Math.max(1, Math.floor(cores / 2)), MOST_PROXIES_UNASKED) : proxies
+  proxies === 0 ? Math.min(Math.max(1, Math.floor(cores / 2)), MAX_DEFAULT_PROXIES) : proxies
 
 /**
  * Starts api, worker and the first proxy, all at once, and notes their pids for a supervisor that comes after this one was killed. Resolves

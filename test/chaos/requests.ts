@@ -5,8 +5,8 @@ import { restore } from './restore.ts'
 import { awaitEnds, pause, request, type Spot, standing, type World } from './world.ts'
 import { write } from './writers.ts'
 
-const MOST_SPOTS = 7
-const MOST_WRITERS = 8
+const MAX_SPOTS = 7
+const MAX_WRITERS = 8
 
 /** Asks the API for one thing after the other until the run ends. */
 export async function ask(world: World, name: string, tasks: Promise<unknown>[]): Promise<void> {
@@ -45,7 +45,7 @@ const branchOff: Act = async (asker, name) => {
   const { world, random, tasks } = asker
   const { checks } = world
   const parents = standing(world)
-  if (parents.length >= MOST_SPOTS) return remove(asker, name)
+  if (parents.length >= MAX_SPOTS) return remove(asker, name)
   const parent = random.pick(parents)
   const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
   parent.children++
@@ -91,7 +91,7 @@ const branchOff: Act = async (asker, name) => {
     checks.look('isolated', short && `${name} does not have what ${short.writer.name} had written to ${parent.name}`)
   }
   const writers = standing(world).reduce((sum, each) => sum + each.writers.length, 0)
-  if (writers < MOST_WRITERS) tasks.push(write(world, spot, `writer_of_${name}`))
+  if (writers < MAX_WRITERS) tasks.push(write(world, spot, `writer_of_${name}`))
 }
 
 /** Sends the same request with the same key twice, at once or one after the other: one effect, one reply. */

@@ -4,8 +4,9 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { without } from '../clients.ts'
+import { query, without } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { firstPlace, type Place, suspend } from '../project.ts'
 import { peer, withoutPeers } from './peers.ts'
 
@@ -53,7 +54,17 @@ interface Step {
   readonly value: unknown
 }
 
-/** What a program says; its endpoint is suspended where it asks for that. */
+/** What programs wait for before they go on. */
+const AWAITED: Record<string, () => Promise<unknown>> = {
+  suspend_now: () => suspend(neap, place),
+  cancel_soon: () =>
+    until('the query to be cancelled runs', async () => {
+      const running = "select from pg_stat_activity where state = 'active' and query = 'select pg_sleep(60)'"
+      return (await query(neap, place.uri, running)).length > 0
+    }),
+}
+
+/** What a program says, told to go on where it waits. */
 async function stepsOf([file = '', ...args]: readonly string[], uri: string): Promise<Step[]> {
   const child = spawn(file, [...args, uri], { stdio: ['pipe', 'pipe', 'pipe'] })
   let stderr = ''
@@ -64,8 +75,8 @@ async function stepsOf([file = '', ...args]: readonly string[], uri: string): Pr
     for await (const line of createInterface({ input: child.stdout })) {
       const step = JSON.parse(line) as Step
       steps.push(step)
-      if (step.step !== 'suspend_now') continue
-      await suspend(neap, place)
+      if (!(step.step in AWAITED)) continue
+      await AWAITED[step.step]?.()
       child.stdin.write('\n')
     }
   } finally {
@@ -83,6 +94,7 @@ const EXPECTED = {
   failed_pipeline: '22012',
   transaction: '23505',
   left: 0,
+  cancel_soon: null,
   cancel: '57014',
   after_cancel: 1,
   suspend_now: null,

@@ -22,7 +22,7 @@ const SEED = Number(process.env['NEAP_FUZZ_SEED'] ?? Date.now() % 1_000_000)
 const CONNECTIONS = Number(process.env['NEAP_FUZZ_CONNECTIONS'] ?? 600)
 const AT_ONCE = 12
 /** Sockets and their buffers are let go of some time after they are closed. */
-const MOST_GROWTH = 24 * 2 ** 20
+const MAX_GROWTH = 24 * 2 ** 20
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
@@ -237,7 +237,7 @@ test(`${CONNECTIONS} connections that talk nonsense, seed ${SEED}`, { timeout: 9
   const served = await controls
   assert.ok(served.every((count) => count > 0))
   const growth = (await heap()) - used
-  assert.ok(growth < MOST_GROWTH, `the heap grew by ${Math.round(growth / 2 ** 20)} MB`)
+  assert.ok(growth < MAX_GROWTH, `the heap grew by ${Math.round(growth / 2 ** 20)} MB`)
 
   const watcher = await observer(scene.fixture)
   await until(async () => {

@@ -103,7 +103,7 @@ async function serverOf(place: Parameters<typeof superuser>[1]): Promise<Server>
       const connection = `user='${user}' password='${password}' dbname='${database}'`
       const request = { connection, options: ['--schema-only'] }
       const reply = await runBundledPgDump({ host, port }, request, AbortSignal.timeout(60_000))
-      assert.ok(reply && 'sql' in reply, JSON.stringify(reply))
+      assert.ok(typeof reply === 'object' && 'sql' in reply, JSON.stringify(reply))
       return reply.sql
     },
     async query(database, sql) {

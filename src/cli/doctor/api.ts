@@ -7,7 +7,7 @@ import type { Finding } from './finding.ts'
 
 const PATIENCE_MS = 5_000
 /** The Date of an answer has whole seconds. */
-const MOST_SKEW_S = 5
+const MAX_SKEW_S = 5
 
 /** Asks an API without a key whether it is ready, which one it is, and what its clock says. */
 export async function askApi(url: string, ca: string | undefined): Promise<readonly Finding[]> {
@@ -29,7 +29,7 @@ export async function askApi(url: string, ca: string | undefined): Promise<reado
       { what: 'version', level: 'ok', found: `${title}, version ${version}` },
       {
         what: 'clock',
-        ...(Math.abs(skew) <= MOST_SKEW_S
+        ...(Math.abs(skew) <= MAX_SKEW_S
           ? { level: 'ok', found: 'within seconds of this one' }
           : {
               level: 'note',

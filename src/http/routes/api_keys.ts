@@ -21,7 +21,7 @@ function lastUse(key: ApiKey) {
 }
 
 /** More than anybody keeps apart. */
-const MOST_KEYS = 1_000
+const MAX_KEYS = 1_000
 
 const creator = (account: Account) => ({ id: account.id, name: account.name, image: '' })
 
@@ -64,10 +64,10 @@ export async function createKey(
   if (body.project_id) await requireProject(context, body.project_id)
   const expires = body.expires_at === undefined ? null : requireFuture('expires_at', body.expires_at)
   await lockAccount(db, caller.account.id)
-  if ((await listApiKeys(db, caller.account.id)).length >= MOST_KEYS)
+  if ((await listApiKeys(db, caller.account.id)).length >= MAX_KEYS)
     throw new AppError(
       'API_KEYS_LIMIT_EXCEEDED',
-      `The account has ${MOST_KEYS} API keys, as many as it may. Revoke one that is not used any more.`,
+      `The account has ${MAX_KEYS} API keys, as many as it may. Revoke one that is not used any more.`,
     )
   const key = newApiKey()
   const row = await insertApiKey(db, {

@@ -13,7 +13,7 @@ import { route } from '../route.ts'
 import { Branch, presentBranch } from './branches.ts'
 import { presentProject, Project, ProjectId, requireRoomForProject } from './projects.ts'
 
-const MOST_BRANCHES = 10_000
+const MAX_BRANCHES = 10_000
 
 export const deleteProject = route('DELETE /projects/:project_id', {
   summary: 'Delete a project with all its branches and data',
@@ -57,7 +57,7 @@ export const recoverDeletedProject = route('POST /projects/:project_id/recover',
   })
   const cancelled = removal && (await cancelOperation(db, removal.id, 'the project was recovered'))
   if (!cancelled) throw new AppError('NOT_FOUND', `project ${project.id} is being removed`)
-  const branches = await listBranches(db, project.id, { sort: 'created_at', descending: false, limit: MOST_BRANCHES })
+  const branches = await listBranches(db, project.id, { sort: 'created_at', descending: false, limit: MAX_BRANCHES })
   const transfers = await branchTransfers(db, project.id)
   return {
     project: await presentProject(project, context),

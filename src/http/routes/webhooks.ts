@@ -21,7 +21,7 @@ import { requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 
 /** Each costs whatever it is told of. */
-const MOST_WEBHOOKS = 50
+const MAX_WEBHOOKS = 50
 /** So long the secret before counts after a rotation. */
 const ROTATION_HOURS = 24
 
@@ -95,10 +95,10 @@ export const createWebhook = route('POST /webhooks', {
   const url = requireWebhookUrl(body.webhook.url, config.webhookAllow)
   if (project_id !== undefined) await requireProject(context, project_id)
   await lockAccount(db, caller.account.id)
-  if ((await listWebhookRows(db, caller.account.id)).length >= MOST_WEBHOOKS)
+  if ((await listWebhookRows(db, caller.account.id)).length >= MAX_WEBHOOKS)
     throw new AppError(
       'WEBHOOKS_LIMIT_EXCEEDED',
-      `The account has ${MOST_WEBHOOKS} webhooks, which is as many as it may.`,
+      `The account has ${MAX_WEBHOOKS} webhooks, which is as many as it may.`,
     )
   const [id, secret] = [newUuid(), newWebhookSecret()]
   const row = await insertWebhook(db, {

@@ -31,7 +31,7 @@ import { parseFields, rowEncoder } from './rows.ts'
 import { encodeStatements, type Result, type Statement } from './statement.ts'
 
 /** Of what a request is answered with: the messages of all rows, and as much again of what describes them. */
-export const MOST_ANSWER_BYTES = 10 * 2 ** 20
+export const MAX_ANSWER_BYTES = 10 * 2 ** 20
 
 export interface SqlSession {
   /** Whether it can take statements, and whether it is in a transaction then. */
@@ -125,7 +125,7 @@ export function conversation(
     const bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks)
     let at = 0
     while (!gone) {
-      const message = messageAt(bytes, at, MOST_ANSWER_BYTES)
+      const message = messageAt(bytes, at, MAX_ANSWER_BYTES)
       if (message === 'invalid') return leave(tooLarge())
       if (!message) break
       at += MESSAGE_HEAD + message.body.length
@@ -161,12 +161,12 @@ export function conversation(
     if (!statement) return
     if (type === ROW_DESCRIPTION) {
       running.describedBytes += MESSAGE_HEAD + body.length
-      if (running.describedBytes > MOST_ANSWER_BYTES) return leave(tooLarge())
+      if (running.describedBytes > MAX_ANSWER_BYTES) return leave(tooLarge())
       current.fields = parseFields(body)
       encodeRow = rowEncoder(current.fields, statement)
     } else if (type === DATA_ROW && encodeRow) {
       running.bytes += MESSAGE_HEAD + body.length
-      if (running.bytes > MOST_ANSWER_BYTES) leave(tooLarge())
+      if (running.bytes > MAX_ANSWER_BYTES) leave(tooLarge())
       else current.rows.push(encodeRow(body))
     } else if (type === COMMAND_COMPLETE || type === EMPTY_QUERY) {
       current.tag = type === EMPTY_QUERY ? '' : body.toString('utf8', 0, body.length - 1)
@@ -206,7 +206,7 @@ export function conversation(
 const noResult = (): Result => ({ fields: [], rows: [], tag: '' })
 
 const tooLarge = (): Refusal =>
-  new Refusal(507, `The answer has more than ${MOST_ANSWER_BYTES} bytes: ask for fewer rows, or connect by WebSocket.`)
+  new Refusal(507, `The answer has more than ${MAX_ANSWER_BYTES} bytes: ask for fewer rows, or connect by WebSocket.`)
 const noCopy = (): Refusal =>
   new Refusal(400, 'COPY from STDIN or to STDOUT is not possible over HTTP: connect by WebSocket, or as psql does.', {
     code: '0A000',

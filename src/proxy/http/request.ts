@@ -6,9 +6,9 @@ import { Refusal } from './refusal.ts'
 import type { RowFormat } from './rows.ts'
 import type { Statement } from './statement.ts'
 
-export const MOST_BODY_BYTES = 10 * 2 ** 20
+export const MAX_BODY_BYTES = 10 * 2 ** 20
 /** The protocol counts parameters in sixteen bits. */
-const MOST_PARAMETERS = 65_535
+const MAX_PARAMETERS = 65_535
 /** Of a batch: each takes some kilobytes while it is under way, however short it is. */
 const MAX_STATEMENTS = 10_000
 
@@ -70,8 +70,8 @@ function statement(asked: unknown, { arrayMode, rawText }: RowFormat, place: str
     throw new Refusal(400, `${place} must be {"query": <text>, "params": [...]}, or the body {"queries": [...]}.`)
   const { query, params = [], arrayMode: own = arrayMode } = asked
   if (!Array.isArray(params)) throw new Refusal(400, `"params" of ${place} must be an array.`)
-  if (params.length > MOST_PARAMETERS)
-    throw new Refusal(400, `"params" of ${place} has more than ${MOST_PARAMETERS} elements.`)
+  if (params.length > MAX_PARAMETERS)
+    throw new Refusal(400, `"params" of ${place} has more than ${MAX_PARAMETERS} elements.`)
   if (typeof own !== 'boolean') throw new Refusal(400, `"arrayMode" of ${place} must be true or false.`)
   // In the protocol a NUL ends a text: what follows would be taken for something else.
   if (query.includes('\0')) throw new Refusal(400, `"query" of ${place} holds a NUL, which no SQL can.`)
@@ -100,7 +100,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
  * Errors: Refusal (too large by itself, or together with others), ClientGone.
  */
 export function readBody(request: IncomingMessage, holding: Holding, signal: AbortSignal): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > MOST_BODY_BYTES) throw tooLarge()
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const chunks: Buffer[] = []
   let bytes = 0
   return new Promise((resolve, reject) => {
@@ -112,7 +112,7 @@ export function readBody(request: IncomingMessage, holding: Holding, signal: Abo
     function read(chunk: Buffer): void {
       bytes += chunk.length
       try {
-        if (bytes > MOST_BODY_BYTES) throw tooLarge()
+        if (bytes > MAX_BODY_BYTES) throw tooLarge()
         holding.add(chunk.length)
         chunks.push(chunk)
       } catch (error) {
@@ -130,4 +130,4 @@ export function readBody(request: IncomingMessage, holding: Holding, signal: Abo
 }
 
 const tooLarge = (): Refusal =>
-  new Refusal(413, `The request has more than ${MOST_BODY_BYTES} bytes: send less at once, or connect by WebSocket.`)
+  new Refusal(413, `The request has more than ${MAX_BODY_BYTES} bytes: send less at once, or connect by WebSocket.`)

@@ -20,13 +20,13 @@ import { answerSql, sendRefusal, type SqlContext } from './sql.ts'
 import { createStrangers } from './strangers.ts'
 import { webSocketStream } from './websocket.ts'
 
-const MOST_BODY_MS = 60_000
-const MOST_IDLE_MS = 15_000
-const MOST_HEADER_BYTES = 32_768
+const MAX_BODY_MS = 60_000
+const MAX_IDLE_MS = 15_000
+const MAX_HEADER_BYTES = 32_768
 /** Of a body before its client has logged in: so much is read ahead, and what one read brings more. */
 const READ_AHEAD_BYTES = 16_384
 /** Of a WebSocket message, which is kept until it is whole. */
-const MOST_MESSAGE_BYTES = 64 * 2 ** 20
+const MAX_MESSAGE_BYTES = 64 * 2 ** 20
 
 const METHODS = 'OPTIONS, POST'
 const HEADERS = [
@@ -58,10 +58,10 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
   const strangers = createStrangers()
   const http = createServer(
     {
-      maxHeaderSize: MOST_HEADER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: STAGE_MS,
-      requestTimeout: MOST_BODY_MS,
-      keepAliveTimeout: MOST_IDLE_MS,
+      requestTimeout: MAX_BODY_MS,
+      keepAliveTimeout: MAX_IDLE_MS,
       connectionsCheckingInterval: 1_000,
       highWaterMark: READ_AHEAD_BYTES,
     },
@@ -81,7 +81,7 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
   // It looks at its clocks from when it begins to listen, which it never does by itself.
   http.emit('listening')
 
-  const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MOST_MESSAGE_BYTES })
+  const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_MESSAGE_BYTES })
   http.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     strangers.loggedIn(socket)
     webSockets.handleUpgrade(

@@ -9,9 +9,9 @@ import type { Statement } from './statement.ts'
 /** A password that was changed, or an address that was shut out, is noticed when the next session logs in. */
 const LIFE_MS = 60_000
 /** More at once would keep each other from being there. */
-const MOST_OPENING = 8
-const MOST_IDLE_EACH = 20
-const MOST_IDLE = 200
+const MAX_OPENING = 8
+const MAX_IDLE_EACH = 20
+const MAX_IDLE = 200
 
 /** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
 const IS_GONE = /^57P0[123]$/
@@ -102,7 +102,7 @@ export function createSessions(context: ConnectionContext): Sessions {
         return { opened: left, isNew: false }
       }
       const isOneLeft = lane.resetting > lane.waiting.size
-      if (lane.opening < MOST_OPENING && !isOneLeft) return { opened: await open(lane, who, signal), isNew: true }
+      if (lane.opening < MAX_OPENING && !isOneLeft) return { opened: await open(lane, who, signal), isNew: true }
       const given = await turn(lane, signal)
       if (signal.aborted) {
         if (given) void leave(lane, given)
@@ -124,7 +124,7 @@ export function createSessions(context: ConnectionContext): Sessions {
       return void give(lane, undefined)
     }
     if (give(lane, opened)) return
-    if (lane.idle.length >= MOST_IDLE_EACH || idleCount >= MOST_IDLE) return session.abandon()
+    if (lane.idle.length >= MAX_IDLE_EACH || idleCount >= MAX_IDLE) return session.abandon()
     lane.idle.push(opened)
     idleCount += 1
   }

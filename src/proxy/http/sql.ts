@@ -10,7 +10,7 @@ import type { Result, Statement } from './statement.ts'
 import type { Sessions } from './sessions.ts'
 
 /** Who does not take an answer in that time is cut off. */
-const MOST_SENDING_MS = 60_000
+const MAX_SENDING_MS = 60_000
 
 /** By SQLSTATE: the compute, or the way to it, is in trouble, not the request. */
 const TROUBLE = /^(08001|53|57P|58|XX)/
@@ -106,7 +106,7 @@ export const sendRefusal = (response: ServerResponse, refusal: Refusal): void =>
   send(response, refusal.status, refusalBody(refusal))
 
 function send(response: ServerResponse, status: number, body: string): void {
-  const timer = setTimeout(() => response.destroy(), MOST_SENDING_MS)
+  const timer = setTimeout(() => response.destroy(), MAX_SENDING_MS)
   response.once('close', () => clearTimeout(timer))
   response.writeHead(status, { 'content-type': 'application/json' }).end(body)
 }

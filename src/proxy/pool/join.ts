@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { isAllowed } from '../allowed.ts'
-import { type ConnectionContext, MOST_SESSIONS } from '../context.ts'
+import { type ConnectionContext, MAX_SESSIONS } from '../context.ts'
 import type { LoggedIn } from '../entry.ts'
 import { ClientGone, ProxyError } from '../errors.ts'
 import { asProxyError } from '../report.ts'
@@ -24,7 +24,7 @@ export async function joinPool(
   const user = parameters.get('user') ?? ''
   const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
   client.once('close', pool.join())
-  if (sessions.size >= MOST_SESSIONS) throw new ProxyError('crowded')
+  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('crowded')
   const { all, tracked } = await settingsOf(pool, client, parameters)
   if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(version < PROTOCOL_3_2 ? SHORT_KEY : LONG_KEY)

@@ -58,7 +58,7 @@ export interface ServerHooks {
 }
 
 /** So many sessions are opened at once: while they are, others may come to rest. */
-const MOST_OPENING = 4
+const MAX_OPENING = 4
 /** A server that nobody has wanted for so long is closed. */
 const IDLE_MS = 60_000
 /** So many times within that it is looked for such. */
@@ -160,7 +160,7 @@ export function createPool(options: PoolOptions): Pool {
       if (rested) offer(rested, waiter)
       else if (resting.length === 0) break
     }
-    while (opening < Math.min(waiters.size - resetting.size, MOST_OPENING) && servers.size + opening < most) {
+    while (opening < Math.min(waiters.size - resetting.size, MAX_OPENING) && servers.size + opening < most) {
       opening++
       void openOne()
     }

@@ -2,7 +2,7 @@ import { MESSAGE_HEAD } from '../messages.ts'
 import { COPY_DATA } from '../message_types.ts'
 
 /** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
-export const MOST_KEPT = 65_536
+export const MAX_KEPT = 65_536
 
 /** Of what is longer so much of each message is kept, and of so many messages. */
 const MESSAGE_KEPT = 4_096
@@ -51,7 +51,7 @@ export function createSent(): Sent {
       if (cutter) return cutter.add(bytes)
       if (!kept) return
       length += bytes.length
-      if (length <= MOST_KEPT) return void kept.push(Buffer.from(bytes))
+      if (length <= MAX_KEPT) return void kept.push(Buffer.from(bytes))
       cutter = createCutter(MESSAGE_KEPT)
       for (const one of [...kept, bytes]) cutter.add(one)
       kept = undefined
@@ -63,7 +63,7 @@ export function createSent(): Sent {
     unanswered: () => (isAnswered ? [] : (kept ?? [])),
     messages() {
       if (cutter || !kept) return cutter?.messages()
-      const whole = createCutter(MOST_KEPT)
+      const whole = createCutter(MAX_KEPT)
       for (const one of kept) whole.add(one)
       return whole.messages()
     },

@@ -43,7 +43,7 @@ import type { PoolServer, PoolServerOptions } from './server_interface.ts'
 import { encodeClose, type Statement } from './statements.ts'
 
 /** Statements that one server keeps prepared: who was used longest ago goes first. */
-const MOST_STATEMENTS = 500
+const MAX_STATEMENTS = 500
 
 /** What an ErrorResponse says. */
 export const refusedBy = (body: Buffer): Refused & { readonly severity: string } => {
@@ -315,7 +315,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       }
       const pieces: Buffer[] = []
       for (const oldest of prepared) {
-        if (prepared.size < MOST_STATEMENTS) break
+        if (prepared.size < MAX_STATEMENTS) break
         prepared.delete(oldest)
         server.expect({ kind: 'close', hidden: true, statement: oldest })
         pieces.push(encodeClose(oldest))

@@ -30,7 +30,7 @@ import { answerLost, answerRefused } from './lost_requests.ts'
 import { outcomeOf, type PreparedTexts } from './outcome.ts'
 import { mayRepeat } from './repeat.ts'
 import { createRequests } from './requests.ts'
-import { createSent, MOST_KEPT } from './sent.ts'
+import { createSent, MAX_KEPT } from './sent.ts'
 import { isOneRequest } from './session_reset.ts'
 import type { Borrower, Loss } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
@@ -125,7 +125,7 @@ export function pooledSession(
     pending.push(Buffer.from(chunk))
     if (!giveUp) return next()
     waitingLength += chunk.length
-    if (waitingLength > MOST_KEPT) stream.pause()
+    if (waitingLength > MAX_KEPT) stream.pause()
   }
 
   /** It is at rest, and what comes is for a server alone to answer. */

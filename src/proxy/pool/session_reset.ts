@@ -1,6 +1,6 @@
 import { encodeMessage, int32, MESSAGE_HEAD } from '../messages.ts'
 import { BIND, CLOSE, DESCRIBE, EXECUTE, FLUSH, FUNCTION_CALL, PARSE, QUERY, SYNC } from '../message_types.ts'
-import { MOST_KEPT } from './sent.ts'
+import { MAX_KEPT } from './sent.ts'
 
 /*
  * Before another client is lent a session, all that the last one may have left there is discarded. No look at statements or tags could tell
@@ -35,7 +35,7 @@ const OF_BATCH = new Set([PARSE, BIND, DESCRIBE, EXECUTE, CLOSE, FLUSH])
  * @param bytes from the beginning of a message on
  */
 export function isOneRequest(bytes: Buffer): boolean {
-  if (bytes.length > MOST_KEPT) return false
+  if (bytes.length > MAX_KEPT) return false
   for (let at = 0; at + MESSAGE_HEAD <= bytes.length;) {
     const type = bytes[at] ?? 0
     const length = bytes.readInt32BE(at + 1)

@@ -97,11 +97,12 @@ class Jdbc {
     connection.setAutoCommit(true);
     say("left", number(connection, "select count(*) from jdbc_item where n < 0"));
 
+    say("cancel_soon", null);
     new Thread(() -> {
       try {
-        Thread.sleep(300);
+        waitForLine();
         plain.cancel();
-      } catch (InterruptedException | SQLException error) {
+      } catch (IOException | SQLException error) {
         throw new IllegalStateException(error);
       }
     }).start();

@@ -11,6 +11,10 @@ def say(step, value):
     print(json.dumps({"step": step, "value": value}), flush=True)
 
 
+def line():
+    return asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+
 async def state_of(work):
     """The SQLSTATE that this work fails with; a connection that is found closed has none of its own."""
     try:
@@ -54,15 +58,19 @@ async def main(uri):
     say("transaction", await state_of(rolled_back(connection)))
     say("left", await connection.fetchval("select count(*) from asyncpg_item where n < 0"))
 
-    # A time limit makes asyncpg send a request to cancel.
+    # A task that is cancelled makes asyncpg send a request to cancel.
+    sleeping = asyncio.create_task(connection.execute("select pg_sleep(60)"))
+    say("cancel_soon", None)
+    await line()
+    sleeping.cancel()
     try:
-        await connection.execute("select pg_sleep(60)", timeout=0.3)
-    except asyncio.TimeoutError:
+        await sleeping
+    except asyncio.CancelledError:
         say("cancel", "57014")
     say("after_cancel", await connection.fetchval("select 1"))
 
     say("suspend_now", None)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    await line()
     say("after_suspend", await state_of(connection.execute("select 1")))
     connection.terminate()
     again = await asyncpg.connect(uri)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -46,6 +45,7 @@ func number(connection *pgx.Conn, sql string, arguments ...any) (n int) {
 
 func main() {
 	ctx := context.Background()
+	input := bufio.NewReader(os.Stdin)
 	connection, err := pgx.Connect(ctx, os.Args[1])
 	must(err)
 	_, err = connection.Exec(ctx, "drop table if exists pgx_item; create table pgx_item (n int primary key, t text)")
@@ -96,8 +96,10 @@ func main() {
 	say("left", number(connection, "select count(*) from pgx_item where n < 0"))
 
 	// The context of a query that ends closes the connection in pgx: a request to cancel is sent by hand.
+	say("cancel_soon", nil)
 	go func() {
-		time.Sleep(300 * time.Millisecond)
+		_, err := input.ReadString('\n')
+		must(err)
 		must(connection.PgConn().CancelRequest(ctx))
 	}()
 	_, err = connection.Exec(ctx, "select pg_sleep(60)")
@@ -105,7 +107,7 @@ func main() {
 	say("after_cancel", number(connection, "select 1"))
 
 	say("suspend_now", nil)
-	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
+	_, err = input.ReadString('\n')
 	must(err)
 	_, err = connection.Exec(ctx, "select 1")
 	say("after_suspend", stateOf(err))

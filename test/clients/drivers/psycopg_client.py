@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 import threading
-import time
 
 import psycopg
 
@@ -61,7 +60,8 @@ def rolled_back():
 say("transaction", state_of(rolled_back))
 say("left", connection.execute("select count(*) from psycopg_item where n < 0").fetchone()[0])
 
-threading.Thread(target=lambda: (time.sleep(0.3), connection.cancel_safe())).start()
+say("cancel_soon", None)
+threading.Thread(target=lambda: (sys.stdin.readline(), connection.cancel_safe())).start()
 say("cancel", state_of(lambda: connection.execute("select pg_sleep(60)")))
 say("after_cancel", connection.execute("select 1").fetchone()[0])
 
