@@ -243,17 +243,22 @@ function createLogin(target: string | EmbeddedLogin, settings: [string, string][
   }
 
   async function tryEach<T>(connect: () => Promise<T>): Promise<T> {
-    const count = typeof target === 'string' ? 1 : target.passwords().length
-    // With several, the first once more: it may have been changed to that since it was tried.
-    for (let left = count > 1 ? count : 0; ; left--) {
+    for (let failures = 1; ; failures++) {
       const tried = turn
       try {
         return await connect()
       } catch (error) {
-        if (left === 0 || !isWrongPassword(error)) throw error
+        // Deriving them takes long, and most attempts want none: they are counted only here.
+        if (!isWrongPassword(error) || failures > others()) throw error
         if (turn === tried) turn++
       }
     }
+  }
+
+  /** How often to try again: with several passwords, the first once more, since it may have been changed to that meanwhile. */
+  function others(): number {
+    const count = typeof target === 'string' ? 1 : target.passwords().length
+    return count > 1 ? count : 0
   }
   if (typeof target === 'string') return { config: withOptions(target, settings), attempt }
   const options = settings.map(([name, value]) => `-c ${name}=${value}`).join(' ')
