@@ -76,7 +76,7 @@ export function openCatalog(
     connectionTimeoutMillis: 10_000,
     types,
   }
-  const pool = new pg.Pool({ ...config, max: size })
+  const pool = new pg.Pool({ ...config, pipeline: true, max: size })
   pool.on('error', onError)
   const listener = createListener(newSession, onError)
   const pulse = createPulse(() => letsIn(config))
@@ -155,9 +155,12 @@ export function openCatalog(
     row: async (statement) => (await rows<never>(statement))[0],
     transaction: (work, requestId) =>
       lend(async (tx, { isBroken, breaks }) => {
+        // The first statement goes with it, which saves a round trip. Only a connection that is lost fails it, and then both.
+        const begun = tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
+        begun.catch(() => {})
         try {
-          await tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
           const result = await work(tx)
+          await begun
           await tx.rows(COMMIT)
           return result
         } catch (error) {
