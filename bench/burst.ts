@@ -53,6 +53,6 @@ report(
   milliseconds,
   [
     { what: 'refused', value: refused.length, most: 0, unit: '' },
-    { what: 'p99 / p99 of running', value: p99('suspended') / p99('running'), most: 1.5, unit: '×' },
+    { what: 'p99 / p99 of running', value: p99('suspended') / p99('running'), most: 1.1, unit: '×' },
   ],
 )

@@ -49,7 +49,7 @@ report(
   WAYS.map((way) => ({
     what: `${way}, neap / direct, medians`,
     value: median(way, 'neap') / median(way, 'direct'),
-    least: 0.8,
+    least: 0.9,
     unit: '×',
   })),
   'MiB per second',
