@@ -4,7 +4,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { UsageError } from './errors.ts'
 
-/* Where Neap keeps things when nobody says. */
+/* The default directories. */
 
 export const isRoot = (): boolean => process.getuid?.() === 0
 

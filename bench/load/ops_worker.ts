@@ -21,10 +21,11 @@ const run = (): Promise<Runner> =>
     onError: console.error,
   })
 let runner: Runner | undefined
-process.on('message', async (told) => {
+async function obey(told: unknown): Promise<void> {
   if (told === 'go') runner = await run()
   else await runner?.stop()
   process.send?.(told)
-})
+}
+process.on('message', (told) => void obey(told))
 process.once('disconnect', () => void catalog.close())
 process.send?.('here')

@@ -3,7 +3,7 @@ import { sql } from './sql.ts'
 
 export type EndpointState = 'init' | 'active' | 'idle'
 
-/** What clients may call what runs a compute, which is always the same; the first where they call it nothing. */
+/** The provisioners that clients may name. The name changes nothing; the first is the default. */
 export const PROVISIONERS = ['k8s-pod', 'k8s-neonvm', 'serverless-platform'] as const
 
 export interface PreloadLibraries {

@@ -11,7 +11,7 @@ const MAX_RECEIVED_BYTES = 64 * 2 ** 20
 const PROGRAM = fileURLToPath(import.meta.resolve('./pg_dump_program.ts'))
 
 export interface DumpRequest {
-  /** A connection string of keywords and values. Its host counts for nothing: the connection is there already. */
+  /** A connection string of keywords and values. Its host is ignored: the connection is open already. */
   readonly connection: string
   readonly options: readonly string[]
 }
@@ -46,7 +46,7 @@ async function converse(socket: Socket, request: DumpRequest, signal: AbortSigna
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
     signal,
     killSignal: 'SIGKILL',
-    // Nothing of what this process may know.
+    // No variable of this process, which may be secret.
     env: { LC_ALL: 'C' },
   }) as ChildProcessByStdio<Writable, Readable, Readable>
   // However one side ends, the other's end follows from it.

@@ -18,7 +18,7 @@ export async function admit(
   request.route = route.key
   request.audited = !route.key.startsWith('GET ') || route.reveals === true
   const caller = await authenticate(request).catch((error: unknown) => {
-    // Who tries keys is counted by address; a key that nobody could look up says nothing of who sent it.
+    // Attempts are counted by address: a key that could not be looked up identifies no account.
     if (error instanceof AppError && error.code === 'UNAUTHENTICATED')
       limit(reply, ownerOf(request.ip), 'unauthenticated')
     throw error

@@ -19,7 +19,7 @@ export const BillingAccount = Type.Object({
   address_country: Text,
 })
 
-/** Who pays for an account: nobody, since Neap bills nobody. Public clients read all of these fields. */
+/** The billing account of an account. Neap bills no one, but public clients read all of these fields. */
 export const billingAccount = ({ name, email, plan, created_at }: Account): Static<typeof BillingAccount> => ({
   state: 'UNKNOWN',
   payment_source: { type: 'none' },

@@ -16,7 +16,7 @@ export function answerOtherMethods(app: FastifyInstance): void {
   const methodsOf = (asked: string): string[] =>
     [...paths.values()].flatMap(({ pattern, methods }) => (pattern.test(asked) ? [...methods] : []))
 
-  // Before a body is read, which nothing here has a use for.
+  // Before a body is read: no handler here uses one.
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404) return
     const [path = ''] = request.url.split('?')

@@ -60,7 +60,7 @@ interface Schema {
 
 const takesText = ({ type, anyOf = [] }: Schema): boolean => type === 'string' || anyOf.some(takesText)
 
-/** What text says: nothing where it is empty. One text where a list is expected is a list of one. */
+/** The value that a text states; undefined if it is empty. A single text where a list is expected is a list of one. */
 function fromText(schema: Schema, given: unknown): unknown {
   return mapFields(schema, given, (field, each, required) => {
     if (each === '' && !(required && takesText(field))) return undefined

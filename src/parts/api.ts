@@ -12,7 +12,7 @@ import { listenForApi } from './api_listeners.ts'
 import { certificateOf } from './certificate.ts'
 import type { Part } from './part.ts'
 
-/** The management API at the addresses that it listens on, and on a 0600 Unix socket for whoever administers this Neap. */
+/** The management API at the addresses that it listens on, and on a 0600 Unix socket for the administrator. */
 export async function startApi(context: Context, probes: Probes): Promise<Part> {
   const { config } = context
   await ensureDefaultAccount(context.catalog, config.plan)

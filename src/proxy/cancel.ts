@@ -30,7 +30,7 @@ const ANSWER_MS = CANCEL_MS + 500
 
 const LENGTH_AND_CODE = 8
 
-/** Of requests that wait for the others. More come only from whoever guesses keys. */
+/** Limit of cancel requests that wait for other proxies. Only a client that guesses keys sends more. */
 const MAX_WAITING = 1_000
 
 /** What a session lets those do who have its key. */

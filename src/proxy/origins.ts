@@ -9,11 +9,11 @@ export interface Origins {
   read(socket: Socket, ms: number): Promise<void>
   /** The client's IP address. A TLS socket has that of the connection it is on. */
   of(socket: Pick<Socket, Peer>): string | undefined
-  /** And that of who sent a request over HTTP: as its proxies say, if they may. */
+  /** The address of the client of an HTTP request: as its proxies state it, where they are trusted. */
   ofRequest(request: IncomingMessage): string | undefined
 }
 
-/** Whose word on a client's address counts, as networks in CIDR. */
+/** The networks (CIDR) whose forwarders may state a client's address. */
 export interface Forwarders {
   /** Those that begin each connection with it by the PROXY protocol; from there it is required. */
   readonly proxyProtocol: readonly string[]

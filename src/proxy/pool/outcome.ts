@@ -18,7 +18,7 @@ export interface PreparedTexts {
 export interface LostRequest {
   /** What Postgres would be in once it has run: in no transaction, or in one that has failed. */
   readonly status: number
-  /** It asks for nothing but the end of a transaction that is rolled back. */
+  /** It only ends a transaction that is rolled back. */
   readonly isRollback: boolean
   readonly messages: readonly SentMessage[]
 }
@@ -61,7 +61,7 @@ export function outcomeOf(
     const isAlone = commands.length === 1
     const isRollback = isAlone && commands[0] === 'rollback' && state.status !== IDLE
     state = commands.reduce(run, state)
-    // A BEGIN that fails begins nothing.
+    // A BEGIN that fails begins no transaction.
     const isBlock = state.status !== IDLE && !(isAlone && commands[0] === 'begin')
     return { status: isBlock ? FAILED : IDLE, isRollback, messages }
   })

@@ -20,7 +20,7 @@ export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => st
   return textsOf(sent, textOf).every((text) => !COMMITS_WITHIN.test(text))
 }
 
-/** In the place of a text that nobody knows: it may be of any command. */
+/** Stands for a text that is unknown: it may hold any command. */
 const HIDDEN = '--'
 
 /** How many bytes of a text are looked at. */

@@ -76,7 +76,7 @@ export function createSent(): Sent {
 interface Cutter {
   /** @param bytes valid only until this returns */
   add(bytes: Buffer): void
-  /** Nothing if there were too many. */
+  /** Undefined if there were too many. */
   messages(): readonly SentMessage[] | undefined
 }
 

@@ -11,7 +11,7 @@ export type TransactionCommand =
 /** No command for transactions has more words that matter: ROLLBACK TRANSACTION AND NO CHAIN. */
 const MAX_WORDS = 6
 
-/** Characters of a text that are read: a proxy serves nobody else while it reads. */
+/** Limit of characters that are read of a text: a proxy serves no other client meanwhile. */
 const MAX_CHARACTERS = 65_536
 
 /** White space and comments, which nest; then what makes up one token (Postgres manual, "Lexical Structure"). */
