@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv6 } from 'node:net'
+import { BlockList, isIP, isIPv6, SocketAddress } from 'node:net'
 
 /** IPv4 that is not public (IANA's special-purpose address registry), and multicast. */
 export const CLOSED_V4 = [
@@ -31,11 +31,40 @@ export interface Place {
   readonly isOptional?: boolean
 }
 
+/**
+ * An address in its shortest form (RFC 5952), an IPv4-mapped one as IPv4, without a zone; undefined where the text is no address.
+ * `port` of the text is dropped where there is one, as in `192.0.2.1:5555` and `[2001:db8::1]:5555`.
+ */
+export function plainAddress(text: string): string | undefined {
+  const [, bracketed, v4] = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(text) ?? []
+  const [address = ''] = (bracketed ?? v4 ?? text).split('%')
+  if (!isIPv6(address)) return isIP(address) === 4 ? address : undefined
+  const short = new SocketAddress({ address, family: 'ipv6' }).address
+  return short.replace(/^::ffff:(?=[\d.]+$)/, '')
+}
+
+/** The client of an HTTP request that came from `peer`, by `X-Forwarded-For` as far as trusted proxies state it. */
+export function forwardedAddress(
+  peer: string | undefined,
+  header: string | readonly string[] | undefined,
+  trusted: BlockList,
+): string | undefined {
+  const hops = [header ?? []].flat().flatMap((line) => line.split(','))
+  let address = peer
+  // Each proxy adds at the end whom it had the request from; what is no address is not believed.
+  while (hops.length > 0 && isWithin(address, trusted)) {
+    const hop = plainAddress((hops.pop() ?? '').trim())
+    if (hop === undefined) break
+    address = hop
+  }
+  return address
+}
+
 /** Whose an address is: an IPv4 address stands for itself, an IPv6 one for its /64, which is what one machine is given (RFC 6177). */
 export function ownerOf(address = ''): string {
-  const plain = address.replace(/^::ffff:(?=[\d.]+$)/i, '')
+  const plain = plainAddress(address) ?? address
   if (!isIPv6(plain)) return plain
-  const [head = '', tail] = (plain.split('%')[0] as string).split('::')
+  const [head = '', tail] = plain.split('::')
   const before = head === '' ? [] : head.split(':')
   const after = tail === undefined || tail === '' ? [] : tail.split(':')
   const zeros = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length)
@@ -54,6 +83,9 @@ const LOOPBACK = cidrList(['127.0.0.0/8', '::1/128'])
 
 /** Whether an address is of this machine alone (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3). */
 export const isLoopback = (address: string): boolean => isWithin(address, LOOPBACK)
+
+/** Whether an address stands for all of its kind. */
+export const isWildcard = (address: string): boolean => /^[0:.]+$/.test(address)
 
 /** Networks in CIDR, ready to be looked up. */
 export function cidrList(networks: readonly string[]): BlockList {

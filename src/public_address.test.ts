@@ -15,6 +15,7 @@ test('a Neap that says nothing listens on loopback, and on the standard port too
   assert.deepEqual([isOpen(plain), publicHost(plain), apiOrigin(plain)], [false, 'localhost', 'http://127.0.0.1:7070'])
   assert.equal(proxyPlaces(config({ NEAP_PROXY_PORT: '5432' })).length, 1)
   assert.equal(proxyPlaces(config({ NEAP_EXTRA_PROXY_PORT: '0' })).length, 1)
+  assert.equal(proxyPlaces(config({ NEAP_EXTRA_PROXY_PORT: '7070' })).length, 1, 'the port of the API')
 })
 
 test('clients are told what is set, else what is listened on, and the API by https where it is not loopback', () => {
@@ -23,6 +24,7 @@ test('clients are told what is set, else what is listened on, and the API by htt
   assert.deepEqual(told({ NEAP_LISTEN: '::' }), [hostname().toLowerCase(), `https://${hostname().toLowerCase()}:7070`])
   assert.deepEqual(told({ NEAP_LISTEN: '2001:db8::5' }), ['2001:db8::5', 'https://[2001:db8::5]:7070'])
   assert.deepEqual(told({ NEAP_LISTEN: '127.0.0.1,10.0.0.5' }), ['10.0.0.5', 'http://127.0.0.1:7070'])
+  assert.deepEqual(told({ NEAP_LISTEN: '127.0.0.2' }), ['127.0.0.2', 'http://127.0.0.2:7070'])
   const named = { NEAP_LISTEN: '0.0.0.0', NEAP_PUBLIC_HOST: 'db.example.com' }
   assert.deepEqual(told(named), ['db.example.com', 'https://db.example.com:7070'])
   assert.deepEqual(certifiedHosts(config(named)), { dns: ['db.example.com'], ip: [] })
@@ -41,6 +43,14 @@ test("endpoints' names are handed out where clients resolve them", () => {
 })
 
 test('addresses that are none are refused, by the name of the setting', () => {
-  for (const value of ['localhost', '10.0.0', '10.0.0.1/8', 'fe80::1%eth0', '10.0.0.1,,10.0.0.2'])
+  for (const value of ['localhost', '10.0.0', '10.0.0.1/8', 'fe80::1%eth0', '10.0.0.1,,10.0.0.2', '0.0.0.0,127.0.0.1'])
     assert.throws(() => config({ NEAP_LISTEN: value }), /NEAP_LISTEN is .* it takes IP addresses/, value)
+})
+
+test('an address that is listed twice counts once, and a public host is any name that DNS takes', () => {
+  assert.deepEqual(config({ NEAP_LISTEN: '::1,0:0:0:0:0:0:0:1,127.0.0.1' }).listen, ['::1', '127.0.0.1'])
+  const long = 'k8s-default-neapprox-0123456789-0123456789abcdef.elb.eu-central-1.amazonaws.com'
+  assert.equal(config({ NEAP_PUBLIC_HOST: long }).publicHost, long)
+  for (const host of ['a..b', '.a', 'a.', 'fe80::1%eth0', `${'a'.repeat(64)}.test`, 'DB.test'])
+    assert.throws(() => config({ NEAP_PUBLIC_HOST: host }), /NEAP_PUBLIC_HOST is .* it takes a host name/, host)
 })

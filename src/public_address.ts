@@ -2,7 +2,7 @@
 import { isIP, isIPv6 } from 'node:net'
 import { hostname } from 'node:os'
 import type { Config } from './config.ts'
-import { isLoopback, type Place } from './network.ts'
+import { isLoopback, isWildcard, type Place } from './network.ts'
 
 /** The settings that say where clients reach a Neap. */
 export type Reach = Pick<
@@ -30,13 +30,12 @@ export const proxyHost = ({ region, domain }: Pick<Config, 'region' | 'domain'>)
 /** Whether other machines can connect. */
 export const isOpen = ({ listen }: Pick<Config, 'listen'>): boolean => !listen.every(isLoopback)
 
-const isWildcard = (address: string): boolean => /^[0:.]+$/.test(address)
-
 /** The host that clients connect to where they do not resolve the names of endpoints: as set, else what is listened on. */
 export function publicHost({ listen, publicHost: given }: Pick<Reach, 'listen' | 'publicHost'>): string {
   if (given !== undefined) return given
   const open = listen.find((address) => !isLoopback(address))
-  if (open === undefined) return 'localhost'
+  // `localhost` is 127.0.0.1 everywhere, and what else differs.
+  if (open === undefined) return listen.includes('127.0.0.1') ? 'localhost' : (listen[0] ?? 'localhost')
   return isWildcard(open) ? hostname().toLowerCase() : open
 }
 
@@ -68,10 +67,12 @@ export function apiOrigin(reach: Reach): string {
 export function proxyPlaces({
   listen,
   proxyPort,
+  apiPort,
   extraProxyPort,
-}: Pick<Config, 'listen' | 'proxyPort' | 'extraProxyPort'>): Place[] {
+}: Pick<Config, 'listen' | 'proxyPort' | 'apiPort' | 'extraProxyPort'>): Place[] {
   const own = listen.map((host) => ({ host, port: proxyPort }))
-  if (extraProxyPort === 0 || extraProxyPort === proxyPort) return own
+  // The API's port is taken a moment later.
+  if ([0, proxyPort, apiPort].includes(extraProxyPort)) return own
   return [...own, ...listen.map((host) => ({ host, port: extraProxyPort, isOptional: true }))]
 }
 

@@ -1,12 +1,17 @@
 /** The kinds of values that settings take: each parses a text, or answers nothing, and says what it expects. */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { isWildcard, plainAddress } from './network.ts'
+
+/** Characters of a host name, and its form: labels of at most 63 with dots between (RFC 1035, section 2.3.4). */
+const MAX_NAME = 253
+const HOST_NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/
 
 export const file = { parse: (value: string) => resolve(value), expects: 'the path of a file' }
 export const text = { parse: (value: string) => value || undefined, expects: 'some text' }
 export const port = { parse: whole(0, 65535), expects: 'a port from 0 to 65535 (0 picks a free one)' }
 export const name = {
-  parse: (value: string) => (/^[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?$/.test(value) ? value : undefined),
+  parse: (value: string) => (value.length <= MAX_NAME && HOST_NAME.test(value) ? value : undefined),
   expects: 'a host name in lower case',
 }
 
@@ -28,15 +33,22 @@ export const connections = { parse: whole(0, 10_000_000), expects: 'a number of 
 /** Addresses of this machine to listen on, with commas between; 0.0.0.0 and :: stand for all. */
 export const addresses = {
   parse: (value: string) => {
-    const all = value.split(',').map((each) => each.trim())
-    return all.every((each) => isIP(each) !== 0 && !each.includes('%')) ? [...new Set(all)] : undefined
+    const given = value.split(',').map((each) => each.trim())
+    if (!given.every((each) => isIP(each) !== 0 && !each.includes('%'))) return undefined
+    const all = [...new Set(given.map((each) => plainAddress(each) ?? each))]
+    const overlap = all.some(
+      (each) => isWildcard(each) && all.some((other) => other !== each && isIP(other) === isIP(each)),
+    )
+    return overlap ? undefined : all
   },
-  expects: 'IP addresses of this machine with commas between, as 127.0.0.1,10.0.0.5, or 0.0.0.0 or :: for all',
+  expects:
+    'IP addresses of this machine with commas between, as 127.0.0.1,10.0.0.5, or 0.0.0.0 or :: for all, which no other of its kind may stand beside',
 }
 
 /** A host name or an IP address. */
 export const host = {
-  parse: (value: string) => (name.parse(value) !== undefined || isIP(value) !== 0 ? value : undefined),
+  parse: (value: string) =>
+    name.parse(value) !== undefined || (isIP(value) !== 0 && !value.includes('%')) ? value : undefined,
   expects: 'a host name in lower case, or an IP address',
 }
 

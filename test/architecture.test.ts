@@ -35,7 +35,7 @@ const MAY_IMPORT: Record<string, string> = {
   settings: 'directories, setting_kinds',
   directories: 'errors',
   public_address: 'config(types), network',
-  setting_kinds: '',
+  setting_kinds: 'network',
   tls: 'durable_file, errors',
   postgres: '',
   walls: '',

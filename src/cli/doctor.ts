@@ -1,8 +1,9 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
-import { UsageError } from '../errors.ts'
+import { messageOf, UsageError } from '../errors.ts'
 import { openFilesLimit } from '../observe/open_files.ts'
 import { apiOrigin, isOpen, publicHost, publicPort } from '../public_address.ts'
 import { readState } from '../supervisor/data_dir.ts'
@@ -26,7 +27,7 @@ export function doctorCommand(dataDir: Option): Command {
     )
     .argument('[host]', 'its host name or address, as in a connection string; without it the Neap on this machine')
     .addOption(dataDir)
-    .option('--port <port>', 'port of the proxy')
+    .option('--port <port>', 'port of the proxy; without it 5432, or that of the Neap on this machine')
     .option('--ca <file>', "certificates to trust, as the <data>/tls/ca.crt of that Neap; without it this machine's")
     .option('--api-url <url>', 'address of its API')
     .option('--json', 'print JSON')
@@ -48,13 +49,16 @@ async function examine(host: string | undefined, flags: Flags): Promise<readonly
   const port = flags.port === undefined ? undefined : Number(flags.port)
   if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65_536))
     throw new UsageError(`--port is '${flags.port}': it takes a port from 1 to 65535.`)
+  if (host === '')
+    throw new UsageError('The host is empty: name one, or leave it out to examine the Neap on this machine.')
   if (host === undefined) return examineHere(flags, port)
+  const ca = flags.ca === undefined ? undefined : authorities(flags.ca)
   const proxy = await meetProxy({
     host,
     port: port ?? 5432,
-    trusted: flags.ca === undefined ? undefined : read(flags.ca),
+    trusted: ca,
   })
-  return [...proxy, ...(flags.apiUrl === undefined ? [] : await askApi(flags.apiUrl, flags.ca && read(flags.ca)))]
+  return [...proxy, ...(flags.apiUrl === undefined ? [] : await askApi(flags.apiUrl, ca))]
 }
 
 /** The Neap on this machine, by the name and port that its clients are told. */
@@ -63,7 +67,8 @@ async function examineHere(flags: Flags, port: number | undefined): Promise<read
   const { reach } = readState(dataDir)
   if (reach === undefined)
     throw new UsageError(`There was no Neap on ${dataDir} yet: start it, or name a host: neap doctor <host>.`)
-  const ca = reach.tlsCert === undefined ? read(join(dataDir, 'tls', 'ca.crt')) : flags.ca && read(flags.ca)
+  const given = flags.ca === undefined ? undefined : authorities(flags.ca)
+  const ca = given ?? (reach.tlsCert === undefined ? authorities(join(dataDir, 'tls', 'ca.crt')) : undefined)
   const files = openFilesLimit()
   return [
     ...(await meetProxy({ host: publicHost(reach), port: port ?? publicPort(reach), trusted: ca })),
@@ -82,10 +87,13 @@ async function examineHere(flags: Flags, port: number | undefined): Promise<read
   ]
 }
 
-function read(file: string): string {
+/** Certificates in PEM. Errors: UsageError where the file has none. */
+function authorities(file: string): string {
   try {
-    return readFileSync(file, 'utf8')
+    const pem = readFileSync(file, 'utf8')
+    void new X509Certificate(pem)
+    return pem
   } catch (error) {
-    throw new UsageError(`${file} cannot be read: ${(error as Error).message}`)
+    throw new UsageError(`${file} holds no certificates in PEM: ${messageOf(error)}`)
   }
 }

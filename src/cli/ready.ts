@@ -1,3 +1,4 @@
+import { SETTINGS } from '../settings.ts'
 import type { Ready } from '../supervisor/up.ts'
 
 /** Says that all is ready: one line of JSON, or what a newcomer does next. */
@@ -7,6 +8,8 @@ export function printReady(ready: Ready, json: boolean): void {
 
 function lines(ready: Ready): string[] {
   const uri = ready.connection_uri
+  // Commands of another shell look in the default directory.
+  const where = ready.data_dir === SETTINGS.dataDir.fallback('') ? '' : ` --data-dir ${quoted(ready.data_dir)}`
   const operations =
     ready.project_id &&
     `curl -H "Authorization: Bearer $NEAP_API_KEY" ${ready.api_url}/projects/${ready.project_id}/operations`
@@ -18,16 +21,19 @@ function lines(ready: Ready): string[] {
     `  Key      ${ready.api_key ?? 'kept as a hash only; make another with: npx neap key create'}`,
     `  Proxy    ${ready.proxy_host}:${ready.proxy_port}${ready.extra_proxy_port ? ` and ${ready.extra_proxy_port}` : ''}  (TLS; ${ready.ca_file ? `its authority: ${ready.ca_file}` : 'your certificate'})`,
     `  Data     ${ready.data_dir}`,
-    ...(uri ? ['', '  Connect:', '', `    psql '${uri}'`, '', '  Without psql:', '', '    npx neap psql'] : []),
+    ...(uri ? ['', '  Connect:', '', `    psql '${uri}'`, '', '  Without psql:', '', `    npx neap psql${where}`] : []),
     '',
     '  Try next:',
     '',
-    '    npx neap status',
+    `    npx neap status${where}`,
     ...(operations
       ? [`    export NEAP_API_KEY=${ready.api_key ?? '<your key>'}`, `    ${operations}`]
-      : ['    npx neap key list', '    npx neap --help']),
+      : [`    npx neap key list${where}`, '    npx neap --help']),
     '',
     '  Ctrl-C suspends every database and ends Neap.',
     '',
   ]
 }
+
+/** A word as a POSIX shell takes it. */
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)

@@ -20,7 +20,7 @@ export async function admit(
   const caller = await authenticate(request).catch((error: unknown) => {
     // Attempts are counted by address: a key that could not be looked up identifies no account.
     if (error instanceof AppError && error.code === 'UNAUTHENTICATED')
-      limit(reply, ownerOf(request.ip), 'unauthenticated')
+      limit(reply, ownerOf(request.clientAddress), 'unauthenticated')
     throw error
   })
   request.caller = caller

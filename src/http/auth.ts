@@ -80,14 +80,14 @@ export async function createAuthenticator(
     // Many requests of one key may come before the first is known: they share its look-up.
     let asked = underWay.get(digest)
     if (!asked) {
-      asked = lookUp(token, digest, request.ip).finally(() => {
+      asked = lookUp(token, digest, request.clientAddress).finally(() => {
         if (underWay.get(digest) === asked) underWay.delete(digest)
       })
       underWay.set(digest, asked)
     }
     const { key, caller } = await asked
     if (caller) return caller
-    const network = ownerOf(request.ip)
+    const network = ownerOf(request.clientAddress)
     refusals.note({ kind: 'api_key', accountId: key?.account_id, subject: String(key?.id ?? ''), role: '', network })
     throw new AppError(
       'UNAUTHENTICATED',

@@ -68,6 +68,6 @@ export function auditEntry(request: FastifyRequest, action: string, status: numb
     projectId: project_id,
     subject: (request.url.split('?')[0] ?? '').slice(0, 300),
     status,
-    address: request.ip ?? '',
+    address: request.clientAddress,
   }
 }

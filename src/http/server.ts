@@ -12,6 +12,7 @@ import { AppError } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
 import { createHttpMetrics } from '../observe/http_metrics.ts'
 import { createAuthenticator } from './auth.ts'
+import { knowClients } from './client_address.ts'
 import { acceptBodies, BODY_BYTES } from './bodies.ts'
 import { limitConnections } from './connection_limit.ts'
 import { refuseWhenCrowded } from './crowded.ts'
@@ -47,7 +48,6 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     // Node looks for late ones at an interval of its own (Node's manual, http: `connectionsCheckingInterval`).
     http: { headersTimeout: HEADERS_MS, connectionsCheckingInterval: 1_000 },
     requestTimeout: REQUEST_MS,
-    ...(context.config.forwardedForFrom.length > 0 && { trustProxy: [...context.config.forwardedForFrom] }),
     routerOptions: { maxParamLength: 256 },
     // Of an address in absolute form (RFC 9112, section 3.2.2) the path counts: audit list and idempotency keys go by it.
     rewriteUrl: ({ url = '' }) => url.replace(/^https?:\/\/[^/?#]*/i, '') || '/',
@@ -60,6 +60,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   })
   app.setValidatorCompiler(compileValidator)
   app.decorateRequest('caller', undefined)
+  knowClients(app, context.config.forwardedForFrom)
   app.decorateRequest('route', undefined)
   app.decorateRequest('audited', false)
   const isWithinPipeline = createPipelineLimit()

@@ -90,6 +90,14 @@ export async function listenForApi(server: HttpServer, places: ApiPlaces): Promi
   }
 }
 
+/** Answers, reads on so that the answer is not lost by a reset, and closes whatever the client does. */
+function refusePlain(socket: Socket): void {
+  const timer = setTimeout(() => socket.destroy(), SILENCE_MS)
+  socket.once('close', () => clearTimeout(timer))
+  socket.once('end', () => socket.destroy())
+  socket.resume().end(PLAIN_REFUSED)
+}
+
 /** Terminates TLS for an HTTP server. A client that speaks plainly is told so. */
 async function startTls(server: HttpServer, { certificate, connectionsPerAddress, unlimited, log }: ApiPlaces) {
   const first = await readCertificate(certificate)
@@ -123,7 +131,7 @@ async function startTls(server: HttpServer, { certificate, connectionsPerAddress
   function begin(socket: Socket): void {
     const bytes = socket.read() as Buffer | null
     if (bytes === null) socket.destroy()
-    else if (bytes[0] !== TLS_HANDSHAKE) socket.end(PLAIN_REFUSED)
+    else if (bytes[0] !== TLS_HANDSHAKE) refusePlain(socket)
     else {
       socket.unshift(bytes)
       tls.emit('connection', socket)

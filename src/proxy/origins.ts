@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { cidrList, isWithin } from '../network.ts'
+import { cidrList, forwardedAddress, isWithin } from '../network.ts'
 import { readProxyHeader } from './proxy_protocol.ts'
 
 /** Knows the addresses of clients, also of those that come through a forwarder. */
@@ -43,12 +43,6 @@ export function createOrigins({ proxyProtocol, forwardedFor }: Forwarders): Orig
       socket.once('close', () => told.delete(name))
     },
     of,
-    ofRequest({ socket, headers }) {
-      const hops = [headers['x-forwarded-for'] ?? []].flat().flatMap((line) => line.split(',').map((hop) => hop.trim()))
-      let address = of(socket)
-      // Each proxy adds at the end whom it had the request from.
-      while (hops.length > 0 && isWithin(address, httpProxies)) address = hops.pop()
-      return address
-    },
+    ofRequest: ({ socket, headers }) => forwardedAddress(of(socket), headers['x-forwarded-for'], httpProxies),
   }
 }

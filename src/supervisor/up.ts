@@ -200,7 +200,8 @@ async function chosenPorts(
     [apiPort],
     progress.say,
   )
-  const taken = [apiPort, proxyPort]
+  // What people expect to find there is not metrics.
+  const taken = [apiPort, proxyPort, SETTINGS.apiPort.fallback(''), SETTINGS.proxyPort.fallback('')]
   const metrics = async (
     name: 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort',
     least?: number,

@@ -197,6 +197,21 @@ for (const [name, { first = [], sent, told }] of Object.entries(CASES))
     client.close()
   })
 
+test('a portal that was read in part, without a transaction: E 40003 at the next message, before its Sync', async () => {
+  const client = await rawClient(scene.way('pooled'))
+  const rows = 'select pg_backend_pid() from generate_series(1, 100000)'
+  client.send(parse('', rows), bind('', ''), execute('', 1), flush())
+  const [pid = ''] = (await client.next(4)).flatMap((message) => /^D (\d+)/.exec(message)?.[1] ?? [])
+  await watcher.query('select pg_terminate_backend($1, 10000)', [pid])
+  client.send(execute('', 1), flush())
+  assert.deepEqual(outline(await client.next(1)), ['E 40003'])
+  client.send(execute('', 1), flush(), sync())
+  assert.deepEqual(await client.answer(), ['Z I'])
+  client.send(query('select count(*) from entry'))
+  assert.deepEqual(await client.answer(), ['T 1', 'D 0', 'C SELECT 1', 'Z I'])
+  client.close()
+})
+
 /** A client whose session has ended within a transaction, and who has not been told yet. */
 async function cutOff(): Promise<RawClient> {
   const client = await rawClient(scene.way('pooled'))

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test as nodeTest } from 'node:test'
@@ -152,6 +153,31 @@ test('the API speaks TLS to other machines, and nothing else', async () => {
   assert.match(said(cli), new RegExp(place.project_id))
 })
 
+test('clients that speak plainly to the API, and stay, hold nothing', async () => {
+  const api = neap.part('api')
+  const descriptors = () => readdirSync(`/proc/${api}/fd`).length
+  const few = descriptors()
+  const { hostname, port } = new URL(neap.ready.api_url)
+  const program = `
+    import { connect } from 'node:net'
+    const sockets = Array.from({ length: 60 }, () => connect({ host: process.env.HOST, port: process.env.PORT, allowHalfOpen: true }))
+    await Promise.all(sockets.map((socket, number) => new Promise((resolve) => {
+      socket.on('error', () => {}).once('data', () => {
+        socket.write('x'.repeat(2000))
+        if (number % 2) socket.destroy()
+        resolve()
+      })
+      socket.write('GET / HTTP/1.1\\r\\n')
+    })))
+    await new Promise((resolve) => setTimeout(resolve, 15_000))
+    console.log('{}')
+    process.exit()`
+  const staying = script(program, { HOST: hostname, PORT: port })
+  await until('they are there', async () => descriptors() >= few + 20)
+  await until('they are gone, though half of them stay', async () => descriptors() <= few + 5)
+  await staying
+})
+
 test('the doctor says what works, and what does not', async () => {
   const examined = ({ code, stdout, stderr }: Ran): [number, Record<string, string>] => {
     assert.equal(stderr, '')
@@ -175,6 +201,18 @@ test('the doctor says what works, and what does not', async () => {
   assert.deepEqual([code, found], [0, { ...met, ...asked, reach: 'ok' }])
   const { port } = new URL(origin)
   assert.deepEqual(await doctor(machines.server, '--port', port), [1, { name: 'ok', port: 'ok', TLS: 'fails' }])
+  const silent = createServer((socket) => socket.end()).listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  const closing = ['--port', String((silent.address() as AddressInfo).port), '--json']
+  assert.deepEqual(examined(await run(NEAP, ['doctor', '127.0.0.1', ...closing], env)), [
+    1,
+    { name: 'ok', port: 'ok', TLS: 'fails' },
+  ])
+  silent.close()
+  const empty = await run(NEAP, ['doctor', ''], env)
+  assert.deepEqual([empty.code, empty.stderr.startsWith('neap: The host is empty')], [1, true])
+  const noCa = await run(NEAP, ['doctor', host, '--ca', '/etc/hosts'], env)
+  assert.deepEqual([noCa.code, /holds no certificates/.test(noCa.stderr)], [1, true])
   const refused = await machines.run(NEAP, ['doctor', host, '--port', 'x'], clientEnv())
   assert.deepEqual([refused.code, refused.stderr.trim()], [1, "neap: --port is 'x': it takes a port from 1 to 65535."])
 })

@@ -17,8 +17,9 @@ export async function askApi(url: string, ca: string | undefined): Promise<reado
   try {
     const ready = await get(`${origin}/readyz`, ca)
     const document = await get(`${origin}/api/v2/openapi.json`, ca)
-    const { title, version } = (JSON.parse(document.body) as { info: { title: string; version: string } }).info
+    const { title, version } = informationIn(document.body)
     const skew = Math.round((Date.parse(ready.date) - Date.now()) / 1_000)
+    if (Number.isNaN(skew)) throw new Error('what answers there is no Neap: it tells no date')
     return [
       {
         what: 'API',
@@ -40,6 +41,16 @@ export async function askApi(url: string, ca: string | undefined): Promise<reado
   } catch (error) {
     return [{ what: 'API', level: 'fails', found: `${origin}: ${messageOf(error)}` }]
   }
+}
+
+function informationIn(body: string): { title: string; version: string } {
+  try {
+    const { title, version } = (JSON.parse(body) as { info: { title: string; version: string } }).info
+    if (title && version) return { title, version }
+  } catch {
+    // Whatever else it is.
+  }
+  throw new Error('what answers there is no Neap: it has no OpenAPI document')
 }
 
 async function get(url: string, ca: string | undefined): Promise<{ status: number; date: string; body: string }> {

@@ -76,7 +76,7 @@ export function pooledSession(
   let aborted: Aborted | undefined
   /** After an error of a batch that the server did not see the end of. */
   let skipping = false
-  /** What its Sync is told. */
+  /** The answer to its next message. */
   let unsettled: Failure | undefined
   let leaving = false
 
@@ -191,12 +191,12 @@ export function pooledSession(
         if (answer.length > 0) stream.write(answer)
         // What ends it is answered to the end: the extended protocol's Sync comes after.
         if (aborted.isOver() && (message[0] === SYNC || message[0] === QUERY)) aborted = undefined
-      } else if (message[0] === SYNC) {
-        skipping = false
-        if (unsettled) stream.write(encodeFailure(unsettled))
-        unsettled = undefined
-        stream.write(encodeReady(IDLE))
+        continue
       }
+      if (unsettled) stream.write(encodeFailure(unsettled))
+      unsettled = undefined
+      skipping = message[0] !== SYNC
+      if (!skipping) stream.write(encodeReady(IDLE))
     }
     return messages
   }
