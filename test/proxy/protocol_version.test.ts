@@ -35,6 +35,7 @@ for (const compute of [18, 17]) {
     client.send(query('select 1'))
     const answer = await client.answer()
     client.close()
+    assert.ok(key.readInt32BE() >= 0, 'a process id')
     return { key: key.length, negotiated: negotiated?.toString('latin1'), answer }
   }
 

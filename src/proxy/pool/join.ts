@@ -28,6 +28,8 @@ export async function joinPool(
   const { all, tracked } = await settingsOf(pool, client, parameters)
   if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(version < PROTOCOL_3_2 ? SHORT_KEY : LONG_KEY)
+  // It begins with a process id, which programs hold in a signed integer of Postgres.
+  key.writeUInt8(key.readUInt8(0) & 0x7f, 0)
   client.write(encodeWelcome(all, key))
   const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))
   sessions.add(session)
