@@ -36,6 +36,7 @@ test('X-Forwarded-For counts as far as trusted proxies wrote it, and where it ho
   assert.equal(from('10.0.0.1', '203.0.113.5, nonsense'), '10.0.0.1')
   assert.equal(from('10.0.0.1', ''), '10.0.0.1')
   assert.equal(from('10.0.0.1'), '10.0.0.1')
+  assert.equal(from('::ffff:192.0.2.1'), '192.0.2.1')
   assert.equal(from('::ffff:10.0.0.1', '203.0.113.5'), '203.0.113.5')
   assert.equal(forwardedAddress('192.0.2.1', '203.0.113.5', cidrList(['0.0.0.0/0'])), '203.0.113.5')
 })

@@ -50,7 +50,7 @@ export function forwardedAddress(
   trusted: BlockList,
 ): string | undefined {
   const hops = [header ?? []].flat().flatMap((line) => line.split(','))
-  let address = peer
+  let address = plainAddress(peer ?? '') ?? peer
   // Each proxy adds at the end whom it had the request from; what is no address is not believed.
   while (hops.length > 0 && isWithin(address, trusted)) {
     const hop = plainAddress((hops.pop() ?? '').trim())
