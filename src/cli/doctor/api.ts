@@ -47,10 +47,10 @@ function informationIn(body: string): { title: string; version: string } {
   try {
     const { title, version } = (JSON.parse(body) as { info: { title: string; version: string } }).info
     if (title && version) return { title, version }
-  } catch {
-    // Whatever else it is.
+    throw new Error('its document has no title and version')
+  } catch (cause) {
+    throw new Error('what answers there is no Neap: it has no OpenAPI document', { cause })
   }
-  throw new Error('what answers there is no Neap: it has no OpenAPI document')
 }
 
 async function get(url: string, ca: string | undefined): Promise<{ status: number; date: string; body: string }> {
