@@ -51,7 +51,7 @@ export function forwardedAddress(
 ): string | undefined {
   const hops = [header ?? []].flat().flatMap((line) => line.split(','))
   let address = plainAddress(peer ?? '') ?? peer
-  // Each proxy adds at the end whom it had the request from; what is no address is not believed.
+  // Each proxy appends the address of its client; an entry that is not an address is ignored.
   while (hops.length > 0 && isWithin(address, trusted)) {
     const hop = plainAddress((hops.pop() ?? '').trim())
     if (hop === undefined) break

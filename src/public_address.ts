@@ -34,7 +34,7 @@ export const isOpen = ({ listen }: Pick<Config, 'listen'>): boolean => !listen.e
 export function publicHost({ listen, publicHost: given }: Pick<Reach, 'listen' | 'publicHost'>): string {
   if (given !== undefined) return given
   const open = listen.find((address) => !isLoopback(address))
-  // `localhost` is 127.0.0.1 everywhere, and what else differs.
+  // `localhost` is 127.0.0.1 on every machine; other addresses of loopback have no common name.
   if (open === undefined) return listen.includes('127.0.0.1') ? 'localhost' : (listen[0] ?? 'localhost')
   return isWildcard(open) ? hostname().toLowerCase() : open
 }

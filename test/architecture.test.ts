@@ -36,7 +36,7 @@ const MAY_IMPORT: Record<string, string> = {
   directories: 'errors',
   public_address: 'config(types), network',
   setting_kinds: 'network',
-  tls: 'durable_file, errors',
+  tls: 'durable_file, errors, network',
   postgres: '',
   walls: '',
   secrets: 'base62, durable_file, errors',

@@ -155,7 +155,7 @@ export function openCatalog(
     row: async (statement) => (await rows<never>(statement))[0],
     transaction: (work, requestId) =>
       lend(async (tx, { isBroken, breaks }) => {
-        // The first statement goes with it, which saves a round trip. Only a connection that is lost fails it, and then both.
+        // The first statement is sent with it, to save a round trip. It fails only with its connection, and then both do.
         const begun = tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
         begun.catch(() => {})
         try {

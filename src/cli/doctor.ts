@@ -66,7 +66,9 @@ async function examineHere(flags: Flags, port: number | undefined): Promise<read
   const { dataDir } = loadConfig(flags)
   const { reach } = readState(dataDir)
   if (reach === undefined)
-    throw new UsageError(`There was no Neap on ${dataDir} yet: start it, or name a host: neap doctor <host>.`)
+    throw new UsageError(
+      `No Neap of this version was started on ${dataDir} yet: start it, or name a host: neap doctor <host>.`,
+    )
   const given = flags.ca === undefined ? undefined : authorities(flags.ca)
   const ca = given ?? (reach.tlsCert === undefined ? authorities(join(dataDir, 'tls', 'ca.crt')) : undefined)
   const files = openFilesLimit()

@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { ComputeAddress } from '../backends/backend.ts'
 
-/** What it is sent it keeps in memory; a hostile compute's answers do not end. */
+/** The program keeps all answers in memory, and those of a hostile compute do not end. */
 const MAX_RECEIVED_BYTES = 64 * 2 ** 20
 
 const PROGRAM = fileURLToPath(import.meta.resolve('./pg_dump_program.ts'))

@@ -200,7 +200,7 @@ async function chosenPorts(
     [apiPort],
     progress.say,
   )
-  // What people expect to find there is not metrics.
+  // The default ports of API and proxy stay free of metrics: the README's commands name them.
   const taken = [apiPort, proxyPort, SETTINGS.apiPort.fallback(''), SETTINGS.proxyPort.fallback('')]
   const metrics = async (
     name: 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort',

@@ -1,9 +1,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
-import { SocketAddress } from 'node:net'
 import { join } from 'node:path'
 import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
+import { plainAddress } from '../network.ts'
 import type { Subjects } from './issue.ts'
 
 /** They begin so much earlier, for clients whose clocks are behind. */
@@ -147,10 +147,8 @@ function subjectsIn(certificate: Buffer, key: string, authority: string): Subjec
   return { dns: ofKind('DNS:'), ip: ofKind('IP Address:').map(shortAddress) }
 }
 
-/** An address as RFC 5952 writes it; certificates are printed with all zeros of IPv6. */
-function shortAddress(address: string): string {
-  return address.includes(':') ? new SocketAddress({ address, family: 'ipv6' }).address : address
-}
+/** Certificates are printed with all zeros of IPv6. */
+const shortAddress = (address: string): string => plainAddress(address) ?? address
 
 const includes = (known: Subjects, wanted: Subjects): boolean =>
   wanted.dns.every((name) => known.dns.includes(name)) && wanted.ip.every((address) => known.ip.includes(address))
