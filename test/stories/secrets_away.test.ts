@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
@@ -34,8 +34,10 @@ const LISTENING = `from pg_stat_activity where application_name like 'neap keys 
 
 test('parts whose sessions in the catalog ended log in again after a rotation that they missed', async () => {
   const count = async () => (await catalogQuery<{ count: number }>(neap, `select count(*)::int ${LISTENING}`))[0]?.count
-  // The supervisor, api, worker and the proxies, of which one starts after the first is ready.
   const all = 3 + PROXIES
+  // The second proxy starts after the first is ready, and a part that loses the catalog while it starts is started again.
+  const log = join(neap.ready.data_dir, 'parts/proxy-2.log')
+  await until('the second proxy', () => existsSync(log) && readFileSync(log, 'utf8').includes('"msg":"ready"'))
   await until('all parts', async () => (await count()) === all)
   const frozen = [neap.part('worker'), ...neap.parts('proxy')] as number[]
   for (const pid of frozen) process.kill(pid, 'SIGSTOP')
