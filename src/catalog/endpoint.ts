@@ -49,6 +49,16 @@ export interface Endpoint {
   readonly deleted_at: string | null
 }
 
+/** What users see of an endpoint. */
+export type ShownEndpoint = Omit<
+  Endpoint,
+  | 'account_id'
+  | 'holding_operation_id'
+  | `compute_${'host' | 'port' | 'pid' | 'store_id'}`
+  | `idle_${'check_at' | 'counters' | 'since'}`
+  | 'deleted_at'
+>
+
 export async function insertEndpoint(
   tx: Db,
   endpoint: Pick<
@@ -102,9 +112,12 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<Endpoint |
   return db.row(sql`select * from endpoint where branch_id = ${branchId} and deleted_at is null`)
 }
 
-export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<Endpoint[]> {
+/** Only what a reader sees: this is what clients poll. */
+export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
   return db.rows(sql`
-    select * from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
+    select id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, pooler_enabled, disabled,
+           passwordless_access, creation_source, current_state, pending_state, started_at, suspended_at, last_active, created_at, updated_at
+      from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
      order by created_at, id`)
 }
 

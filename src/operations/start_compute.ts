@@ -85,8 +85,8 @@ export async function requestStart(
   deadPid: number | undefined,
 ): Promise<string | undefined> {
   return catalog.transaction(async (tx) => {
-    await lockEndpointAndProject(tx, endpointId)
-    const endpoint = await findEndpoint(tx, endpointId)
+    // Sent in one go: a client waits.
+    const [, endpoint] = await Promise.all([lockEndpointAndProject(tx, endpointId), findEndpoint(tx, endpointId)])
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
     if (endpoint.disabled)
       throw new AppError('NOT_ALLOWED', 'The endpoint has been disabled. Enable it using the API and retry.')

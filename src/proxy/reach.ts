@@ -47,8 +47,7 @@ export async function reachCompute(
 ): Promise<Reached> {
   const { endpointId } = traffic
   const find = (): Promise<ConnectTarget> => waker.find(endpointId)
-  // One that slept may have been woken for somebody else since.
-  let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find
+  let ask = async (): Promise<ConnectTarget> => target
   let away: ProxyError | undefined
 
   for (let turn = 0; ; turn++) {

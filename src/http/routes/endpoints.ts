@@ -5,6 +5,7 @@ import {
   findProjectEndpoint,
   insertEndpoint,
   listEndpoints,
+  type ShownEndpoint,
   lockEndpoint,
 } from '../../catalog/endpoint.ts'
 import type { Branch } from '../../catalog/branch.ts'
@@ -70,7 +71,7 @@ export const Endpoint = Type.Object(
  * lists and after a deletion (`gone`) never.
  */
 export function presentEndpoint(
-  row: EndpointRow,
+  row: ShownEndpoint,
   config: Config,
   { settled = false, gone = false }: { readonly settled?: boolean; readonly gone?: boolean } = {},
 ): Static<typeof Endpoint> {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { listBranches } from '../../catalog/branch.ts'
-import { listEndpoints } from '../../catalog/endpoint.ts'
+import { listWorkingEndpoints } from '../../catalog/endpoint.ts'
 import { cancelOperation, cancelUnbegun, listOperations, postponeOperation } from '../../catalog/operation.ts'
 import { deleteProject as deleteForGood, deleteProjectFor, recoverProject } from '../../catalog/project.ts'
 import { branchTransfers } from '../../catalog/traffic.ts'
@@ -28,10 +28,7 @@ export const deleteProject = route('DELETE /projects/:project_id', {
   await cancelUnbegun(db, id, {}, 'the project was deleted')
   if (config.recoverHours === 0) await deleteForGood(db, id)
   else {
-    for (const endpoint of await listEndpoints(db, account_id, id)) {
-      const sleeps = endpoint.current_state === 'idle' && endpoint.pending_state === null
-      if (!sleeps) await queueSuspend(db, endpoint, 'request')
-    }
+    for (const endpoint of await listWorkingEndpoints(db, id)) await queueSuspend(db, endpoint, 'request')
     await deleteProjectFor(db, id, config.recoverHours)
   }
   const removal = await requestOperation(db, deleteTenant, { account_id, project_id: id }, {})
