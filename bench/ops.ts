@@ -1,6 +1,6 @@
 /* How many operations that do nothing outside the catalog the engine brings to their end in a second. */
 import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
+import { on, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
 import { type Catalog, openCatalog } from '../src/catalog/catalog.ts'
@@ -27,7 +27,7 @@ const state = await openState(neap)
 const catalog = openCatalog(url, 8, console.error)
 try {
   const workers = Array.from({ length: WORKERS }, () => fork(PROGRAM, [url, String(CONCURRENCY)]))
-  await answers(workers)
+  await Promise.all(workers.map((worker) => once(worker, 'message')))
   // Neap's own worker would look at each operation that it hears of.
   await withoutWorker(neap, state, async () => {
     for (const [name, projects] of [
@@ -62,32 +62,30 @@ async function fill(db: Catalog, projects: number): Promise<void> {
   )
 }
 
-/** An answer of each. */
-function answers(workers: readonly ChildProcess[]): Promise<unknown> {
-  return Promise.all(workers.map((worker) => once(worker, 'message')))
+async function halted(worker: ChildProcess): Promise<void> {
+  for await (const [told] of on(worker, 'message')) if (told === 'halt') return
 }
 
 /** Lets the workers go at once and waits until nothing is left; operations per second. */
 async function drain(workers: readonly ChildProcess[]): Promise<number> {
   const begun = performance.now()
-  for (const worker of workers) worker.send('go')
-  await answers(workers)
-  for (;;) {
-    const row = await catalog.row<{ left: number }>(
-      sql`select count(*) as left from operation where finished_at is null`,
-    )
-    if (row?.left === 0) break
-    await new Promise((resolve) => {
-      setTimeout(resolve, 50)
-    })
-  }
+  const ended = workers.map(() => 0)
+  await new Promise<void>((resolve) => {
+    for (const [index, worker] of workers.entries()) {
+      worker.on('message', (count: number) => {
+        ended[index] = count
+        if (ended.reduce((sum, each) => sum + each) === operations) resolve()
+      })
+      worker.send('go')
+    }
+  })
   const seconds = (performance.now() - begun) / 1000
+  for (const worker of workers) worker.removeAllListeners('message').send('halt')
+  await Promise.all(workers.map(halted))
   const failed = await catalog.row(
     sql`select id, error from operation where action = 'toil' and status = 'failed' limit 1`,
   )
   if (failed) throw new Error(`an operation failed: ${JSON.stringify(failed)}`)
-  for (const worker of workers) worker.send('halt')
-  await answers(workers)
   return operations / seconds
 }
 
@@ -95,7 +93,7 @@ report(
   'ops',
   [
     `${WORKERS} worker processes with the runner of the control plane, up to ${CONCURRENCY} operations at once in each, as shipped; ${operations} operations of one step that does nothing`,
-    'from when the workers, connected already, are let go until no operation is left (looked for every 50 ms), by workers that have done a round before; the embedded catalog as it is shipped: each waits for the disk at its end',
+    'from when the workers, connected already, are let go until they have told of all ends (every 10 ms), by workers that have done a round before; the embedded catalog as it is shipped: each waits for the disk at its end',
     '200 projects: as many operations in each; one project: all in one, none excluding another',
   ],
   perSecond,

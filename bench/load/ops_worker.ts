@@ -1,11 +1,15 @@
 /**
- * A worker whose one action does nothing. It works between `go` and `halt` of its parent, and ends when its parent lets go of it:
+ * A worker whose one action does nothing. It works between `go` and `halt` of its parent, and ends when its parent lets go of it. It tells how
+ * many operations have ended since `go`, because asking the catalog costs some of what is measured:
  *
  *   node ops_worker.ts CATALOG_URL CONCURRENCY
  */
 import { openCatalog } from '../../src/catalog/catalog.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { type Runner, startRunner } from '../../src/engine/runner.ts'
+
+/** Milliseconds. */
+const REPORT_EVERY = 10
 
 const [url = '', concurrency] = process.argv.slice(2)
 const catalog = openCatalog(url, Number(concurrency) + 4, console.error)
@@ -19,12 +23,21 @@ const run = (): Promise<Runner> =>
     concurrency: Number(concurrency),
     isTakenOver: () => false,
     onError: console.error,
+    onEnd: () => ended++,
   })
+let ended = 0
 let runner: Runner | undefined
+let reports: NodeJS.Timeout | undefined
 async function obey(told: unknown): Promise<void> {
-  if (told === 'go') runner = await run()
-  else await runner?.stop()
-  process.send?.(told)
+  if (told === 'go') {
+    ended = 0
+    reports = setInterval(() => process.send?.(ended), REPORT_EVERY)
+    runner = await run()
+  } else {
+    clearInterval(reports)
+    await runner?.stop()
+    process.send?.(told)
+  }
 }
 process.on('message', (told) => void obey(told))
 process.once('disconnect', () => void catalog.close())

@@ -12,13 +12,19 @@ export interface Db {
   row<R>(statement: Statement): Promise<R | undefined>
 }
 
+/** One transaction. */
+export interface Transaction extends Db {
+  /** Sends the statement that the work ends with and whose answer it does not need: COMMIT follows at once, which saves a round trip. */
+  last(statement: Statement): void
+}
+
 /** The catalog: the only state that Neap's processes share. */
 export interface Catalog extends Db, Pick<Listener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction; what it throws rolls back.
    * @param requestId the request that asks for it: operations that `work` inserts carry it from then on, for the log
    */
-  transaction<T>(work: (tx: Db) => Promise<T>, requestId?: string): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<T>, requestId?: string): Promise<T>
   /** A session of its own, for locks that outlive a transaction. Ends with `end()`. */
   session(): Promise<Db & { end(): Promise<void>; onLost(tell: () => void): void }>
   /** Connections of the pool, those of them that are idle, and how many wait for one. */
@@ -158,10 +164,10 @@ export function openCatalog(
         // The first statement is sent with it, to save a round trip. It fails only with its connection, and then both do.
         const begun = tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
         begun.catch(() => {})
+        let last: Promise<unknown> | undefined
         try {
-          const result = await work(tx)
-          await begun
-          await tx.rows(COMMIT)
+          const result = await work({ ...tx, last: (statement) => void (last = tx.rows(statement)) })
+          await Promise.all([begun, last, tx.rows(COMMIT)])
           return result
         } catch (error) {
           if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)

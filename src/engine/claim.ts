@@ -1,4 +1,4 @@
-import type { Db } from '../catalog/catalog.ts'
+import type { Db, Transaction } from '../catalog/catalog.ts'
 import { sql } from '../catalog/sql.ts'
 import type { Claimed } from './definition.ts'
 
@@ -99,15 +99,15 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
 }
 
 /** Moves on to a step that begins `seconds` from now. `failed` says why the last try did not work, if it did not. */
-export async function moveTo(tx: Db, id: string, step: string, seconds: number, attempts: number): Promise<void> {
-  await tx.rows(sql`
+export function moveTo(tx: Transaction, id: string, step: string, seconds: number, attempts: number): void {
+  tx.last(sql`
     update operation set step = ${step}, attempts = ${attempts}, retry_at = null, updated_at = clock_timestamp(),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
 }
 
 /** Records a failure that may pass; the same step begins again after `seconds`. */
-export async function retryLater(tx: Db, id: string, seconds: number, error: string): Promise<undefined> {
-  await tx.rows(sql`
+export function retryLater(tx: Transaction, id: string, seconds: number, error: string): undefined {
+  tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
            attempts = case when step = ${FAILURE} then attempts else 0 end, retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
@@ -115,16 +115,16 @@ export async function retryLater(tx: Db, id: string, seconds: number, error: str
 }
 
 /** Records a failure that will not pass; the failure step follows, before `leaseSeconds` are over. */
-export async function giveUp(tx: Db, id: string, error: string, leaseSeconds: number): Promise<void> {
-  await tx.rows(sql`
+export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds: number): void {
+  tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1, retry_at = null,
            deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
            updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}) where id = ${id}`)
 }
 
 /** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. Who calls this tells of it afterwards, with `tellEnded`. */
-export async function end(tx: Db, id: string, status: 'finished' | 'failed', error: string | null): Promise<'ended'> {
-  await tx.rows(sql`
+export function end(tx: Transaction, id: string, status: 'finished' | 'failed', error: string | null): 'ended' {
+  tx.last(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
            finished_at = clock_timestamp()
      where id = ${id} returning set_config('synchronous_commit', 'on', true), set_config('neap.tells_later', 'on', true)`)

@@ -9,7 +9,7 @@
  * The claim commits before its step begins. While a step runs its row is locked by the worker's transaction: the lock
  * goes with the connection, so what a dead worker had is taken over within a second, and a frozen one's after the session time-out.
  */
-import type { Catalog, Db } from '../catalog/catalog.ts'
+import type { Catalog, Transaction } from '../catalog/catalog.ts'
 import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
 import { type Definition, OperationFailed, type Outcome } from './definition.ts'
 
@@ -170,32 +170,32 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
   }
 
-  async function overdue(tx: Db, operation: Due): Promise<'ended'> {
+  function overdue(tx: Transaction, operation: Due): 'ended' {
     if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     const last = operation.error ? `; last: ${operation.error}` : ''
     throw new OperationFailed(`not done within ${operation.deadline_seconds} s; stopped at ${operation.step}${last}`)
   }
 
-  async function move(
-    tx: Db,
+  function move(
+    tx: Transaction,
     operation: Due,
     definition: Definition<Context>,
     outcome: Outcome | void,
-  ): Promise<Due | 'ended' | undefined> {
+  ): Due | 'ended' | undefined {
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
-      await moveTo(tx, operation.id, operation.step, now ? LEASE_SECONDS : outcome.wait, now ? 1 : 0)
+      moveTo(tx, operation.id, operation.step, now ? LEASE_SECONDS : outcome.wait, now ? 1 : 0)
       return now ? operation : undefined
     }
     if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     const names = Object.keys(definition.steps)
     const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
     if (next === undefined || (outcome && 'done' in outcome)) return end(tx, operation.id, 'finished', null)
-    await moveTo(tx, operation.id, next, LEASE_SECONDS, 1)
+    moveTo(tx, operation.id, next, LEASE_SECONDS, 1)
     return { ...operation, step: next, attempts: 1 }
   }
 
-  async function failed(tx: Db, operation: Due, error: unknown): Promise<Due | 'ended' | undefined> {
+  async function failed(tx: Transaction, operation: Due, error: unknown): Promise<Due | 'ended' | undefined> {
     if ((await lockForStep(tx, operation)) === 'taken') return undefined
     const message = (error instanceof Error ? error.message : String(error)).slice(0, MAX_ERROR_CHARACTERS)
     if (operation.step === FAILURE) {
@@ -203,7 +203,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       return retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message)
     }
     if (error instanceof OperationFailed || options.isFinal?.(error)) {
-      await giveUp(tx, operation.id, message, LEASE_SECONDS)
+      giveUp(tx, operation.id, message, LEASE_SECONDS)
       return { ...operation, step: FAILURE, attempts: 1, error: message, cause: error }
     }
     return retryLater(tx, operation.id, backOff(operation.failures_count + 1), message)

@@ -103,7 +103,7 @@ export async function finish(
   status: 'finished' | 'failed' = 'finished',
   error = '',
 ): Promise<void> {
-  await catalog.transaction((tx) => end(tx, id, status, error || null))
+  await catalog.transaction(async (tx) => end(tx, id, status, error || null))
   await tellEnded(catalog, [id])
 }
 

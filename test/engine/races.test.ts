@@ -15,7 +15,7 @@ import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { messageOf } from '../../src/errors.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
+import { finish, newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
 import { during, ended, run, toil } from './runners.ts'
 
 // Who cancels, claims, and works at one operation at the same time; and what a clock that steps does to those under way.
@@ -60,7 +60,7 @@ test('who connects just when a start ends asks for no second one', () =>
       const id = (await requestStart(catalog, endpoint.id, undefined)) as string
       const ending = worker.transaction(async (tx) => {
         await setActive(tx, endpoint.id, endpoint.branch_id, location)
-        await end(tx, id, 'finished', null)
+        end(tx, id, 'finished', null)
       })
       const asked = await Promise.all(Array.from({ length: 8 }, () => requestStart(catalog, endpoint.id, undefined)))
       await ending
@@ -85,18 +85,18 @@ test('an endpoint is on its way to where the last of its operations leads, whate
     assert.equal(await pending(), 'active')
     await catalog.transaction(async (tx) => {
       await setIdle(tx, endpoint.id)
-      await end(tx, suspended.id, 'finished', null)
+      end(tx, suspended.id, 'finished', null)
     })
     assert.equal(await pending(), 'active')
     const again = await queueSuspend(catalog, endpoint, 'request')
     assert.equal(await pending(), 'idle')
     await catalog.transaction((tx) => cancel(tx, again))
     assert.equal(await pending(), 'active')
-    await end(catalog, started.id, 'failed', 'no room')
+    await finish(catalog, started, 'failed', 'no room')
     assert.equal(await pending(), null)
     const check = await queueCheck(catalog, endpoint)
     assert.equal(await pending(), 'active')
-    await end(catalog, check.id, 'finished', null)
+    await finish(catalog, check)
     assert.equal(await pending(), null)
   }))
 

@@ -80,7 +80,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
       const pid = await until(() => compute.start().catch(() => undefined))
       await catalog.transaction(async (tx) => {
         await setActive(tx, endpointId, endpointId, located(pid))
-        await end(tx, id, 'finished', null)
+        end(tx, id, 'finished', null)
       })
       await tellEnded(catalog, [id])
     })()
