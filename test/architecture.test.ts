@@ -17,16 +17,20 @@ const MAY_IMPORT: Record<string, string> = {
   supervisor:
     'backends, catalog, cli, client, config, directories, errors, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
 
-  http: 'catalog, config, context(types), engine(types), errors, ids, network, observe, operations, pipelining, postgres, public_address, secrets, webhooks',
+  http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, secrets, views, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
-  loops: 'backends(types), catalog, compute, context(types), engine, errors, observe, operations, webhooks',
+  commands:
+    'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets',
+  views: 'catalog, config(types), public_address',
+  loops:
+    'backends(types), catalog, commands, compute_admin, context(types), engine, errors, observe, operations, webhooks',
   operations:
-    'backends(types), catalog, compute, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
+    'backends(types), catalog, compute_admin, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   rotation: 'backends, catalog, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'catalog, errors, network, secrets',
-  compute: 'backends(types), catalog, errors, postgres, secrets(types)',
+  compute_admin: 'backends(types), catalog, errors, postgres, secrets(types)',
   engine: 'catalog, errors',
   catalog: 'errors, ids',
   backends: 'durable_file, errors, network, observe, postgres, secrets, walls',
@@ -68,7 +72,8 @@ test(`no file has more than ${MAX_LINES} lines`, () => {
 test('these checks see what they are for', () => {
   assert.equal(forbiddenImports('proxy/x.ts', `import { y } from '../backends/local/y.ts'`).length, 1)
   assert.equal(
-    forbiddenImports('proxy/x.ts', `import {\n  y,\n} from '../compute/y.ts'\nawait import('../secrets.ts')`).length,
+    forbiddenImports('proxy/x.ts', `import {\n  y,\n} from '../compute_admin/y.ts'\nawait import('../secrets.ts')`)
+      .length,
     2,
   )
   assert.equal(forbiddenImports('http/routes/x.ts', `import { type A, b } from '../../context.ts'`).length, 1)

@@ -49,6 +49,12 @@ export interface Endpoint {
   readonly deleted_at: string | null
 }
 
+/** The settings and the provisioner of an endpoint, with the defaults of those that were not given. */
+export function settingsWithDefaults({ settings: kept }: Pick<Endpoint, 'settings'>) {
+  const { provisioner = PROVISIONERS[0], pg_settings = {}, ...settings } = kept
+  return { provisioner, settings: { pg_settings, ...settings } }
+}
+
 /** What users see of an endpoint. */
 export type ShownEndpoint = Omit<
   Endpoint,
@@ -328,7 +334,7 @@ export async function deleteEndpointRow(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from endpoint where id = ${id} and deleted_at is not null`)
 }
 
-export async function deleteEndpoint(tx: Db, id: string): Promise<void> {
+export async function markEndpointDeleted(tx: Db, id: string): Promise<void> {
   await tx.rows(
     sql`update endpoint set deleted_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`,
   )

@@ -15,7 +15,7 @@ import { awaited, preferredWait } from './prefer.ts'
 import type { Limit } from './rate_limit.ts'
 import { auditEntry, errorBody, toAppError } from './refusal.ts'
 import { noteOperations } from './request_log.ts'
-import { type Caller, ErrorBody, EventStream, type Route } from './route.ts'
+import { type Caller, ErrorBody, EventStream, type RequestContext, type Route } from './route.ts'
 
 /** What it costs to send a text to one of the streams of a project. */
 const STREAMED_MS = 0.05
@@ -91,20 +91,18 @@ export function mount(
     }
   }
 
-  async function perform(request: FastifyRequest, reply: FastifyReply, db: Db): Promise<Reply> {
-    if (request.validationError) throw toAppError(request.validationError as FastifyError)
+  function contextOf(request: FastifyRequest, reply: FastifyReply, db: Db): RequestContext {
     const caller = request.caller as Caller
-    const { params, query, body, headers } = request
-    const input = { params, query, body, headers } as never
     const stillIn = () =>
       authenticate(request).then(
         (now) => now.apiKeyId === caller.apiKeyId,
         () => false,
       )
-    const answering = {
+    return {
       ...context,
       db,
       caller,
+      account: caller.account,
       feeds,
       namesResolve,
       stillIn,
@@ -113,9 +111,13 @@ export function mount(
         return reads ? AbortSignal.any([untilGone(reply), closing]) : closing
       },
     }
+  }
+
+  async function perform(request: FastifyRequest, reply: FastifyReply, db: Db, asked?: unknown): Promise<Reply> {
+    if (request.validationError) throw toAppError(request.validationError as FastifyError)
     const began = performance.now()
-    const answer = route.handle(input, answering)
-    use.charge(caller, performance.now() - began)
+    const answer = route.handle(inputOf(request), contextOf(request, reply, db), asked as never)
+    use.charge(request.caller, performance.now() - began)
     return { status, body: await answer }
   }
 
@@ -128,9 +130,13 @@ export function mount(
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
     const key = idempotencyKeyOf(request)
+    // A compute may take its time to answer: no transaction waits for it.
+    const asked = request.validationError
+      ? undefined
+      : await route.ask?.(inputOf(request), contextOf(request, reply, context.catalog))
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
-        const made = await perform(request, reply, tx)
+        const made = await perform(request, reply, tx, asked)
         await insertAudit(tx, auditEntry(request, route.key, made.status))
         return made
       }
@@ -154,6 +160,8 @@ export function mount(
     }, request.id)
   }
 }
+
+const inputOf = ({ params, query, body, headers }: FastifyRequest): never => ({ params, query, body, headers }) as never
 
 /** Ends when the client does not wait for the answer any more. */
 function untilGone(reply: FastifyReply): AbortSignal {

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
-import { clientsResolve, inUrl, proxyHost, publicHost, publicPort } from '../public_address.ts'
+import { proxyHost } from '../public_address.ts'
 
 const FIRST_MS = 1_000
 const AGAIN_MS = 60_000
@@ -35,27 +35,4 @@ export async function watchNames(
     if (!asking && performance.now() - askedAt > AGAIN_MS) void look()
     return resolves
   }
-}
-
-export interface Connection {
-  readonly endpointId: string
-  readonly role: string
-  readonly password: string
-  readonly database: string
-  readonly pooled?: boolean
-}
-
-/**
- * A URI that connects as it stands. Where clients do not resolve endpoints' names it goes to the public host and names the endpoint in
- * `options`, which every libpq and driver passes on. The whole name stands there: clients that want the pooled host replace one by the other.
- * @param resolves whether this machine resolves such names
- */
-export function connectionUri(config: Config, resolves: boolean, connection: Connection): string {
-  const name = `${connection.endpointId}${connection.pooled ? '-pooler' : ''}.${proxyHost(config)}`
-  const user = `${encodeURIComponent(connection.role)}:${encodeURIComponent(connection.password)}`
-  const [host, query] = clientsResolve(config, resolves)
-    ? [name, 'sslmode=require']
-    : [inUrl(publicHost(config)), `sslmode=require&options=endpoint%3D${name}`]
-  const database = encodeURIComponent(connection.database)
-  return `postgresql://${user}@${host}:${publicPort(config)}/${database}?${query}`
 }

@@ -14,7 +14,7 @@ import {
   type Snapshot,
   snapshotNow,
 } from '../catalog/operation_event.ts'
-import { presentOperation } from './routes/operations.ts'
+import { operationView } from '../views/operation.ts'
 
 /** A silent connection must be known to be alive, by the client and by proxies between. */
 const BEAT_MS = 15_000
@@ -219,9 +219,7 @@ async function pause(stream: Stream): Promise<'woken' | 'silent'> {
 
 const render = (events: readonly OperationEvent[]): string =>
   events
-    .map(
-      (event) => `event: operation\ndata: ${JSON.stringify({ operation: presentOperation(event, event.updated_at) })}`,
-    )
+    .map((event) => `event: operation\ndata: ${JSON.stringify({ operation: operationView(event, event.updated_at) })}`)
     .join('\n\n')
 
 /** Where a client goes on from: when the events were read, and the place after them. */

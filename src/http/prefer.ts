@@ -4,9 +4,9 @@ import { findBranch } from '../catalog/branch.ts'
 import { findProjectEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Context } from '../context.ts'
-import { type Branch, presentWithTransfer } from './routes/branches.ts'
-import { type Endpoint, presentEndpoint } from './routes/endpoints.ts'
-import { type Operation, presentOperation } from './routes/operations.ts'
+import { type Branch, branchViewWithTransfer } from '../views/branch.ts'
+import { type Endpoint, endpointView } from '../views/endpoint.ts'
+import { type Operation, operationView } from '../views/operation.ts'
 
 const MAX_SECONDS = 300
 
@@ -43,11 +43,11 @@ async function ended(context: Context, answer: unknown, seconds: number, gone: A
   const ids = (operations ?? (operation ? [operation] : [])).map(({ id }) => id)
   if (ids.length === 0) return answer
   const now = new Map(
-    (await awaitOperations(context.catalog, ids, seconds * 1000, gone)).map((row) => [row.id, presentOperation(row)]),
+    (await awaitOperations(context.catalog, ids, seconds * 1000, gone)).map((row) => [row.id, operationView(row)]),
   )
   const nowOf = async (was: Static<typeof Endpoint>) => {
     const row = await findProjectEndpoint(context.catalog, was.project_id, was.id)
-    return row ? presentEndpoint(row, context.config) : was
+    return row ? endpointView(row, context.config) : was
   }
   const branchNow = branch && (await findBranch(context.catalog, branch.project_id, branch.id))
   // Beside what every branch has, the answer of a restore says of it when it was.
@@ -58,6 +58,6 @@ async function ended(context: Context, answer: unknown, seconds: number, gone: A
     ...(operations && { operations: operations.map((each) => now.get(each.id) ?? each) }),
     ...(endpoint && { endpoint: await nowOf(endpoint) }),
     ...(endpoints && { endpoints: await Promise.all(endpoints.map(nowOf)) }),
-    ...(branchNow && { branch: { ...wasBranch, ...(await presentWithTransfer(context.catalog, branchNow)) } }),
+    ...(branchNow && { branch: { ...wasBranch, ...(await branchViewWithTransfer(context.catalog, branchNow)) } }),
   }
 }

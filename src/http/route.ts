@@ -2,8 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Static, type TSchema, Type } from 'typebox'
 import type { Account } from '../catalog/account.ts'
 import type { Scope } from '../catalog/api_key.ts'
-import type { Db } from '../catalog/catalog.ts'
-import type { Context } from '../context.ts'
+import type { CommandContext } from '../commands/command.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { OperationFeeds } from './operation_feed.ts'
 
@@ -47,8 +46,7 @@ export interface Contract<P, Q, B, R> {
  * What a handler works with. `db` is the transaction of the request where the route changes something: what the handler
  * writes, its operations and its audit row commit together. Where it only reads, it is the catalog.
  */
-export interface RequestContext extends Context {
-  readonly db: Db
+export interface RequestContext extends CommandContext {
   readonly caller: Caller
   /** Whether the host names of endpoints resolve on this machine, as far as is known. */
   readonly namesResolve: () => boolean
@@ -60,9 +58,18 @@ export interface RequestContext extends Context {
   readonly stillIn: () => Promise<boolean>
 }
 
-type Handler<P, Q, B, R extends TSchema> = (
-  request: { params: Of<P>; query: Of<Q>; body: Of<B>; headers: IncomingHttpHeaders },
+interface Input<P, Q, B> {
+  readonly params: Of<P>
+  readonly query: Of<Q>
+  readonly body: Of<B>
+  readonly headers: IncomingHttpHeaders
+}
+
+type Ask<P, Q, B, Asked> = (request: Input<P, Q, B>, context: RequestContext) => Promise<Asked>
+type Handler<P, Q, B, R extends TSchema, Asked> = (
+  request: Input<P, Q, B>,
   context: RequestContext,
+  asked: Asked,
 ) => Promise<Static<R>>
 
 export interface Route<
@@ -74,10 +81,15 @@ export interface Route<
 > extends Contract<P, Q, B, R> {
   /** `METHOD /path`: the route's name everywhere: server, document, audit, log. */
   readonly key: Key
-  readonly handle: Handler<P, Q, B, R>
+  /** What is asked of a compute before the transaction begins, which must wait for none. */
+  readonly ask?: Ask<P, Q, B, unknown>
+  readonly handle: Handler<P, Q, B, R, never>
 }
 
-/** Declares a route: the contract first, then `.handle()` with its types taken from it. */
+/**
+ * Declares a route: the contract first, then `.handle()` with its types taken from it. Between them `.ask()`, where the handler needs the
+ * answer of a compute: it runs before the handler's transaction.
+ */
 export function route<
   const Key extends `${Method} /${string}`,
   R extends TSchema,
@@ -85,7 +97,12 @@ export function route<
   Q extends TSchema | undefined = undefined,
   B extends TSchema | undefined = undefined,
 >(key: Key, contract: Contract<P, Q, B, R>) {
-  return { handle: (handle: Handler<P, Q, B, R>): Route<Key, P, Q, B, R> => ({ key, ...contract, handle }) }
+  return {
+    handle: (handle: Handler<P, Q, B, R, undefined>): Route<Key, P, Q, B, R> => ({ key, ...contract, handle }),
+    ask: <Asked>(ask: Ask<P, Q, B, Asked>) => ({
+      handle: (handle: Handler<P, Q, B, R, Asked>): Route<Key, P, Q, B, R> => ({ key, ...contract, ask, handle }),
+    }),
+  }
 }
 
 /** What a route returns that answers with server-sent events (HTML Living Standard, 9.2) for as long as the client stays. */

@@ -1,7 +1,7 @@
 import { findBranch, hasChildren, listExpired } from '../catalog/branch.ts'
 import { lockProject } from '../catalog/project.ts'
+import { removeBranch } from '../commands/delete_branch.ts'
 import type { WorkerContext } from '../context.ts'
-import { removeBranch } from '../operations/removal.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 5_000

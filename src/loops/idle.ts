@@ -11,8 +11,8 @@ import {
   takeIdleChecks,
 } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
-import { type Activity, idleSecondsOf, readActivity } from '../compute/activity.ts'
-import { withAdminSession } from '../compute/session.ts'
+import { type Activity, idleSecondsOf, readActivity } from '../compute_admin/activity.ts'
+import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 import type { Loop } from './periodic.ts'

@@ -20,10 +20,10 @@ import {
 } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { forgetProxies, holdsOf, registeredProxies } from '../catalog/proxy.ts'
-import { readActivity } from '../compute/activity.ts'
-import { withAdminSession } from '../compute/session.ts'
+import { readActivity } from '../compute_admin/activity.ts'
+import { withAdminSession } from '../compute_admin/session.ts'
 import { done, goto, wait } from '../engine/definition.ts'
-import { withNotedConfig } from './config.ts'
+import { withNotedConfig } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
 

@@ -1,4 +1,4 @@
-import { createVerifierReader } from '../compute/verifiers.ts'
+import { createVerifierReader } from '../compute_admin/verifiers.ts'
 import type { Context } from '../context.ts'
 import { requestStart } from '../operations/start_compute.ts'
 import { startProxy } from '../proxy/proxy.ts'

@@ -1,14 +1,12 @@
 import { ConfigurationError, FencedError } from '../backends/backend.ts'
 import { localBackend } from '../backends/local/local.ts'
-import { unwanted } from '../walls.ts'
-import type { Context, WorkerContext } from '../context.ts'
-import { presentSubject } from '../http/webhook_payload.ts'
 import { noteEgress } from '../catalog/egress.ts'
 import { notePgVersions } from '../catalog/installed.ts'
-import { UsageError } from '../errors.ts'
-import { OperationFailed } from '../engine/definition.ts'
+import type { Context, WorkerContext } from '../context.ts'
 import type { Due } from '../engine/claim.ts'
+import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
+import { UsageError } from '../errors.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startCrashLoop } from '../loops/crash.ts'
@@ -19,6 +17,8 @@ import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
 import { ACTIONS } from '../operations/index.ts'
+import { webhookView } from '../views/webhook.ts'
+import { unwanted } from '../walls.ts'
 import type { Part } from './part.ts'
 
 /** How often logs are rotated, and versions of Postgres looked for that were installed meanwhile. */
@@ -83,7 +83,7 @@ export async function startWorker(
     await startCrashLoop(worker),
     startForgetLoop(worker),
     startExpiryLoop(worker),
-    await startWebhookLoop(worker, (delivery, row) => presentSubject(config, delivery, row)),
+    await startWebhookLoop(worker, (delivery, row) => webhookView(config, delivery, row)),
   ]
   const housekeeping = setInterval(() => {
     void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))

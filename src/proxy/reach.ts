@@ -47,7 +47,8 @@ export async function reachCompute(
 ): Promise<Reached> {
   const { endpointId } = traffic
   const find = (): Promise<ConnectTarget> => waker.find(endpointId)
-  let ask = async (): Promise<ConnectTarget> => target
+  // An endpoint that slept may be awake by now: a look costs less than another request to start it.
+  let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find
   let away: ProxyError | undefined
 
   for (let turn = 0; ; turn++) {

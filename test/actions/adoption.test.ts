@@ -3,15 +3,15 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { pino } from 'pino'
 import { type Branch, hasChildren, markBranchDeleted, setDefaultBranch } from '../../src/catalog/branch.ts'
-import { deleteEndpoint, findEndpointEver, updateEndpoint } from '../../src/catalog/endpoint.ts'
+import { findEndpointEver, markEndpointDeleted, updateEndpoint } from '../../src/catalog/endpoint.ts'
 import { cancelUnbegun, postponeOperation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
-import { reconcile } from '../../src/loops/adoption.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import { queueRestore } from '../../src/commands/restore_branch.ts'
 import { newOperationId } from '../../src/ids.ts'
+import { reconcile } from '../../src/loops/adoption.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { requestOperation } from '../../src/operations/request.ts'
-import { queueRestore } from '../../src/operations/restore_branch.ts'
 import { subjectOf } from '../../src/operations/start_compute.ts'
 import { suspendCompute } from '../../src/operations/suspend_compute.ts'
 import { kill, until } from '../processes.ts'
@@ -96,7 +96,7 @@ test('an endpoint that no operation holds any more is let go', async () => {
 test('the compute of a deleted endpoint is stopped', async () => {
   const branch = await world.branchOff(await world.home())
   const { id } = await world.running(branch)
-  await site.catalog.transaction((tx) => deleteEndpoint(tx, id))
+  await site.catalog.transaction((tx) => markEndpointDeleted(tx, id))
   await anotherWorker()
   await until('its row is gone', async () => !(await findEndpointEver(site.catalog, id)))
   await site.agree()

@@ -6,9 +6,9 @@ import type { StoredBranch } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { findBranchEndpoint } from '../../src/catalog/endpoint.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { withAdminSession } from '../../src/compute/session.ts'
-import type { Secrets } from '../../src/secrets/secrets.ts'
+import { withAdminSession } from '../../src/compute_admin/session.ts'
 import { refOf } from '../../src/operations/request.ts'
+import type { Secrets } from '../../src/secrets/secrets.ts'
 import { postmastersOf } from '../processes.ts'
 
 export interface Premises {

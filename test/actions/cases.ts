@@ -6,13 +6,13 @@ import {
   markBranchDeleted,
   raiseConfigVersion,
 } from '../../src/catalog/branch.ts'
+import { copyRolesAndDatabases } from '../../src/catalog/branch_config.ts'
 import type { Db } from '../../src/catalog/catalog.ts'
-import { deleteEndpoint, findEndpointEver, setIdleCheck } from '../../src/catalog/endpoint.ts'
+import { findEndpointEver, markEndpointDeleted, setIdleCheck } from '../../src/catalog/endpoint.ts'
 import type { Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
-import { copyRolesAndDatabases } from '../../src/catalog/branch_config.ts'
-import { readActivity } from '../../src/compute/activity.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import { readActivity } from '../../src/compute_admin/activity.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { createTimeline } from '../../src/operations/create_timeline.ts'
 import { deleteTenant } from '../../src/operations/delete_tenant.ts'
@@ -247,7 +247,7 @@ const endpointDeletion: Case = {
     const gone = async () => assert.equal(await findEndpointEver(world.catalog, endpoint.id), undefined)
     return {
       async request(tx) {
-        await deleteEndpoint(tx, endpoint.id)
+        await markEndpointDeleted(tx, endpoint.id)
         return queueSuspend(tx, endpoint, 'delete')
       },
       finished: gone,
@@ -266,7 +266,7 @@ const branchDeletion: Case = {
     return {
       async request(tx) {
         await markBranchDeleted(tx, branch.id)
-        await deleteEndpoint(tx, (await world.endpointOf(tx, branch)).id)
+        await markEndpointDeleted(tx, (await world.endpointOf(tx, branch)).id)
         return requestOperation(tx, deleteTimeline, world.subjectOf(branch), {})
       },
       finished: async () => assert.equal((await findStoredBranch(world.catalog, branch.id))?.stored, false),

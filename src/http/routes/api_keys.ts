@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox'
-import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../catalog/api_key.ts'
 import { type Account, lockAccount } from '../../catalog/account.ts'
+import { type ApiKey, insertApiKey, listApiKeys, revokeApiKey } from '../../catalog/api_key.ts'
+import { requireFuture, requireProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
 import { newApiKey } from '../../secrets/generated.ts'
-import { requireFuture, requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 
 const Scope = Type.Union([Type.Literal('read'), Type.Literal('write'), Type.Literal('admin')])

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { findBranchEndpoint } from '../../catalog/endpoint.ts'
-import { requireBranch, requireProject } from '../require.ts'
+import { requireBranch, requireProject } from '../../commands/require.ts'
+import { Endpoint, endpointView } from '../../views/endpoint.ts'
 import { route } from '../route.ts'
-import { Endpoint, presentEndpoint } from './endpoints.ts'
 
 export const listBranchEndpoints = route('GET /projects/:project_id/branches/:branch_id/endpoints', {
   summary: 'List the compute endpoints of a branch: one or none',
@@ -14,5 +14,5 @@ export const listBranchEndpoints = route('GET /projects/:project_id/branches/:br
   await requireProject(context, params.project_id)
   const branch = await requireBranch(context, params.project_id, params.branch_id)
   const endpoint = await findBranchEndpoint(context.db, branch.id)
-  return { endpoints: endpoint ? [presentEndpoint(endpoint, context.config, { gone: true })] : [] }
+  return { endpoints: endpoint ? [endpointView(endpoint, context.config, { gone: true })] : [] }
 })

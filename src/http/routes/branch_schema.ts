@@ -1,9 +1,8 @@
 import { Type } from 'typebox'
+import { compareSchemas, readSchema } from '../../commands/read_schema.ts'
+import { requireBranch, requireNow, requireProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
-import { compareSchemas, readSchema } from '../../operations/read_schema.ts'
-import { requireBranch, requireProject } from '../require.ts'
 import { route } from '../route.ts'
-import { requireNow } from './branch_restore.ts'
 
 const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
 

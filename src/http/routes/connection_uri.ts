@@ -1,14 +1,14 @@
 import { Type } from 'typebox'
 import { findDefaultBranch } from '../../catalog/branch.ts'
-import { findBranchEndpoint, findProjectEndpoint } from '../../catalog/endpoint.ts'
 import { findDatabase } from '../../catalog/database.ts'
+import { findBranchEndpoint, findProjectEndpoint } from '../../catalog/endpoint.ts'
 import { findRole } from '../../catalog/role.ts'
+import { readBranch } from '../../commands/look.ts'
+import { requireBranch, requireProject } from '../../commands/require.ts'
+import { knownPassword } from '../../commands/role_password.ts'
 import { AppError } from '../../errors.ts'
-import { readBranch } from '../branch_config.ts'
-import { connectionUri } from '../names.ts'
-import { requireBranch, requireProject } from '../require.ts'
+import { connectionUri } from '../../views/connection.ts'
 import { type RequestContext, route } from '../route.ts'
-import { knownPassword } from './role_passwords.ts'
 
 export const getConnectionUri = route('GET /projects/:project_id/connection_uri', {
   summary: 'A URI to connect with, password included',

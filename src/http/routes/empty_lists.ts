@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { requireBranch, requireProject } from '../require.ts'
+import { requireBranch, requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
 
 /* Products that Neap does not have. Clients ask for them on their way to something else, and give up where the list is missing. */

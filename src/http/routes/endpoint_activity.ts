@@ -1,10 +1,11 @@
 import { type Static, Type } from 'typebox'
 import type { Endpoint } from '../../catalog/endpoint.ts'
 import { endpointTraffic } from '../../catalog/traffic.ts'
-import { type EndpointUse, lookAtUse } from '../../operations/endpoint_activity.ts'
-import { requireProject } from '../require.ts'
+import { type EndpointUse, lookAtUse } from '../../commands/read_endpoint_use.ts'
+import { requireEndpoint, requireProject } from '../../commands/require.ts'
+import { EndpointState } from '../../views/endpoint.ts'
 import { route } from '../route.ts'
-import { EndpointId, requireEndpoint, State } from './endpoints.ts'
+import { EndpointParams } from './endpoints.ts'
 
 const Time = Type.String({ format: 'date-time' })
 const MaybeTime = Type.Union([Time, Type.Null()])
@@ -40,8 +41,8 @@ const Slot = Type.Object({
 const Activity = Type.Object(
   {
     endpoint_id: Type.String(),
-    current_state: State,
-    pending_state: Type.Optional(State),
+    current_state: EndpointState,
+    pending_state: Type.Optional(EndpointState),
     suspend_timeout_seconds: Type.Integer(),
     last_active: MaybeTime,
     idle_since: MaybeTime,
@@ -74,7 +75,7 @@ const Activity = Type.Object(
 export const getEndpointActivity = route('GET /projects/:project_id/endpoints/:endpoint_id/activity', {
   summary: 'What keeps a compute awake, since when, and when it will be suspended',
   tag: 'Endpoint',
-  params: EndpointId,
+  params: EndpointParams,
   returns: Type.Object({ activity: Activity }),
   errors: ['NOT_FOUND', 'UNAVAILABLE'],
 }).handle(async ({ params }, context) => {

@@ -1,33 +1,7 @@
-import { isDeepStrictEqual } from 'node:util'
-import { type Static, Type } from 'typebox'
-import type { Db } from '../../catalog/catalog.ts'
-import {
-  type Endpoint,
-  type EndpointChanges,
-  findBranchEndpoint,
-  setHolding,
-  updateEndpoint,
-} from '../../catalog/endpoint.ts'
-import { cancelUnbegun, type Operation } from '../../catalog/operation.ts'
-import { AppError } from '../../errors.ts'
-import { applyConfigOperation } from '../../operations/apply_config.ts'
-import { requestOperation } from '../../operations/request.ts'
-import { subjectOf } from '../../operations/start_compute.ts'
-import { queueSuspend, suspendCompute } from '../../operations/suspend_compute.ts'
-import { requireNewSize, requireSuspendTimeout } from '../compute_size.ts'
-import { shownSettings } from '../endpoint_settings.ts'
-import { requireBranch } from '../require.ts'
-import { type RequestContext, route } from '../route.ts'
-import {
-  EndpointAndOperations,
-  EndpointAttributes,
-  EndpointId,
-  presentEndpoint,
-  REFUSALS,
-  lockedEndpoint,
-  requireAttributes,
-} from './endpoints.ts'
-import { presentOperation } from './operations.ts'
+import { Type } from 'typebox'
+import { changeEndpoint } from '../../commands/update_endpoint.ts'
+import { route } from '../route.ts'
+import { EndpointAndOperations, EndpointAttributes, endpointChanged, EndpointParams, REFUSALS } from './endpoints.ts'
 
 const Asked = Type.Object({
   branch_id: Type.Optional(Type.String({ description: 'Moves the endpoint to another branch, which must have none' })),
@@ -37,98 +11,10 @@ const Asked = Type.Object({
 export const updateProjectEndpoint = route('PATCH /projects/:project_id/endpoints/:endpoint_id', {
   summary: 'Update a compute endpoint; what is not given stays',
   tag: 'Endpoint',
-  params: EndpointId,
+  params: EndpointParams,
   body: Type.Object({ endpoint: Asked }),
   returns: EndpointAndOperations,
   errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', 'ENDPOINT_MODE_CHANGE_NOT_SUPPORTED', ...REFUSALS],
-}).handle(async ({ params, body }, context) => {
-  const { db, config } = context
-  const before = await lockedEndpoint(context, params)
-  const changes = await requireChanges(context, before, body.endpoint)
-  if (Object.keys(changes).length === 0)
-    return { endpoint: presentEndpoint(before, config, { settled: true }), operations: [] }
-  const endpoint = await updateEndpoint(db, before.id, changes)
-  const operations = await queueChanges(db, before, endpoint, changes)
-  const suspends = operations.some(({ action }) => action === 'suspend_compute')
-  return {
-    endpoint: presentEndpoint(suspends ? { ...endpoint, pending_state: 'idle' } : endpoint, config, { settled: true }),
-    operations: operations.map((each) => presentOperation(each)),
-  }
-})
-
-/** What of that which is asked for is another than it is. Errors: REFUSALS, NOT_FOUND (the branch), ENDPOINTS_LIMIT_EXCEEDED. */
-async function requireChanges(
-  context: RequestContext,
-  now: Endpoint,
-  asked: Static<typeof Asked>,
-): Promise<EndpointChanges> {
-  const { db, config, caller } = context
-  const size = requireNewSize(caller.account, asked, { min: now.min_cu, max: now.max_cu })
-  if (asked.suspend_timeout_seconds !== undefined) requireSuspendTimeout(config, asked.suspend_timeout_seconds)
-  await requireAttributes(db, asked)
-  if (asked.branch_id !== undefined && asked.branch_id !== now.branch_id) {
-    const { id } = await requireBranch(context, now.project_id, asked.branch_id)
-    if (await findBranchEndpoint(db, id))
-      throw new AppError('ENDPOINTS_LIMIT_EXCEEDED', `read_write endpoint already exists: the branch ${id} has one.`)
-  }
-  const { provisioner, settings } = shownSettings(now)
-  const before = { ...now, settings: { ...settings, provisioner } }
-  const wanted: EndpointChanges = {
-    min_cu: size.min,
-    max_cu: size.max,
-    ...(asked.branch_id !== undefined && { branch_id: asked.branch_id }),
-    ...(asked.suspend_timeout_seconds !== undefined && { suspend_timeout_seconds: asked.suspend_timeout_seconds }),
-    settings: { ...before.settings, ...asked.settings, ...(asked.provisioner && { provisioner: asked.provisioner }) },
-    ...(asked.disabled !== undefined && { disabled: asked.disabled }),
-    ...(asked.pooler_enabled !== undefined && { pooler_enabled: asked.pooler_enabled }),
-    ...(asked.passwordless_access !== undefined && { passwordless_access: asked.passwordless_access }),
-    ...(asked.name !== undefined && { name: asked.name }),
-  }
-  const changed = Object.entries(wanted).filter(
-    ([field, value]) => !isDeepStrictEqual(value, before[field as keyof EndpointChanges]),
-  )
-  return Object.fromEntries(changed)
-}
-
-/** Every change is applied; one to another branch, or a disabled one, is put to sleep as well. */
-async function queueChanges(
-  db: Db,
-  before: Endpoint,
-  endpoint: Endpoint,
-  changes: EndpointChanges,
-): Promise<Operation[]> {
-  if (changes.branch_id !== undefined) return queueMove(db, before, endpoint)
-  const resized = changes.min_cu !== undefined || changes.max_cu !== undefined
-  const settings = changes.settings && changedSettings(before, endpoint)
-  const stops = changes.disabled === true && (before.current_state === 'active' || before.pending_state === 'active')
-  if (stops) await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was disabled')
-  const input = settings ?? (resized ? [] : undefined)
-  const applied = await requestOperation(
-    db,
-    applyConfigOperation,
-    subjectOf(endpoint),
-    input ? { settings: input } : {},
-  )
-  return stops ? [applied, await queueSuspend(db, endpoint, 'request')] : [applied]
-}
-
-/**
- * To another branch: its host stays. From here on new connections are held back until what runs on the old branch has ended; then they
- * wake the new one.
- */
-async function queueMove(db: Db, before: Endpoint, endpoint: Endpoint): Promise<Operation[]> {
-  await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was moved to another branch')
-  const applied = await requestOperation(db, applyConfigOperation, subjectOf(endpoint), { moved: true })
-  const suspended = await requestOperation(db, suspendCompute, subjectOf(before), {
-    reason: 'move',
-    to: endpoint.branch_id,
-  })
-  if (before.current_state === 'active') await setHolding(db, endpoint.id, suspended.id)
-  return [applied, suspended]
-}
-
-/** The names of the settings that one has and the other has not, or has with another value. */
-function changedSettings(before: Endpoint, after: Endpoint): string[] {
-  const [was, is] = [before.settings.pg_settings ?? {}, after.settings.pg_settings ?? {}]
-  return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((name) => was[name] !== is[name])
-}
+}).handle(async ({ params, body }, context) =>
+  endpointChanged(context, await changeEndpoint(context, params, body.endpoint), { settled: true }),
+)

@@ -1,24 +1,26 @@
 import { createApiKey, listKeys, revokeKey } from './api_keys.ts'
-import { listBranchEndpoints } from './branch_endpoints.ts'
-import { resetBranch, restoreBranch } from './branch_restore.ts'
-import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
+import { listAuditEntries } from './audit.ts'
 import { createProjectBranch } from './branch_create.ts'
+import { listBranchEndpoints } from './branch_endpoints.ts'
+import { resetProjectBranch, restoreProjectBranch } from './branch_restore.ts'
+import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
 import {
   countProjectBranches,
-  deleteBranch,
+  deleteProjectBranch,
   getBranch,
   listProjectBranches,
   setProjectDefaultBranch,
   setProjectPrimaryBranch,
   updateProjectBranch,
 } from './branches.ts'
-import { getStatus } from './status.ts'
 import { getConnectionUri } from './connection_uri.ts'
-import { createDatabase, deleteDatabase, getDatabase, listBranchDatabases, updateDatabase } from './databases.ts'
-import { createEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
-import { getEndpointActivity } from './endpoint_activity.ts'
-import { restartEndpoint, startEndpoint, suspendEndpoint } from './endpoint_life.ts'
-import { updateProjectEndpoint } from './endpoint_update.ts'
+import {
+  createBranchDatabase,
+  deleteBranchDatabase,
+  getDatabase,
+  listBranchDatabases,
+  updateBranchDatabase,
+} from './databases.ts'
 import {
   listBuckets,
   listFunctions,
@@ -28,9 +30,12 @@ import {
   listProjectVpcEndpoints,
   listSnapshots,
 } from './empty_lists.ts'
-import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
+import { getEndpointActivity } from './endpoint_activity.ts'
+import { restartProjectEndpoint, startProjectEndpoint, suspendProjectEndpoint } from './endpoint_life.ts'
+import { updateProjectEndpoint } from './endpoint_update.ts'
+import { createProjectEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
 import { streamOperations } from './operation_stream.ts'
-import { listAuditEntries } from './audit.ts'
+import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
 import { createOrganizationApiKey, listOrganizationApiKeys, revokeOrganizationApiKey } from './organization_api_keys.ts'
 import {
   getOrganization,
@@ -41,11 +46,19 @@ import {
   listOrganizationVpcEndpoints,
 } from './organizations.ts'
 import { getProjectLimits } from './project_limits.ts'
-import { createProject, getProject, listAccountProjects, listSharedProjects, updateAccountProject } from './projects.ts'
-import { resetRolePassword, revealRolePassword } from './role_passwords.ts'
-import { deleteProject, recoverDeletedProject } from './project_removal.ts'
-import { createRole, deleteRole, getRole, listBranchRoles } from './roles.ts'
+import { deleteAccountProject, recoverDeletedProject } from './project_removal.ts'
+import {
+  createAccountProject,
+  getProject,
+  listAccountProjects,
+  listSharedProjects,
+  updateAccountProject,
+} from './projects.ts'
 import { listRegions } from './regions.ts'
+import { resetBranchRolePassword, revealRolePassword } from './role_passwords.ts'
+import { createBranchRole, deleteBranchRole, getRole, listBranchRoles } from './roles.ts'
+import { getStatus } from './status.ts'
+import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
 import {
   createWebhook,
@@ -55,16 +68,15 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from './webhooks.ts'
-import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 
 /** Every route of the API. */
 export const routes = [
-  createProject,
+  createAccountProject,
   listAccountProjects,
   listSharedProjects,
   getProject,
   updateAccountProject,
-  deleteProject,
+  deleteAccountProject,
   recoverDeletedProject,
   getProjectLimits,
   createProjectBranch,
@@ -74,36 +86,36 @@ export const routes = [
   updateProjectBranch,
   setProjectDefaultBranch,
   setProjectPrimaryBranch,
-  deleteBranch,
-  restoreBranch,
-  resetBranch,
+  deleteProjectBranch,
+  restoreProjectBranch,
+  resetProjectBranch,
   getBranchSchema,
   compareBranchSchema,
-  createEndpoint,
+  createProjectEndpoint,
   listProjectEndpoints,
   listBranchEndpoints,
   getEndpoint,
   getEndpointActivity,
   updateProjectEndpoint,
   deleteProjectEndpoint,
-  startEndpoint,
-  suspendEndpoint,
-  restartEndpoint,
+  startProjectEndpoint,
+  suspendProjectEndpoint,
+  restartProjectEndpoint,
   listProjectOperations,
   streamOperations,
   getOperation,
   cancelProjectOperation,
-  createRole,
+  createBranchRole,
   listBranchRoles,
   getRole,
-  deleteRole,
-  resetRolePassword,
+  deleteBranchRole,
+  resetBranchRolePassword,
   revealRolePassword,
-  createDatabase,
+  createBranchDatabase,
   listBranchDatabases,
   getDatabase,
-  updateDatabase,
-  deleteDatabase,
+  updateBranchDatabase,
+  deleteBranchDatabase,
   getConnectionUri,
   createApiKey,
   listKeys,

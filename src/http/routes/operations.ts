@@ -1,54 +1,11 @@
 import { Type } from 'typebox'
 import { findOperation, listOperations, type Operation as OperationRow } from '../../catalog/operation.ts'
 import { findProjectEver } from '../../catalog/project.ts'
+import { cancel } from '../../commands/cancel_operation.ts'
+import { lockedProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
-import { cancel } from '../../operations/cancel.ts'
-import { lockedProject } from '../require.ts'
+import { Operation, OperationStatus, operationView } from '../../views/operation.ts'
 import { type RequestContext, route } from '../route.ts'
-
-const Status = Type.Union([
-  Type.Literal('scheduling'),
-  Type.Literal('running'),
-  Type.Literal('finished'),
-  Type.Literal('failed'),
-])
-
-export const Operation = Type.Object(
-  {
-    id: Type.String({ format: 'uuid' }),
-    project_id: Type.String(),
-    branch_id: Type.Optional(Type.String()),
-    endpoint_id: Type.Optional(Type.String()),
-    action: Type.String(),
-    status: Status,
-    error: Type.Optional(Type.String()),
-    failures_count: Type.Integer(),
-    retry_at: Type.Optional(Type.String({ format: 'date-time' })),
-    created_at: Type.String({ format: 'date-time' }),
-    updated_at: Type.String({ format: 'date-time' }),
-    total_duration_ms: Type.Integer(),
-  },
-  { $id: 'Operation' },
-)
-
-/** An operation as clients see it, now or at the moment `at`. */
-export function presentOperation(row: OperationRow, at = new Date().toISOString()) {
-  const ended = row.finished_at ?? at
-  return {
-    id: row.id,
-    project_id: row.project_id,
-    ...(row.branch_id && { branch_id: row.branch_id }),
-    ...(row.endpoint_id && { endpoint_id: row.endpoint_id }),
-    action: row.action,
-    status: row.status,
-    ...(row.error && { error: row.error }),
-    failures_count: row.failures_count,
-    ...(row.retry_at && { retry_at: row.retry_at }),
-    created_at: row.created_at,
-    updated_at: row.updated_at,
-    total_duration_ms: row.started_at ? Math.max(0, Date.parse(ended) - Date.parse(row.created_at)) : 0,
-  }
-}
 
 const ProjectId = Type.Object({ project_id: Type.String() })
 const OperationId = Type.Object({
@@ -66,7 +23,7 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
     endpoint_id: Type.Optional(Type.String({ description: 'Only those of this endpoint' })),
     branch_id: Type.Optional(Type.String({ description: 'Only those of this branch' })),
     action: Type.Optional(Type.String({ description: 'Only those with this action' })),
-    status: Type.Optional(Status),
+    status: Type.Optional(OperationStatus),
   }),
   returns: Type.Object({
     operations: Type.Array(Operation),
@@ -79,7 +36,7 @@ export const listProjectOperations = route('GET /projects/:project_id/operations
   const operations = await listOperations(context.db, params.project_id, limit ?? 100, parseCursor(cursor), filter)
   const last = operations.at(-1)
   return {
-    operations: operations.map((each) => presentOperation(each)),
+    operations: operations.map((each) => operationView(each)),
     ...(last && { pagination: { cursor: last.created_at } }),
   }
 })
@@ -91,7 +48,7 @@ export const getOperation = route('GET /projects/:project_id/operations/:operati
   waits: true,
   returns: Type.Object({ operation: Operation }),
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => ({ operation: presentOperation(await requireOperation(context, params)) }))
+}).handle(async ({ params }, context) => ({ operation: operationView(await requireOperation(context, params)) }))
 
 export const cancelProjectOperation = route('POST /projects/:project_id/operations/:operation_id/cancel', {
   summary: 'Cancel an operation that has not begun',
@@ -101,7 +58,7 @@ export const cancelProjectOperation = route('POST /projects/:project_id/operatio
   errors: ['NOT_FOUND', 'CONFLICT'],
 }).handle(async ({ params }, context) => {
   await lockedProject(context, params.project_id, { strict: false })
-  return { operation: presentOperation(await cancel(context.db, await requireOperation(context, params))) }
+  return { operation: operationView(await cancel(context.db, await requireOperation(context, params))) }
 })
 
 /** Errors: NOT_FOUND, naming the project where it is that which the caller does not have. */

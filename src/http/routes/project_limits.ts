@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { LARGEST_CU, SMALLEST } from '../compute_size.ts'
-import { requireProject } from '../require.ts'
+import { LARGEST_CU, SMALLEST } from '../../commands/endpoint_size.ts'
+import { requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
 import { ProjectId } from './projects.ts'
 

@@ -12,12 +12,12 @@ import {
   type WebhookEvent,
 } from '../../catalog/webhook.ts'
 import { endWaiting } from '../../catalog/webhook_delivery.ts'
+import { requireProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
 import { newUuid } from '../../ids.ts'
-import { requireWebhookUrl } from '../../webhooks/address.ts'
 import { webhookSecretContext } from '../../secrets/contexts.ts'
+import { requireWebhookUrl } from '../../webhooks/address.ts'
 import { newWebhookSecret } from '../../webhooks/signature.ts'
-import { requireProject } from '../require.ts'
 import { type RequestContext, route } from '../route.ts'
 
 /** Each costs whatever it is told of. */

@@ -1,7 +1,7 @@
 import { readSync, writeSync } from 'node:fs'
 import { pgDump } from '@electric-sql/pglite-tools/pg_dump'
+import type { DumpReply, DumpRequest } from './bundled_pg_dump.ts'
 import { createMessageReader } from './message_boundaries.ts'
-import type { DumpRequest, DumpReply } from './bundled_pg_dump.ts'
 
 /*
  * A process of its own that runs pg_dump as WebAssembly. Standard input and output are its connection to the server, which libpq in there

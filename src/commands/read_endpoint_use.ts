@@ -1,11 +1,11 @@
 import { computeAddress, type Endpoint, readIdleSeconds } from '../catalog/endpoint.ts'
-import { idleSecondsOf, readActivity } from '../compute/activity.ts'
-import { withAdminSession } from '../compute/session.ts'
-import { readUses, type Slot, type Use } from '../compute/uses.ts'
+import { idleSecondsOf, readActivity } from '../compute_admin/activity.ts'
+import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
+import { readUses, type Slot, type Use } from '../compute_admin/uses.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 
-const LOOK = { purpose: 'look', timeoutMs: 1_500 }
+const LOOK = { purpose: 'look', timeoutMs: LOOK_TIMEOUT_MS }
 
 export interface EndpointUse {
   readonly busy: boolean

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
@@ -16,6 +16,9 @@ export interface AdminSession {
 /** Quotes an identifier, and a literal, by the driver's own functions. */
 export const identifier = pg.escapeIdentifier
 export const literal = pg.escapeLiteral
+
+/** The timeout of a session whose answer Neap can do without, in milliseconds. */
+export const LOOK_TIMEOUT_MS = 1_500
 
 const END_MS = 1_000
 

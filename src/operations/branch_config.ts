@@ -2,12 +2,11 @@ import { type Branch, setAppliedVersion, type StoredBranch } from '../catalog/br
 import { lockConfig, noteConfig, type SeenConfig, setNoted } from '../catalog/branch_config.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { countChanges, listChanges, removeChanges } from '../catalog/config_change.ts'
-import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
-import { applyChanges, type Outcome } from '../compute/changes.ts'
-import { ensureReplication, readConfig } from '../compute/roles.ts'
 import { wantsReplication } from '../catalog/project.ts'
-import { type AdminSession, withAdminSession } from '../compute/session.ts'
-import type { Context, WorkerContext } from '../context.ts'
+import { applyChanges, type Outcome } from '../compute_admin/changes.ts'
+import { ensureReplication, readConfig } from '../compute_admin/roles.ts'
+import { type AdminSession, LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
+import type { WorkerContext } from '../context.ts'
 import type { Wall } from '../walls.ts'
 import { refOf } from './request.ts'
 
@@ -34,50 +33,6 @@ export async function applyConfig(
 /** Behind this wall a compute can load no library that a tenant wrote, which is what an output plugin by its path would be. */
 export const mayReplicate = (walls: readonly Wall[]): boolean => walls.includes('files')
 
-/** What was seen at a compute, and at which: it counts only while that one is still the branch's and nothing was changed since. */
-export interface Look {
-  readonly endpoint: Endpoint
-  /** Of what Postgres had been told all; nothing where it had yet to be told something when it was asked. */
-  readonly version: number | undefined
-  readonly seen: SeenConfig
-}
-
-const LOOK_MS = 1_500
-
-/** Asks the running compute of a branch what it has. Nothing where none runs, or where it does not answer soon. */
-export async function lookAtConfig(
-  { config, secrets, log }: Context,
-  db: Db,
-  branch: Branch,
-): Promise<Look | undefined> {
-  const endpoint = await findBranchEndpoint(db, branch.id)
-  if (endpoint?.current_state !== 'active') return undefined
-  const address = computeAddress(endpoint)
-  if (!address) return undefined
-  const options = { purpose: 'look', timeoutMs: LOOK_MS }
-  try {
-    const seen = await withAdminSession(address, secrets.stores, options, (session) => readConfig(session, config))
-    const told = branch.applied_version >= branch.config_version
-    return { endpoint, version: told ? branch.config_version : undefined, seen }
-  } catch (error) {
-    log.debug({ err: error, branch: branch.id }, 'a compute did not say what roles and databases it has')
-    return undefined
-  }
-}
-
-/**
- * Writes down what was seen at a compute, unless Postgres had yet to be told something, or it may be out of date by now. An endpoint
- * that is on its way elsewhere may have left the compute of another branch behind.
- */
-export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<void> {
-  const locked = await lockConfig(tx, branch.id)
-  const now = await findBranchEndpoint(tx, branch.id)
-  if (version === undefined || locked?.config_version !== version || locked.applied_version < version) return
-  if (now?.current_state !== 'active' || now.pending_state !== null) return
-  if (now.id !== endpoint.id || now.compute_pid !== endpoint.compute_pid) return
-  await noteConfig(tx, branch, seen)
-}
-
 /**
  * Does `stop` with the branch's roles and databases written down as they will be after it: from the reading until the compute has
  * stopped, a lock keeps everybody from changing them. A compute that does not answer is stopped all the same.
@@ -90,7 +45,7 @@ export async function withNotedConfig<T>(
   const compute = branch.deleted_at ? undefined : await backend.findCompute(refOf(branch))
   if (!compute) return stop()
   let noted = false
-  const options = { purpose: 'suspend', timeoutMs: LOOK_MS }
+  const options = { purpose: 'suspend', timeoutMs: LOOK_TIMEOUT_MS }
   try {
     return await withAdminSession(compute.address, secrets.stores, options, async (session) => {
       await session.query('begin')

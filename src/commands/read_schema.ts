@@ -3,13 +3,13 @@ import type { Branch } from '../catalog/branch.ts'
 import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Project } from '../catalog/project.ts'
-import { dumpSchema } from '../compute/schema.ts'
-import { withAdminSession } from '../compute/session.ts'
-import { unifiedDiff } from '../compute/unified_diff.ts'
+import { dumpSchema } from '../compute_admin/schema.ts'
+import { withAdminSession } from '../compute_admin/session.ts'
+import { unifiedDiff } from '../compute_admin/unified_diff.ts'
 import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
+import { requestStart } from '../operations/start_compute.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
-import { requestStart } from './start_compute.ts'
 
 /** How often a compute that turns out to be gone is started anew. */
 const TRIES = 3

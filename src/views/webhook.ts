@@ -2,28 +2,28 @@ import type { Branch } from '../catalog/branch.ts'
 import type { Endpoint } from '../catalog/endpoint.ts'
 import type { Operation } from '../catalog/operation.ts'
 import type { Config } from '../config.ts'
-import { presentBranch } from './routes/branches.ts'
-import { presentEndpoint } from './routes/endpoints.ts'
-import { presentOperation } from './routes/operations.ts'
+import { branchView } from './branch.ts'
+import { endpointView } from './endpoint.ts'
+import { operationView } from './operation.ts'
 
 /** The data of a webhook's event: what the API would have answered then about the row that it is about. The same at every try. */
-export function presentSubject(
+export function webhookView(
   config: Config,
   { event, occurred_at }: { readonly event: string; readonly occurred_at: string },
   row: object,
 ): object {
   switch (event.split('.')[0]) {
     case 'operation':
-      return presentOperation(row as Operation, occurred_at)
+      return operationView(row as Operation, occurred_at)
     case 'endpoint': {
       const endpoint = row as Endpoint
       // The row was taken as it got there, a moment before the operation that brought it there had ended.
       const isThere = endpoint.pending_state === endpoint.current_state
       const settled = isThere ? { ...endpoint, pending_state: null } : endpoint
-      return presentEndpoint(settled, config, { gone: event === 'endpoint.deleted' })
+      return endpointView(settled, config, { gone: event === 'endpoint.deleted' })
     }
     case 'branch':
-      return presentBranch(row as Branch)
+      return branchView(row as Branch)
     default:
       return row
   }

@@ -1,7 +1,7 @@
 import { deepEqual, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Account } from '../catalog/account.ts'
-import { requireNewSize, requireSize, SMALLEST } from './compute_size.ts'
+import { requireNewSize, requireSize, SMALLEST } from './endpoint_size.ts'
 
 const account = (plan: Account['plan']): Account => ({
   id: '',

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Change } from '../catalog/config_change.ts'
-import { ChangeRefused, inDatabase } from './roles.ts'
 import { ADMIN_DATABASE } from '../postgres/own_session.ts'
+import { ChangeRefused, inDatabase } from './roles.ts'
 import { type AdminSession, identifier, literal } from './session.ts'
 
 /** Makes a database, or gives one that has been made by SQL meanwhile its owner. */

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { AppError } from '../errors.ts'
+import { ADMIN } from '../postgres/own_session.ts'
 import { runBundledPgDump } from './bundled_pg_dump.ts'
 import { knownPgDump } from './pg_dump.ts'
-import { ADMIN } from '../postgres/own_session.ts'
 import { BRANCHING } from './session.ts'
 
 const PATIENCE_MS = 30_000

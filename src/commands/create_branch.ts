@@ -1,0 +1,111 @@
+import { findDefaultBranch, insertBranch } from '../catalog/branch.ts'
+import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
+import { type Database, listDatabases } from '../catalog/database.ts'
+import type { Endpoint } from '../catalog/endpoint.ts'
+import { listRoles, type Role } from '../catalog/role.ts'
+import { AppError } from '../errors.ts'
+import { newBranchId } from '../ids.ts'
+import { createBranch as createBranchAction } from '../operations/create_branch.ts'
+import { requestOperation } from '../operations/request.ts'
+import type { CommandContext } from './command.ts'
+import { createEndpoint, type NewEndpoint } from './create_endpoint.ts'
+import { type Look, lookAtBranch, noteLook } from './look.ts'
+import {
+  type ChangedBranch,
+  lockedProject,
+  requireBranch,
+  requireFreeBranchName,
+  requireFuture,
+  requireNow,
+  requireRoomForBranch,
+} from './require.ts'
+
+export interface NewBranch {
+  readonly branch?: {
+    readonly parent_id?: string
+    readonly name?: string
+    readonly parent_lsn?: string
+    readonly parent_timestamp?: string
+    readonly protected?: boolean
+    readonly archived?: boolean
+    readonly init_source?: string
+    readonly expires_at?: string
+  }
+  readonly endpoints?: readonly NewEndpoint[]
+  readonly annotation_value?: Readonly<Record<string, string>>
+}
+
+/** A new branch, what it has of its parent's, and its endpoint where one was asked for. */
+export interface CreatedBranch extends ChangedBranch {
+  readonly endpoint: Endpoint | undefined
+  readonly roles: readonly Role[]
+  readonly databases: readonly Database[]
+}
+
+/**
+ * Creates a branch with the data that its parent has now.
+ * @param look the answer of `lookAtParent`
+ * Errors: NOT_FOUND, LOCKED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED, ENDPOINTS_LIMIT_EXCEEDED, NOT_ALLOWED, and those of endpoints.
+ */
+export async function createBranch(
+  context: CommandContext,
+  projectId: string,
+  request: NewBranch,
+  look: Look | undefined,
+): Promise<CreatedBranch> {
+  const { db } = context
+  const asked = request.branch ?? {}
+  requireNow({ parent_lsn: asked.parent_lsn, parent_timestamp: asked.parent_timestamp })
+  if (asked.archived)
+    throw new AppError('NOT_ALLOWED', 'Branches cannot be archived here: leave archived out, or give false.')
+  if (asked.init_source !== undefined && asked.init_source !== 'parent-data')
+    throw new AppError('NOT_ALLOWED', `init_source is ${asked.init_source}; a branch begins with parent-data only.`)
+  if (asked.expires_at !== undefined && asked.protected)
+    throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
+  const project = await lockedProject(context, projectId)
+  await requireRoomForBranch(context, project.id)
+  const parent = asked.parent_id
+    ? await requireBranch(context, project.id, asked.parent_id)
+    : await findDefaultBranch(db, project.id)
+  if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
+  if (parent.current_state === 'init' && parent.pending_state === null) {
+    throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
+  }
+  const id = newBranchId()
+  const name = asked.name ?? id
+  await requireFreeBranchName(context, project.id, name)
+  const [asksEndpoint, ...tooMany] = request.endpoints ?? []
+  if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
+
+  const branch = await insertBranch(db, {
+    id,
+    name,
+    account_id: project.account_id,
+    project_id: project.id,
+    parent_id: parent.id,
+    is_default: false,
+    protected: asked.protected ?? false,
+    expires_at: asked.expires_at === undefined ? null : requireFuture('expires_at', asked.expires_at),
+    annotation: request.annotation_value ?? {},
+  })
+  if (look) await noteLook(db, parent, look)
+  await copyRolesAndDatabases(db, parent.id, branch.id)
+  const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
+  const operations = [await requestOperation(db, createBranchAction, subject, { parent_id: parent.id })]
+  const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint))
+  operations.push(...(made?.operations ?? []))
+
+  const roles = await listRoles(db, branch.id)
+  const databases = await listDatabases(db, branch.id)
+  return { branch, endpoint: made?.endpoint, operations, roles, databases }
+}
+
+/** Asks the compute of the branch that a new one is to have as its parent, as `lookAtBranch`. */
+export async function lookAtParent(
+  context: CommandContext,
+  project_id: string,
+  { branch }: NewBranch,
+): Promise<Look | undefined> {
+  const branch_id = branch?.parent_id ?? (await findDefaultBranch(context.db, project_id))?.id
+  return branch_id === undefined ? undefined : lookAtBranch(context, { project_id, branch_id })
+}

@@ -1,0 +1,22 @@
+import type { Db } from '../catalog/catalog.ts'
+import { deleteEndpointRow, type Endpoint, markEndpointDeleted } from '../catalog/endpoint.ts'
+import { cancelUnbegun } from '../catalog/operation.ts'
+import { queueSuspend } from '../operations/suspend_compute.ts'
+import type { CommandContext } from './command.ts'
+import type { ChangedEndpoint } from './create_endpoint.ts'
+import { type EndpointId, lockedEndpoint } from './require.ts'
+
+/** Deletes an endpoint and cancels its operations that have not begun. Errors: NOT_FOUND, LOCKED. */
+export async function deleteEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
+  const endpoint = await lockedEndpoint(context, id)
+  await cancelUnbegun(context.db, endpoint.project_id, { endpointId: endpoint.id }, 'the endpoint was deleted')
+  await removeEndpoint(context.db, endpoint)
+  return { endpoint, operations: [] }
+}
+
+/** Takes an endpoint out of service for ever; its compute is stopped by the operation that this queues. Call with the project locked. */
+export async function removeEndpoint(tx: Db, endpoint: Endpoint): Promise<void> {
+  await markEndpointDeleted(tx, endpoint.id)
+  if (endpoint.current_state === 'idle' && endpoint.pending_state === null) return deleteEndpointRow(tx, endpoint.id)
+  await queueSuspend(tx, endpoint, 'delete')
+}

@@ -1,0 +1,41 @@
+import type { Endpoint } from '../catalog/endpoint.ts'
+import { AppError } from '../errors.ts'
+import { queueStart } from '../operations/start_compute.ts'
+import { queueSuspend } from '../operations/suspend_compute.ts'
+import type { CommandContext } from './command.ts'
+import type { ChangedEndpoint } from './create_endpoint.ts'
+import { type EndpointId, lockedEndpoint } from './require.ts'
+
+/** Starts the compute of an endpoint that does not run. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */
+export async function startEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
+  const endpoint = await lockedEndpoint(context, id)
+  requireEnabled(endpoint)
+  if (endpoint.current_state === 'active' && endpoint.pending_state === null) return { endpoint, operations: [] }
+  const operation = await queueStart(context.db, endpoint, 'request')
+  return { endpoint: { ...endpoint, pending_state: 'active' }, operations: [operation] }
+}
+
+/** Suspends the compute of an endpoint that runs. Errors: NOT_FOUND, LOCKED. */
+export async function suspendEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
+  const endpoint = await lockedEndpoint(context, id)
+  if (isIdle(endpoint)) return { endpoint, operations: [] }
+  const operation = await queueSuspend(context.db, endpoint, 'request')
+  return { endpoint: { ...endpoint, pending_state: 'idle' }, operations: [operation] }
+}
+
+/** Restarts the compute of an endpoint; starts an idle one. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */
+export async function restartEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
+  const endpoint = await lockedEndpoint(context, id)
+  requireEnabled(endpoint)
+  const operations = isIdle(endpoint) ? [] : [await queueSuspend(context.db, endpoint, 'request')]
+  operations.push(await queueStart(context.db, endpoint, 'request'))
+  return { endpoint: { ...endpoint, pending_state: 'active' }, operations }
+}
+
+const isIdle = ({ current_state, pending_state }: Endpoint): boolean =>
+  current_state === 'idle' && pending_state === null
+
+function requireEnabled({ disabled }: Endpoint): void {
+  if (disabled)
+    throw new AppError('NOT_ALLOWED', 'The endpoint is disabled. Enable it first: PATCH it with disabled: false.')
+}

@@ -1,0 +1,90 @@
+import { isIP } from 'node:net'
+import { raiseConfigVersions } from '../catalog/branch.ts'
+import { listWorkingEndpoints } from '../catalog/endpoint.ts'
+import type { Operation } from '../catalog/operation.ts'
+import type { Project, ProjectSettings } from '../catalog/project.ts'
+import { AppError } from '../errors.ts'
+import { applyConfigOperation } from '../operations/apply_config.ts'
+import { requestOperation } from '../operations/request.ts'
+import { subjectOf } from '../operations/start_compute.ts'
+import type { CommandContext } from './command.ts'
+import { requireNoPreload } from './endpoint_settings.ts'
+
+/** The settings that a request may name. */
+export interface AskedProjectSettings extends ProjectSettings {
+  readonly audit_log_level?: string
+}
+
+const NOT_AVAILABLE = ['block_public_connections', 'block_vpc_connections', 'hipaa'] as const
+
+/** Two addresses of IPv6 with zones, and a dash between. */
+const MAX_ENTRY_CHARACTERS = 200
+
+/** Of a project; lists from before that limit stay as they are. */
+const MAX_ALLOWED_IPS = 100
+
+/** Errors: NOT_ALLOWED for a setting that Neap cannot do, for too many addresses, and for an entry that is no address. */
+export function requireProjectSettings(settings: AskedProjectSettings = {}): void {
+  const asked = NOT_AVAILABLE.find((name) => settings[name])
+  if (asked)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `The project setting ${asked} is not available here: leave it out, or give false.`,
+    )
+  if (settings.audit_log_level !== undefined)
+    throw new AppError(
+      'NOT_ALLOWED',
+      'The project setting audit_log_level is not available here, since Neap writes no audit log of statements: leave it out.',
+    )
+  const [limited] = Object.entries(settings.quota ?? {}).filter(([, limit]) => limit > 0)
+  if (limited)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `quota.${limited[0]} is ${limited[1]}, but Neap enforces no quotas of projects: leave it out, or give 0, which is no limit.`,
+    )
+  requireNoPreload(settings.preload_libraries)
+  requireAddresses(settings.allowed_ips?.ips)
+}
+
+function requireAddresses(ips: readonly string[] = []): void {
+  if (ips.length > MAX_ALLOWED_IPS)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `allowed_ips has ${ips.length} entries: give at most ${MAX_ALLOWED_IPS}, and join neighbouring addresses to CIDR ranges such as 10.0.0.0/8.`,
+    )
+  const wrong = ips.find((each) => !isAddressRange(each))
+  if (wrong !== undefined)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `allowed_ips has ${JSON.stringify(wrong.slice(0, 100))}: give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between.`,
+    )
+}
+
+function isAddressRange(text: string): boolean {
+  const [, first = '', prefix, last] = /^([^/-]+)(?:\/(\d{1,3})|-([^/-]+))?$/.exec(text) ?? []
+  const version = isIP(first)
+  if (version === 0 || text.length > MAX_ENTRY_CHARACTERS) return false
+  return (last === undefined || isIP(last) === version) && Number(prefix ?? 0) <= (version === 4 ? 32 : 128)
+}
+
+/**
+ * Queues what brings changed settings to the computes that run; the others come to them with their next start.
+ */
+export async function applyProjectSettings(
+  { db }: CommandContext,
+  before: Project,
+  { account_id, id: project_id, settings }: Project,
+): Promise<Operation[]> {
+  const operations: Operation[] = []
+  const { enable_logical_replication: replication = false, enable_egress: egress = false } = settings
+  if (replication !== (before.settings.enable_logical_replication ?? false))
+    for (const branch_id of await raiseConfigVersions(db, project_id)) {
+      const subject = { account_id, project_id, branch_id }
+      operations.push(await requestOperation(db, applyConfigOperation, subject, { replication }))
+    }
+  if (egress !== (before.settings.enable_egress ?? false))
+    for (const endpoint of await listWorkingEndpoints(db, project_id)) {
+      operations.push(await requestOperation(db, applyConfigOperation, subjectOf(endpoint), { egress }))
+    }
+  return operations
+}

@@ -1,0 +1,138 @@
+import { type Branch, findBranch, findBranchNamed } from '../catalog/branch.ts'
+import { countAgainstQuota } from '../catalog/branch_quota.ts'
+import { type Database, findDatabase } from '../catalog/database.ts'
+import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
+import { hasUnfinishedOperations, type Operation } from '../catalog/operation.ts'
+import { findProject, lockProject, type Project } from '../catalog/project.ts'
+import { findRole, type Role } from '../catalog/role.ts'
+import type { Config } from '../config.ts'
+import { AppError } from '../errors.ts'
+import type { CommandContext } from './command.ts'
+
+const noProject = (id: string) => new AppError('NOT_FOUND', `project ${id} not found`)
+
+/** The caller's project. Errors: NOT_FOUND, also for another account's. */
+export async function requireProject({ db, account }: CommandContext, id: string): Promise<Project> {
+  const project = await findProject(db, account.id, id)
+  if (!project) throw noProject(id)
+  return project
+}
+
+/**
+ * The caller's project, locked: what follows in this transaction may insert operations. Errors: NOT_FOUND; where strict locking is
+ * set, LOCKED while operations of the project are under way.
+ */
+export async function lockedProject(
+  { db, account, config }: CommandContext,
+  id: string,
+  { strict = true } = {},
+): Promise<Project> {
+  const project = await lockProject(db, account.id, id)
+  if (!project) throw noProject(id)
+  if (strict && config.strictLocking && (await hasUnfinishedOperations(db, id))) throw new AppError('LOCKED')
+  return project
+}
+
+/** A branch of a project that is the caller's. Errors: NOT_FOUND. */
+export async function requireBranch({ db }: CommandContext, projectId: string, id: string): Promise<Branch> {
+  const branch = await findBranch(db, projectId, id)
+  if (!branch) throw new AppError('NOT_FOUND', `branch ${id} not found`)
+  return branch
+}
+
+/** A moment that is still to come, as RFC 3339 in UTC. Errors: INVALID_REQUEST, NOT_ALLOWED (it is over). */
+export function requireFuture(field: string, text: string): string {
+  const time = Date.parse(text)
+  if (Number.isNaN(time)) throw new AppError('INVALID_REQUEST', `invalid request: ${field} is not a date and time`)
+  if (time <= Date.now()) throw new AppError('NOT_ALLOWED', `${field} (${text}) is over already.`)
+  return new Date(time).toISOString()
+}
+
+/** Errors: NOT_ALLOWED for a region that this Neap is not. */
+export function requireRegion(config: Config, region: string | undefined): void {
+  if (region !== undefined && region !== config.region)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `There is no region ${region} here; this is ${config.region}. Leave region_id out, or give that.`,
+    )
+}
+
+/** Errors: NOT_FOUND for an organization that is not the caller's own. */
+export function requireOrganization({ account }: CommandContext, id: string | undefined): void {
+  if (id !== undefined && id !== account.organization_id)
+    throw new AppError('NOT_FOUND', `organization ${id} not found`)
+}
+
+export interface EndpointId {
+  readonly project_id: string
+  readonly endpoint_id: string
+}
+
+/** An endpoint, locked with its project until the transaction ends. Errors: NOT_FOUND, LOCKED. */
+export async function lockedEndpoint(context: CommandContext, id: EndpointId): Promise<Endpoint> {
+  await lockedProject(context, id.project_id)
+  const endpoint = await requireEndpoint(context, id)
+  return (await lockEndpoint(context.db, endpoint.id)) as Endpoint
+}
+
+/** An endpoint of a project that is the caller's. Errors: NOT_FOUND. */
+export async function requireEndpoint({ db }: CommandContext, id: EndpointId): Promise<Endpoint> {
+  const endpoint = await findProjectEndpoint(db, id.project_id, id.endpoint_id)
+  if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${id.endpoint_id} not found`)
+  return endpoint
+}
+
+export interface BranchId {
+  readonly project_id: string
+  readonly branch_id: string
+}
+
+/** A branch and the operations that were queued for it. */
+export interface ChangedBranch {
+  readonly branch: Branch
+  readonly operations: readonly Operation[]
+}
+
+/** Errors: BRANCH_ALREADY_EXISTS. */
+export async function requireFreeBranchName({ db }: CommandContext, projectId: string, name: string): Promise<void> {
+  if (await findBranchNamed(db, projectId, name))
+    throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
+}
+
+/** Room for one branch more, or for the copy that a restore makes. Errors: BRANCHES_LIMIT_EXCEEDED. */
+export async function requireRoomForBranch({ db, config }: CommandContext, projectId: string): Promise<void> {
+  if ((await countAgainstQuota(db, projectId)) >= config.branchesLimit)
+    throw new AppError(
+      'BRANCHES_LIMIT_EXCEEDED',
+      `The project has ${config.branchesLimit} branches, as many as it may. Delete one, or raise NEAP_BRANCHES_LIMIT.`,
+    )
+}
+
+/** Refuses what needs a branch's past: it has none yet. Errors: NOT_ALLOWED. */
+export function requireNow(moments: Record<string, string | undefined>): void {
+  const [asked] = Object.entries(moments).find(([, value]) => value) ?? []
+  if (asked !== undefined)
+    throw new AppError('NOT_ALLOWED', `Branches have no history yet: leave ${asked} out for what the branch has now.`)
+}
+
+/** Postgres cuts names at 63 bytes and keeps `pg_` for itself; `neap_` is ours. Errors: NOT_ALLOWED. */
+export function requireName(kind: 'role' | 'database', name: string): void {
+  const bytes = Buffer.byteLength(name)
+  if (bytes === 0 || bytes > 63 || name.includes('\0') || !name.isWellFormed())
+    throw new AppError('NOT_ALLOWED', `A ${kind} name has 1 to 63 bytes of UTF-8, none of them zero.`)
+  const reserved = kind === 'role' ? /^(pg_|neap_)|^(public|none|postgres)$/ : /^(neap|postgres|template0|template1)$/
+  if (reserved.test(name)) throw new AppError('NOT_ALLOWED', `The ${kind} name "${name}" is reserved; choose another.`)
+}
+
+/** Errors: NOT_FOUND. */
+export async function requireRole({ db }: CommandContext, branch: Branch, name: string): Promise<Role> {
+  const role = await findRole(db, branch.id, name)
+  if (!role) throw new AppError('NOT_FOUND', `role not found; role_name:"${name}"`)
+  return role
+}
+
+export async function requireDatabase({ db }: CommandContext, branch: Branch, name: string): Promise<Database> {
+  const database = await findDatabase(db, branch.id, name)
+  if (!database) throw new AppError('NOT_FOUND', `database not found; database_name:"${name}"`)
+  return database
+}

@@ -1,0 +1,170 @@
+import { type Branch, findBranch, hasChildren } from '../catalog/branch.ts'
+import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
+import { countCopies } from '../catalog/branch_quota.ts'
+import type { Db } from '../catalog/catalog.ts'
+import { type Endpoint, findBranchEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
+import { lastMove, type Operation } from '../catalog/operation.ts'
+import { insertCopy } from '../catalog/restore.ts'
+import { AppError } from '../errors.ts'
+import { newBranchId } from '../ids.ts'
+import { createBranch as createBranchAction } from '../operations/create_branch.ts'
+import { deleteTimeline } from '../operations/delete_timeline.ts'
+import { requestOperation } from '../operations/request.ts'
+import { queueStart, subjectOf } from '../operations/start_compute.ts'
+import { suspendCompute } from '../operations/suspend_compute.ts'
+import { changeableBranch } from './branch_config.ts'
+import type { CommandContext } from './command.ts'
+import { type Look, lookAtBranch } from './look.ts'
+import {
+  type BranchId,
+  type ChangedBranch,
+  lockedProject,
+  requireBranch,
+  requireFreeBranchName,
+  requireNow,
+  requireRoomForBranch,
+} from './require.ts'
+
+/** A branch as it will be once its restore has ended. */
+export interface RestoredBranch extends ChangedBranch {
+  /** The moment whose data it has then. */
+  readonly restoredTo: string
+}
+
+export interface RestoreSource {
+  readonly source_branch_id: string
+  readonly source_lsn?: string
+  readonly source_timestamp?: string
+  readonly preserve_under_name?: string
+}
+
+/**
+ * Gives a branch the data that another branch has now.
+ * @param look the answer of `lookAtBranch` for the source
+ * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED.
+ */
+export async function restoreBranch(
+  context: CommandContext,
+  id: BranchId,
+  asked: RestoreSource,
+  look: Look | undefined,
+): Promise<RestoredBranch> {
+  requireNow({ source_lsn: asked.source_lsn, source_timestamp: asked.source_timestamp })
+  const { project_id } = id
+  const { branch: source } = await changeableBranch(context, { project_id, branch_id: asked.source_branch_id }, look)
+  const branch = await requireBranch(context, project_id, id.branch_id)
+  return restore(context, branch, source, asked.preserve_under_name)
+}
+
+/**
+ * Gives a branch the data that its parent has now.
+ * @param look the answer of `lookAtParentOf`
+ * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, BRANCHES_LIMIT_EXCEEDED.
+ */
+export async function resetBranch(
+  context: CommandContext,
+  { project_id, branch_id }: BranchId,
+  look: Look | undefined,
+): Promise<RestoredBranch> {
+  await lockedProject(context, project_id)
+  const branch = await requireBranch(context, project_id, branch_id)
+  if (branch.parent_id === null)
+    throw new AppError('NOT_ALLOWED', `The branch ${branch_id} is a root branch: it has no parent to reset it to.`)
+  const { branch: parent } = await changeableBranch(context, { project_id, branch_id: branch.parent_id }, look)
+  return restore(context, branch, parent, undefined)
+}
+
+/** Asks the compute of a branch's parent, as `lookAtBranch`. */
+export async function lookAtParentOf(
+  context: CommandContext,
+  { project_id, branch_id }: BranchId,
+): Promise<Look | undefined> {
+  const parent_id = (await findBranch(context.db, project_id, branch_id))?.parent_id
+  return parent_id ? lookAtBranch(context, { project_id, branch_id: parent_id }) : undefined
+}
+
+async function restore(
+  context: CommandContext,
+  branch: Branch,
+  source: Branch,
+  keptName: string | undefined,
+): Promise<RestoredBranch> {
+  const { db } = context
+  requireData(branch)
+  requireData(source)
+  const itself = branch.id === source.id
+  if (keptName === undefined) {
+    if (itself) throw new AppError('NOT_ALLOWED', 'A branch is restored from itself: preserve_under_name is required')
+    if (await hasChildren(db, branch.id))
+      throw new AppError('NOT_ALLOWED', 'Branch has children, preserve_under_name is required')
+    if (branch.protected)
+      throw new AppError('NOT_ALLOWED', 'The branch is protected: give preserve_under_name to keep its data.')
+    await requireRoomForCopy(context, branch.project_id)
+  } else {
+    await requireFreeBranchName(context, branch.project_id, keptName)
+    await requireRoomForBranch(context, branch.project_id)
+  }
+  const { copy, operations } = await queueRestore(db, { branch, source, keptName })
+  return {
+    // As it will be: the row changes together with the data.
+    branch: { ...branch, parent_id: itself ? copy.id : source.id, updated_at: copy.created_at },
+    restoredTo: copy.created_at,
+    operations,
+  }
+}
+
+/** What takes a branch's place takes none of the quota, but not any number is made at once. Errors: BRANCHES_LIMIT_EXCEEDED. */
+async function requireRoomForCopy({ db, config }: CommandContext, projectId: string): Promise<void> {
+  if ((await countCopies(db, projectId)) >= config.branchesLimit)
+    throw new AppError(
+      'BRANCHES_LIMIT_EXCEEDED',
+      `The project has ${config.branchesLimit} restores under way, as many as it may. Try again when one has ended.`,
+    )
+}
+
+function requireData(branch: Branch): void {
+  if (branch.current_state === 'init' && branch.pending_state === null)
+    throw new AppError('NOT_ALLOWED', `The branch ${branch.id} could not be made and holds no data.`)
+}
+
+/**
+ * Queues all that gives a branch the data that its source has when the first of it runs:
+ *
+ *   create_branch (a copy of the source) ─▶ suspend_compute ─▶ create_branch (the exchange) ─▶ start_compute ─▶ delete_timeline
+ *
+ * The compute is stopped and started only where one runs, and what was there before is removed only without a name for it. Until
+ * the exchange a compute that runs serves what the branch holds, and one that sleeps is woken after it; where anything fails before,
+ * the branch goes on with what it held. A branch restored from itself holds the right data already: a copy of that takes the given
+ * name and its place in the tree, and nothing stops.
+ * @param keptName the branch under which the old data stays; needed where the branch has children or is its own source
+ */
+export async function queueRestore(
+  tx: Db,
+  { branch, source, keptName }: { branch: Branch; source: Branch; keptName: string | undefined },
+): Promise<{ copy: Branch; operations: Operation[] }> {
+  const copy = await insertCopy(tx, { id: newBranchId(), source, branch, name: keptName })
+  await copyRolesAndDatabases(tx, source.id, copy.id)
+  const { account_id, project_id } = branch
+  const ofBranch = { account_id, project_id, branch_id: branch.id }
+  const ofCopy = { account_id, project_id, branch_id: copy.id }
+  const parent_id = source.id
+  const making = await requestOperation(tx, createBranchAction, ofCopy, { parent_id, restores: branch.id })
+  const operations = [making]
+  const found = await findBranchEndpoint(tx, branch.id)
+  const endpoint = found && (await lockEndpoint(tx, found.id))
+  const running = endpoint && source.id !== branch.id && (await willRun(tx, endpoint)) ? endpoint : undefined
+  if (running)
+    operations.push(
+      await requestOperation(tx, suspendCompute, { ...subjectOf(running) }, { reason: 'request' }, [making]),
+    )
+  operations.push(await requestOperation(tx, createBranchAction, ofBranch, { parent_id, copy_id: copy.id }))
+  if (running) operations.push(await queueStart(tx, running, 'request'))
+  if (keptName === undefined) operations.push(await requestOperation(tx, deleteTimeline, ofCopy, {}))
+  return { copy, operations }
+}
+
+/** Whether an endpoint's compute will run when all that is queued for it has been done. */
+async function willRun(tx: Db, endpoint: Endpoint): Promise<boolean> {
+  const last = await lastMove(tx, endpoint)
+  return last ? last.action === 'start_compute' : endpoint.current_state === 'active'
+}

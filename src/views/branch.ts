@@ -1,0 +1,74 @@
+import { type Static, Type } from 'typebox'
+import type { Branch as BranchRow } from '../catalog/branch.ts'
+import type { Db } from '../catalog/catalog.ts'
+import { branchTransfers } from '../catalog/traffic.ts'
+
+const BranchState = Type.Union([Type.Literal('init'), Type.Literal('ready')])
+
+export const Branch = Type.Object(
+  {
+    id: Type.String(),
+    project_id: Type.String(),
+    parent_id: Type.Optional(Type.String()),
+    name: Type.String(),
+    current_state: BranchState,
+    pending_state: Type.Optional(BranchState),
+    state_changed_at: Type.String({ format: 'date-time' }),
+    creation_source: Type.String(),
+    init_source: Type.Optional(Type.String()),
+    primary: Type.Boolean(),
+    default: Type.Boolean(),
+    protected: Type.Boolean(),
+    expires_at: Type.Optional(Type.String({ format: 'date-time' })),
+    ttl_interval_seconds: Type.Optional(Type.Integer()),
+    last_reset_at: Type.Optional(Type.String({ format: 'date-time' })),
+    cpu_used_sec: Type.Integer(),
+    compute_time_seconds: Type.Integer(),
+    active_time_seconds: Type.Integer(),
+    written_data_bytes: Type.Integer(),
+    data_transfer_bytes: Type.Integer(),
+    created_at: Type.String({ format: 'date-time' }),
+    updated_at: Type.String({ format: 'date-time' }),
+  },
+  { $id: 'Branch' },
+)
+
+/**
+ * A branch as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require
+ * the fields.
+ * @param transferred bytes that went to clients this month
+ */
+export function branchView(row: BranchRow, transferred = 0): Static<typeof Branch> {
+  return {
+    id: row.id,
+    project_id: row.project_id,
+    ...(row.parent_id && { parent_id: row.parent_id }),
+    name: row.name,
+    current_state: row.current_state,
+    ...(row.pending_state && { pending_state: row.pending_state }),
+    state_changed_at: row.state_changed_at,
+    creation_source: row.creation_source,
+    ...(row.parent_id && { init_source: 'parent-data' }),
+    primary: row.is_default,
+    default: row.is_default,
+    protected: row.protected,
+    ...(row.expires_at && { expires_at: row.expires_at, ttl_interval_seconds: secondsUntil(row, row.expires_at) }),
+    ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),
+    cpu_used_sec: 0,
+    compute_time_seconds: 0,
+    active_time_seconds: 0,
+    written_data_bytes: 0,
+    data_transfer_bytes: transferred,
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+  }
+}
+
+/** The same, with what it transferred looked up. */
+export async function branchViewWithTransfer(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
+  return branchView(row, (await branchTransfers(db, row.project_id, row.id)).get(row.id))
+}
+
+function secondsUntil({ updated_at }: BranchRow, moment: string): number {
+  return Math.max(0, Math.round((Date.parse(moment) - Date.parse(updated_at)) / 1000))
+}

@@ -1,0 +1,63 @@
+import { Type } from 'typebox'
+import type { Endpoint } from '../catalog/endpoint.ts'
+import type { Config } from '../config.ts'
+import { clientsResolve, inUrl, proxyHost, publicHost, publicPort } from '../public_address.ts'
+
+export const ConnectionDetails = Type.Object({
+  connection_uri: Type.String(),
+  connection_parameters: Type.Object({
+    database: Type.String(),
+    password: Type.String(),
+    role: Type.String(),
+    host: Type.String(),
+    pooler_host: Type.String(),
+  }),
+})
+
+/** How to connect to a new branch, in the form that clients of the API read. */
+export function connectionDetails(
+  { config, namesResolve }: { readonly config: Config; readonly namesResolve: () => boolean },
+  endpoint: Endpoint,
+  role: string,
+  password: string,
+  database: string,
+) {
+  return {
+    connection_uri: connectionUri(config, namesResolve(), {
+      endpointId: endpoint.id,
+      role,
+      password,
+      database,
+    }),
+    connection_parameters: {
+      database,
+      password,
+      role,
+      host: `${endpoint.id}.${proxyHost(config)}`,
+      pooler_host: `${endpoint.id}-pooler.${proxyHost(config)}`,
+    },
+  }
+}
+
+export interface Connection {
+  readonly endpointId: string
+  readonly role: string
+  readonly password: string
+  readonly database: string
+  readonly pooled?: boolean
+}
+
+/**
+ * A URI that connects as it stands. Where clients do not resolve endpoints' names it goes to the public host and names the endpoint in
+ * `options`, which every libpq and driver passes on. The whole name stands there: clients that want the pooled host replace one by the other.
+ * @param resolves whether this machine resolves such names
+ */
+export function connectionUri(config: Config, resolves: boolean, connection: Connection): string {
+  const name = `${connection.endpointId}${connection.pooled ? '-pooler' : ''}.${proxyHost(config)}`
+  const user = `${encodeURIComponent(connection.role)}:${encodeURIComponent(connection.password)}`
+  const [host, query] = clientsResolve(config, resolves)
+    ? [name, 'sslmode=require']
+    : [inUrl(publicHost(config)), `sslmode=require&options=endpoint%3D${name}`]
+  const database = encodeURIComponent(connection.database)
+  return `postgresql://${user}@${host}:${publicPort(config)}/${database}?${query}`
+}

@@ -1,0 +1,130 @@
+import { type Static, Type } from 'typebox'
+import type { Account } from '../catalog/account.ts'
+import type { Db } from '../catalog/catalog.ts'
+import { whyNoEgress } from '../catalog/egress.ts'
+import { PROVISIONERS } from '../catalog/endpoint.ts'
+import type { Project as ProjectRow } from '../catalog/project.ts'
+import { projectTransfer } from '../catalog/traffic.ts'
+import type { Config } from '../config.ts'
+import { proxyHost } from '../public_address.ts'
+import { PgbouncerSettings, Provisioner } from './endpoint_settings.ts'
+import { ShownProjectSettings, shownProjectSettings } from './project_settings.ts'
+
+export const DefaultEndpointSettings = Type.Object({
+  autoscaling_limit_min_cu: Type.Optional(Type.Number()),
+  autoscaling_limit_max_cu: Type.Optional(Type.Number()),
+  suspend_timeout_seconds: Type.Optional(Type.Integer()),
+  pg_settings: Type.Optional(Type.Record(Type.String(), Type.String())),
+  pgbouncer_settings: Type.Optional(PgbouncerSettings),
+})
+
+const ListItem = {
+  id: Type.String(),
+  platform_id: Type.String(),
+  region_id: Type.String(),
+  name: Type.String(),
+  provisioner: Provisioner,
+  default_endpoint_settings: DefaultEndpointSettings,
+  settings: ShownProjectSettings,
+  pg_version: Type.Integer(),
+  proxy_host: Type.String(),
+  branch_logical_size_limit: Type.Integer(),
+  branch_logical_size_limit_bytes: Type.Integer(),
+  store_passwords: Type.Boolean(),
+  cpu_used_sec: Type.Integer(),
+  creation_source: Type.String(),
+  history_retention_seconds: Type.Integer(),
+  owner_id: Type.String(),
+  org_id: Type.String(),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+}
+
+export const ProjectListItem = Type.Object(
+  {
+    ...ListItem,
+    active_time: Type.Integer(),
+    deleted_at: Type.Optional(Type.String({ format: 'date-time' })),
+    recoverable_until: Type.Optional(Type.String({ format: 'date-time' })),
+  },
+  { $id: 'ProjectListItem' },
+)
+
+export const Project = Type.Object(
+  {
+    ...ListItem,
+    data_storage_bytes_hour: Type.Integer(),
+    data_transfer_bytes: Type.Integer(),
+    written_data_bytes: Type.Integer(),
+    compute_time_seconds: Type.Integer(),
+    active_time_seconds: Type.Integer(),
+    egress_missing: Type.Optional(
+      Type.String({ description: 'Neap only. Why its computes reach no network although enable_egress is set' }),
+    ),
+    consumption_period_start: Type.String({ format: 'date-time' }),
+    consumption_period_end: Type.String({ format: 'date-time' }),
+    owner: Type.Optional(
+      Type.Object({
+        email: Type.String(),
+        name: Type.String(),
+        branches_limit: Type.Integer(),
+        subscription_type: Type.String(),
+      }),
+    ),
+  },
+  { $id: 'Project' },
+)
+
+export interface ViewContext {
+  readonly db: Db
+  readonly config: Config
+  readonly account: Account
+}
+
+export function projectListItemView(row: ProjectRow, { config, account }: ViewContext): Static<typeof ProjectListItem> {
+  const { provisioner = PROVISIONERS[0], ...defaults } = row.default_endpoint_settings
+  return {
+    id: row.id,
+    platform_id: 'neap',
+    region_id: row.region_id,
+    name: row.name,
+    provisioner,
+    default_endpoint_settings: defaults,
+    settings: shownProjectSettings(row),
+    pg_version: row.pg_version,
+    proxy_host: proxyHost(config),
+    branch_logical_size_limit: 0,
+    branch_logical_size_limit_bytes: 0,
+    store_passwords: true,
+    active_time: 0,
+    cpu_used_sec: 0,
+    creation_source: 'console',
+    history_retention_seconds: row.history_retention_seconds,
+    owner_id: row.account_id,
+    org_id: account.organization_id,
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+    ...(row.deleted_at && { deleted_at: row.deleted_at }),
+    ...(row.recoverable_until && { recoverable_until: row.recoverable_until }),
+  }
+}
+
+/** A project as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require the fields. */
+export async function projectView(row: ProjectRow, context: ViewContext): Promise<Static<typeof Project>> {
+  const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = projectListItemView(row, context)
+  const egressMissing = row.settings.enable_egress ? await whyNoEgress(context.db) : undefined
+  const now = new Date()
+  const monthBegin = (months: number) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)).toISOString()
+  return {
+    ...common,
+    data_storage_bytes_hour: 0,
+    data_transfer_bytes: await projectTransfer(context.db, row.id),
+    written_data_bytes: 0,
+    compute_time_seconds: 0,
+    active_time_seconds: active_time,
+    ...(egressMissing !== undefined && { egress_missing: egressMissing }),
+    consumption_period_start: monthBegin(0),
+    consumption_period_end: monthBegin(1),
+  }
+}

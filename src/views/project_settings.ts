@@ -1,0 +1,73 @@
+import { type Static, Type } from 'typebox'
+import type { Project } from '../catalog/project.ts'
+import { PreloadLibraries } from './endpoint_settings.ts'
+
+const Quota = Type.Optional(
+  Type.Integer({ minimum: 0, description: 'Neap enforces no quotas of projects: 0, no limit, or refused' }),
+)
+
+const TimeOfDay = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'HH:MM, in UTC' })
+
+const Replication = Type.Boolean({
+  description: 'Whether roles may replicate: read changes from slots, and be subscribed to',
+})
+
+const NotAvailable = Type.Optional(Type.Boolean({ description: 'Not available: false, or refused' }))
+
+const others = {
+  enable_egress: Type.Optional(
+    Type.Boolean({
+      description:
+        'Neap only. Whether computes may reach public addresses, and the networks of NEAP_EGRESS_ALLOW. A change restarts those that run',
+    }),
+  ),
+  quota: Type.Optional(
+    Type.Object({
+      active_time_seconds: Quota,
+      compute_time_seconds: Quota,
+      written_data_bytes: Quota,
+      data_transfer_bytes: Quota,
+      logical_size_bytes: Quota,
+    }),
+  ),
+  maintenance_window: Type.Optional(
+    Type.Object(
+      {
+        weekdays: Type.Array(Type.Integer({ minimum: 1, maximum: 7 })),
+        start_time: TimeOfDay,
+        end_time: TimeOfDay,
+      },
+      { description: 'Kept and answered: Neap interrupts no compute for maintenance, at this time or another' },
+    ),
+  ),
+  preload_libraries: Type.Optional(PreloadLibraries),
+  block_public_connections: NotAvailable,
+  block_vpc_connections: NotAvailable,
+  hipaa: NotAvailable,
+}
+
+/** The settings of a project that Neap knows. What it cannot do is declared to be refused when it is asked for. */
+export const ProjectSettings = Type.Object({
+  allowed_ips: Type.Optional(
+    Type.Object({
+      ips: Type.Optional(Type.Array(Type.String())),
+      protected_branches_only: Type.Optional(Type.Boolean()),
+    }),
+  ),
+  enable_logical_replication: Type.Optional(Replication),
+  audit_log_level: Type.Optional(Type.String({ description: 'Refused: Neap writes no audit log of statements' })),
+  ...others,
+})
+
+/** The same as they are answered: public clients read the first two without a look at whether they are there. */
+export const ShownProjectSettings = Type.Object({
+  allowed_ips: Type.Object({ ips: Type.Array(Type.String()), protected_branches_only: Type.Boolean() }),
+  enable_logical_replication: Replication,
+  ...others,
+})
+
+/** The settings of a project with what it has where nothing was asked for. */
+export function shownProjectSettings({ settings }: Project): Static<typeof ShownProjectSettings> {
+  const allowed_ips = { ips: [], protected_branches_only: false, ...settings.allowed_ips }
+  return { enable_logical_replication: false, ...settings, allowed_ips }
+}
