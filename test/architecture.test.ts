@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, string> = {
   http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, secrets, views, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
   commands:
-    'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets',
+    'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
   views: 'catalog, config(types), public_address',
   loops:
     'backends(types), catalog, commands, compute_admin, context(types), engine, errors, observe, operations, webhooks',

@@ -1,4 +1,4 @@
-import { createApiKey, listKeys, revokeKey } from './api_keys.ts'
+import { createApiKey, listKeys, revokeAccountKey } from './api_keys.ts'
 import { listAuditEntries } from './audit.ts'
 import { createProjectBranch } from './branch_create.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
@@ -61,12 +61,12 @@ import { getStatus } from './status.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
 import {
-  createWebhook,
-  deleteWebhook,
+  createAccountWebhook,
+  deleteAccountWebhook,
   getWebhook,
-  listWebhooks,
-  rotateWebhookSecret,
-  updateWebhook,
+  listAccountWebhooks,
+  rotateAccountWebhookSecret,
+  updateAccountWebhook,
 } from './webhooks.ts'
 
 /** Every route of the API. */
@@ -119,13 +119,13 @@ export const routes = [
   getConnectionUri,
   createApiKey,
   listKeys,
-  revokeKey,
-  createWebhook,
-  listWebhooks,
+  revokeAccountKey,
+  createAccountWebhook,
+  listAccountWebhooks,
   getWebhook,
-  updateWebhook,
-  rotateWebhookSecret,
-  deleteWebhook,
+  updateAccountWebhook,
+  rotateAccountWebhookSecret,
+  deleteAccountWebhook,
   testWebhook,
   listWebhookDeliveries,
   redeliverToWebhook,

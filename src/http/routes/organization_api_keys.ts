@@ -1,6 +1,9 @@
 import { Type } from 'typebox'
+import { listApiKeys } from '../../catalog/api_key.ts'
+import { createKey, revokeKey } from '../../commands/api_key.ts'
+import { KeyList, keyView, NewKey, newKeyView, RevokedKey, revokedKeyView } from '../../views/api_key.ts'
 import { route } from '../route.ts'
-import { createKey, KeyId, KeyList, KeyRequest, NewKey, presentKeys, revoke, RevokedKey } from './api_keys.ts'
+import { KeyId, KeyRequest } from './api_keys.ts'
 import { OrganizationId, requireOrganization } from './organizations.ts'
 
 /* An organization is an account, so its keys are those of the account, the same as under /api_keys. */
@@ -15,7 +18,7 @@ export const createOrganizationApiKey = route('POST /organizations/:org_id/api_k
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'API_KEYS_LIMIT_EXCEEDED'],
 }).handle(async ({ params, body }, context) => {
   requireOrganization(context, params.org_id)
-  return createKey(context, body)
+  return newKeyView(await createKey(context, body))
 })
 
 export const listOrganizationApiKeys = route('GET /organizations/:org_id/api_keys', {
@@ -27,7 +30,8 @@ export const listOrganizationApiKeys = route('GET /organizations/:org_id/api_key
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   requireOrganization(context, params.org_id)
-  return presentKeys(context)
+  const { db, account } = context
+  return (await listApiKeys(db, account.id)).map((key) => keyView(key, account))
 })
 
 export const revokeOrganizationApiKey = route('DELETE /organizations/:org_id/api_keys/:key_id', {
@@ -40,5 +44,5 @@ export const revokeOrganizationApiKey = route('DELETE /organizations/:org_id/api
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   requireOrganization(context, params.org_id)
-  return revoke(context, params.key_id)
+  return revokedKeyView(await revokeKey(context, params.key_id))
 })

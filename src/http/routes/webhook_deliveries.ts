@@ -1,14 +1,15 @@
 import { type Static, Type } from 'typebox'
+import type { Webhook } from '../../catalog/webhook.ts'
 import {
   insertDelivery,
   listDeliveries,
   redeliver,
   type WebhookDelivery as DeliveryRow,
 } from '../../catalog/webhook_delivery.ts'
-import type { Webhook } from '../../catalog/webhook.ts'
+import { requireWebhook } from '../../commands/webhook.ts'
 import { AppError } from '../../errors.ts'
 import { type RequestContext, route } from '../route.ts'
-import { requireWebhook, WebhookId } from './webhooks.ts'
+import { WebhookId } from './webhooks.ts'
 
 const Moment = Type.String({ format: 'date-time' })
 
