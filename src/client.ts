@@ -23,7 +23,7 @@ type Loose<T> = T extends readonly (infer Item)[]
     ? { readonly [Name in keyof T]: {} extends Pick<T, Name> ? Loose<T[Name]> | undefined : Loose<T[Name]> }
     : T
 /** Where an API is: its Unix socket on this machine, or its address with a key. The address may end in the API's path or not. */
-export type Target = { readonly socket: string } | { readonly url: string; readonly key: string }
+export type ApiTarget = { readonly socket: string } | { readonly url: string; readonly key: string }
 
 export interface CallOptions {
   /** Seconds (at most 300) that the API may wait for the operations to end before it answers: `Prefer: wait`, RFC 7240. */
@@ -33,9 +33,13 @@ export interface CallOptions {
 }
 
 /** What the API answers to a route. */
-export type Answer<K extends Key> = Static<ByKey[K]['returns']>
+export type ApiResponse<K extends Key> = Static<ByKey[K]['returns']>
 
-export type Client = <K extends Key>(key: K, input: Input<ByKey[K]>, options?: CallOptions) => Promise<Answer<K>>
+export type ApiClient = <K extends Key>(
+  key: K,
+  input: Input<ByKey[K]>,
+  options?: CallOptions,
+) => Promise<ApiResponse<K>>
 
 const BASE = '/api/v2'
 
@@ -43,7 +47,7 @@ const BASE = '/api/v2'
  * A typed client without generated code: the key is the route, the types come from its declaration. Errors: AppError with the
  * API's code and message; UNAVAILABLE for an answer that is none of the API's; what the connection throws.
  */
-export function makeClient(target: Target): Client {
+export function makeClient(target: ApiTarget): ApiClient {
   return async (key, input, options = {}) => {
     const [method, template] = key.split(' ') as [string, string]
     const {
@@ -81,7 +85,7 @@ function parse(text: string): { code?: ErrorCode; message?: string } | undefined
 }
 
 function send(
-  target: Target,
+  target: ApiTarget,
   method: string,
   path: string,
   body: unknown,

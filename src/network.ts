@@ -24,7 +24,7 @@ export const GLOBAL_V6 = ['2000::/3']
 export const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
 /** An address of this machine and a port; 0 takes any that is free. */
-export interface Place {
+export interface ListenAddress {
   readonly host: string
   readonly port: number
   /** Left out where it cannot be had. */

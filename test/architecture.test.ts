@@ -69,6 +69,13 @@ test(`no file has more than ${MAX_LINES} lines`, () => {
   none(lengths.filter(({ lines }) => lines > MAX_LINES).map(({ path, lines }) => `src/${path} has ${lines} lines`))
 })
 
+test('no exported type name stands twice', () => {
+  const places = new Map<string, string[]>()
+  for (const [path, text] of sources)
+    for (const name of exportedTypes(text)) places.set(name, [...(places.get(name) ?? []), path])
+  none([...places].flatMap(([name, paths]) => (paths.length > 1 ? [`${name} is exported by ${paths.join(', ')}`] : [])))
+})
+
 test('these checks see what they are for', () => {
   assert.equal(forbiddenImports('proxy/x.ts', `import { y } from '../backends/local/y.ts'`).length, 1)
   assert.equal(
@@ -80,6 +87,7 @@ test('these checks see what they are for', () => {
   assert.equal(forbiddenImports('http/routes/x.ts', `import { type A, type B } from '../../context.ts'`).length, 0)
   assert.equal(forbiddenImports('http/routes/x.ts', `export type { A } from '../../context.ts'`).length, 0)
   assert.equal(forbiddenImports('newcomer/x.ts', `import { y } from '../errors.ts'`).length, 1)
+  assert.deepEqual(exportedTypes('export type A = B\nexport interface C {}\ntype D = A'), ['A', 'C'])
   assert.ok(readsEnvironment('const { HOME } = process.env') && readsEnvironment(`import { env } from 'node:process'`))
 })
 
@@ -104,6 +112,10 @@ function importsIn(text: string): { target: string; typesOnly: boolean }[] {
     ...[...statics].map(([, type, names = '', target = '']) => ({ target, typesOnly: !!type || onlyTypes(names) })),
     ...[...dynamics].map(([, target = '']) => ({ target, typesOnly: false })),
   ]
+}
+
+function exportedTypes(text: string): string[] {
+  return [...text.matchAll(/^export (?:interface|type|class) (\w+)/gm)].map(([, name = '']) => name)
 }
 
 function onlyTypes(names: string): boolean {

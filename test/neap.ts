@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Client, makeClient } from '../src/client.ts'
+import { type ApiClient, makeClient } from '../src/client.ts'
 import { AppError } from '../src/errors.ts'
 import type { Ready } from '../src/supervisor/up.ts'
 import { kill, processesOf, staying, until } from './processes.ts'
@@ -19,7 +19,7 @@ export type PartName = 'api' | 'worker' | 'proxy'
 export interface Neap {
   readonly ready: Ready & { readonly ca_file: string }
   readonly process: ChildProcess
-  readonly call: Client
+  readonly call: ApiClient
   /** What it has said on standard error so far. */
   stderr(): string
   /** Waits until operations have ended; throws for one that failed. A control plane that is away meanwhile is waited for. */

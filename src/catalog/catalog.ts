@@ -2,24 +2,24 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { isAway, letsIn, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
-import { createListener, type Listener, type Told } from './listener.ts'
+import { createListener, type CatalogListener, type Told } from './listener.ts'
 import { createPulse } from './pulse.ts'
-import type { Statement } from './sql.ts'
+import type { SqlStatement } from './sql.ts'
 
 /** What a query can be sent to: the pool, or one transaction. */
 export interface Db {
-  rows<R>(statement: Statement): Promise<R[]>
-  row<R>(statement: Statement): Promise<R | undefined>
+  rows<R>(statement: SqlStatement): Promise<R[]>
+  row<R>(statement: SqlStatement): Promise<R | undefined>
 }
 
 /** One transaction. */
 export interface Transaction extends Db {
   /** Sends the statement that the work ends with and whose answer it does not need: COMMIT follows at once, which saves a round trip. */
-  last(statement: Statement): void
+  last(statement: SqlStatement): void
 }
 
 /** The catalog: the only state that Neap's processes share. */
-export interface Catalog extends Db, Pick<Listener, 'listen' | 'hears' | 'rename'> {
+export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction; what it throws rolls back.
    * @param requestId the request that asks for it: operations that `work` inserts carry it from then on, for the log
@@ -105,7 +105,7 @@ export function openCatalog(
 
   /** What can be asked on one connection. `broke` is told when nothing more can be. */
   function on(client: pg.ClientBase, broke: (error: Error) => void = () => {}): Db {
-    async function rows<R>(statement: Statement): Promise<R[]> {
+    async function rows<R>(statement: SqlStatement): Promise<R[]> {
       try {
         return (await pulse.during(() => client.query(statement))).rows as R[]
       } catch (error) {
@@ -131,7 +131,7 @@ export function openCatalog(
     }
   }
 
-  const rows = <R>(statement: Statement): Promise<R[]> => lend((db) => db.rows<R>(statement))
+  const rows = <R>(statement: SqlStatement): Promise<R[]> => lend((db) => db.rows<R>(statement))
 
   function newSession(): Promise<pg.Client> {
     return login.attempt(async () => {
@@ -216,11 +216,11 @@ const COMMIT = plain('commit')
 const ROLLBACK = plain('rollback')
 
 /** Begins, and says for whom, in one message: that is to cost no round trip. */
-const beginFor = (requestId: string): Statement =>
+const beginFor = (requestId: string): SqlStatement =>
   plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}`)
 
 /** A statement that is not worth preparing. */
-function plain(text: string): Statement {
+function plain(text: string): SqlStatement {
   return { name: '', text, values: [] }
 }
 

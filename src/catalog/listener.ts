@@ -3,7 +3,7 @@ import type pg from 'pg'
 /** Told of a notification with its payload, or with nothing when some may have been missed: then look at everything. */
 export type Told = (payload: string | undefined) => void
 
-export interface Listener {
+export interface CatalogListener {
   /** Subscribes to a channel; resolves when nothing sent from now on is missed. The answer unsubscribes. */
   listen(channel: string, told: Told): Promise<() => void>
   /** What its session calls itself from now on, for those who look at the sessions of the catalog. */
@@ -18,7 +18,7 @@ const RECONNECT_MS = 250
 const named = (name: string) => ({ text: `select set_config('application_name', $1, false)`, values: [name] })
 
 /** LISTEN on one connection for all channels, opened when first needed and again whenever it is lost. */
-export function createListener(newSession: () => Promise<pg.Client>, onError: (error: Error) => void): Listener {
+export function createListener(newSession: () => Promise<pg.Client>, onError: (error: Error) => void): CatalogListener {
   const channels = new Map<string, Set<Told>>()
   let connected: Promise<pg.Client> | undefined
   let retry: NodeJS.Timeout | undefined

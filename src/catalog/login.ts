@@ -3,7 +3,7 @@ import type { ConnectTarget, Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
 /** What the catalog knows of a role that would log in at an endpoint. */
-export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled' | 'pooler_enabled'> {
+export interface RoleLogin extends ConnectTarget, Pick<Endpoint, 'disabled' | 'pooler_enabled'> {
   /** As Postgres is to have it, null where there is no such role or it has no password. */
   readonly verifier: string | null
   /** Whether that is all there is to know while no compute runs: the last one has said before it stopped what users had changed. */
@@ -13,7 +13,7 @@ export interface Login extends ConnectTarget, Pick<Endpoint, 'disabled' | 'poole
 }
 
 /** Nothing where there is no such endpoint. */
-export function findLogin(db: Db, endpointId: string, role: string): Promise<Login | undefined> {
+export function findLogin(db: Db, endpointId: string, role: string): Promise<RoleLogin | undefined> {
   return db.row(sql`
     select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, e.compute_store_id,
            left(r.verifier, 1024) as verifier, b.noted,

@@ -13,7 +13,7 @@ export interface ProxyHold {
 }
 
 /** An endpoint as far as holding goes: the operation that asks for it, if any, and the process its sessions are with. */
-export interface Holding {
+export interface EndpointHold {
   readonly id: string
   readonly holding_operation_id: string | null
   readonly compute_pid: number | null
@@ -96,7 +96,7 @@ export async function recordHold(db: Db, operationId: string, proxyNumber: numbe
 }
 
 /** What these endpoints ask of the proxies, deleted ones too: their sessions last until their compute has stopped. */
-export function readHoldings(db: Db, endpointIds: readonly string[]): Promise<Holding[]> {
+export function readHoldings(db: Db, endpointIds: readonly string[]): Promise<EndpointHold[]> {
   return db.rows(
     sql`select id, holding_operation_id, compute_pid from endpoint where id = any (${endpointIds}::text[])`,
   )

@@ -1,5 +1,5 @@
 /** A statement with its values apart from its text. Made only by `sql`, so that values never become text. */
-export interface Statement {
+export interface SqlStatement {
   readonly name: string
   readonly text: string
   readonly values: unknown[]
@@ -9,7 +9,7 @@ const known = new WeakMap<TemplateStringsArray, { name: string; text: string }>(
 let count = 0
 
 /** A statement from a template literal; each place in the code is prepared once per connection. Values of `undefined` become null. */
-export function sql(strings: TemplateStringsArray, ...values: unknown[]): Statement {
+export function sql(strings: TemplateStringsArray, ...values: unknown[]): SqlStatement {
   let statement = known.get(strings)
   if (!statement) {
     const text = strings.reduce((sofar, part, index) => `${sofar}$${index}${part}`)

@@ -1,4 +1,4 @@
-import type { Operation } from './wait.ts'
+import type { ApiOperation } from './wait.ts'
 
 /** A compute size: `0.5 CU`, or `1-4 CU` where it scales. */
 export const size = (min: number, max: number): string => `${min === max ? min : `${min}-${max}`} CU`
@@ -13,7 +13,7 @@ export const state = (current: string, pending: string | undefined): string =>
   pending && pending !== current ? `${current} → ${pending}` : current
 
 /** What goes on after an answer, for its last line. */
-export function underWay(operations: readonly Operation[]): string | undefined {
+export function underWay(operations: readonly ApiOperation[]): string | undefined {
   return operations.map(({ action, status }) => `${action} ${status}`).join(', ') || undefined
 }
 

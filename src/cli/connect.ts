@@ -1,4 +1,4 @@
-import { type Client, makeClient, type Target } from '../client.ts'
+import { type ApiClient, makeClient, type ApiTarget } from '../client.ts'
 import { adminSocket, loadConfig, type Overrides } from '../config.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 
@@ -10,7 +10,7 @@ export interface Access {
 }
 
 /** A client of the API that the flags name. Errors: UsageError when it cannot be reached. */
-export function apiClient({ dataDir, apiUrl, apiKey }: Access): Client {
+export function apiClient({ dataDir, apiUrl, apiKey }: Access): ApiClient {
   if (!apiUrl) return localClient({ ...(dataDir !== undefined && { dataDir }) })
   if (!/^https?:\/\//.test(apiUrl) || !URL.canParse(apiUrl))
     throw new UsageError(`'${apiUrl}' is not the address of an API; one looks like http://127.0.0.1:7070`)
@@ -25,7 +25,7 @@ export function apiClient({ dataDir, apiUrl, apiKey }: Access): Client {
 }
 
 /** A client of the Neap that runs on this machine's data directory. Errors: UsageError when none does. */
-export function localClient(flags: Overrides): Client {
+export function localClient(flags: Overrides): ApiClient {
   const config = loadConfig(flags)
   return reaching({ socket: adminSocket(config) }, (error) => {
     const code = (error as NodeJS.ErrnoException).code ?? ''
@@ -39,7 +39,7 @@ export function localClient(flags: Overrides): Client {
   })
 }
 
-function reaching(target: Target, explain: (error: unknown) => unknown): Client {
+function reaching(target: ApiTarget, explain: (error: unknown) => unknown): ApiClient {
   const call = makeClient(target)
   return async (key, input, options) => {
     try {

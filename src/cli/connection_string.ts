@@ -1,6 +1,6 @@
 import { Command, type Option } from 'commander'
 import { findDatabase } from './resolve.ts'
-import { PROJECT, reaches, type Session, verb } from './verb.ts'
+import { PROJECT, reaches, type VerbSession, verb } from './verb.ts'
 
 interface Flags {
   readonly database?: string
@@ -17,7 +17,7 @@ export function connectionStringCommand(access: readonly Option[]): Command {
     .option('-r, --role <name>', 'the owner of the database unless given')
     .option('--pooled', 'through the connection pooler')
   return reaches(command, [...access, PROJECT]).action(
-    verb(async ({ call, flags, branch }: Session<Flags>, asked?: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<Flags>, asked?: string) => {
       const params = await branch(asked)
       const { name, owner_name } = await findDatabase(call, params, flags.database)
       const query = {

@@ -1,13 +1,13 @@
 import { Argument, Command, type Option } from 'commander'
-import type { Answer, Client } from '../client.ts'
+import type { ApiResponse, ApiClient } from '../client.ts'
 import { UsageError } from '../errors.ts'
 import { underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
-import { BRANCH, noun, PROJECT, type Session, verb, waits } from './verb.ts'
+import { BRANCH, noun, PROJECT, type VerbSession, verb, waits } from './verb.ts'
 
-type Databases = Answer<'GET /projects/:project_id/branches/:branch_id/databases'>
-type Made = Answer<'POST /projects/:project_id/branches/:branch_id/databases'>
+type Databases = ApiResponse<'GET /projects/:project_id/branches/:branch_id/databases'>
+type Made = ApiResponse<'POST /projects/:project_id/branches/:branch_id/databases'>
 
 const COLUMNS: Columns<Databases['databases'][number]> = {
   NAME: ({ name }) => name,
@@ -31,7 +31,7 @@ export function databasesCommand(access: readonly Option[]): Command {
 
 const listVerb = () =>
   new Command('list').description('List the databases of a branch.').action(
-    verb(async ({ call, branch }: Session<object>) => ({
+    verb(async ({ call, branch }: VerbSession<object>) => ({
       answer: await call('GET /projects/:project_id/branches/:branch_id/databases', { params: await branch() }),
       text: ({ databases }) => list(databases, COLUMNS, 'No databases.'),
     })),
@@ -44,7 +44,7 @@ const createVerb = () =>
       .addArgument(NAME)
       .option('--owner <role>', 'the role that owns it; may be left out where there is only one'),
   ).action(
-    verb(async ({ call, flags, branch }: Session<{ owner?: string }>, name: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<{ owner?: string }>, name: string) => {
       const params = await branch()
       const owner_name = flags.owner ?? (await onlyRole(call, params))
       const body = { database: { name, owner_name } }
@@ -63,7 +63,7 @@ const updateVerb = () =>
       .option('--name <name>', 'its new name')
       .option('--owner <role>', 'its new owner'),
   ).action(
-    verb(async ({ call, flags, branch }: Session<{ name?: string; owner?: string }>, database_name: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<{ name?: string; owner?: string }>, database_name: string) => {
       const database = { name: flags.name, owner_name: flags.owner }
       if (!flags.name && !flags.owner) throw new UsageError('Say what to change: --name, --owner or both.')
       const params = { ...(await branch()), database_name }
@@ -81,7 +81,7 @@ const deleteVerb = () =>
   waits(
     asks(new Command('delete').description('Delete a database with all that is in it, for good.').addArgument(NAME)),
   ).action(
-    verb(async ({ call, flags, branch }: Session<object>, database_name: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<object>, database_name: string) => {
       const params = { ...(await branch()), database_name }
       await confirm(`Delete the database ${printable(database_name)} with all that is in it?`, flags)
       return {
@@ -91,7 +91,7 @@ const deleteVerb = () =>
     }),
   )
 
-async function onlyRole(call: Client, params: { project_id: string; branch_id: string }): Promise<string> {
+async function onlyRole(call: ApiClient, params: { project_id: string; branch_id: string }): Promise<string> {
   const { roles } = await call('GET /projects/:project_id/branches/:branch_id/roles', { params })
   const [only, ...more] = roles
   if (only && more.length === 0) return only.name

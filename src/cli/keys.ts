@@ -1,10 +1,10 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import type { Answer } from '../client.ts'
+import type { ApiResponse } from '../client.ts'
 import { type Columns, list, moment, printable } from './table.ts'
 import { expiry } from './values.ts'
-import { noun, type Session, verb } from './verb.ts'
+import { noun, type VerbSession, verb } from './verb.ts'
 
-const COLUMNS: Columns<Answer<'GET /api_keys'>[number]> = {
+const COLUMNS: Columns<ApiResponse<'GET /api_keys'>[number]> = {
   ID: ({ id }) => String(id),
   NAME: ({ name }) => name,
   SCOPE: ({ scope }) => scope,
@@ -24,7 +24,7 @@ interface NewKey {
 export function keysCommand(access: readonly Option[]): Command {
   return noun('keys', 'API keys: for programs, and for other machines.', access, [
     new Command('list').description('List the API keys that are in force.').action(
-      verb(async ({ call }: Session<object>) => ({
+      verb(async ({ call }: VerbSession<object>) => ({
         answer: await call('GET /api_keys', {}),
         text: (keys) => list(keys, COLUMNS, 'No keys.'),
       })),
@@ -38,7 +38,7 @@ export function keysCommand(access: readonly Option[]): Command {
         new Option('--expires <when>', 'when it ceases to work: 12h or 7d from now, or a moment').argParser(expiry),
       )
       .action(
-        verb(async ({ call, flags, project }: Session<NewKey>, key_name: string) => {
+        verb(async ({ call, flags, project }: VerbSession<NewKey>, key_name: string) => {
           const { scope, expires: expires_at } = flags
           const restriction = flags.project === undefined ? {} : await project()
           return {
@@ -51,7 +51,7 @@ export function keysCommand(access: readonly Option[]): Command {
       .description('Revoke an API key; it stops working at once.')
       .argument('<id>', 'its number in neap keys list', keyNumber)
       .action(
-        verb(async ({ call }: Session<object>, key_id: number) => ({
+        verb(async ({ call }: VerbSession<object>, key_id: number) => ({
           answer: await call('DELETE /api_keys/:key_id', { params: { key_id } }),
           text: ({ name, id }) => `Revoked the key ${printable(name)} (${id}).`,
         })),

@@ -1,14 +1,14 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander'
-import type { Answer, Client } from '../client.ts'
+import type { ApiResponse, ApiClient } from '../client.ts'
 import { branchId, endpointId } from './resolve.ts'
 import { card, type Columns, duration, list, moment } from './table.ts'
 import { wholeNumber } from './values.ts'
-import { noun, PROJECT, type Session, timeout, verb } from './verb.ts'
-import { isEnded, type Operation } from './wait.ts'
+import { noun, PROJECT, type VerbSession, timeout, verb } from './verb.ts'
+import { isEnded, type ApiOperation } from './wait.ts'
 
 const STATUSES = ['scheduling', 'running', 'finished', 'failed'] as const
 
-const COLUMNS: Columns<Operation> = {
+const COLUMNS: Columns<ApiOperation> = {
   ID: ({ id }) => id,
   ACTION: ({ action }) => action,
   STATUS: ({ status }) => status,
@@ -22,7 +22,7 @@ const COLUMNS: Columns<Operation> = {
 }
 
 const { SUBJECT: _, ...REST } = COLUMNS
-const DETAILS: Columns<Operation> = {
+const DETAILS: Columns<ApiOperation> = {
   ...REST,
   PROJECT: ({ project_id }) => project_id,
   BRANCH: ({ branch_id }) => branch_id,
@@ -31,7 +31,7 @@ const DETAILS: Columns<Operation> = {
   'NEXT TRY': ({ retry_at }) => moment(retry_at),
 }
 
-type Page = Answer<'GET /projects/:project_id/operations'>
+type Page = ApiResponse<'GET /projects/:project_id/operations'>
 
 interface Filters {
   readonly endpoint?: string
@@ -66,7 +66,7 @@ export function operationsCommand(access: readonly Option[]): Command {
         .addOption(new Option('--limit <number>', 'at most so many').argParser(wholeNumber(1, 1000)).default(100))
         .addOption(new Option('--all', 'all of them, however many').conflicts('limit'))
         .action(
-          verb(async ({ call, flags, project }: Session<Filters>) => ({
+          verb(async ({ call, flags, project }: VerbSession<Filters>) => ({
             answer: await select(call, (await project()).project_id, flags),
             text: ({ operations }) => list(operations, COLUMNS, 'No operations.'),
           })),
@@ -75,7 +75,7 @@ export function operationsCommand(access: readonly Option[]): Command {
         .description('Show an operation.')
         .addArgument(ID)
         .action(
-          verb(async ({ call, project }: Session<object>, operation_id: string) => ({
+          verb(async ({ call, project }: VerbSession<object>, operation_id: string) => ({
             answer: await call('GET /projects/:project_id/operations/:operation_id', {
               params: { ...(await project()), operation_id },
             }),
@@ -87,7 +87,7 @@ export function operationsCommand(access: readonly Option[]): Command {
         .argument('[operations...]', 'their ids; all that have not ended unless given')
         .addOption(timeout())
         .action(
-          verb(async ({ call, project }: Session<object>, ids: string[]) => {
+          verb(async ({ call, project }: VerbSession<object>, ids: string[]) => {
             const { project_id } = await project()
             return {
               answer: { operations: await (ids.length > 0 ? byId(call, project_id, ids) : open(call, project_id)) },
@@ -100,7 +100,7 @@ export function operationsCommand(access: readonly Option[]): Command {
         .description('Cancel an operation that has not begun.')
         .addArgument(ID)
         .action(
-          verb(async ({ call, project }: Session<object>, operation_id: string) => ({
+          verb(async ({ call, project }: VerbSession<object>, operation_id: string) => ({
             answer: await call('POST /projects/:project_id/operations/:operation_id/cancel', {
               params: { ...(await project()), operation_id },
             }),
@@ -111,7 +111,7 @@ export function operationsCommand(access: readonly Option[]): Command {
   )
 }
 
-async function select(call: Client, project_id: string, { endpoint, branch, ...flags }: Filters): Promise<Page> {
+async function select(call: ApiClient, project_id: string, { endpoint, branch, ...flags }: Filters): Promise<Page> {
   const params = { project_id }
   const query = {
     limit: flags.all ? 1000 : (flags.limit ?? 100),
@@ -130,7 +130,7 @@ async function select(call: Client, project_id: string, { endpoint, branch, ...f
 }
 
 /** Two requests, since a status is one; oldest first, as they run. */
-async function open(call: Client, project_id: string): Promise<Operation[]> {
+async function open(call: ApiClient, project_id: string): Promise<ApiOperation[]> {
   const running = await select(call, project_id, { status: 'running', all: true })
   const scheduled = await select(call, project_id, { status: 'scheduling', all: true })
   const known = new Set(running.operations.map(({ id }) => id))
@@ -138,8 +138,8 @@ async function open(call: Client, project_id: string): Promise<Operation[]> {
   return both.sort((a, b) => a.created_at.localeCompare(b.created_at))
 }
 
-async function byId(call: Client, project_id: string, ids: readonly string[]): Promise<Operation[]> {
-  const found: Operation[] = []
+async function byId(call: ApiClient, project_id: string, ids: readonly string[]): Promise<ApiOperation[]> {
+  const found: ApiOperation[] = []
   for (const operation_id of ids) {
     const params = { project_id, operation_id }
     found.push((await call('GET /projects/:project_id/operations/:operation_id', { params })).operation)

@@ -1,14 +1,14 @@
 import { Argument, Command, Option } from 'commander'
-import type { Answer } from '../client.ts'
+import type { ApiResponse } from '../client.ts'
 import { UsageError } from '../errors.ts'
 import { size, suspends, underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
-import { branchNow, listProjects, type Project } from './resolve.ts'
+import { branchNow, listProjects, type ApiProject } from './resolve.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
-import { computeSize, type Size, suspendTimeout as readSuspendTimeout, wholeNumber } from './values.ts'
-import { noun, type Session, verb, waits } from './verb.ts'
+import { computeSize, type SizeLimits, suspendTimeout as readSuspendTimeout, wholeNumber } from './values.ts'
+import { noun, type VerbSession, verb, waits } from './verb.ts'
 
-const COLUMNS: Columns<Project> = {
+const COLUMNS: Columns<ApiProject> = {
   ID: ({ id }) => id,
   NAME: ({ name }) => name,
   POSTGRES: ({ pg_version }) => String(pg_version),
@@ -16,7 +16,7 @@ const COLUMNS: Columns<Project> = {
   CREATED: ({ created_at }) => moment(created_at),
 }
 
-const DETAILS: Columns<Project> = {
+const DETAILS: Columns<ApiProject> = {
   ...COLUMNS,
   'DEFAULT SIZE': ({ default_endpoint_settings: { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } }) =>
     min === undefined || max === undefined ? undefined : size(min, max),
@@ -24,7 +24,7 @@ const DETAILS: Columns<Project> = {
     seconds === undefined ? undefined : suspends(seconds),
 }
 
-const MADE: Columns<Answer<'POST /projects'>> = {
+const MADE: Columns<ApiResponse<'POST /projects'>> = {
   ID: ({ project }) => project.id,
   NAME: ({ project }) => project.name,
   POSTGRES: ({ project }) => String(project.pg_version),
@@ -38,7 +38,7 @@ const OPTIONAL = new Argument('[project]', 'its id or name; may be left out wher
 const HOW = 'Say which project by its id or name'
 
 interface Defaults {
-  readonly cu?: Size
+  readonly cu?: SizeLimits
   readonly suspendTimeout?: number
 }
 
@@ -69,7 +69,7 @@ const listVerb = () =>
     .description('List the projects.')
     .option('--search <text>', 'only those with this in their id or name')
     .action(
-      verb(async ({ call, flags }: Session<{ search?: string }>) => ({
+      verb(async ({ call, flags }: VerbSession<{ search?: string }>) => ({
         answer: await listProjects(call, flags.search),
         text: ({ projects }) => list(projects, COLUMNS, 'No projects.'),
       })),
@@ -80,7 +80,7 @@ const getVerb = () =>
     .description('Show a project.')
     .addArgument(OPTIONAL)
     .action(
-      verb(async ({ call, project: find }: Session<object>, named?: string) => ({
+      verb(async ({ call, project: find }: VerbSession<object>, named?: string) => ({
         answer: await call('GET /projects/:project_id', { params: await find({ named, how: HOW }) }),
         text: ({ project }) => card(project, DETAILS),
       })),
@@ -105,7 +105,7 @@ const createVerb = () =>
         .option('--role <name>', 'name of the role that owns the database'),
     ),
   ).action(
-    verb(async ({ call, flags }: Session<NewProject>, name?: string) => {
+    verb(async ({ call, flags }: VerbSession<NewProject>, name?: string) => {
       const { pgVersion: pg_version, branch, database, role } = flags
       const project = {
         name,
@@ -129,7 +129,7 @@ const updateVerb = () =>
       .addArgument(OPTIONAL)
       .option('--name <name>', 'its new name'),
   ).action(
-    verb(async ({ call, flags, project: find }: Session<Changes>, named?: string) => {
+    verb(async ({ call, flags, project: find }: VerbSession<Changes>, named?: string) => {
       const changes = { name: flags.name, default_endpoint_settings: defaults(flags) }
       if (Object.values(changes).every((value) => value === undefined))
         throw new UsageError('Say what to change; neap projects update --help lists what can be.')
@@ -147,7 +147,7 @@ const deleteVerb = () =>
       .description('Delete a project with all its branches and their data, for good.')
       .argument('<project>', 'its id or name'),
   ).action(
-    verb(async ({ call, flags, project: find }: Session<object>, named: string) => {
+    verb(async ({ call, flags, project: find }: VerbSession<object>, named: string) => {
       const params = await find({ named, how: HOW })
       await confirm(`Delete the project ${printable(named)} with all its branches and their data?`, flags)
       return {

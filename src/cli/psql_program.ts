@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { environmentWith } from '../config.ts'
 import { UsageError } from '../errors.ts'
 
-export interface Place {
+export interface PsqlTarget {
   readonly name: string
   /** Whether the name is to be looked for on this machine, which does not resolve it. */
   readonly isHere: boolean
@@ -21,7 +21,7 @@ export interface Place {
  * through its environment, which other users cannot see (Postgres manual, "Environment Variables" of libpq).
  * Errors: UsageError where there is no psql.
  */
-export async function runPsql(psqlArguments: readonly string[], place: Place): Promise<void> {
+export async function runPsql(psqlArguments: readonly string[], place: PsqlTarget): Promise<void> {
   // The keyboard's interrupt is for psql, which ends a query by it.
   const ignore = (): void => {}
   process.on('SIGINT', ignore)
@@ -42,7 +42,7 @@ export async function runPsql(psqlArguments: readonly string[], place: Place): P
   }
 }
 
-function variables({ name, isHere, port, user, password, database, options, authority }: Place) {
+function variables({ name, isHere, port, user, password, database, options, authority }: PsqlTarget) {
   return {
     PGHOST: name,
     PGHOSTADDR: isHere ? '127.0.0.1' : undefined,

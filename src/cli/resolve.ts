@@ -1,10 +1,10 @@
-import type { Answer, Client } from '../client.ts'
+import type { ApiResponse, ApiClient } from '../client.ts'
 import { UsageError } from '../errors.ts'
 import { printable } from './table.ts'
 
-export type Project = Omit<Answer<'GET /projects'>['projects'][number], 'active_time'>
-export type Branch = Answer<'GET /projects/:project_id/branches'>['branches'][number]
-export type Endpoint = Answer<'GET /projects/:project_id/endpoints/:endpoint_id'>['endpoint']
+export type ApiProject = Omit<ApiResponse<'GET /projects'>['projects'][number], 'active_time'>
+export type ApiBranch = ApiResponse<'GET /projects/:project_id/branches'>['branches'][number]
+export type ApiEndpoint = ApiResponse<'GET /projects/:project_id/endpoints/:endpoint_id'>['endpoint']
 
 const PROJECT_ID = /^[a-z]+-[a-z]+-\d{8}$/
 const BRANCH_ID = /^br-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
@@ -12,7 +12,7 @@ const ENDPOINT_ID = /^ep-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
 const MAX_NAMED = 10
 
 /** The id of the project that is asked for by id or name, or of the only one. Errors: UsageError that names what there is. */
-export async function projectId(call: Client, asked: string | undefined, how: string): Promise<string> {
+export async function projectId(call: ApiClient, asked: string | undefined, how: string): Promise<string> {
   if (asked !== undefined && PROJECT_ID.test(asked)) return asked
   const { projects } = await listProjects(call)
   if (projects.length === 0) throw new UsageError('There is no project yet. Make one: neap projects create')
@@ -28,7 +28,7 @@ export async function projectId(call: Client, asked: string | undefined, how: st
 }
 
 /** All projects of the account, whatever the size of a page. */
-export async function listProjects(call: Client, search?: string): Promise<Answer<'GET /projects'>> {
+export async function listProjects(call: ApiClient, search?: string): Promise<ApiResponse<'GET /projects'>> {
   const page = await call('GET /projects', { query: { limit: 400, search } })
   let last = page
   while (last.pagination && last.projects.length > 0) {
@@ -40,7 +40,7 @@ export async function listProjects(call: Client, search?: string): Promise<Answe
 }
 
 /** The id of the branch that is asked for by id or name, or of the default branch. Errors: UsageError that names what there is. */
-export async function branchId(call: Client, project_id: string, asked: string | undefined): Promise<string> {
+export async function branchId(call: ApiClient, project_id: string, asked: string | undefined): Promise<string> {
   if (asked !== undefined && BRANCH_ID.test(asked)) return asked
   const { branches } = await listBranches(call, project_id)
   const found = branches.find((branch) => (asked === undefined ? branch.default : branch.name === asked))
@@ -52,10 +52,10 @@ export async function branchId(call: Client, project_id: string, asked: string |
   )
 }
 
-type Branches = Answer<'GET /projects/:project_id/branches'>
+type Branches = ApiResponse<'GET /projects/:project_id/branches'>
 
 /** All branches of a project, in the order in which they were made. */
-export async function listBranches(call: Client, project_id: string): Promise<Branches> {
+export async function listBranches(call: ApiClient, project_id: string): Promise<Branches> {
   const params = { project_id }
   const order = { limit: 10_000, sort_by: 'created_at', sort_order: 'asc' } as const
   const { branches, annotations, pagination } = await call('GET /projects/:project_id/branches', {
@@ -73,9 +73,9 @@ export async function listBranches(call: Client, project_id: string): Promise<Br
 
 /** A branch and its endpoints as they are now. */
 export async function branchNow(
-  call: Client,
-  { project_id, id }: Branch,
-): Promise<{ branch: Branch; endpoints: Endpoint[] }> {
+  call: ApiClient,
+  { project_id, id }: ApiBranch,
+): Promise<{ branch: ApiBranch; endpoints: ApiEndpoint[] }> {
   const params = { project_id, branch_id: id }
   const { branch } = await call('GET /projects/:project_id/branches/:branch_id', { params })
   const { endpoints } = await call('GET /projects/:project_id/endpoints', { params })
@@ -83,7 +83,7 @@ export async function branchNow(
 }
 
 /** The id of the endpoint that is asked for by id or name, or by its branch; that of the default branch if none is. Errors: UsageError. */
-export async function endpointId(call: Client, project_id: string, asked: string | undefined): Promise<string> {
+export async function endpointId(call: ApiClient, project_id: string, asked: string | undefined): Promise<string> {
   if (asked !== undefined && ENDPOINT_ID.test(asked)) return asked
   const { endpoints } = await call('GET /projects/:project_id/endpoints', { params: { project_id } })
   const byName = asked !== undefined && endpoints.find(({ name }) => name === asked)
@@ -96,7 +96,7 @@ export async function endpointId(call: Client, project_id: string, asked: string
 
 /** The database that is asked for by name, or the only one of the branch. Errors: UsageError that names what there is. */
 export async function findDatabase(
-  call: Client,
+  call: ApiClient,
   params: { project_id: string; branch_id: string },
   asked: string | undefined,
 ) {
@@ -112,7 +112,7 @@ export async function findDatabase(
   )
 }
 
-function oldestFirst(projects: readonly Project[]): string[] {
+function oldestFirst(projects: readonly ApiProject[]): string[] {
   return [...projects].sort((a, b) => a.created_at.localeCompare(b.created_at)).map(({ id }) => id)
 }
 

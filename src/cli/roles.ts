@@ -1,12 +1,12 @@
 import { Argument, Command, type Option } from 'commander'
-import type { Answer } from '../client.ts'
+import type { ApiResponse } from '../client.ts'
 import { underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
-import { BRANCH, noun, PROJECT, type Session, verb, waits } from './verb.ts'
+import { BRANCH, noun, PROJECT, type VerbSession, verb, waits } from './verb.ts'
 
-type Roles = Answer<'GET /projects/:project_id/branches/:branch_id/roles'>
-type Made = Answer<'POST /projects/:project_id/branches/:branch_id/roles'>
+type Roles = ApiResponse<'GET /projects/:project_id/branches/:branch_id/roles'>
+type Made = ApiResponse<'POST /projects/:project_id/branches/:branch_id/roles'>
 
 const COLUMNS: Columns<Roles['roles'][number]> = {
   NAME: ({ name }) => name,
@@ -30,7 +30,7 @@ export function rolesCommand(access: readonly Option[]): Command {
     [...access, PROJECT, BRANCH],
     [
       new Command('list').description('List the roles of a branch.').action(
-        verb(async ({ call, branch }: Session<object>) => ({
+        verb(async ({ call, branch }: VerbSession<object>) => ({
           answer: await call('GET /projects/:project_id/branches/:branch_id/roles', { params: await branch() }),
           text: ({ roles }) => list(roles, COLUMNS, 'No roles.'),
         })),
@@ -41,7 +41,7 @@ export function rolesCommand(access: readonly Option[]): Command {
           .addArgument(NAME)
           .option('--no-login', 'one that others are members of; it has no password'),
       ).action(
-        verb(async ({ call, flags, branch }: Session<{ login: boolean }>, name: string) => ({
+        verb(async ({ call, flags, branch }: VerbSession<{ login: boolean }>, name: string) => ({
           answer: await call('POST /projects/:project_id/branches/:branch_id/roles', {
             params: await branch(),
             body: { role: { name, no_login: flags.login ? undefined : true } },
@@ -53,7 +53,7 @@ export function rolesCommand(access: readonly Option[]): Command {
         .description('Print the password of a role.')
         .addArgument(NAME)
         .action(
-          verb(async ({ call, branch }: Session<object>, role_name: string) => ({
+          verb(async ({ call, branch }: VerbSession<object>, role_name: string) => ({
             answer: await call('GET /projects/:project_id/branches/:branch_id/roles/:role_name/reveal_password', {
               params: { ...(await branch()), role_name },
             }),
@@ -63,7 +63,7 @@ export function rolesCommand(access: readonly Option[]): Command {
       waits(
         new Command('reset-password').description('Give a role a new password and print it.').addArgument(NAME),
       ).action(
-        verb(async ({ call, branch }: Session<object>, role_name: string) => ({
+        verb(async ({ call, branch }: VerbSession<object>, role_name: string) => ({
           answer: await call('POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password', {
             params: { ...(await branch()), role_name },
           }),
@@ -77,7 +77,7 @@ export function rolesCommand(access: readonly Option[]): Command {
             .addArgument(NAME),
         ),
       ).action(
-        verb(async ({ call, flags, branch }: Session<object>, role_name: string) => {
+        verb(async ({ call, flags, branch }: VerbSession<object>, role_name: string) => {
           const params = { ...(await branch()), role_name }
           await confirm(`Delete the role ${printable(role_name)}?`, flags)
           return {

@@ -3,7 +3,7 @@ import { loadConfig, type Overrides } from '../config.ts'
 import { rotateAuthority } from '../rotation/authority.ts'
 import { replaceLostKey } from '../supervisor/lost_key.ts'
 import { reportSecrets, type SecretAge, type SecretsReport } from '../rotation/report.ts'
-import { rotate, type Step } from '../rotation/rotate.ts'
+import { rotate, type RotationStep } from '../rotation/rotate.ts'
 import { asks, confirm } from './confirm.ts'
 import { type Columns, duration, list, moment } from './table.ts'
 
@@ -54,7 +54,7 @@ export function secretsCommand(dataDir: Option): Command {
   return command
 }
 
-const SAID: Record<Step, string> = {
+const SAID: Record<RotationStep, string> = {
   made: 'Every part has the next master key.',
   current: 'It is the current one.',
   sealed: 'Passwords, webhook secrets and kept replies are encrypted under it.',

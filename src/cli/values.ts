@@ -9,13 +9,13 @@ export function wholeNumber(least: number, most: number) {
   }
 }
 
-export interface Size {
+export interface SizeLimits {
   readonly autoscaling_limit_min_cu: number
   readonly autoscaling_limit_max_cu: number
 }
 
 /** Reads a compute size: `0.5` is fixed, `1-4` scales between the two. */
-export function computeSize(text: string): Size {
+export function computeSize(text: string): SizeLimits {
   const [, min, max = min] = /^(\d+(?:\.\d+)?)(?:-(\d+(?:\.\d+)?))?$/.exec(text) ?? []
   if (min === undefined || max === undefined)
     throw new InvalidArgumentError('It takes a size like 0.5, or two like 1-4 to scale between.')

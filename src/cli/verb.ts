@@ -1,9 +1,9 @@
 import { Command, Option } from 'commander'
-import type { Client } from '../client.ts'
+import type { ApiClient } from '../client.ts'
 import { UsageError } from '../errors.ts'
 import { type Access, apiClient } from './connect.ts'
 import { branchId, endpointId, projectId } from './resolve.ts'
-import { isEnded, type Operation, problemOf, waitFor } from './wait.ts'
+import { isEnded, type ApiOperation, problemOf, waitFor } from './wait.ts'
 import { wholeNumber } from './values.ts'
 
 const WAIT_SECONDS = 300
@@ -19,8 +19,8 @@ interface SharedFlags extends Access {
 }
 
 /** What a verb works with: a client of the API that its flags name, and what else they say. */
-export interface Session<Flags> {
-  readonly call: Client
+export interface VerbSession<Flags> {
+  readonly call: ApiClient
   readonly flags: Flags & SharedFlags
   /** The project of `--project`, or the one that was named otherwise, or the only one. */
   readonly project: (asked?: {
@@ -34,7 +34,7 @@ export interface Session<Flags> {
 }
 
 /** What a verb has to say. */
-export interface Outcome<A> {
+export interface VerbOutcome<A> {
   /** The API's answer: what `--json` prints. */
   readonly answer: A
   /** The same for people. */
@@ -46,7 +46,9 @@ export interface Outcome<A> {
 }
 
 /** The action of a command: runs it against the API, waits where that was asked for, and prints. Errors: what the API says; UsageError. */
-export function verb<A extends object, Flags>(run: (session: Session<Flags>, ...args: never[]) => Promise<Outcome<A>>) {
+export function verb<A extends object, Flags>(
+  run: (session: VerbSession<Flags>, ...args: never[]) => Promise<VerbOutcome<A>>,
+) {
   return async function act(this: Command, ...given: unknown[]): Promise<void> {
     const flags = this.optsWithGlobals<Flags & SharedFlags>()
     if (!flags.apiUrl && this.getOptionValueSourceWithGlobals('apiKey') === 'cli')
@@ -54,7 +56,7 @@ export function verb<A extends object, Flags>(run: (session: Session<Flags>, ...
         '--api-key needs --api-url: without it the Neap on this machine is asked, which needs no key.',
       )
     const call = apiClient(flags)
-    const project: Session<Flags>['project'] = async (asked = { named: flags.project, how: BY_FLAG }) => ({
+    const project: VerbSession<Flags>['project'] = async (asked = { named: flags.project, how: BY_FLAG }) => ({
       project_id: await projectId(call, asked.named, asked.how),
     })
     const branch = async (asked = flags.branch) => {
@@ -75,14 +77,14 @@ export function verb<A extends object, Flags>(run: (session: Session<Flags>, ...
   }
 }
 
-async function waited<A extends object>(call: Client, outcome: Outcome<A>, seconds = WAIT_SECONDS): Promise<A> {
+async function waited<A extends object>(call: ApiClient, outcome: VerbOutcome<A>, seconds = WAIT_SECONDS): Promise<A> {
   const { answer, refresh } = outcome
   const operations = await waitFor(call, operationsIn(answer), seconds)
   return { ...answer, ...(operations.every(isEnded) && (await refresh?.())), operations }
 }
 
-function operationsIn(answer: object): readonly Operation[] {
-  return (answer as { readonly operations?: readonly Operation[] }).operations ?? []
+function operationsIn(answer: object): readonly ApiOperation[] {
+  return (answer as { readonly operations?: readonly ApiOperation[] }).operations ?? []
 }
 
 function print(line: string): void {

@@ -1,22 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answer, Client } from '../client.ts'
+import type { ApiResponse, ApiClient } from '../client.ts'
 import { AppError } from '../errors.ts'
 import { duration } from './table.ts'
 
-export type Operation = Answer<'GET /projects/:project_id/operations/:operation_id'>['operation']
+export type ApiOperation = ApiResponse<'GET /projects/:project_id/operations/:operation_id'>['operation']
 
 /** One request waits at most so long, so that nothing between here and the API takes it for dead. */
 const REQUEST_SECONDS = 30
 /** An API that does not wait itself is asked no more often than this. */
 const LEAST_BETWEEN_MS = 1000
 
-export const isEnded = ({ status }: Operation): boolean => status === 'finished' || status === 'failed'
+export const isEnded = ({ status }: ApiOperation): boolean => status === 'finished' || status === 'failed'
 
 /** Waits until operations have ended, or so many seconds are over, and answers how they are then; tells of it on a terminal. */
-export async function waitFor(call: Client, operations: readonly Operation[], seconds: number): Promise<Operation[]> {
+export async function waitFor(
+  call: ApiClient,
+  operations: readonly ApiOperation[],
+  seconds: number,
+): Promise<ApiOperation[]> {
   const deadline = performance.now() + seconds * 1000
   const progress = progressLine()
-  const now: Operation[] = []
+  const now: ApiOperation[] = []
   try {
     for (const operation of operations) {
       progress.show(operation.action)
@@ -28,7 +32,7 @@ export async function waitFor(call: Client, operations: readonly Operation[], se
   return now
 }
 
-async function endOf(call: Client, operation: Operation, deadline: number): Promise<Operation> {
+async function endOf(call: ApiClient, operation: ApiOperation, deadline: number): Promise<ApiOperation> {
   const params = { project_id: operation.project_id, operation_id: operation.id }
   let current = operation
   for (let left = deadline - performance.now(); !isEnded(current) && left > 0; left = deadline - performance.now()) {
@@ -47,7 +51,7 @@ function ifAway(error: unknown): undefined {
 }
 
 /** What is to be said of operations that were waited for: the first that failed, or that has not ended. */
-export function problemOf(operations: readonly Operation[]): string | undefined {
+export function problemOf(operations: readonly ApiOperation[]): string | undefined {
   const failed = operations.find(({ status }) => status === 'failed')
   if (failed) return `${failed.action} failed: ${failed.error ?? `see neap operations get ${failed.id}`}`
   const open = operations.find((operation) => !isEnded(operation))

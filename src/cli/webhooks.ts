@@ -1,12 +1,12 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander'
-import type { Answer } from '../client.ts'
+import type { ApiResponse } from '../client.ts'
 import { asks, confirm } from './confirm.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
 import { wholeNumber } from './values.ts'
-import { noun, type Session, verb } from './verb.ts'
+import { noun, type VerbSession, verb } from './verb.ts'
 
-type Webhook = Answer<'GET /webhooks'>['webhooks'][number]
-type Delivery = Answer<'GET /webhooks/:webhook_id/deliveries'>['deliveries'][number]
+type Webhook = ApiResponse<'GET /webhooks'>['webhooks'][number]
+type Delivery = ApiResponse<'GET /webhooks/:webhook_id/deliveries'>['deliveries'][number]
 type Event = Webhook['events'][number]
 
 const COLUMNS: Columns<Webhook> = {
@@ -60,7 +60,7 @@ interface Attributes {
 export function webhooksCommand(access: readonly Option[]): Command {
   return noun('webhooks', 'Webhooks: who is told over HTTP of what changes.', access, [
     new Command('list').description('List the webhooks.').action(
-      verb(async ({ call }: Session<object>) => ({
+      verb(async ({ call }: VerbSession<object>) => ({
         answer: await call('GET /webhooks', {}),
         text: ({ webhooks }) => list(webhooks, COLUMNS, 'No webhooks.'),
       })),
@@ -69,7 +69,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .description('Show a webhook.')
       .addArgument(ID)
       .action(
-        verb(async ({ call }: Session<object>, webhook_id: string) => ({
+        verb(async ({ call }: VerbSession<object>, webhook_id: string) => ({
           answer: await call('GET /webhooks/:webhook_id', { params: { webhook_id } }),
           text: ({ webhook }) => card(webhook, DETAILS),
         })),
@@ -80,7 +80,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .addOption(new Option('--events <events>', EVENTS).argParser(events).makeOptionMandatory())
       .option('-p, --project <project>', 'the one project to be told of: its id or name')
       .action(
-        verb(async ({ call, flags, project }: Session<Attributes>, url: string) => {
+        verb(async ({ call, flags, project }: VerbSession<Attributes>, url: string) => {
           const only = flags.project === undefined ? {} : await project()
           return {
             answer: await call('POST /webhooks', { body: { webhook: { url, events: flags.events ?? [], ...only } } }),
@@ -98,7 +98,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .option('--enable', 'begin to deliver again')
       .addOption(new Option('--disable', 'deliver nothing, and give up what waits').conflicts('enable'))
       .action(
-        verb(async ({ call, flags, project }: Session<Attributes>, webhook_id: string) => {
+        verb(async ({ call, flags, project }: VerbSession<Attributes>, webhook_id: string) => {
           const { url, allProjects, enable, disable } = flags
           const { project_id } = flags.project !== undefined ? await project() : allProjects ? { project_id: null } : {}
           const webhook = { url, events: flags.events, project_id, enabled: enable ?? (disable ? false : undefined) }
@@ -112,13 +112,13 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .description('Give a webhook a new secret and print it, this once; the old one counts for 24 hours still.')
       .addArgument(ID)
       .action(
-        verb(async ({ call }: Session<object>, webhook_id: string) => ({
+        verb(async ({ call }: VerbSession<object>, webhook_id: string) => ({
           answer: await call('POST /webhooks/:webhook_id/rotate_secret', { params: { webhook_id } }),
           text: ({ secret }) => secret,
         })),
       ),
     asks(new Command('delete').description('Delete a webhook.').addArgument(ID)).action(
-      verb(async ({ call, flags }: Session<object>, webhook_id: string) => {
+      verb(async ({ call, flags }: VerbSession<object>, webhook_id: string) => {
         await confirm(`Delete the webhook ${webhook_id}, and what waits to be delivered?`, flags)
         return {
           answer: await call('DELETE /webhooks/:webhook_id', { params: { webhook_id } }),
@@ -130,7 +130,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .description('Send a webhook an event that means nothing.')
       .addArgument(ID)
       .action(
-        verb(async ({ call }: Session<object>, webhook_id: string) => ({
+        verb(async ({ call }: VerbSession<object>, webhook_id: string) => ({
           answer: await call('POST /webhooks/:webhook_id/test', { params: { webhook_id } }),
           text: ({ delivery }) => delivery.id,
         })),
@@ -140,7 +140,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .addArgument(ID)
       .addOption(new Option('--limit <number>', 'at most so many').argParser(wholeNumber(1, 1000)).default(100))
       .action(
-        verb(async ({ call, flags }: Session<{ readonly limit: number }>, webhook_id: string) => ({
+        verb(async ({ call, flags }: VerbSession<{ readonly limit: number }>, webhook_id: string) => ({
           answer: await call('GET /webhooks/:webhook_id/deliveries', {
             params: { webhook_id },
             query: { limit: flags.limit },
@@ -153,7 +153,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .addArgument(ID)
       .addArgument(id('delivery', 'its id in neap webhooks deliveries'))
       .action(
-        verb(async ({ call }: Session<object>, webhook_id: string, delivery_id: string) => ({
+        verb(async ({ call }: VerbSession<object>, webhook_id: string, delivery_id: string) => ({
           answer: await call('POST /webhooks/:webhook_id/deliveries/:delivery_id/redeliver', {
             params: { webhook_id, delivery_id },
           }),

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 
 /** A compute size in CU: fixed where both limits are the same, autoscaling where they are not. */
-export interface Size {
+export interface ComputeSize {
   readonly min: number
   readonly max: number
 }
@@ -14,7 +14,7 @@ interface Asked {
 }
 
 /** The size where nobody asks for another: the whole of what the free plan has. */
-export const SMALLEST: Size = { min: 0.25, max: 0.25 }
+export const SMALLEST: ComputeSize = { min: 0.25, max: 0.25 }
 
 /** The largest compute size in CU. */
 export const LARGEST_CU = 7
@@ -23,7 +23,7 @@ export const LARGEST_CU = 7
  * The size that is asked for, or the given one. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7.
  * Errors: one code for each rule that it breaks; PLAN_DOES_NOT_ALLOW.
  */
-export function requireSize(account: Account, asked: Asked, otherwise: Size): Size {
+export function requireSize(account: Account, asked: Asked, otherwise: ComputeSize): ComputeSize {
   const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } = asked
   if (min === undefined && max === undefined) return account.plan === 'free' ? SMALLEST : otherwise
   if (min === undefined || max === undefined)
@@ -44,7 +44,7 @@ export function requireSize(account: Account, asked: Asked, otherwise: Size): Si
  * The size of an existing endpoint after a change, in which a limit that is not given stays. What it has is always allowed.
  * Errors: as `requireSize`, and ENDPOINT_MODE_CHANGE_NOT_SUPPORTED.
  */
-export function requireNewSize(account: Account, asked: Asked, now: Size): Size {
+export function requireNewSize(account: Account, asked: Asked, now: ComputeSize): ComputeSize {
   const { autoscaling_limit_min_cu: min = now.min, autoscaling_limit_max_cu: max = now.max } = asked
   if (min === now.min && max === now.max) return now
   if (account.plan === 'free')
@@ -63,9 +63,9 @@ export function requireNewSize(account: Account, asked: Asked, now: Size): Size 
   return size
 }
 
-const isFixed = ({ min, max }: Size): boolean => min === max
+const isFixed = ({ min, max }: ComputeSize): boolean => min === max
 
-function validSize(size: Size): Size {
+function validSize(size: ComputeSize): ComputeSize {
   const { min, max } = size
   if (min > max)
     throw new AppError(

@@ -4,17 +4,17 @@ import { ChangeRefused, createRole, disownRole, setPassword } from './roles.ts'
 import { type AdminSession, identifier } from './session.ts'
 
 /** What became of changes: `settled` need not be told to Postgres again, either since they are made or since they were refused. */
-export interface Outcome {
+export interface ChangesOutcome {
   readonly settled: number[]
   /** What Postgres will never take. */
-  readonly refused: Failure[]
+  readonly refused: ChangeFailure[]
   /** What could not be done now. */
-  readonly postponed: Failure[]
+  readonly postponed: ChangeFailure[]
   /** The time was over before all were tried. */
   readonly unfinished: boolean
 }
 
-export interface Failure {
+export interface ChangeFailure {
   readonly operation_id: string | null
   /** Which change, and what Postgres said. */
   readonly message: string
@@ -28,8 +28,8 @@ const PATIENCE_MS = 4_000
  * which it has had, in the transaction of the change where Postgres allows that. It may be interrupted anywhere and run again,
  * also in a branch that inherited the table. A change that cannot be made holds up only those that name the same role or database.
  */
-export async function applyChanges(session: AdminSession, changes: readonly ConfigChange[]): Promise<Outcome> {
-  const outcome: Outcome = { settled: [], refused: [], postponed: [], unfinished: false }
+export async function applyChanges(session: AdminSession, changes: readonly ConfigChange[]): Promise<ChangesOutcome> {
+  const outcome: ChangesOutcome = { settled: [], refused: [], postponed: [], unfinished: false }
   if (changes.length === 0) return outcome
   const had = await readLedger(session, changes)
   await session.query(`set lock_timeout = '1s'`)

@@ -11,7 +11,7 @@
  */
 import type { Catalog, Transaction } from '../catalog/catalog.ts'
 import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
-import { type Definition, OperationFailed, type Outcome } from './definition.ts'
+import { type Definition, OperationFailed, type StepOutcome } from './definition.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
 
@@ -180,7 +180,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     tx: Transaction,
     operation: Due,
     definition: Definition<Context>,
-    outcome: Outcome | void,
+    outcome: StepOutcome | void,
   ): Due | 'ended' | undefined {
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0

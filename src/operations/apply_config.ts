@@ -9,7 +9,7 @@ import type { RunningCompute } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, setActive, setHolding, setIdle } from '../catalog/endpoint.ts'
-import type { Failure, Outcome } from '../compute_admin/changes.ts'
+import type { ChangeFailure, ChangesOutcome } from '../compute_admin/changes.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { reloadSettings } from '../compute_admin/settings.ts'
 import type { WorkerContext } from '../context.ts'
@@ -46,7 +46,7 @@ export const applyConfigOperation: Action<Input> = {
         throw new OperationFailed(
           'logical replication needs computes that have a root directory of their own (docs/walls.md), which this machine does not give',
         )
-      const own = (failures: Failure[]) =>
+      const own = (failures: ChangeFailure[]) =>
         failures
           .filter((failure) => failure.operation_id === operation.id)
           .map((failure) => failure.message)
@@ -122,7 +122,7 @@ async function applyTo(
   operation: Claimed,
   context: WorkerContext,
   tx: Db,
-): Promise<Outcome | undefined> {
+): Promise<ChangesOutcome | undefined> {
   const running = await runningOf(branch, context, tx)
   if (!running) return undefined
   const options = { purpose: 'apply_config' }

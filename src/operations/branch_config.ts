@@ -3,7 +3,7 @@ import { lockConfig, noteConfig, type SeenConfig, setNoted } from '../catalog/br
 import type { Db } from '../catalog/catalog.ts'
 import { countChanges, listChanges, removeChanges } from '../catalog/config_change.ts'
 import { wantsReplication } from '../catalog/project.ts'
-import { applyChanges, type Outcome } from '../compute_admin/changes.ts'
+import { applyChanges, type ChangesOutcome } from '../compute_admin/changes.ts'
 import { ensureReplication, readConfig } from '../compute_admin/roles.ts'
 import { type AdminSession, LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
@@ -21,7 +21,7 @@ export async function applyConfig(
   tx: Db,
   branch: Branch,
   seq?: number,
-): Promise<Outcome> {
+): Promise<ChangesOutcome> {
   const outcome = await applyChanges(session, await listChanges(tx, branch.id, seq))
   const replicates = (await wantsReplication(tx, branch.project_id)) && mayReplicate(await backend.walls())
   await ensureReplication(session, replicates)

@@ -15,7 +15,7 @@ import { failuresOf, type Operation, unfinishedOperations } from '../catalog/ope
 import { hasClients, probe } from '../compute_admin/probe.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, goto, OperationFailed, type Outcome, wait } from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { bringUp, specOf, subjectOf } from './start_compute.ts'
@@ -104,7 +104,7 @@ async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Pro
 }
 
 /** An endpoint that is active has clients, and its compute is not this operation's to stop; one that was killed is noted. */
-async function stopUnlessActive(operation: Claimed, { backend }: WorkerContext, tx: Db): Promise<Outcome> {
+async function stopUnlessActive(operation: Claimed, { backend }: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await findStoredBranch(tx, operation.branch_id ?? '')
   const endpoint = await findEndpointEver(tx, operation.endpoint_id ?? '')
   if (endpoint?.current_state === 'active') {

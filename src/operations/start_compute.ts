@@ -7,7 +7,7 @@ import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, OperationFailed, type Outcome, wait } from '../engine/definition.ts'
+import { type Claimed, done, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
@@ -38,7 +38,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
 }
 
 /** The step after which a compute answers and its endpoint is active: what a start is, and the end of a restart. */
-export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db): Promise<Outcome> {
+export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await branchOf(tx, operation)
   const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
   if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')

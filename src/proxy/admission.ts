@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Catalog } from '../catalog/catalog.ts'
-import { findLogin, type Login } from '../catalog/login.ts'
+import { findLogin, type RoleLogin } from '../catalog/login.ts'
 import { messageOf } from '../errors.ts'
-import { addressOf, type ComputeAddress } from './compute.ts'
+import { addressOf, type SessionAddress } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import { pauseMs } from './reach.ts'
 import { mockVerifier, parseVerifier, type Verifier } from './scram.ts'
@@ -12,7 +12,7 @@ import { createDecoy } from './decoy.ts'
 import { told, type Waker } from './wake.ts'
 
 /** Asks a compute for the verifier of a role. Errors: any, when it does not answer. */
-export type ReadVerifier = (address: ComputeAddress, pid: number, role: string) => Promise<string | null | undefined>
+export type ReadVerifier = (address: SessionAddress, pid: number, role: string) => Promise<string | null | undefined>
 
 /** What somebody must show who wants to be let in. */
 export interface Admission {
@@ -21,18 +21,18 @@ export interface Admission {
   /** Makes the verifier of the same name that no password fits. */
   readonly mock: () => Verifier
   /** What else there is to know of the endpoint, where there is one. */
-  readonly login: Login | undefined
+  readonly login: RoleLogin | undefined
 }
 
 /** Errors: md5_password, start_failed; catalog_away and not_in_time when it takes for so long. */
 export type FindAdmission = (endpointId: string, role: string) => Promise<Admission>
 
 /** A compute, by its process too: another may be at the same address since. */
-interface Place extends ComputeAddress {
+interface Place extends SessionAddress {
   readonly pid: number
 }
 
-function placeOf(login: Login): Place | undefined {
+function placeOf(login: RoleLogin): Place | undefined {
   const address = addressOf(login)
   return address && login.compute_pid !== null ? { ...address, pid: login.compute_pid } : undefined
 }
@@ -75,7 +75,7 @@ export function createFindAdmission(
   }
 
   /** What the catalog says, when it is there. */
-  async function loginOf(endpointId: string, role: string, until: number): Promise<Login | undefined> {
+  async function loginOf(endpointId: string, role: string, until: number): Promise<RoleLogin | undefined> {
     for (let turn = 2; ; turn++) {
       try {
         return await findLogin(catalog, endpointId, role).catch(told)
@@ -88,7 +88,7 @@ export function createFindAdmission(
   }
 
   /** What the catalog says in the end, with the verifier from where it is to be had. */
-  async function findVerifier(endpointId: string, role: string, until: number): Promise<Login | undefined> {
+  async function findVerifier(endpointId: string, role: string, until: number): Promise<RoleLogin | undefined> {
     const begun = performance.now()
     const guess = places.get(endpointId)
     // Most likely it is there still, and the catalog need not be waited for to ask it.

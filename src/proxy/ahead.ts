@@ -1,16 +1,16 @@
 import type { Duplex } from 'node:stream'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
-import { addressOf, type ComputeAddress, type Opening, openSession } from './compute.ts'
+import { addressOf, type SessionAddress, type SessionOpening, openSession } from './compute.ts'
 
 /** Limits speculative pre-auth connections: of one proxy, and to one compute, since its sessions are for all its clients. */
 const MAX_OPEN = 8
 const MAX_OPEN_PER_COMPUTE = 4
-const open = new Set<Opening>()
+const open = new Set<SessionOpening>()
 
 /** A session at a compute whose opening was begun before it is known whether its client may enter. */
 export interface Ahead {
   /** The opening, if it is at this address and nobody has taken it. It belongs to the caller then. */
-  take(address: ComputeAddress): Opening | undefined
+  take(address: SessionAddress): SessionOpening | undefined
 }
 
 /**

@@ -19,7 +19,7 @@ import { createBatches } from './batches.ts'
 import { createCancelLimit } from './cancel_limit.ts'
 import type { Client } from './client.ts'
 import { closeGently } from './close.ts'
-import { type ComputeAddress, openCompute } from './compute.ts'
+import { type SessionAddress, openCompute } from './compute.ts'
 import { CANCEL_REQUEST } from './startup.ts'
 
 /** How long a compute may take to do with a request to cancel what it does, and close. */
@@ -132,7 +132,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
 }
 
 /** Asks a compute to cancel what the session does to which it gave this key; resolves when it has closed. */
-export function cancelAtCompute(address: ComputeAddress, key: Buffer): Promise<void> {
+export function cancelAtCompute(address: SessionAddress, key: Buffer): Promise<void> {
   const packet = Buffer.alloc(LENGTH_AND_CODE + key.length)
   packet.writeInt32BE(packet.length, 0)
   packet.writeInt32BE(CANCEL_REQUEST, 4)

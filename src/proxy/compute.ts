@@ -9,7 +9,7 @@ import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
  * stopping or not up yet; it has no room just now; or the endpoint began to be held before the login was over. Or nothing is known of it,
  * since this process has no descriptor left to ask.
  */
-export type Answer =
+export type LoginOutcome =
   | {
       readonly is: 'there'
       readonly socket: Socket
@@ -20,7 +20,7 @@ export type Answer =
     }
   | { readonly is: 'gone' | 'full' | 'held' | 'unasked'; readonly why: string }
 
-export type ComputeAddress = Pick<ComputeLocation, 'host' | 'port' | 'store'>
+export type SessionAddress = Pick<ComputeLocation, 'host' | 'port' | 'store'>
 
 /** Which Authentication… message it is (Postgres manual, "Message Formats"). */
 const [SASL, SASL_CONTINUE, SASL_FINAL] = [10, 11, 12] as const
@@ -38,7 +38,7 @@ const MEANING: Readonly<Record<string, 'full' | 'unasked'>> = { EAGAIN: 'full', 
 const MAX_FIRST_BYTES = 65_536
 
 /** Opens a socket to a compute; a host that begins with a slash is the directory of its Unix socket, as in libpq. */
-export function openCompute({ host, port }: ComputeAddress): Socket {
+export function openCompute({ host, port }: SessionAddress): Socket {
   const options = { allowHalfOpen: true, noDelay: true, keepAlive: true }
   return host.startsWith('/')
     ? connect({ ...options, path: `${host}/.s.PGSQL.${port}` })
@@ -46,28 +46,28 @@ export function openCompute({ host, port }: ComputeAddress): Socket {
 }
 
 /** Where the compute of an endpoint is, if one runs. */
-export const addressOf = (target: ConnectTarget): ComputeAddress | undefined =>
+export const addressOf = (target: ConnectTarget): SessionAddress | undefined =>
   target.current_state === 'active' ? computeAddress(target) : undefined
 
 /** A session that is being opened at a compute, up to the proof of who wants it. */
-export interface Opening {
-  readonly address: ComputeAddress
+export interface SessionOpening {
+  readonly address: SessionAddress
   /** Told when it closed before anybody logged in. */
   onLost: () => void
   /**
    * Logs in with the keys that the client's own login brought to light, and waits until the compute is ready for queries. Once only.
    * @param isHeld asked right before the proof is sent: from then on the compute knows of the session
    */
-  logIn(keys: ScramKeys, isHeld: () => boolean, signal: AbortSignal): Promise<Answer>
+  logIn(keys: ScramKeys, isHeld: () => boolean, signal: AbortSignal): Promise<LoginOutcome>
   /** Closes it, where nobody has logged in. */
   drop(): void
 }
 
 /** Connects, and goes as far as a server has anybody come who has shown nothing yet: to the question for the proof. */
-export function openSession(address: ComputeAddress, startup: Buffer): Opening {
+export function openSession(address: SessionAddress, startup: Buffer): SessionOpening {
   const socket = openCompute(address)
   const scram = scramClient()
-  const answered = Promise.withResolvers<Answer>()
+  const answered = Promise.withResolvers<LoginOutcome>()
   let prove: ((challenge: string) => void) | undefined
   let challenge: string | undefined
   let bytes: Buffer = Buffer.alloc(0)
@@ -77,7 +77,7 @@ export function openSession(address: ComputeAddress, startup: Buffer): Opening {
   let key: Buffer | undefined
   let settled = false
 
-  function done(answer: Answer): void {
+  function done(answer: LoginOutcome): void {
     if (settled) return
     settled = true
     socket.off('data', read).off('end', ended).off('close', ended)
@@ -146,7 +146,7 @@ export function openSession(address: ComputeAddress, startup: Buffer): Opening {
   socket.on('data', read).on('end', ended).on('close', ended)
   socket.once('connect', () => socket.write(startup))
 
-  const opening: Opening = {
+  const opening: SessionOpening = {
     address,
     onLost: () => {},
     async logIn(keys, isHeld, signal) {

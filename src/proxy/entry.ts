@@ -1,4 +1,4 @@
-import type { Login } from '../catalog/login.ts'
+import type { RoleLogin } from '../catalog/login.ts'
 import { networkOf } from '../network.ts'
 import { openAhead } from './ahead.ts'
 import type { Admission } from './admission.ts'
@@ -8,14 +8,14 @@ import type { ConnectionContext } from './context.ts'
 import { ProxyError } from './errors.ts'
 import { askForPassword, authenticate, type CheckInTurn, checkPassword, type Derive, splitPassword } from './login.ts'
 import type { Admitted } from './reach.ts'
-import type { Route } from './route.ts'
+import type { ClientRoute } from './route.ts'
 import type { ScramKeys } from './scram.ts'
 import { encodeStartup } from './startup.ts'
 
 /** A client that may enter. */
 export interface LoggedIn extends Admitted {
   readonly endpointId: string
-  readonly target: Login
+  readonly target: RoleLogin
   /** The addresses that may connect to the endpoint. */
   readonly allowed: AllowedAddresses
 }
@@ -24,7 +24,7 @@ export interface LoggedIn extends Admitted {
  * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
  * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
  */
-export async function logIn(context: ConnectionContext, client: Client, routed: Route): Promise<LoggedIn> {
+export async function logIn(context: ConnectionContext, client: Client, routed: ClientRoute): Promise<LoggedIn> {
   const { findAdmission, limits, refusals } = context
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')

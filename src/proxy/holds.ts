@@ -12,7 +12,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Catalog } from '../catalog/catalog.ts'
-import { type Holding, listHolding, readHoldings, recordHold } from '../catalog/proxy.ts'
+import { type EndpointHold, listHolding, readHoldings, recordHold } from '../catalog/proxy.ts'
 import type { Traffic, TrafficTable } from './traffic.ts'
 
 /** Bytes that were forwarded this short a time ago may not have reached Postgres' statistics yet. */
@@ -82,7 +82,7 @@ export async function startHolds(options: {
     }
   }
 
-  function act(endpointId: string, row: Holding | undefined): void {
+  function act(endpointId: string, row: EndpointHold | undefined): void {
     const operationId = row?.holding_operation_id ?? undefined
     const now = held.get(endpointId)
     if (now && now.operationId !== operationId) open(now, row?.compute_pid ?? undefined)

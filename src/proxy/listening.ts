@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
-import type { Place } from '../network.ts'
+import type { ListenAddress } from '../network.ts'
 
 /** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
 const BACKLOG = 4096
@@ -38,7 +38,7 @@ export interface Listening {
  * out then, with a word in the log. Errors: those of a place that is not optional.
  */
 export async function listenAt(
-  places: readonly Place[],
+  places: readonly ListenAddress[],
   shared: SharedListeners | undefined,
   { log, ...options }: Pick<Options, 'room' | 'onClient'> & { readonly log: Logger },
 ): Promise<Listening> {
@@ -64,7 +64,7 @@ export async function listenAt(
   return { port: all[0]?.port ?? 0, close }
 }
 
-interface Options extends Place {
+interface Options extends ListenAddress {
   /** Instead of host and port. */
   readonly shared: { readonly among: number; socket(): Promise<object> } | undefined
   /** For how many more connections there are descriptors. */

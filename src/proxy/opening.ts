@@ -23,12 +23,12 @@ export const [ALPN, ALPN_HTTP] = ['postgresql', 'http/1.1'] as const
  * What a client that speaks plainly wants: TLS, having asked for it or begun with it, or to cancel a query; or TLS with plaintext sent ahead,
  * which nobody reads.
  */
-export type Opening =
+export type ClientOpening =
   | { readonly wants: 'tls' | 'direct tls' | 'tls after plaintext' }
   | { readonly wants: 'cancel'; readonly packet: Buffer }
 
 /** Reads what comes before TLS. Errors: insecure, malformed, too_slow, ClientGone. */
-export async function readOpening(socket: Duplex): Promise<Opening> {
+export async function readOpening(socket: Duplex): Promise<ClientOpening> {
   let packet = await readPacket(socket, STAGE_MS)
   if (packet !== 'tls' && packetCode(packet) === GSSENC_REQUEST) {
     socket.write('N')

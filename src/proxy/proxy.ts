@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { Registry } from 'prom-client'
 import type { Catalog } from '../catalog/catalog.ts'
 import { startRefusalWriter } from '../catalog/refusal_writer.ts'
-import type { Place } from '../network.ts'
+import type { ListenAddress } from '../network.ts'
 import { openFilesLimit } from '../observe/open_files.ts'
 import { createProxyMetrics } from '../observe/proxy_metrics.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from '../tls/follow.ts'
@@ -40,7 +40,7 @@ const OTHER_FILES = 64
 
 export interface ProxyOptions {
   readonly catalog: Catalog
-  readonly places: readonly Place[]
+  readonly places: readonly ListenAddress[]
   /** The sockets of these, where others accept on them too. */
   readonly shared?: SharedListeners
   readonly certificate: CurrentCertificate

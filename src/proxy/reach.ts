@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
 import type { Ahead } from './ahead.ts'
-import { addressOf, type ComputeAddress, openSession } from './compute.ts'
+import { addressOf, type SessionAddress, openSession } from './compute.ts'
 import { ProxyError } from './errors.ts'
 import type { Holds } from './holds.ts'
 import type { ScramKeys } from './scram.ts'
@@ -18,7 +18,7 @@ export interface Admitted {
 }
 
 export interface Reached {
-  readonly address: ComputeAddress
+  readonly address: SessionAddress
   readonly computePid: number | undefined
   readonly socket: Socket
   /** What the compute has sent already. */

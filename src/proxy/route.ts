@@ -1,7 +1,7 @@
 import { ProxyError } from './errors.ts'
 import { isProtocolOption, type Startup } from './startup.ts'
 
-export interface Route {
+export interface ClientRoute {
   /** Nothing where the client has not said: it may with its password. */
   readonly endpointId: string | undefined
   /** Whether it asks to share sessions with others: its endpoint is named with `-pooler`. */
@@ -19,7 +19,7 @@ const POOLER = /-pooler$/
  * @param domain what follows the endpoint in our host names
  * Errors: inconsistent_endpoint, bad_endpoint.
  */
-export function route(startup: Startup, serverName: string | undefined, domain: string): Route {
+export function route(startup: Startup, serverName: string | undefined, domain: string): ClientRoute {
   const options = splitOptions(startup.parameters.get('options') ?? '')
   const label = labelOf(serverName, domain)
   const bySni = label?.replace(POOLER, '')

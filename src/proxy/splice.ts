@@ -4,9 +4,9 @@ import { readBorrowed, writeBorrowed } from './borrowed.ts'
 import { closeGently } from './close.ts'
 import type { ProxyError } from './errors.ts'
 import { encodeError, endsReady, endsWithGoodbye } from './messages.ts'
-import type { Session, Traffic } from './traffic.ts'
+import type { ForwardedSession, Traffic } from './traffic.ts'
 
-export interface SplicedSession extends Session {
+export interface SplicedSession extends ForwardedSession {
   /**
    * Joins the client to its compute.
    * @param first what the compute has sent already

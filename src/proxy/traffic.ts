@@ -2,7 +2,7 @@ import type { TrafficCounts } from '../catalog/traffic.ts'
 import { isDatabaseCommand } from './database_command.ts'
 
 /** What the proxy asks of a session; the byte path of the session is in splice.ts. */
-export interface Session {
+export interface ForwardedSession {
   /** The process its compute had when it was connected. */
   readonly computePid: number | undefined
   /** True if the client, or bytes of it, are still on the way to the compute. */
@@ -23,7 +23,7 @@ export interface Hold {
 /** What the connections of one endpoint share. The byte path only sets and reads fields of this. */
 export interface Traffic {
   readonly endpointId: string
-  readonly sessions: Set<Session>
+  readonly sessions: Set<ForwardedSession>
   /** Milliseconds since 1970 at which the last byte passed; 0 before the first. */
   lastByteAt: number
   /** Bytes and connections that nobody has taken yet, see `takeCounts`. */

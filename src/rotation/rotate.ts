@@ -27,12 +27,12 @@ import { operatorFiles } from '../tls/operator.ts'
 import { resealAll } from './reseal.ts'
 import { withCatalog } from './with_catalog.ts'
 
-export type Step = 'made' | 'current' | 'sealed' | 'stores' | 'catalog' | 'authority' | 'retired'
+export type RotationStep = 'made' | 'current' | 'sealed' | 'stores' | 'catalog' | 'authority' | 'retired'
 
 export interface RotateOptions {
   readonly config: Config
   /** Told of each step that was done. */
-  readonly onStep?: (step: Step) => void
+  readonly onStep?: (step: RotationStep) => void
 }
 
 /** Any number that no other lock of the catalog has. */
@@ -57,7 +57,7 @@ interface Rotation {
   readonly catalog: Catalog
   readonly secrets: Secrets
   ring: Ring
-  readonly onStep: (step: Step) => void
+  readonly onStep: (step: RotationStep) => void
 }
 
 async function rotateWith(rotation: Rotation): Promise<void> {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { endOf } from '../backends/local/logs.ts'
 import { messageOf, UsageError } from '../errors.ts'
-import type { Listener } from './listener.ts'
+import type { BoundSocket } from './listener.ts'
 import type { FromPart, ToPart } from './messages.ts'
 
 /*
@@ -29,7 +29,7 @@ export interface ChildOptions {
   /** Started again also if it ends before it was ever ready. */
   readonly isSpare?: boolean
   /** The sockets, of which it is sent one whenever it asks for it. */
-  readonly listeners?: readonly Listener[]
+  readonly listeners?: readonly BoundSocket[]
   /** Told of every start, the first one too. */
   readonly onStart: (pid: number) => void
   readonly onEnd: (pid: number) => void
@@ -140,7 +140,7 @@ export function launchChild(options: ChildOptions): Child {
 }
 
 /** One that is gone meanwhile is not told any more. */
-function tell(child: ChildProcess, message: ToPart, listener?: Listener): void {
+function tell(child: ChildProcess, message: ToPart, listener?: BoundSocket): void {
   child.send(message, listener?.handle, () => {})
 }
 

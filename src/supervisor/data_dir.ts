@@ -13,7 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
-import type { Reach } from '../public_address.ts'
+import type { ReachSettings } from '../public_address.ts'
 
 /** The layout of a data directory that this Neap writes; it understands those from 1 on. In 1 there were no passwords and keys of their own for stores and parts. */
 const LAYOUT = 2
@@ -29,7 +29,7 @@ export interface State {
   /** Of all proxies, that one first. */
   readonly proxyMetricsPorts?: readonly number[]
   /** Of the last start, as its flags and environment had them. */
-  readonly reach?: Reach
+  readonly reach?: ReachSettings
   readonly extraProxyPort?: number | undefined
   readonly projectId?: string | undefined
   /** The walls that computes are without on this machine. */

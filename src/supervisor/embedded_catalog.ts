@@ -6,7 +6,7 @@ import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog
 import type { Config } from '../config.ts'
 import { messageOf } from '../errors.ts'
 import type { Secrets } from '../secrets/secrets.ts'
-import type { Progress } from './progress.ts'
+import type { ProgressReporter } from './progress.ts'
 
 const PG_VERSION = 18
 const SHORTEST_PAUSE_MS = 250
@@ -30,7 +30,7 @@ export async function openEmbeddedCatalog(
   config: Config,
   secrets: Secrets,
   backend: Backend,
-  progress: Progress,
+  progress: ProgressReporter,
 ): Promise<EmbeddedCatalog> {
   await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
   if (config.catalogUrl)

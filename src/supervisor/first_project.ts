@@ -1,10 +1,10 @@
-import { type Client, makeClient } from '../client.ts'
+import { type ApiClient, makeClient } from '../client.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { adminSocket, type Config } from '../config.ts'
 import { AppError, UsageError } from '../errors.ts'
 import { readState, updateState } from './data_dir.ts'
-import type { Progress } from './progress.ts'
+import type { ProgressReporter } from './progress.ts'
 
 /** What a newcomer connects to. */
 export interface ReadyProject {
@@ -21,7 +21,7 @@ export async function firstProject(
   config: Config,
   catalog: Catalog,
   options: { make: boolean },
-  progress: Progress,
+  progress: ProgressReporter,
 ): Promise<ReadyProject> {
   const call = makeClient({ socket: adminSocket(config) })
   const { projectId } = readState(config.dataDir)
@@ -47,10 +47,10 @@ export async function firstProject(
  * then it is woken to be asked. One that nobody can be sure of is no reason not to start.
  */
 async function findSurely(
-  call: Client,
+  call: ApiClient,
   id: string,
   wakeCompute: () => Promise<void>,
-  { say }: Progress,
+  { say }: ProgressReporter,
 ): Promise<ReadyProject> {
   for (let turn = 1; ; turn++) {
     try {
@@ -70,7 +70,7 @@ async function findSurely(
 }
 
 /** Starts the compute of a project's default branch, and waits. */
-async function wake(call: Client, catalog: Catalog, project_id: string): Promise<void> {
+async function wake(call: ApiClient, catalog: Catalog, project_id: string): Promise<void> {
   const { branches } = await call('GET /projects/:project_id/branches', { params: { project_id } })
   const { endpoints } = await call('GET /projects/:project_id/endpoints', { params: { project_id } })
   const branch = branches.find((each) => each.default)
@@ -85,16 +85,16 @@ async function wake(call: Client, catalog: Catalog, project_id: string): Promise
   )
 }
 
-async function anyProject(call: Client): Promise<string | undefined> {
+async function anyProject(call: ApiClient): Promise<string | undefined> {
   return (await call('GET /projects', { query: { limit: 1 } })).projects[0]?.id
 }
 
-async function makeProject(call: Client): Promise<string> {
+async function makeProject(call: ApiClient): Promise<string> {
   return (await call('POST /projects', { body: { project: { name: 'first' } } })).project.id
 }
 
 /** The project, and how to connect to its default branch. Errors: NOT_ALLOWED, UNAVAILABLE where its password is not known for sure. */
-export async function findProject(call: Client, id: string): Promise<ReadyProject> {
+export async function findProject(call: ApiClient, id: string): Promise<ReadyProject> {
   try {
     const params = { project_id: id }
     const { branches } = await call('GET /projects/:project_id/branches', { params })

@@ -3,11 +3,11 @@ import net, { isIPv4, isIPv6 } from 'node:net'
 import { getSystemErrorName } from 'node:util'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
-import type { Place } from '../network.ts'
+import type { ListenAddress } from '../network.ts'
 import { proxyPlaces } from '../public_address.ts'
 
 /** A socket that is bound to a port, for several processes to accept on. While this one has it, no connection that waits there is lost. */
-export interface Listener {
+export interface BoundSocket {
   /** What is sent to a process that is to accept on it. */
   readonly handle: SendHandle
   close(): void
@@ -32,7 +32,7 @@ const IPV6_ONLY = 1
  * @param beside what else is listened on: `::` takes IPv4 too where that is not
  * Errors: UsageError when it is taken, or is none of this machine's.
  */
-function bindListener({ host, port }: Place, beside: readonly string[]): Listener {
+function bindListener({ host, port }: ListenAddress, beside: readonly string[]): BoundSocket {
   const flags = isIPv6(host) && beside.some(isIPv4) ? IPV6_ONLY : 0
   const handle = createHandle(host, port, isIPv6(host) ? 6 : 4, null, flags)
   // That the port is taken is said only when something is asked of the handle.
@@ -44,7 +44,7 @@ function bindListener({ host, port }: Place, beside: readonly string[]): Listene
 
 /** The sockets of the proxy's places. */
 export interface ProxyListeners {
-  readonly all: readonly Listener[]
+  readonly all: readonly BoundSocket[]
   /** 0 where it could not be had: it is for convenience, and may belong to another Postgres. */
   readonly extraProxyPort: number
 }
@@ -60,8 +60,8 @@ export function bindProxy(config: Config): ProxyListeners {
   }
 }
 
-function bindAll(places: readonly Place[], beside: readonly string[]): Listener[] {
-  const bound: Listener[] = []
+function bindAll(places: readonly ListenAddress[], beside: readonly string[]): BoundSocket[] {
+  const bound: BoundSocket[] = []
   try {
     for (const place of places) bound.push(bindListener(place, beside))
   } catch (error) {

@@ -9,7 +9,7 @@ import { type KeyHolder, partKeysFile } from '../secrets/part_keys.ts'
 import { type Child, type ChildOptions, launchChild } from './child.ts'
 import { updateState } from './data_dir.ts'
 import { bindProxy } from './listener.ts'
-import type { Progress } from './progress.ts'
+import type { ProgressReporter } from './progress.ts'
 
 const ENTRY = fileURLToPath(new URL('../main.ts', import.meta.url))
 const MAX_DEFAULT_PROXIES = 4
@@ -44,7 +44,11 @@ export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>, cores = availab
  * when they are ready; the other proxies can wait until nobody waits for these. Errors: UsageError.
  * @param metricsPorts of the proxies, one each
  */
-export async function startParts(config: Config, metricsPorts: readonly number[], progress: Progress): Promise<Parts> {
+export async function startParts(
+  config: Config,
+  metricsPorts: readonly number[],
+  progress: ProgressReporter,
+): Promise<Parts> {
   const pids = new Set<number>()
   const launch = (name: string, part: KeyHolder, more: Partial<ChildOptions> = {}): Child =>
     launchChild({
@@ -104,7 +108,7 @@ export async function startParts(config: Config, metricsPorts: readonly number[]
 const ROTATE_MS = 60_000
 
 /** Keeps the logs of the parts from growing without end, as `rotateLog` does, until it is told to stop. */
-export function keepRotating({ dataDir }: Config, { say }: Progress): () => Promise<void> {
+export function keepRotating({ dataDir }: Config, { say }: ProgressReporter): () => Promise<void> {
   const rotate = () => rotatePartLogs(dataDir).catch((error: unknown) => say(`no log was rotated: ${messageOf(error)}`))
   const timer = setInterval(() => void rotate(), ROTATE_MS)
   return async () => clearInterval(timer)

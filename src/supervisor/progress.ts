@@ -1,14 +1,14 @@
 const SHOW_AFTER_MS = 700
 
 /** Tells a person at the terminal what takes its time. */
-export interface Progress {
+export interface ProgressReporter {
   readonly say: (line: string) => void
   /** Names the work as soon as it lasts long enough to wonder, and says when it is done. */
   during<T>(what: string, work: Promise<T>): Promise<T>
 }
 
 /** Progress on standard error, which leaves standard output to the result. */
-export function terminalProgress(): Progress {
+export function terminalProgress(): ProgressReporter {
   const say = (line: string) => void process.stderr.write(`${line}\n`)
   return {
     say,

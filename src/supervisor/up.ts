@@ -29,7 +29,7 @@ import { takeLock } from './lock.ts'
 import { checkMasterKey } from './master_key.ts'
 import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
-import type { Progress } from './progress.ts'
+import type { ProgressReporter } from './progress.ts'
 import { endStaleParts } from './stale_parts.ts'
 import { suspendAll } from './suspend_all.ts'
 import { type Undo, undoAll } from './undo.ts'
@@ -42,7 +42,7 @@ export interface UpOptions {
   >
   readonly project: boolean
   readonly leaveRunning: boolean
-  readonly progress: Progress
+  readonly progress: ProgressReporter
   /** Told once, when everything is ready. */
   readonly onReady: (ready: Ready) => void
 }
@@ -165,7 +165,7 @@ const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
   new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
 
 /** What this machine does not give, said where somebody sees it. */
-function sayPlainly(storage: 'reflink' | 'copy', walls: string, { say }: Progress): void {
+function sayPlainly(storage: 'reflink' | 'copy', walls: string, { say }: ProgressReporter): void {
   if (walls) say(walls)
   if (storage === 'copy') say('This filesystem cannot clone files: branches are copied byte by byte.')
 }

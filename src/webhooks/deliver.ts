@@ -12,7 +12,7 @@ import { endWaiting, noteAttempt, subjectOf, type WebhookDelivery } from '../cat
 import { AppError } from '../errors.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import { NotDelivered } from './address.ts'
-import { post, type Reach, type Response } from './post.ts'
+import { post, type PostOptions, type Response } from './post.ts'
 import { webhookSecretContext } from '../secrets/contexts.ts'
 import { signatureHeaders } from './signature.ts'
 
@@ -31,7 +31,7 @@ export interface Delivering {
   readonly catalog: Catalog
   readonly secrets: Secrets
   readonly present: Present
-  readonly reach: Reach
+  readonly reach: PostOptions
   /** Told of what should not have happened, for the log. */
   readonly onError: (error: unknown, delivery: WebhookDelivery) => void
 }

@@ -11,7 +11,7 @@ export interface Response {
   readonly text: string
 }
 
-export interface Reach {
+export interface PostOptions {
   /** Networks beyond the public ones. */
   readonly allowed: BlockList
   /** For all of it: name, connection, answer. */
@@ -29,7 +29,7 @@ export async function post(
   target: string,
   headers: Readonly<Record<string, string>>,
   body: string,
-  { allowed, timeoutMs, resolve = systemResolve, signal }: Reach,
+  { allowed, timeoutMs, resolve = systemResolve, signal }: PostOptions,
 ): Promise<Response> {
   const late = AbortSignal.timeout(timeoutMs)
   const over = signal ? AbortSignal.any([late, signal]) : late

@@ -10,7 +10,7 @@ import { type Ring, readRing } from '../../src/secrets/ring.ts'
 import { keysFor } from '../../src/secrets/part_keys.ts'
 import { storeSecrets } from '../../src/secrets/stores.ts'
 import type { SecretsReport } from '../../src/rotation/report.ts'
-import type { Step } from '../../src/rotation/rotate.ts'
+import type { RotationStep } from '../../src/rotation/rotate.ts'
 import { catalogQuery } from '../admin.ts'
 import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
@@ -140,7 +140,7 @@ async function refuses(host: string, user: string, password: string | undefined)
   await assert.rejects(client.connect(), { code: '28P01' }, `${user} at ${host}`)
 }
 
-const STEPS: Step[] = ['made', 'current', 'sealed', 'stores', 'catalog', 'authority']
+const STEPS: RotationStep[] = ['made', 'current', 'sealed', 'stores', 'catalog', 'authority']
 const SCRIPT = fileURLToPath(new URL('../rotate_and_die.ts', import.meta.url))
 
 async function rotateAndDie(when: string): Promise<void> {

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net'
 import { after, before, type TestContext, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import type { Answer } from '../../src/client.ts'
+import type { ApiResponse } from '../../src/client.ts'
 import { catalogQuery } from '../admin.ts'
 import { refused, send } from '../http.ts'
 import { envOf, type Neap, spawnNeap, startNeap } from '../neap.ts'
@@ -59,9 +59,9 @@ async function receiver(t: TestContext) {
   return { heard, answers, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
 }
 
-type Made = Answer<'POST /webhooks'>
+type Made = ApiResponse<'POST /webhooks'>
 type Events = Made['webhook']['events']
-type Delivery = Answer<'GET /webhooks/:webhook_id/deliveries'>['deliveries'][number]
+type Delivery = ApiResponse<'GET /webhooks/:webhook_id/deliveries'>['deliveries'][number]
 
 /** Makes a webhook that goes with the test. */
 async function webhook(

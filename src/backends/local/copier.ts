@@ -8,7 +8,7 @@ import { basename, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import {
   type Source,
-  type Target,
+  type CopyTarget,
   copyOne,
   copyTree,
   makeDirectory,
@@ -66,7 +66,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   rmSync(making, { recursive: true, force: true })
   makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
-  const target: Target = { path: making, owner, reflink: true }
+  const target: CopyTarget = { path: making, owner, reflink: true }
   refuseTablespaces(source)
   const subscribed =
     running && parent
@@ -81,7 +81,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
 }
 
 /** Answers whether what was copied may hold subscriptions. */
-function copyAtRest(source: Source, target: Target): boolean {
+function copyAtRest(source: Source, target: CopyTarget): boolean {
   copyTree(source, target, isLeftOut)
   const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error(`${source.path} has no pg_wal`)

@@ -1,7 +1,7 @@
 import { closeSync, fchownSync, openSync, readFileSync, readdirSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { ADMIN, ownSession } from '../../postgres/own_session.ts'
-import { type Source, type Target, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
+import { type Source, type CopyTarget, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
 import { isLeftOut, isWalSegment } from './data_directory.ts'
 import { SERVER_PORT } from './server.ts'
 
@@ -14,7 +14,7 @@ const CONTROL_FILE = 'global/pg_control'
  */
 export async function copyRunning(
   source: Source,
-  target: Target,
+  target: CopyTarget,
   parent: { socketDir: string; passwords: readonly string[] },
 ): Promise<boolean> {
   const session = await ownSession({
@@ -47,7 +47,7 @@ export async function copyRunning(
   }
 }
 
-function copyLog(source: Source, target: Target, { first, last }: { first: string; last: string }): void {
+function copyLog(source: Source, target: CopyTarget, { first, last }: { first: string; last: string }): void {
   const log = openBelow(source, 'pg_wal')
   if (!log) throw new Error('the parent has no pg_wal')
   const wanted = readdirSync(openPath(log)).filter((name) => isWalSegment(name) && name >= first && name <= last)
@@ -73,7 +73,7 @@ function readControlFile(source: Source): Buffer {
   }
 }
 
-function writeOwned({ path, owner }: Target, name: string, content: Buffer): void {
+function writeOwned({ path, owner }: CopyTarget, name: string, content: Buffer): void {
   const file = openSync(join(path, name), 'wx', 0o600)
   try {
     if (owner) fchownSync(file, owner.uid, owner.gid)

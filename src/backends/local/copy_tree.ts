@@ -23,7 +23,7 @@ export interface Source {
 }
 
 /** Where copies go, and whose they become. */
-export interface Target {
+export interface CopyTarget {
   readonly path: string
   readonly owner: Owner | undefined
   /** Whether the filesystem shares blocks between files: assumed until it says no. */
@@ -41,7 +41,7 @@ export function openDirectory(path: string): Source {
  * open directory that holds it: what is copied is what lies in the tree. Files that vanish meanwhile are fine, torn pages too: the
  * backup protocol mends both.
  */
-export function copyTree(source: Source, target: Target, skip: (path: string) => boolean, prefix = ''): void {
+export function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean, prefix = ''): void {
   for (const entry of readdirSync(openPath(source), { withFileTypes: true })) {
     const path = prefix + entry.name
     if (skip(path)) continue
@@ -59,7 +59,7 @@ export function copyTree(source: Source, target: Target, skip: (path: string) =>
 }
 
 /** Copies one file of an open directory to a path in the target. */
-export function copyOne(source: Source, name: string, target: Target, path: string): void {
+export function copyOne(source: Source, name: string, target: CopyTarget, path: string): void {
   const opened = openBelow(source, name)
   if (!opened) return
   try {

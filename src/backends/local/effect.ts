@@ -6,9 +6,9 @@ import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
 import { forkEffect } from './spawner.ts'
 
 /** What an effect found, as effect.pl exits. */
-export type Outcome = 'done' | 'held' | 'gone' | 'busy'
+export type EffectOutcome = 'done' | 'held' | 'gone' | 'busy'
 
-const OUTCOMES: Record<number, Outcome> = { 0: 'done', 81: 'held', 82: 'gone', 83: 'busy' }
+const OUTCOMES: Record<number, EffectOutcome> = { 0: 'done', 81: 'held', 82: 'gone', 83: 'busy' }
 const FENCED = 80
 /** From here on exit codes are this and the errno of what failed. */
 const ERRNO = 128
@@ -43,7 +43,7 @@ export function spawnEffect(
  * Runs one effect to its end. It goes on even when this process dies.
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function runEffect(args: readonly string[]): Promise<Outcome> {
+export async function runEffect(args: readonly string[]): Promise<EffectOutcome> {
   const { code, complaint } = await forkEffect(args).ended
   return outcomeOf(code, complaint)
 }
@@ -55,7 +55,7 @@ export async function runEffect(args: readonly string[]): Promise<Outcome> {
 export async function runEffectHere(
   args: readonly string[],
   { descriptors = [], signal }: { descriptors?: readonly number[]; signal?: AbortSignal },
-): Promise<Outcome> {
+): Promise<EffectOutcome> {
   const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', ...descriptors],
@@ -72,7 +72,7 @@ export async function runEffectHere(
 }
 
 /** @throws FencedError, or an error with what the effect complained of and, as its `code`, the name of the system's error */
-export function outcomeOf(code: number | null, complaint: string): Outcome {
+export function outcomeOf(code: number | null, complaint: string): EffectOutcome {
   const outcome = OUTCOMES[code ?? -1]
   if (outcome) return outcome
   if (code === FENCED) throw new FencedError('A newer attempt has taken this branch over.')

@@ -1,17 +1,17 @@
-import type { Client } from '../../client.ts'
-import type { Branch } from '../resolve.ts'
+import type { ApiClient } from '../../client.ts'
+import type { ApiBranch } from '../resolve.ts'
 import { card } from '../table.ts'
-import type { Outcome } from '../verb.ts'
-import type { Operation } from '../wait.ts'
+import type { VerbOutcome } from '../verb.ts'
+import type { ApiOperation } from '../wait.ts'
 import { DETAILS } from './columns.ts'
 
 interface Changed {
-  readonly branch: Branch
-  readonly operations: readonly Operation[]
+  readonly branch: ApiBranch
+  readonly operations: readonly ApiOperation[]
 }
 
 /** Shows a branch that was changed, and how it is once its operations have ended. */
-export function changed<A extends Changed>(call: Client, answer: A): Outcome<A> {
+export function changed<A extends Changed>(call: ApiClient, answer: A): VerbOutcome<A> {
   const { project_id, id } = answer.branch
   return {
     answer,

@@ -1,12 +1,12 @@
 import { Argument } from 'commander'
-import type { Answer } from '../../client.ts'
+import type { ApiResponse } from '../../client.ts'
 import { state, underWay, yes } from '../columns.ts'
-import type { Branch } from '../resolve.ts'
+import type { ApiBranch } from '../resolve.ts'
 import { type Columns, moment } from '../table.ts'
-import type { Operation } from '../wait.ts'
+import type { ApiOperation } from '../wait.ts'
 
 /** What a list of branches shows; parents by their names. */
-export function columns(branches: readonly Branch[]): Columns<Branch> {
+export function columns(branches: readonly ApiBranch[]): Columns<ApiBranch> {
   const names = new Map(branches.map(({ id, name }) => [id, name]))
   return {
     ID: ({ id }) => id,
@@ -21,8 +21,8 @@ export function columns(branches: readonly Branch[]): Columns<Branch> {
 }
 
 interface Changed {
-  readonly branch: Branch
-  readonly operations?: readonly Operation[]
+  readonly branch: ApiBranch
+  readonly operations?: readonly ApiOperation[]
 }
 
 /** What is shown of one branch, and of what goes on with it. */
@@ -39,7 +39,7 @@ export const DETAILS: Columns<Changed> = {
 }
 
 /** And of one that was just made. */
-export const MADE: Columns<Answer<'POST /projects/:project_id/branches'>> = {
+export const MADE: Columns<ApiResponse<'POST /projects/:project_id/branches'>> = {
   ID: ({ branch }) => branch.id,
   NAME: ({ branch }) => branch.name,
   PARENT: ({ branch }) => branch.parent_id,

@@ -1,15 +1,15 @@
 import { Command, Option } from 'commander'
 import { branchId, branchNow } from '../resolve.ts'
 import { card } from '../table.ts'
-import { computeSize, expiry, type Size, suspendTimeout } from '../values.ts'
-import { type Session, verb, waits } from '../verb.ts'
+import { computeSize, expiry, type SizeLimits, suspendTimeout } from '../values.ts'
+import { type VerbSession, verb, waits } from '../verb.ts'
 import { MADE } from './columns.ts'
 
 interface Flags {
   readonly parent?: string
   readonly endpoint: boolean
   readonly expires?: string
-  readonly cu?: Size
+  readonly cu?: SizeLimits
   readonly suspendTimeout?: number
 }
 
@@ -28,7 +28,7 @@ export const createVerb = () =>
         ),
       ),
   ).action(
-    verb(async ({ call, flags, project }: Session<Flags>, name?: string) => {
+    verb(async ({ call, flags, project }: VerbSession<Flags>, name?: string) => {
       const params = await project()
       const parent_id = flags.parent && (await branchId(call, params.project_id, flags.parent))
       const endpoint = { type: 'read_write', ...flags.cu, suspend_timeout_seconds: flags.suspendTimeout }

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { asks, confirm } from '../confirm.ts'
 import { printable } from '../table.ts'
-import { type Session, verb, waits } from '../verb.ts'
+import { type VerbSession, verb, waits } from '../verb.ts'
 import { REQUIRED } from './columns.ts'
 
 export const deleteVerb = () =>
@@ -12,7 +12,7 @@ export const deleteVerb = () =>
         .addArgument(REQUIRED),
     ),
   ).action(
-    verb(async ({ call, flags, branch }: Session<object>, asked: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<object>, asked: string) => {
       const params = await branch(asked)
       await confirm(`Delete the branch ${printable(asked)} with its endpoint and its data?`, flags)
       return {

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { changed } from './changed.ts'
 import { REQUIRED } from './columns.ts'
 
@@ -9,7 +9,7 @@ export const renameVerb = () =>
     .addArgument(REQUIRED)
     .argument('<name>', 'its new name')
     .action(
-      verb(async ({ call, branch }: Session<object>, asked: string, name: string) => {
+      verb(async ({ call, branch }: VerbSession<object>, asked: string, name: string) => {
         const params = await branch(asked)
         const body = { branch: { name } }
         return changed(call, await call('PATCH /projects/:project_id/branches/:branch_id', { params, body }))

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { asks, confirm } from '../confirm.ts'
 import { printable } from '../table.ts'
-import { type Session, verb, waits } from '../verb.ts'
+import { type VerbSession, verb, waits } from '../verb.ts'
 import { changed } from './changed.ts'
 import { REQUIRED } from './columns.ts'
 
@@ -13,7 +13,7 @@ export const resetVerb = () =>
         .addArgument(REQUIRED),
     ),
   ).action(
-    verb(async ({ call, flags, branch }: Session<object>, asked: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<object>, asked: string) => {
       const params = await branch(asked)
       await confirm(`Lose the data of the branch ${printable(asked)} and take that of its parent?`, flags)
       return changed(call, await call('POST /projects/:project_id/branches/:branch_id/reset_to_parent', { params }))

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { findDatabase } from '../resolve.ts'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { OPTIONAL } from './columns.ts'
 
 export const schemaVerb = () =>
@@ -9,7 +9,7 @@ export const schemaVerb = () =>
     .addArgument(OPTIONAL)
     .option('-d, --database <name>', 'may be left out where there is only one')
     .action(
-      verb(async ({ call, flags, branch }: Session<{ database?: string }>, asked?: string) => {
+      verb(async ({ call, flags, branch }: VerbSession<{ database?: string }>, asked?: string) => {
         const params = await branch(asked)
         const { name: db_name } = await findDatabase(call, params, flags.database)
         return {

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { changed } from './changed.ts'
 import { REQUIRED } from './columns.ts'
 
@@ -8,7 +8,7 @@ export const setDefaultVerb = () =>
     .description('Make a branch the default one of its project.')
     .addArgument(REQUIRED)
     .action(
-      verb(async ({ call, branch }: Session<object>, asked: string) => {
+      verb(async ({ call, branch }: VerbSession<object>, asked: string) => {
         const params = await branch(asked)
         return changed(call, await call('POST /projects/:project_id/branches/:branch_id/set_as_default', { params }))
       }),

@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander'
 import { UsageError } from '../../errors.ts'
 import { expiry } from '../values.ts'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { changed } from './changed.ts'
 import { REQUIRED } from './columns.ts'
 
@@ -25,7 +25,7 @@ export const updateVerb = () =>
       ),
     )
     .action(
-      verb(async ({ call, flags, branch }: Session<Flags>, asked: string) => {
+      verb(async ({ call, flags, branch }: VerbSession<Flags>, asked: string) => {
         const isProtected = flags.protect ? true : flags.unprotect ? false : undefined
         const body = { branch: { protected: isProtected, expires_at: flags.expires === NEVER ? null : flags.expires } }
         if (isProtected === undefined && flags.expires === undefined)

@@ -1,11 +1,11 @@
 import { Command } from 'commander'
-import type { Answer } from '../../client.ts'
+import type { ApiResponse } from '../../client.ts'
 import { state, suspends, yes } from '../columns.ts'
 import { card, type Columns, list, moment } from '../table.ts'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { OPTIONAL } from './columns.ts'
 
-type Found = Answer<'GET /projects/:project_id/endpoints/:endpoint_id/activity'>
+type Found = ApiResponse<'GET /projects/:project_id/endpoints/:endpoint_id/activity'>
 type Activity = Found['activity']
 
 const SUMMARY: Columns<Activity> = {
@@ -44,7 +44,7 @@ export const activityVerb = () =>
     .description('Show what keeps an endpoint awake, since when, and when it will be suspended.')
     .addArgument(OPTIONAL)
     .action(
-      verb(async ({ call, endpoint }: Session<object>, asked?: string) => ({
+      verb(async ({ call, endpoint }: VerbSession<object>, asked?: string) => ({
         answer: await call('GET /projects/:project_id/endpoints/:endpoint_id/activity', {
           params: await endpoint(asked),
         }),

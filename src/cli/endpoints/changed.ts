@@ -1,12 +1,12 @@
-import type { Answer, Client } from '../../client.ts'
+import type { ApiResponse, ApiClient } from '../../client.ts'
 import { card } from '../table.ts'
-import type { Outcome } from '../verb.ts'
+import type { VerbOutcome } from '../verb.ts'
 import { DETAILS } from './columns.ts'
 
-type Changed = Answer<'PATCH /projects/:project_id/endpoints/:endpoint_id'>
+type Changed = ApiResponse<'PATCH /projects/:project_id/endpoints/:endpoint_id'>
 
 /** Shows an endpoint that was changed, and how it is once its operations have ended. */
-export function changed(call: Client, answer: Changed): Outcome<Changed> {
+export function changed(call: ApiClient, answer: Changed): VerbOutcome<Changed> {
   const params = { project_id: answer.endpoint.project_id, endpoint_id: answer.endpoint.id }
   return {
     answer,

@@ -1,11 +1,11 @@
 import { Argument } from 'commander'
 import { size, state, suspends, underWay, yes } from '../columns.ts'
-import type { Endpoint } from '../resolve.ts'
+import type { ApiEndpoint } from '../resolve.ts'
 import { type Columns, moment } from '../table.ts'
-import type { Operation } from '../wait.ts'
+import type { ApiOperation } from '../wait.ts'
 
 /** What a list of endpoints shows. */
-export const COLUMNS: Columns<Endpoint> = {
+export const COLUMNS: Columns<ApiEndpoint> = {
   ID: ({ id }) => id,
   NAME: ({ name }) => name,
   BRANCH: ({ branch_id }) => branch_id,
@@ -16,12 +16,12 @@ export const COLUMNS: Columns<Endpoint> = {
   'LAST ACTIVE': ({ last_active }) => moment(last_active),
 }
 
-const settings = ({ settings: { pg_settings } }: Endpoint): string | undefined =>
+const settings = ({ settings: { pg_settings } }: ApiEndpoint): string | undefined =>
   Object.entries(pg_settings)
     .map(([name, value]) => `${name}=${value}`)
     .join(', ') || undefined
 
-const ONE: Columns<Endpoint> = {
+const ONE: Columns<ApiEndpoint> = {
   ...COLUMNS,
   HOST: ({ host }) => host,
   'PG SETTINGS': settings,
@@ -29,8 +29,8 @@ const ONE: Columns<Endpoint> = {
 }
 
 interface Changed {
-  readonly endpoint: Endpoint
-  readonly operations?: readonly Operation[]
+  readonly endpoint: ApiEndpoint
+  readonly operations?: readonly ApiOperation[]
 }
 
 /** What is shown of one endpoint, and of what goes on with it. */

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type Session, verb, waits } from '../verb.ts'
+import { type VerbSession, verb, waits } from '../verb.ts'
 import { changed } from './changed.ts'
 import { type SettingFlags, sets, settings } from './settings.ts'
 
@@ -11,7 +11,7 @@ export const createVerb = () =>
         .argument('<branch>', 'id or name of the branch that it is to serve'),
     ),
   ).action(
-    verb(async ({ call, flags, branch }: Session<SettingFlags>, asked: string) => {
+    verb(async ({ call, flags, branch }: VerbSession<SettingFlags>, asked: string) => {
       const { project_id, branch_id } = await branch(asked)
       const endpoint = { branch_id, type: 'read_write', ...settings(flags), disabled: flags.disable }
       return changed(

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { asks, confirm } from '../confirm.ts'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { REQUIRED } from './columns.ts'
 
 export const deleteVerb = () =>
@@ -9,7 +9,7 @@ export const deleteVerb = () =>
       .description('Delete an endpoint, for good; open connections end, the branch keeps its data.')
       .addArgument(REQUIRED),
   ).action(
-    verb(async ({ call, flags, endpoint }: Session<object>, asked: string) => {
+    verb(async ({ call, flags, endpoint }: VerbSession<object>, asked: string) => {
       const params = await endpoint(asked)
       await confirm(`Delete the endpoint ${asked}? Its connections end, and its host name is gone for good.`, flags)
       return {

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { card } from '../table.ts'
-import { type Session, verb } from '../verb.ts'
+import { type VerbSession, verb } from '../verb.ts'
 import { DETAILS, OPTIONAL } from './columns.ts'
 
 export const getVerb = () =>
@@ -8,7 +8,7 @@ export const getVerb = () =>
     .description('Show an endpoint.')
     .addArgument(OPTIONAL)
     .action(
-      verb(async ({ call, endpoint }: Session<object>, asked?: string) => ({
+      verb(async ({ call, endpoint }: VerbSession<object>, asked?: string) => ({
         answer: await call('GET /projects/:project_id/endpoints/:endpoint_id', { params: await endpoint(asked) }),
         text: (found) => card(found, DETAILS),
       })),

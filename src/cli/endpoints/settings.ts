@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander'
-import { assignment, computeSize, type Size, suspendTimeout } from '../values.ts'
+import { assignment, computeSize, type SizeLimits, suspendTimeout } from '../values.ts'
 
 /** What may be said of an endpoint when it is made, and later. */
 export interface SettingFlags {
   readonly name?: string
-  readonly cu?: Size
+  readonly cu?: SizeLimits
   readonly suspendTimeout?: number
   readonly pgSetting?: Record<string, string>
   readonly disable?: boolean

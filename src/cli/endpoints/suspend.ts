@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type Session, verb, waits } from '../verb.ts'
+import { type VerbSession, verb, waits } from '../verb.ts'
 import { changed } from './changed.ts'
 import { OPTIONAL } from './columns.ts'
 
@@ -9,7 +9,7 @@ export const suspendVerb = () =>
       .description('Suspend the compute of an endpoint; open connections end, the next one wakes it.')
       .addArgument(OPTIONAL),
   ).action(
-    verb(async ({ call, endpoint }: Session<object>, asked?: string) => {
+    verb(async ({ call, endpoint }: VerbSession<object>, asked?: string) => {
       const params = await endpoint(asked)
       return changed(call, await call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params }))
     }),

@@ -1,8 +1,8 @@
 import { Command, Option } from 'commander'
-import type { Client } from '../../client.ts'
+import type { ApiClient } from '../../client.ts'
 import { UsageError } from '../../errors.ts'
 import { branchId } from '../resolve.ts'
-import { type Session, verb, waits } from '../verb.ts'
+import { type VerbSession, verb, waits } from '../verb.ts'
 import { changed } from './changed.ts'
 import { OPTIONAL } from './columns.ts'
 import { type SettingFlags, sets, settings } from './settings.ts'
@@ -18,7 +18,7 @@ export const updateVerb = () =>
       .addOption(new Option('--enable', 'let connections in again').conflicts('disable'))
       .option('--move-to <branch>', 'id or name of the branch to serve instead; it must have no endpoint'),
   ).action(
-    verb(async ({ call, flags, endpoint }: Session<Flags>, asked?: string) => {
+    verb(async ({ call, flags, endpoint }: VerbSession<Flags>, asked?: string) => {
       const params = await endpoint(asked)
       const body = {
         ...settings(flags),
@@ -37,7 +37,7 @@ export const updateVerb = () =>
 
 /** The API takes all settings of an endpoint at once: those that it has stay, but for the ones that were given no value. */
 async function merged(
-  call: Client,
+  call: ApiClient,
   params: { project_id: string; endpoint_id: string },
   asked: Record<string, string>,
 ): Promise<Record<string, string>> {

@@ -4,7 +4,7 @@ import { Refusal } from './refusal.ts'
 import { ProxyError } from '../errors.ts'
 
 /** Who wants to query what: what a connection string says that matters behind the proxy. */
-export interface Login {
+export interface HttpLogin {
   /** The pooled host name of the endpoint, so that many requests share few sessions of its compute; the string's own where it names none. */
   readonly serverName: string
   readonly password: string
@@ -27,7 +27,7 @@ export const endpointHost = (host: string | undefined): string | undefined =>
  * @param domain what follows the endpoint in our host names
  * Errors: Refusal.
  */
-export function parseConnectionString(text: string, domain: string): Login {
+export function parseConnectionString(text: string, domain: string): HttpLogin {
   let url: URL
   let login: { user: string; password: string; database: string; more: [string, string][] }
   try {

@@ -28,7 +28,7 @@ import {
 import { MESSAGE_HEAD, type Message, messageAt } from '../messages.ts'
 import { PostgresError, Refusal } from './refusal.ts'
 import { parseFields, rowEncoder } from './rows.ts'
-import { encodeStatements, type Result, type Statement } from './statement.ts'
+import { encodeStatements, type Result, type HttpStatement } from './statement.ts'
 
 /** Of what a request is answered with: the messages of all rows, and as much again of what describes them. */
 export const MAX_ANSWER_BYTES = 10 * 2 ** 20
@@ -40,7 +40,7 @@ export interface SqlSession {
    * Runs statements one after the other, all sent at once; the first error ends it, and undoes what was not committed.
    * Errors: PostgresError; Refusal (the answer is too large, it was COPY, the session broke off); ClientGone when abandoned.
    */
-  run(statements: readonly Statement[]): Promise<Result[]>
+  run(statements: readonly HttpStatement[]): Promise<Result[]>
   /** Cancels what is under way, and ends. */
   abandon(): void
   /** Calls the listener when it is gone. */
@@ -53,7 +53,7 @@ const ASIDE: readonly number[] = [NOTICE, PARAMETER_STATUS, NOTIFICATION]
 
 /** What waits for the next ReadyForQuery. */
 interface Waiting {
-  readonly statements: readonly Statement[]
+  readonly statements: readonly HttpStatement[]
   readonly results: Result[]
   bytes: number
   describedBytes: number
@@ -79,7 +79,7 @@ export function conversation(
   let gone: Error | undefined
   let onGone = (): void => {}
 
-  function wait(statements: readonly Statement[]): Promise<Result[]> {
+  function wait(statements: readonly HttpStatement[]): Promise<Result[]> {
     return new Promise((resolve, reject) => {
       waiting = {
         statements,

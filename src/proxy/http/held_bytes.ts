@@ -10,10 +10,10 @@ export interface HeldBytes {
    * Begins to count for a request of an endpoint.
    * @param drop called when its bytes have to go, since its endpoint has the most where all together have too many
    */
-  hold(endpointId: string, drop: () => void): Holding
+  hold(endpointId: string, drop: () => void): BytesReservation
 }
 
-export interface Holding {
+export interface BytesReservation {
   /** Counts more bytes. Errors: Refusal, where there are too many. */
   add(bytes: number): void
   release(): void

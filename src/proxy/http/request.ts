@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { ClientGone } from '../errors.ts'
-import type { Holding } from './held_bytes.ts'
+import type { BytesReservation } from './held_bytes.ts'
 import { isInexact, parameterText, parseExactly } from './parameter.ts'
 import { Refusal } from './refusal.ts'
 import type { RowFormat } from './rows.ts'
-import type { Statement } from './statement.ts'
+import type { HttpStatement } from './statement.ts'
 
 export const MAX_BODY_BYTES = 10 * 2 ** 20
 /** The protocol counts parameters in sixteen bits. */
@@ -20,7 +20,7 @@ const ISOLATION_LEVELS = new Map([
 ])
 
 export interface SqlRequest {
-  readonly statements: readonly Statement[]
+  readonly statements: readonly HttpStatement[]
   /** The statement that begins the transaction of a batch; nothing for a single query. */
   readonly begin: string | undefined
 }
@@ -65,7 +65,7 @@ function parseBody(body: Buffer): { readonly queries?: unknown } {
   return isRecord(read) ? read : {}
 }
 
-function statement(asked: unknown, { arrayMode, rawText }: RowFormat, place: string): Statement {
+function statement(asked: unknown, { arrayMode, rawText }: RowFormat, place: string): HttpStatement {
   if (!isRecord(asked) || typeof asked['query'] !== 'string')
     throw new Refusal(400, `${place} must be {"query": <text>, "params": [...]}, or the body {"queries": [...]}.`)
   const { query, params = [], arrayMode: own = arrayMode } = asked
@@ -99,7 +99,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
  * @param signal gives up with its reason
  * Errors: Refusal (too large by itself, or together with others), ClientGone.
  */
-export function readBody(request: IncomingMessage, holding: Holding, signal: AbortSignal): Promise<Buffer> {
+export function readBody(request: IncomingMessage, holding: BytesReservation, signal: AbortSignal): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const chunks: Buffer[] = []
   let bytes = 0

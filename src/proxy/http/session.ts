@@ -4,12 +4,12 @@ import type { ConnectionContext } from '../context.ts'
 import { PASSWORD_MESSAGE } from '../message_types.ts'
 import { encodeMessage, int32 } from '../messages.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
-import type { Login } from './connection_string.ts'
+import type { HttpLogin } from './connection_string.ts'
 import { conversation, type SqlSession } from './conversation.ts'
 import { text } from './statement.ts'
 
 /** Somebody who asks. */
-export interface Who extends Login {
+export interface Who extends HttpLogin {
   readonly address: string | undefined
 }
 

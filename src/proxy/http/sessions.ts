@@ -4,7 +4,7 @@ import { ClientGone } from '../errors.ts'
 import { PostgresError } from './refusal.ts'
 import type { SqlSession } from './conversation.ts'
 import { openSession, type Who } from './session.ts'
-import type { Statement } from './statement.ts'
+import type { HttpStatement } from './statement.ts'
 
 /** A password that was changed, or an address that was shut out, is noticed when the next session logs in. */
 const LIFE_MS = 60_000
@@ -16,7 +16,7 @@ const MAX_IDLE = 200
 /** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
 const IS_GONE = /^57P0[123]$/
 
-const plain = (text: string): Statement => ({ text, parameters: [], arrayMode: true, rawText: true })
+const plain = (text: string): HttpStatement => ({ text, parameters: [], arrayMode: true, rawText: true })
 const ROLLBACK = plain('rollback')
 const DISCARD_ALL = plain('discard all')
 

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../errors.ts'
-import { type Login, parseConnectionString } from './connection_string.ts'
+import { type HttpLogin, parseConnectionString } from './connection_string.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
 import { type HeldBytes, tooManyBytes } from './held_bytes.ts'
 import type { BodyParser } from './parsing.ts'
 import { readBody, type SqlRequest } from './request.ts'
-import type { Result, Statement } from './statement.ts'
+import type { Result, HttpStatement } from './statement.ts'
 import type { Sessions } from './sessions.ts'
 
 /** Who does not take an answer in that time is cut off. */
@@ -66,7 +66,7 @@ function readHeld(
 }
 
 /** Errors: Refusal. */
-function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): Login {
+function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): HttpLogin {
   if (headers.authorization?.toLowerCase().startsWith('bearer '))
     throw new Refusal(400, 'Tokens are not taken here: leave out Authorization and give the password of the role.')
   const given = headers['neon-connection-string']
@@ -76,10 +76,10 @@ function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): L
 }
 
 /** A batch is one transaction. */
-const framed = ({ statements, begin }: SqlRequest): readonly Statement[] =>
+const framed = ({ statements, begin }: SqlRequest): readonly HttpStatement[] =>
   begin === undefined ? statements : [plain(begin), ...statements, plain('commit')]
 
-const plain = (text: string): Statement => ({ text, parameters: [], arrayMode: true, rawText: true })
+const plain = (text: string): HttpStatement => ({ text, parameters: [], arrayMode: true, rawText: true })
 
 function answerOf({ statements, begin }: SqlRequest, results: readonly Result[]): string {
   const own = begin === undefined ? results : results.slice(1, -1)

@@ -2,7 +2,7 @@ import { BIND, DESCRIBE, EXECUTE, PARSE, SYNC } from '../message_types.ts'
 import { encodeMessage, int32 } from '../messages.ts'
 import type { Field, RowFormat } from './rows.ts'
 
-export interface Statement extends RowFormat {
+export interface HttpStatement extends RowFormat {
   readonly text: string
   /** NULL is `null`. */
   readonly parameters: readonly (string | null)[]
@@ -23,11 +23,11 @@ export const text = (value: string): Buffer => Buffer.from(`${value}\0`)
 const int16 = (value: number): Buffer => Buffer.from([value >> 8, value & 0xff])
 
 /** Has statements run one after the other until one fails, and answered by one ReadyForQuery in the end. */
-export const encodeStatements = (statements: readonly Statement[]): Buffer =>
+export const encodeStatements = (statements: readonly HttpStatement[]): Buffer =>
   Buffer.concat([...statements.flatMap(encodeStatement), encodeMessage(SYNC)])
 
 /** Parse, Bind, Describe and Execute, all of the unnamed statement and portal. */
-function encodeStatement({ text: query, parameters }: Statement): Buffer[] {
+function encodeStatement({ text: query, parameters }: HttpStatement): Buffer[] {
   const values = parameters.flatMap((value) => {
     if (value === null) return [int32(-1)]
     const bytes = Buffer.from(value)

@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
-import type { HeldBytes, Holding } from './held_bytes.ts'
+import type { HeldBytes, BytesReservation } from './held_bytes.ts'
 
 /** Close codes (RFC 6455, section 7.4.1). */
 const [NORMAL, UNSUPPORTED_DATA] = [1000, 1003] as const
@@ -24,7 +24,7 @@ export function webSocketStream(socket: WebSocket, connection: Duplex, heldBytes
   let endpointId: string | undefined
   /** Of a message that is not whole yet; before the login of all together. */
   let unfinishedBytes = 0
-  let holding: Holding | undefined
+  let holding: BytesReservation | undefined
 
   function count({ length }: Buffer): void {
     unfinishedBytes += length

@@ -26,30 +26,30 @@ import {
 import { type TransactionCommand, transactionCommands } from './transaction_commands.ts'
 
 /** An error of one statement, which the connection outlives. */
-export interface Failure {
+export interface StatementFailure {
   readonly code: string
   readonly text: string
   readonly hint?: string | undefined
   readonly detail?: string | undefined
 }
 
-export const UNKNOWN_OUTCOME: Failure = {
+export const UNKNOWN_OUTCOME: StatementFailure = {
   code: '40003',
   text: 'the session at the compute was ended while this ran',
   hint: 'Whether it took effect is not known. The connection goes on: look, and try again.',
 }
-export const ROLLED_BACK: Failure = {
+export const ROLLED_BACK: StatementFailure = {
   code: '40001',
   text: 'the session at the compute was ended, and this transaction rolled back',
   hint: 'The connection goes on: roll back, and begin the transaction again.',
 }
 
-const FAILED_TRANSACTION: Failure = {
+const FAILED_TRANSACTION: StatementFailure = {
   code: '25P02',
   text: 'current transaction is aborted, commands ignored until end of transaction block',
 }
 
-export const encodeFailure = ({ code, text, detail, hint }: Failure): Buffer =>
+export const encodeFailure = ({ code, text, detail, hint }: StatementFailure): Buffer =>
   encodeFields('ERROR', code, text, detail, hint)
 
 export const encodeReady = (status: number): Buffer => encodeMessage(READY_FOR_QUERY, Buffer.of(status))
@@ -79,7 +79,7 @@ const DONE = Buffer.concat([encodeMessage(COMMAND_COMPLETE, Buffer.from('ROLLBAC
  * @param why told once; then what Postgres says in a transaction that has failed
  * @param inBatch an error was told of in a batch of the extended protocol that goes on
  */
-export function abortedTransaction(why: Failure | undefined, inBatch: boolean, names: PreparedNames): Aborted {
+export function abortedTransaction(why: StatementFailure | undefined, inBatch: boolean, names: PreparedNames): Aborted {
   let tell = why
   let ended = false
   let skipping = inBatch

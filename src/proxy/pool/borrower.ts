@@ -1,5 +1,5 @@
 import type { Expected, Refused } from './expected.ts'
-import type { Statement } from './statements.ts'
+import type { PooledStatement } from './statements.ts'
 
 /** The client that has a server just now. */
 export interface Borrower {
@@ -15,7 +15,7 @@ export interface Borrower {
   /** The server takes bytes again. */
   drained(): void
   /** The Parse by which it gave a name failed. */
-  unprepared(statement: Statement, name: string): void
+  unprepared(statement: PooledStatement, name: string): void
   /** It had all statements forgotten. */
   deallocated(): void
   /** It had its session reset. */

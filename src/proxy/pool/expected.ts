@@ -12,7 +12,7 @@ import {
   PORTAL_SUSPENDED,
   ROW_DESCRIPTION,
 } from '../message_types.ts'
-import type { Statement } from './statements.ts'
+import type { PooledStatement } from './statements.ts'
 
 /** What ends the answer to each kind of question. */
 export type Kind = 'parse' | 'bind' | 'describe' | 'execute' | 'close' | 'sync' | 'query' | 'copy_end'
@@ -31,7 +31,7 @@ export interface Expected {
   /** Never asked: what the client gets in this place. */
   readonly instead?: Buffer
   /** What a Parse makes, or a Close undoes. */
-  readonly statement?: Statement
+  readonly statement?: PooledStatement
   /** What the client calls it, where it has asked for it by a Parse. */
   readonly name?: string
   /** Told when it has been answered, and if it failed, of the error. */

@@ -1,7 +1,7 @@
-import { abortedTransaction, encodeFailure, encodeReady, type Failure, type PreparedNames } from './aborted.ts'
+import { abortedTransaction, encodeFailure, encodeReady, type StatementFailure, type PreparedNames } from './aborted.ts'
 import type { Loss } from './borrower.ts'
 import { IDLE, TERMINATE } from '../message_types.ts'
-import type { LostRequest, Outcome } from './outcome.ts'
+import type { LostRequest, LostOutcome } from './outcome.ts'
 import { endsRequest } from './session_reset.ts'
 
 export interface LostAnswers {
@@ -18,7 +18,7 @@ export interface LostAnswers {
  */
 export function answerLost(
   { unanswered }: Loss,
-  { failure, requests, status }: Outcome,
+  { failure, requests, status }: LostOutcome,
   isFresh: boolean,
   names: PreparedNames,
 ): LostAnswers {
@@ -45,7 +45,7 @@ function rollBack({ messages }: LostRequest, names: PreparedNames): Buffer {
 }
 
 /** Answers requests that no server was sent, up to the client's goodbye. */
-export function answerRefused(messages: readonly Buffer[], failure: Failure): LostAnswers {
+export function answerRefused(messages: readonly Buffer[], failure: StatementFailure): LostAnswers {
   const goodbye = messages.findIndex(([type]) => type === TERMINATE)
   const asked = goodbye < 0 ? messages : messages.slice(0, goodbye)
   const answers: Buffer[] = []

@@ -1,4 +1,4 @@
-import { type Failure, ROLLED_BACK, UNKNOWN_OUTCOME } from './aborted.ts'
+import { type StatementFailure, ROLLED_BACK, UNKNOWN_OUTCOME } from './aborted.ts'
 import type { Loss } from './borrower.ts'
 import { MESSAGE_HEAD } from '../messages.ts'
 import { BIND, COPY_DONE, EXECUTE, FAILED, FUNCTION_CALL, IDLE, IN_BLOCK, PARSE, QUERY } from '../message_types.ts'
@@ -23,9 +23,9 @@ export interface LostRequest {
   readonly messages: readonly SentMessage[]
 }
 
-export interface Outcome {
+export interface LostOutcome {
   /** What each of the requests is told. */
-  readonly failure: Failure
+  readonly failure: StatementFailure
   /** Those that were sent to their end; fewer than there are if not all is known of them. */
   readonly requests: readonly LostRequest[]
   /** The state in the end, once a request is over that was begun as well. */
@@ -49,7 +49,7 @@ export function outcomeOf(
   { said, status, unanswered }: Loss,
   sent: readonly SentMessage[] | undefined,
   texts: PreparedTexts,
-): Outcome {
+): LostOutcome {
   // That it ends because it is told to is no answer.
   const own = said && !said.code.startsWith('57P') ? said : undefined
   const inBlock = status === IDLE ? IDLE : FAILED

@@ -40,7 +40,7 @@ import { ADMIN_SHUTDOWN } from './repeat.ts'
 import { discardingTag, RESET, RESET_AND_SYNC } from './session_reset.ts'
 import { createServerSettings } from './server_settings.ts'
 import type { PoolServer, PoolServerOptions } from './server_interface.ts'
-import { encodeClose, type Statement } from './statements.ts'
+import { encodeClose, type PooledStatement } from './statements.ts'
 
 /** Statements that one server keeps prepared: who was used longest ago goes first. */
 const MAX_STATEMENTS = 500
@@ -55,7 +55,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const { socket, onBytes, onRest, onClosed } = options
   const settings = createServerSettings(options.parameters)
   const unanswered = createExpectedQueue()
-  const prepared = new Set<Statement>()
+  const prepared = new Set<PooledStatement>()
   let borrower: Borrower | undefined
   let status = IDLE
   /** The last of the extended protocol's messages that was sent is no Sync. */

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { Borrower, Unnamed } from './borrower.ts'
 import type { Expected, Refused } from './expected.ts'
 import type { Parameters } from './parameters.ts'
-import type { Statement } from './statements.ts'
+import type { PooledStatement } from './statements.ts'
 
 /** A server connection of a pool. */
 export interface PoolServer {
@@ -46,10 +46,10 @@ export interface PoolServer {
   /** Notes a question that is about to be written, in the order of writing. */
   expect(entry: Expected): void
   /** Bytes that make it have a statement; none if it has. @param name what the client calls it, if it has asked for it just now */
-  prepare(statement: Statement, name?: string): Buffer[]
+  prepare(statement: PooledStatement, name?: string): Buffer[]
   /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
   isNaming(name: string): boolean
-  has(statement: Statement): boolean
+  has(statement: PooledStatement): boolean
   /** @param bytes valid only until this returns */
   send(bytes: Buffer): void
   /** Runs a statement whose answer nobody sees. */

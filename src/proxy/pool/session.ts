@@ -12,13 +12,13 @@ import { readBorrowed, writeBorrowed } from '../borrowed.ts'
 import { closeGently, destroySoon, refuse } from '../close.ts'
 import { ProxyError } from '../errors.ts'
 import { encodeError } from '../messages.ts'
-import type { Session } from '../traffic.ts'
+import type { ForwardedSession } from '../traffic.ts'
 import {
   type Aborted,
   abortedTransaction,
   encodeFailure,
   encodeReady,
-  type Failure,
+  type StatementFailure,
   type PreparedNames,
   UNKNOWN_OUTCOME,
 } from './aborted.ts'
@@ -37,7 +37,7 @@ import type { PoolServer } from './server_interface.ts'
 import { createTranslator } from './translate.ts'
 import { encodeParameters } from './welcome.ts'
 
-export interface PooledSession extends Session {
+export interface PooledSession extends ForwardedSession {
   /** Cancels what runs for this client, or waits to. */
   cancel(): Promise<void>
   /** Ends the session; the client is told why if nothing is under way to it. */
@@ -77,7 +77,7 @@ export function pooledSession(
   /** After an error of a batch that the server did not see the end of. */
   let skipping = false
   /** The answer to its next message. */
-  let unsettled: Failure | undefined
+  let unsettled: StatementFailure | undefined
   let leaving = false
 
   const borrower: Borrower = {
@@ -333,7 +333,7 @@ export function pooledSession(
   }
 
   /** Answers what waits for a server. */
-  function fail(failure: Failure): void {
+  function fail(failure: StatementFailure): void {
     giveUp = undefined
     try {
       const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))

@@ -2,7 +2,7 @@ import { encodeMessage, MESSAGE_HEAD } from '../messages.ts'
 import { CLOSE, PARSE } from '../message_types.ts'
 
 /** A prepared statement as all servers of a pool know it, whatever its clients call it. */
-export interface Statement {
+export interface PooledStatement {
   /** Its name at the servers. */
   readonly name: Buffer
   /** The Parse that makes it there. */
@@ -17,13 +17,13 @@ const SHOWN_BYTES = 64
 /** The statements of a pool's clients: the same text with the same types is one, and has one name. */
 export interface Statements {
   /** @param definition what follows the name in a Parse: text and types. To be given back by `release`. */
-  intern(definition: Buffer): Statement
-  release(statement: Statement): void
+  intern(definition: Buffer): PooledStatement
+  release(statement: PooledStatement): void
 }
 
 export function createStatements(): Statements {
-  const known = new Map<string, { statement: Statement; users: number }>()
-  const keys = new Map<Statement, string>()
+  const known = new Map<string, { statement: PooledStatement; users: number }>()
+  const keys = new Map<PooledStatement, string>()
   let count = 0
 
   return {
@@ -52,11 +52,11 @@ export function createStatements(): Statements {
 }
 
 /** Text and types of a statement. */
-export const definitionOf = ({ name, parse }: Statement): Buffer => parse.subarray(MESSAGE_HEAD + name.length)
+export const definitionOf = ({ name, parse }: PooledStatement): Buffer => parse.subarray(MESSAGE_HEAD + name.length)
 
 /** Whether text and types are the same. A statement that all clients gave up, and one of them prepared again, is another object of the same definition. */
-export const isSame = (one: Statement, other: Statement): boolean =>
+export const isSame = (one: PooledStatement, other: PooledStatement): boolean =>
   one === other || definitionOf(one).equals(definitionOf(other))
 
 /** The Close of a statement at a server. */
-export const encodeClose = ({ name }: Statement): Buffer => encodeMessage(CLOSE, Buffer.from('S'), name)
+export const encodeClose = ({ name }: PooledStatement): Buffer => encodeMessage(CLOSE, Buffer.from('S'), name)

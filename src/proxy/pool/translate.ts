@@ -25,7 +25,7 @@ import {
 import { refusal } from './refusal.ts'
 import type { Unnamed } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
-import { definitionOf, isSame, type Statement, type Statements } from './statements.ts'
+import { definitionOf, isSame, type PooledStatement, type Statements } from './statements.ts'
 
 /** An unnamed statement that is longer is not brought along to another server. */
 const LONGEST_UNNAMED = 65_536
@@ -73,7 +73,7 @@ export interface Translator {
   /** The client has prepared a statement that no server was sent. Answers false if the name is taken. */
   declare(name: string, definition: Buffer): boolean
   /** The Parse by which the client gave a name has failed. */
-  forget(statement: Statement, name: string): void
+  forget(statement: PooledStatement, name: string): void
   /** The client has had a server forget all statements; those stay that it has asked for since. */
   forgetAll(server: PoolServer): void
   /** What was sent up to now will not be sent again. */
@@ -85,14 +85,14 @@ export interface Translator {
 }
 
 export function createTranslator(statements: Statements): Translator {
-  const names = new Map<string, Statement>()
+  const names = new Map<string, PooledStatement>()
   /** What names stood for before they were given or closed, as far as that may be undone. */
-  const before: [string, Statement | undefined][] = []
+  const before: [string, PooledStatement | undefined][] = []
   let unnamed: Unnamed = { exists: false, parse: undefined }
   /** As it was when what came before was settled. */
   let unnamedThen = unnamed
 
-  function name(called: string, statement: Statement | undefined): void {
+  function name(called: string, statement: PooledStatement | undefined): void {
     before.push([called, names.get(called)])
     if (statement) names.set(called, statement)
     else names.delete(called)
