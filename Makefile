@@ -34,7 +34,7 @@ check: $(INSTALLED) ## Check types, lint, format, unused code, architecture and 
 format: $(INSTALLED) ## Format every file in place
 	@exec $(NODE) node_modules/.bin/oxfmt
 
-docs: $(INSTALLED) ## Write openapi.json and the README's table of settings
+docs: $(INSTALLED) ## Write openapi.json, docs/settings.md and docs/not-supported.md
 	@exec $(NODE) test/docs.ts
 
 sbom: $(INSTALLED) ## Print what production is made of, as CycloneDX JSON, from the lock file (npm 10 or newer)

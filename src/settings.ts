@@ -16,7 +16,7 @@ export interface Setting<T> {
 
 const setting = <T>(declared: Setting<T>): Setting<T> => declared
 
-/** Every setting there is. The README's table is made from it. */
+/** Every setting there is. docs/settings.md is made from it. */
 export const SETTINGS = {
   dataDir: setting<string>({
     env: 'NEAP_DATA_DIR',

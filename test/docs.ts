@@ -1,4 +1,4 @@
-/* Writes what is generated of the documents: openapi.json, the README's table of settings, and what of the public API is not supported. */
+/* Writes what is generated of the documents: openapi.json, the table of settings, and what of the public API is not supported. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { pino } from 'pino'
@@ -10,7 +10,7 @@ import { NOT_SUPPORTED } from '../src/http/not_supported.ts'
 import { buildServer } from '../src/http/server.ts'
 
 const openapi = new URL('../openapi.json', import.meta.url)
-const readme = new URL('../README.md', import.meta.url)
+const settings = new URL('../docs/settings.md', import.meta.url)
 const notSupported = new URL('../docs/not-supported.md', import.meta.url)
 const SECTION = /(<!-- settings: .*? -->\n)[\s\S]*?(<!-- \/settings -->)/
 
@@ -30,7 +30,7 @@ export async function documents(): Promise<Map<URL, string>> {
   return new Map([
     [openapi, description],
     [notSupported, notSupportedPage()],
-    [readme, readFileSync(readme, 'utf8').replace(SECTION, `$1${settingsTable()}$2`)],
+    [settings, readFileSync(settings, 'utf8').replace(SECTION, `$1${settingsTable()}$2`)],
   ])
 }
 
