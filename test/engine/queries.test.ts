@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import pg from 'pg'
+import { type Catalogs, startCatalogs } from './catalogs.ts'
+import { type DeclaredColumn, type WrittenQuery, writtenQueries } from './queries.ts'
+
+let catalogs: Catalogs
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+interface Column {
+  readonly name: string
+  readonly dataTypeID: number
+  /** The column of a table that it is; 0 where it is an expression. */
+  readonly tableID: number
+  readonly columnID: number
+}
+
+/** pg's own connection, as far as it is used to describe a statement without running it (Postgres manual, "Extended Query"). */
+interface Connection {
+  parse(query: { readonly text: string }): void
+  describe(what: { readonly type: 'S' }): void
+  sync(): void
+}
+
+/** How the catalog reads each type: see `types` in catalog.ts. */
+const KINDS = new Map([
+  ['bool', 'boolean'],
+  ['bytea', 'Buffer'],
+  ...['int2', 'int4', 'int8', 'float4', 'float8', 'oid'].map((name) => [name, 'number'] as const),
+  ...['text', 'varchar', 'name', 'uuid', 'inet', 'timestamptz', 'numeric', 'bpchar'].map(
+    (name) => [name, 'string'] as const,
+  ),
+])
+
+/** Columns that may be null in their table and not in these queries, by their conditions or by how such rows are made. */
+const NEVER_NULL = new Set([
+  'src/catalog/account.ts organization_id',
+  'src/catalog/audit.ts subject',
+  'src/catalog/endpoint.ts id',
+  'src/catalog/endpoint.ts socketDir',
+  'src/catalog/idempotency.ts reply',
+  'src/catalog/idempotency.ts status',
+  'src/catalog/key_reader.ts name',
+  'src/catalog/pg_setting.ts vartype',
+  'src/catalog/sealed_rows.ts sealed',
+  'src/engine/claim.ts started_at',
+])
+
+test('every query that the code writes is one of the catalog, and its columns are what the code says', () =>
+  catalogs.with(async ({ url }) => {
+    const queries = writtenQueries()
+    assert.ok(queries.filter(({ columns }) => columns).length > 100)
+    const client = new pg.Client(url)
+    await client.connect()
+    const { rows } = await client.query<{ oid: number; name: string }>(
+      `select oid::int, case when typelem <> 0 and typcategory = 'A' then format_type(typelem, null) else typname end
+              || case when typcategory = 'A' then '[]' else '' end as name from pg_type`,
+    )
+    const typeOf = new Map(rows.map(({ oid, name }) => [oid, name]))
+    const { rows: mayBeNull } = await client.query<{ column: string }>(
+      `select attrelid::int || ' ' || attnum as column from pg_attribute where not attnotnull and attnum > 0`,
+    )
+    const nullable = new Set(mayBeNull.map(({ column }) => column))
+    const wrong: string[] = []
+    for (const query of queries) {
+      const described = await describe(client, query.text)
+      if (typeof described === 'string') wrong.push(`${query.place}: ${described}`)
+      else wrong.push(...differences(query, described, typeOf, nullable))
+    }
+    await client.end()
+    assert.deepEqual(wrong, [])
+  }))
+
+/** The columns that a statement answers with, or why the catalog does not take it. */
+function describe(client: pg.Client, text: string): Promise<readonly Column[] | string> {
+  return new Promise((resolve) => {
+    let columns: readonly Column[] | string = []
+    const query = {
+      submit(connection: Connection) {
+        connection.parse({ text })
+        connection.describe({ type: 'S' })
+        connection.sync()
+      },
+      handleParseComplete() {},
+      handleRowDescription: ({ fields }: { fields: readonly Column[] }) => void (columns = fields),
+      handleError: ({ message }: Error) => void (columns = message),
+      handleReadyForQuery: () => resolve(columns),
+    }
+    client.query(query as unknown as pg.Submittable)
+  })
+}
+
+function differences(
+  { place, columns }: WrittenQuery,
+  described: readonly Column[],
+  typeOf: ReadonlyMap<number, string>,
+  nullable: ReadonlySet<string>,
+): string[] {
+  if (!columns) return []
+  const answered = new Map(described.map((column) => [column.name, column]))
+  return [...columns].flatMap(([name, declared]) => {
+    const column = answered.get(name)
+    if (!column) return [`${place}: there is no column ${name}`]
+    const type = typeOf.get(column.dataTypeID) ?? String(column.dataTypeID)
+    const mayBeNull = nullable.has(`${column.tableID} ${column.columnID}`)
+    if (mayBeNull && !declared.isNullable && !NEVER_NULL.has(`${place.split(':')[0]} ${name}`))
+      return [`${place}: ${name} may be null`]
+    return fits(declared, type) ? [] : [`${place}: ${name} is ${type}, the code says ${declared.type}`]
+  })
+}
+
+function fits({ type: declared }: DeclaredColumn, type: string): boolean {
+  if (type === 'jsonb') return true
+  const [element, kind] = [type.replace(/\[\]$/, ''), declared.replace(/\[\]$/, '')]
+  return KINDS.get(element) === kind && type.endsWith('[]') === declared.endsWith('[]')
+}
