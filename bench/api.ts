@@ -1,4 +1,7 @@
-/* How many requests the API answers, against a bare Fastify route doing one prepared select by primary key on the same catalog. */
+/*
+ * Requests per second of the API, against a bare Fastify route that does one prepared select by primary key on the same
+ * catalog.
+ */
 import { join } from 'node:path'
 import { embeddedCatalogUrl } from '../src/catalog/embedded.ts'
 import { SETTINGS } from '../src/settings.ts'
@@ -10,7 +13,7 @@ import { percentile, report } from './samples.ts'
 
 const CONNECTIONS = 64
 const [rounds = 5, seconds = 4] = process.argv.slice(2).map(Number)
-/** As many connections to the catalog as the api process opens. */
+/** The number of catalog connections of the api process. */
 const POOL = SETTINGS.workerConcurrency.fallback('') + 4
 
 const perSecond: Record<string, number[]> = { bare: [], 'GET operation': [], 'GET endpoints': [] }
@@ -35,7 +38,7 @@ try {
   for (let round = -1; round < rounds; round++) {
     for (const [name, at, path] of asked) {
       const loaded = await load(at, path, api_key, CONNECTIONS, seconds)
-      // The first round warms the code.
+      // The first round is a warm-up.
       if (round < 0) continue
       perSecond[name]?.push(loaded.perSecond)
       latency[name] = (latency[name] ?? []).concat(loaded.milliseconds)

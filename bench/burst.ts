@@ -1,4 +1,4 @@
-/* What 200 clients that come at once wait for when the endpoint sleeps, against the same when it runs. */
+/* Latency of 200 concurrent connects to a suspended endpoint, against the same to a running one. */
 import pg from 'pg'
 import { startNeap } from '../test/neap.ts'
 import { firstPlace, suspend } from '../test/project.ts'
@@ -18,7 +18,7 @@ try {
     for (const state of ['running', 'suspended'] as const) {
       if (state === 'suspended') await suspend(neap, place)
       const burst = await Promise.allSettled(Array.from({ length: clients }, () => firstRow(config)))
-      // The first round warms the code.
+      // The first round is a warm-up.
       if (round < 0) continue
       for (const one of burst) {
         if (one.status === 'fulfilled') milliseconds[state].push(one.value)

@@ -1,4 +1,4 @@
-/* How long a new connection takes at a compute that runs, through the proxy and straight at a Postgres with TLS. */
+/* Latency of a new connection to a running compute, through the proxy and directly to a Postgres with TLS. */
 import pg from 'pg'
 import { startNeap } from '../test/neap.ts'
 import { makeServers } from '../test/proxy/servers.ts'

@@ -1,4 +1,4 @@
-/* What others wait for while one tenant attacks in every way that it has, against the same without it. */
+/* Latencies of other tenants while one tenant runs all its attacks, against the same without attacks. */
 import { readFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,17 +12,17 @@ import { clientConfig, neapTarget } from './load/targets.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = '5', seconds = '8', alone] = process.argv.slice(2)
-/** How long an attack goes on before it is looked at. */
+/** How long an attack runs before the measurement. */
 const SETTLE_MS = 2_000
-/** CPU that a compute takes from others: computes have no shares of it yet, so that this is a line of its own and has no mark. */
+/** CPU contention from a compute. Computes have no CPU shares yet, so it is a separate row without a mark. */
 const OF_CPU: readonly AttackName[] = ['load']
-/** These end the tenant's own sessions, with which the others attack. */
+/** Excluded: these end the tenant's own sessions, which the other attacks use. */
 const LEFT_OUT: readonly AttackName[] = ['kills']
 const names = (Object.keys(ATTACKS) as AttackName[]).filter((name) => !LEFT_OUT.includes(name))
 const WITHOUT = 'without'
 const WITH = 'with'
 const CPU = 'with CPU'
-/** By a name, how the tenant attacks: in all ways at once, or in each of those that match an expression alone, to find out what costs. */
+/** The attacks of each run: all at once, or each that matches an expression alone, to find the expensive ones. */
 const ways: Record<string, AttackName[]> =
   alone === undefined
     ? { [WITHOUT]: [], [WITH]: names.filter((name) => !OF_CPU.includes(name)), [CPU]: [...OF_CPU] }
@@ -41,13 +41,13 @@ try {
   const tenant = await startTenant(neap)
   const order = Object.entries(ways)
   for (let round = 0; round <= Number(rounds); round++) {
-    // Each way comes after each other one.
+    // Reverse the order every other round, so that each way follows each other one.
     for (const [way, attacks] of round % 2 === 0 ? order : order.toReversed()) {
       if (attacks.length > 0) tenant.begin(attacks)
       await sleep(SETTLE_MS)
       const found = await measure(place, sleeper, Number(seconds) * 1_000)
       if (attacks.length > 0) count(await tenant.end())
-      // The first round warms the code.
+      // The first round is a warm-up.
       if (round === 0) continue
       for (const what of ASKED) (samples[`${what} ${way}`] ??= []).push(...found[what])
     }
@@ -65,7 +65,7 @@ function count(found: typeof tallies): void {
   }
 }
 
-/** A project of another account, whose key the tenant has, and its process. */
+/** Creates a project of another account, and starts the tenant's process with that account's key. */
 async function startTenant(at: Neap) {
   const { key } = await stranger(at, 'hostile')
   const { body } = await send(at, 'POST', '/projects', { key, body: { project: { name: 'hostile' } } })
@@ -84,7 +84,7 @@ async function startTenant(at: Neap) {
   return startHostile({ neap: at, place: theirs, key })
 }
 
-/** Asks for everything in turn, one after the other, for so many milliseconds. */
+/** Measures each request in turn, sequentially, for `ms` milliseconds. */
 async function measure(place: Place, sleeper: Place, ms: number): Promise<Record<(typeof ASKED)[number], number[]>> {
   const found: Record<(typeof ASKED)[number], number[]> = { wake: [], connect: [], sql: [], get: [] }
   const agent = new Agent({ keepAlive: true, ca: readFileSync(neap.ready.ca_file), servername: 'localhost' })

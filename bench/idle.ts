@@ -1,4 +1,4 @@
-/* What endpoints cost that sleep: the control plane with 10,000 of them registered, against the same one with 10. */
+/* The cost of idle endpoints: the control plane with 10,000 of them registered, against the same one with 10. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newDataDir, startNeap } from '../test/neap.ts'
@@ -11,9 +11,9 @@ const [many = 10_000, seconds = 150] = process.argv.slice(2).map(Number)
 const FEW = 10
 const BRANCHES = 10
 const EVERY_SECONDS = 5
-/** After this long what a change set off has ended, and each loop has looked once. */
+/** After this time the operations caused by a change have ended and each control loop has run once. */
 const SETTLE_SECONDS = 65
-/** What /proc counts in (proc(5), CLK_TCK): on every Linux that Neap runs on. */
+/** The unit of CPU times in /proc (proc(5), CLK_TCK) on every Linux that Neap supports. */
 const TICKS_PER_SECOND = 100
 
 const cpu: Record<string, number[]> = {}
@@ -31,7 +31,10 @@ try {
   await neap.stop()
 }
 
-/** Inserts endpoints that sleep, ten branches in a project, with role, database and operations, as the API and a worker would leave them. */
+/**
+ * Inserts idle endpoints, ten branches per project, with role, database and operations, as the API and a worker would
+ * leave them.
+ */
 async function register(count: number): Promise<void> {
   const begun = performance.now()
   const tag = String(count)
@@ -64,7 +67,7 @@ async function register(count: number): Promise<void> {
 }
 
 async function measure(name: string): Promise<void> {
-  // What the processes did before is not to be measured with it.
+  // Restart, to exclude the processes' earlier CPU time and memory.
   await neap.stop({ keep: true })
   neap = await startNeap({ dataDir })
   await sleep(SETTLE_SECONDS * 1000)
@@ -80,12 +83,12 @@ async function measure(name: string): Promise<void> {
   processes[name] = ours().length
 }
 
-/** No compute runs, so that all there is is the control plane and its catalog. */
+/** The pids of the control plane and its catalog: no compute runs. */
 function ours(): number[] {
   return processesOf(dataDir).map(({ pid }) => pid)
 }
 
-/** Processor time that all of it has taken, with that of processes that have ended (proc(5), fields 14 to 17). */
+/** Total CPU time, including that of processes that have ended (proc(5), fields 14 to 17). */
 function cpuSeconds(): number {
   return sum((pid) => {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -95,7 +98,7 @@ function cpuSeconds(): number {
   })
 }
 
-/** Memory in MiB that is not that of files: what processes share counted once, and programs not at all. */
+/** Memory in MiB without file pages: shared memory is counted once, program text not at all. */
 function memoryMib(): number {
   return sum((pid) => {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
@@ -106,7 +109,7 @@ function memoryMib(): number {
   })
 }
 
-/** One that ended meanwhile counts nothing: its parent has its time. */
+/** A process that has ended meanwhile counts 0; its parent has its CPU time. */
 function sum(of: (pid: number) => number): number {
   return ours().reduce((total, pid) => {
     try {

@@ -1,4 +1,4 @@
-/* How many operations that do nothing outside the catalog the engine brings to their end in a second. */
+/* Throughput of the engine: operations per second without an effect outside the catalog. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -28,7 +28,7 @@ const catalog = openCatalog(url, 8, console.error)
 try {
   const workers = Array.from({ length: WORKERS }, () => fork(PROGRAM, [url, String(CONCURRENCY)]))
   await Promise.all(workers.map((worker) => once(worker, 'message')))
-  // Neap's own worker would look at each operation that it hears of.
+  // Neap's own worker would react to each operation's notification.
   await withoutWorker(neap, state, async () => {
     for (const [name, projects] of [
       ['200 projects', 200],
@@ -38,7 +38,7 @@ try {
       for (let round = 0; round <= rounds; round++) {
         await fill(catalog, projects)
         const rate = await drain(workers)
-        // The first round warms the code and the disk.
+        // The first round is a warm-up.
         if (round > 0) rates.push(rate)
       }
     }
@@ -66,7 +66,7 @@ async function halted(worker: ChildProcess): Promise<void> {
   for await (const [told] of on(worker, 'message')) if (told === 'halt') return
 }
 
-/** Lets the workers go at once and waits until nothing is left; operations per second. */
+/** Starts the workers together and waits until all operations have ended. Returns operations per second. */
 async function drain(workers: readonly ChildProcess[]): Promise<number> {
   const begun = performance.now()
   const ended = workers.map(() => 0)

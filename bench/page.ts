@@ -1,4 +1,4 @@
-/* What a page of operations costs at the beginning and at the end of a million of them, with and without filters. */
+/* The latency of the first and the last page of a million operations, with and without filters. */
 import { startNeap } from '../test/neap.ts'
 import { send } from '../test/http.ts'
 import { catalogQuery } from '../test/admin.ts'
@@ -8,7 +8,7 @@ const [operations = 1_000_000, samples = 200] = process.argv.slice(2).map(Number
 const LIMIT = 100
 const DEPTH = operations / LIMIT
 
-/** What stands in the column of each filter, as often as its share says; the rest is another. */
+/** The column values of each filter; the name says the share of rows that match. */
 const FILTERS: Record<string, Record<string, string>> = {
   'no filter': {},
   'endpoint, of half': { endpoint_id: 'ep-half' },
@@ -31,7 +31,7 @@ try {
     const [first, deep] = await Promise.all([pageBefore(project, where, 0), pageBefore(project, where, 0.99)])
     const [near, far] = [(rows[`${name}: page 1`] = []), (rows[`${name}: deep page`] = [])] as [number[], number[]]
     for (let each = -20; each < samples; each++) {
-      // In turn, so that whatever else the machine does meets both alike.
+      // Alternate the two, so that other load on the machine affects both alike.
       const [nearMs, farMs] = [
         await page(project, { ...filter, ...first }),
         await page(project, { ...filter, ...deep }),
@@ -45,7 +45,7 @@ try {
   await neap.stop()
 }
 
-/** Fills the project with operations that have ended, a tenth of a second apart, without the triggers that tell of each. */
+/** Fills the project with ended operations, a tenth of a second apart, without firing the notification triggers. */
 async function load(project: string): Promise<void> {
   const begun = performance.now()
   await catalogQuery(
@@ -68,7 +68,7 @@ async function load(project: string): Promise<void> {
   console.log(`${operations} operations in ${((performance.now() - begun) / 1000).toFixed(0)} s`)
 }
 
-/** The cursor of the page that lies so far down in what is listed; none for the first page. */
+/** The cursor of the page at this share of the list; {} for the first page. */
 async function pageBefore(project: string, where: string[], share: number): Promise<{ cursor?: string }> {
   if (share === 0) return {}
   const condition = ['project_id = $1', ...where].join(' and ')
@@ -107,7 +107,7 @@ report(
       most: 1.2,
       unit: '×',
     },
-    // Or two that are as slow would do.
+    // Otherwise two equally slow pages would pass.
     {
       what: `${name}: page 1 / page 1 without a filter, medians`,
       value: median(`${name}: page 1`) / median('no filter: page 1'),

@@ -1,15 +1,18 @@
-/* How fast a gigabyte is copied out of and into a database through the proxy, against PgBouncer and against a Postgres with TLS. */
+/*
+ * Throughput of copying a gigabyte out of and into a database through the proxy, against PgBouncer and against a
+ * Postgres with TLS.
+ */
 import { run } from '../test/neap.ts'
 import { libpqEnv, need, type Target, withTargets } from './load/targets.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 5, megabytes = 1024] = process.argv.slice(2).map(Number)
-/** With its line end a kibibyte. */
+/** 1 KiB with its line end. */
 const ROW = 'x'.repeat(1023)
 const ROWS = megabytes * 1024
 const COMMANDS = {
   out: `\\copy (select '${ROW}' from generate_series(1, ${ROWS})) to '/dev/null'`,
-  // Every row is read and taken apart; none is stored, so that no disk has a say.
+  // Every row is parsed and discarded, so that disk speed does not matter.
   in: `\\copy pg_temp.t from program 'yes ${ROW} | head -n ${ROWS}' where false`,
 } as const
 const WAYS = ['out', 'in'] as const

@@ -1,12 +1,15 @@
-/* What a query costs the proxy, pooled host, of few clients and of many, against PgBouncer in transaction mode: CPU time and throughput. */
+/*
+ * The proxy's cost per query on the pooled host, with few and many clients, against PgBouncer in transaction mode: CPU
+ * time and throughput.
+ */
 import type { QueryMode } from './load/pgbench.ts'
 import { marksOf, measureCosts, METHOD, rowsOf } from './load/proxy_cost.ts'
 import { need, withTargets } from './load/targets.ts'
 import { type Mark, report } from './samples.ts'
 
-/** Debian's PgBouncer has no prepared statements in this mode. */
+/** Debian's PgBouncer does not support prepared statements in this mode. */
 const MODES: readonly QueryMode[] = ['simple', 'extended']
-/** PgBouncer's own default. */
+/** PgBouncer's default. */
 const POOL_SIZE = 20
 const [roundsOfFew = 15, roundsOfMany = 5] = process.argv.slice(2).map(Number)
 const CROWDS = [

@@ -1,4 +1,4 @@
-/* What a query costs the proxy, direct host, against PgBouncer in session mode: CPU time and throughput. */
+/* The proxy's cost per query on the direct host, against PgBouncer in session mode: CPU time and throughput. */
 import type { QueryMode } from './load/pgbench.ts'
 import { marksOf, measureCosts, METHOD, rowsOf } from './load/proxy_cost.ts'
 import { need, withTargets } from './load/targets.ts'

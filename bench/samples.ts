@@ -3,7 +3,7 @@ import { cpus, release, totalmem } from 'node:os'
 
 const RESULTS = new URL('results/', import.meta.url)
 
-/** The value below which a share of the samples lies (nearest rank). */
+/** The percentile `share` (0 to 1) of the samples (nearest rank). */
 export function percentile(samples: readonly number[], share: number): number {
   const sorted = samples.toSorted((a, b) => a - b)
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN
@@ -14,7 +14,10 @@ export type Mark = { readonly what: string; readonly value: number; readonly uni
   | { readonly least: number }
 )
 
-/** Prints a benchmark's table and marks, and writes its raw samples as JSON. In milliseconds unless another unit is given. */
+/**
+ * Prints a benchmark's table and marks, and writes its raw samples as JSON. Samples are in milliseconds unless another
+ * unit is given.
+ */
 export function report(
   name: string,
   method: readonly string[],

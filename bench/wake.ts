@@ -1,4 +1,4 @@
-/* How long a client waits for its first row when the compute sleeps, against the bare start of the same Postgres. */
+/* Latency of a client's first row when the endpoint is suspended, against the bare start of the same Postgres. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -66,7 +66,10 @@ async function firstRow(config: pg.ClientConfig): Promise<number> {
   return ms
 }
 
-/** Spawns the very postgres with the configuration it last had, as its own user, and waits for its first row over the socket. */
+/**
+ * Starts the same postgres with its last configuration, as its own user, and returns the time until its first row over
+ * the socket.
+ */
 async function bareStart(dataDir: string, branchId: string): Promise<number> {
   const home = join(dataDir, 'branches', branchId)
   const pgdata = join(home, 'pgdata')

@@ -16,23 +16,25 @@ type Field<R, Name extends string> = R extends { readonly [N in Name]?: infer S 
     : { [N in Name]: Of<NonNullable<S>> }
   : {}
 type Input<R extends Any> = Loose<Field<R, 'params'> & Partial<Field<R, 'query'>> & Field<R, 'body'>>
-/** What is optional may be undefined as well: it is not sent. */
+/** Optional fields may also be undefined; they are not sent. */
 type Loose<T> = T extends readonly (infer Item)[]
   ? readonly Loose<Item>[]
   : T extends object
     ? { readonly [Name in keyof T]: {} extends Pick<T, Name> ? Loose<T[Name]> | undefined : Loose<T[Name]> }
     : T
-/** Where an API is: its Unix socket on this machine, or its address with a key. The address may end in the API's path or not. */
+/**
+ * The location of an API: its Unix socket on this machine, or its URL with a key. The URL may end in the API's path.
+ */
 export type ApiTarget = { readonly socket: string } | { readonly url: string; readonly key: string }
 
 export interface CallOptions {
-  /** Seconds (at most 300) that the API may wait for the operations to end before it answers: `Prefer: wait`, RFC 7240. */
+  /** Seconds (at most 300) that the API may wait for the operations to end: `Prefer: wait`, RFC 7240. */
   readonly wait?: number
-  /** The same key with the same request has one effect and one reply, however often it is sent. */
+  /** A request that is repeated with the same key has one effect and one reply. */
   readonly idempotencyKey?: string
 }
 
-/** What the API answers to a route. */
+/** The API's answer to a route. */
 export type ApiResponse<K extends Key> = Static<ByKey[K]['returns']>
 
 export type ApiClient = <K extends Key>(
@@ -44,8 +46,8 @@ export type ApiClient = <K extends Key>(
 const BASE = '/api/v2'
 
 /**
- * A typed client without generated code: the key is the route, the types come from its declaration. Errors: AppError with the
- * API's code and message; UNAVAILABLE for an answer that is none of the API's; what the connection throws.
+ * A typed client without generated code: the key is the route, the types come from its declaration. Errors: AppError
+ * with the API's code and message; UNAVAILABLE (the answer is not from the API); errors of the connection.
  */
 export function makeClient(target: ApiTarget): ApiClient {
   return async (key, input, options = {}) => {

@@ -29,7 +29,7 @@ export function loadConfig(overrides: Overrides = {}, env: NodeJS.ProcessEnv = p
   return { ...config, dataDir } as unknown as Config
 }
 
-/** The environment for a process that is to have the same settings. */
+/** The environment for a process with the same settings. */
 export function configEnv(config: Config): NodeJS.ProcessEnv {
   const keys = Object.keys(SETTINGS) as (keyof Config)[]
   const set = keys.filter((key) => config[key] !== undefined).map((key) => [SETTINGS[key].env, String(config[key])])
@@ -38,11 +38,14 @@ export function configEnv(config: Config): NodeJS.ProcessEnv {
 
 const SOCKET_PATH_MAX = 107
 
-/** The API's socket for whoever administers this Neap: in the data directory, or where that path is too long for a socket, beside the others. */
+/**
+ * The admin socket of the API: in the data directory, or in the runtime directory if that path is too long for a
+ * socket.
+ */
 export function adminSocket(config: Config): string {
   const path = join(config.dataDir, 'api.sock')
   return Buffer.byteLength(path) <= SOCKET_PATH_MAX ? path : join(config.runtimeDir, 'api.sock')
 }
 
-/** The environment of this process for one that it starts, with some variables set and others (undefined) taken away. */
+/** The environment for a child process, with some variables set and others (undefined) removed. */
 export const environmentWith = (variables: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ ...process.env, ...variables })

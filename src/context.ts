@@ -5,7 +5,7 @@ import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './secrets/secrets.ts'
 
-/** What request handlers may use. Built once in main.ts; tests build their own. */
+/** The dependencies of request handlers. Each part opens one in parts/part.ts; tests build their own. */
 export interface Context {
   readonly catalog: Catalog
   readonly config: Config
@@ -15,7 +15,7 @@ export interface Context {
   readonly registry: Registry
 }
 
-/** What the steps of operations and the control loops may use beyond that. */
+/** The context of operations' steps and of the control loops. */
 export interface WorkerContext extends Context {
   readonly backend: Backend
 }

@@ -8,7 +8,7 @@ import { UsageError } from './errors.ts'
 
 export const isRoot = (): boolean => process.getuid?.() === 0
 
-/** Short, since a socket's path may have 107 bytes, and one for each data directory. */
+/** Short, since a socket's path has at most 107 bytes; distinct for each data directory. */
 export function defaultRuntimeDir(dataDir: string): string {
   const place = `neap-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
   if (isRoot()) return join(process.platform === 'darwin' ? '/var/run' : '/run', place)

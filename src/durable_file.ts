@@ -3,8 +3,8 @@ import { link, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * The content of `path`, which is made with `content` and `mode` where it does not exist. Of processes that race, one makes
- * it and all return what that one wrote; nobody ever sees half of it.
+ * Returns the content of `path`; creates it with `content` and `mode` if it does not exist. Of racing processes, one
+ * creates the file and all return its content. The file is never visible in part.
  */
 export async function readOrCreate(
   path: string,
@@ -19,12 +19,12 @@ export async function readOrCreate(
   return readFile(path)
 }
 
-/** Puts `content` at `path` in place of what is there, at once and on disk. */
+/** Replaces the file at `path` with `content`, atomically and durably. */
 export async function replaceFile(path: string, mode: number, content: Buffer): Promise<void> {
   await viaTemporary(path, content, mode, (temporary) => rename(temporary, path))
 }
 
-/** The content of `path`, or undefined where there is no such file. */
+/** Returns the content of `path`, or undefined if it does not exist. */
 export async function readIfExists(path: string): Promise<Buffer | undefined> {
   return readFile(path).catch(unless('ENOENT'))
 }

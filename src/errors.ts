@@ -1,4 +1,4 @@
-/** Every way Neap says no: the code in the body and the HTTP status it becomes. Nothing else knows HTTP statuses. */
+/** Every error code, with its HTTP status and its default text. */
 export const ERRORS = {
   INVALID_REQUEST: { status: 400, text: 'The request is not valid.' },
   UNAUTHENTICATED: { status: 401, text: 'The API key is missing, unknown, expired or revoked.' },
@@ -51,7 +51,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
-/** An error whose message may be shown to whoever asked. `cause` is for the log only. */
+/** An error with a message for the client. `cause` is for the log only. */
 export class AppError extends Error {
   readonly code: ErrorCode
 
@@ -62,15 +62,15 @@ export class AppError extends Error {
   }
 }
 
-/** A setting, flag or machine that does not allow Neap to go on: one line for the person at the terminal, exit code 1. */
+/** A setting, flag or machine that does not allow Neap to continue: one line on the terminal, exit code 1. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** The message of anything thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // One for several addresses that were tried has no words of its own.
+  // An AggregateError of several tried addresses has no message of its own.
   if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join('; ')
   return error.message
 }

@@ -46,7 +46,7 @@ export function newRequestId(): string {
 
 let stock = Buffer.alloc(0)
 
-/** From a stock, since asking for few bytes costs as much as for many, and each request has an id. */
+/** From a buffer, since a call for few random bytes costs as much as one for many, and each request has an id. */
 function sixteenRandomBytes(): Buffer {
   if (stock.length === 0) stock = randomBytes(4096)
   const bytes = stock.subarray(0, 16)
@@ -57,7 +57,9 @@ function sixteenRandomBytes(): Buffer {
 let lastMs = 0
 let counter = 0
 
-/** A UUID v7 (RFC 9562, section 5.7) that sorts after every one this process made before, even when the clock steps back. */
+/**
+ * A UUID v7 (RFC 9562, section 5.7) that sorts after all earlier ones of this process, even when the clock steps back.
+ */
 export function newUuid(): string {
   const bytes = sixteenRandomBytes()
   const now = Date.now()
@@ -80,7 +82,7 @@ function words(): string {
   return `${pick(ADJECTIVES)}-${pick(NOUNS)}`
 }
 
-/** Eight characters of which the first is a digit, so that no id can contain `-pooler`, the mark of pooled host names. */
+/** Eight characters, the first a digit, so that no id can contain `-pooler`, the mark of pooled host names. */
 function suffix(): string {
   return randomInt(10) + Array.from({ length: 7 }, () => pick(ALPHANUMERIC)).join('')
 }

@@ -148,6 +148,6 @@ try {
     process.stderr.write(`neap: ${messageOf(error)}\n`)
     if (process.env['NEAP_LOG_LEVEL'] === 'debug') console.error(error)
   }
-  // A part that could not start may have listeners and connections open, which would keep it for seconds.
+  // A part that failed to start may have open listeners and connections, which would delay its exit by seconds.
   process.exit(error instanceof CommanderError && error.exitCode === 0 ? 0 : 1)
 }

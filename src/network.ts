@@ -18,22 +18,22 @@ export const CLOSED_V4 = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ]
-/** All public IPv6 is in here; what maps or embeds IPv4, is local to a link or a site, or multicast, is not. */
+/** Contains all public IPv6; IPv4-mapped, link-local, site-local and multicast addresses lie outside. */
 export const GLOBAL_V6 = ['2000::/3']
-/** And in there these are not: Teredo and others for protocols, documentation, 6to4. */
+/** Exceptions within GLOBAL_V6: Teredo and other protocol assignments, documentation, 6to4. */
 export const CLOSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
 /** An address of this machine and a port; 0 takes any that is free. */
 export interface ListenAddress {
   readonly host: string
   readonly port: number
-  /** Left out where it cannot be had. */
+  /** Left out if it cannot be bound. */
   readonly isOptional?: boolean
 }
 
 /**
- * An address in its shortest form (RFC 5952), an IPv4-mapped one as IPv4, without a zone; undefined where the text is no address.
- * `port` of the text is dropped where there is one, as in `192.0.2.1:5555` and `[2001:db8::1]:5555`.
+ * Returns an address in its shortest form (RFC 5952), an IPv4-mapped one as IPv4, without a zone; undefined if the text
+ * is not an address. A port is dropped, as in `192.0.2.1:5555` and `[2001:db8::1]:5555`.
  */
 export function plainAddress(text: string): string | undefined {
   const [, bracketed, v4] = /^\[(.+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(text) ?? []
@@ -43,7 +43,7 @@ export function plainAddress(text: string): string | undefined {
   return short.replace(/^::ffff:(?=[\d.]+$)/, '')
 }
 
-/** The client of an HTTP request that came from `peer`, by `X-Forwarded-For` as far as trusted proxies state it. */
+/** The client address of an HTTP request from `peer`, by `X-Forwarded-For` as far as trusted proxies state it. */
 export function forwardedAddress(
   peer: string | undefined,
   header: string | readonly string[] | undefined,
@@ -51,7 +51,7 @@ export function forwardedAddress(
 ): string | undefined {
   const hops = [header ?? []].flat().flatMap((line) => line.split(','))
   let address = plainAddress(peer ?? '') ?? peer
-  // Each proxy appends the address of its client; an entry that is not an address is ignored.
+  // Each proxy appends the address of its client; an entry that is not an address ends the search.
   while (hops.length > 0 && isWithin(address, trusted)) {
     const hop = plainAddress((hops.pop() ?? '').trim())
     if (hop === undefined) break
@@ -60,7 +60,9 @@ export function forwardedAddress(
   return address
 }
 
-/** Whose an address is: an IPv4 address stands for itself, an IPv6 one for its /64, which is what one machine is given (RFC 6177). */
+/**
+ * The owner of an address: an IPv4 address itself, and the /64 of an IPv6 address, as one machine is given (RFC 6177).
+ */
 export function ownerOf(address = ''): string {
   const plain = plainAddress(address) ?? address
   if (!isIPv6(plain)) return plain
@@ -75,7 +77,7 @@ export function ownerOf(address = ''): string {
     .join(':')
 }
 
-/** The network that an address is in as far as its owner may choose from it: 24 bits of an IPv4 address, 64 of an IPv6 one. */
+/** The network from which an owner may choose its address: 24 bits of an IPv4 address, 64 of an IPv6 one. */
 export const networkOf = (address: string | undefined): string =>
   ownerOf(address).replace(/^(\d+\.\d+\.\d+)\.\d+$/, '$1')
 
@@ -84,10 +86,10 @@ const LOOPBACK = cidrList(['127.0.0.0/8', '::1/128'])
 /** Whether an address is of this machine alone (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3). */
 export const isLoopback = (address: string): boolean => isWithin(address, LOOPBACK)
 
-/** Whether an address stands for all of its kind. */
+/** Whether an address stands for all addresses of its family. */
 export const isWildcard = (address: string): boolean => /^[0:.]+$/.test(address)
 
-/** Networks in CIDR, ready to be looked up. */
+/** Networks in CIDR notation, as a list to look addresses up in. */
 export function cidrList(networks: readonly string[]): BlockList {
   const list = new BlockList()
   for (const network of networks) {

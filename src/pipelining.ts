@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests of one connection that may be unanswered at once. Clients that wait for their answers have one. */
+/** Limit of unanswered requests on one connection. Clients that wait for each answer have one. */
 const MAX_UNANSWERED = 16
 
 /**
- * Limits pipelining (RFC 9112, section 9.3.2). Node parses all requests that one read brings before the first is answered, and keeps the
- * answers of a client that does not read.
- * @returns counts a request; false for one over the limit, whose connection is closed and which must not be worked on
+ * Limits pipelining (RFC 9112, section 9.3.2). Node parses all requests of one read before the first is answered, and
+ * buffers the answers to a client that does not read.
+ * @returns counts a request; returns false over the limit: the connection is closed, and the request must not be
+ * handled
  */
 export function createPipelineLimit(): (request: IncomingMessage, response: ServerResponse) => boolean {
   const unanswered = new WeakMap<Socket, number>()

@@ -1,10 +1,12 @@
-/* Where clients reach this Neap: what follows from the settings, for connection strings, certificates and what people are told. */
+/*
+ * Addresses that clients connect to, derived from several settings: for connection strings, certificates and messages.
+ */
 import { isIP, isIPv6 } from 'node:net'
 import { hostname } from 'node:os'
 import type { Config } from './config.ts'
 import { isLoopback, isWildcard, type ListenAddress } from './network.ts'
 
-/** The settings that say where clients reach a Neap. */
+/** The settings that determine the addresses. */
 export type ReachSettings = Pick<
   Config,
   'listen' | 'publicHost' | 'publicPort' | 'proxyPort' | 'apiPort' | 'region' | 'domain' | 'tlsCert'
@@ -24,13 +26,13 @@ export function reachOf(config: ReachSettings): ReachSettings {
   }
 }
 
-/** What follows the endpoint id in a host name, and the host of the regional proxy. */
+/** The host name of the regional proxy, which is also the suffix of endpoints' host names. */
 export const proxyHost = ({ region, domain }: Pick<Config, 'region' | 'domain'>): string => `${region}.${domain}`
 
 /** Whether other machines can connect. */
 export const isOpen = ({ listen }: Pick<Config, 'listen'>): boolean => !listen.every(isLoopback)
 
-/** The host that clients connect to where they do not resolve the names of endpoints: as set, else what is listened on. */
+/** The host for clients that do not resolve the names of endpoints: the setting, else a listen address. */
 export function publicHost({ listen, publicHost: given }: Pick<ReachSettings, 'listen' | 'publicHost'>): string {
   if (given !== undefined) return given
   const open = listen.find((address) => !isLoopback(address))
@@ -44,8 +46,8 @@ export const publicPort = ({ publicPort: given, proxyPort }: Pick<ReachSettings,
   given ?? proxyPort
 
 /**
- * Whether clients resolve the names of endpoints: where the public host is set, by what it says; else as this machine does. Names below
- * `localhost` are those of one machine alone (RFC 6761).
+ * Whether clients resolve the names of endpoints: if the public host is set, whether it is that of the regional proxy;
+ * else as this machine does. Names below `localhost` belong to one machine alone (RFC 6761).
  */
 export function clientsResolve(reach: ReachSettings, here: boolean): boolean {
   if (reach.publicHost !== undefined) return reach.publicHost === proxyHost(reach)
@@ -55,7 +57,7 @@ export function clientsResolve(reach: ReachSettings, here: boolean): boolean {
 /** A host as a URL has it: IPv6 in brackets (RFC 3986, section 3.2.2). */
 export const inUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host)
 
-/** The address of the API for people and programs, without its path. */
+/** The address of the API, without its path. */
 export function apiOrigin(reach: ReachSettings): string {
   const plain = reach.listen.find(isLoopback)
   // Programs on this machine need no certificate there.
@@ -63,7 +65,7 @@ export function apiOrigin(reach: ReachSettings): string {
   return `https://${inUrl(publicHost(reach))}:${reach.apiPort}`
 }
 
-/** Where the proxy listens: on its own port, and on the extra one, at each address. The first is the one that people are told of. */
+/** The addresses that the proxy listens on, with its own port and with the extra one. The first is shown to users. */
 export function proxyPlaces({
   listen,
   proxyPort,
@@ -71,12 +73,12 @@ export function proxyPlaces({
   extraProxyPort,
 }: Pick<Config, 'listen' | 'proxyPort' | 'apiPort' | 'extraProxyPort'>): ListenAddress[] {
   const own = listen.map((host) => ({ host, port: proxyPort }))
-  // The API's port is taken a moment later.
+  // The API takes its port a moment later.
   if ([0, proxyPort, apiPort].includes(extraProxyPort)) return own
   return [...own, ...listen.map((host) => ({ host, port: extraProxyPort, isOptional: true }))]
 }
 
-/** The names and addresses that the proxy's certificate is made out to, beside those of every Neap. */
+/** The names and addresses in the proxy's certificate, in addition to those of every Neap. */
 export function certifiedHosts(reach: Pick<ReachSettings, 'listen' | 'publicHost'>): { dns: string[]; ip: string[] } {
   const hosts = [publicHost(reach), ...reach.listen.filter((address) => !isWildcard(address))]
   const [ip, dns] = [hosts.filter((host) => isIP(host) !== 0), hosts.filter((host) => isIP(host) === 0)]

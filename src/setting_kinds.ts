@@ -1,4 +1,6 @@
-/** The kinds of values that settings take: each parses a text, or answers nothing, and says what it expects. */
+/**
+ * The kinds of settings' values: `parse` returns undefined for an invalid text, and `expects` describes the valid ones.
+ */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { isWildcard, plainAddress } from './network.ts'

@@ -5,18 +5,18 @@ import { addresses, cidrs, connections, file, host, name, port, quota, seconds, 
 export interface Setting<T> {
   /** The environment variable. */
   readonly env: string
-  /** The flag of `neap up` (and of the parts it starts) that overrides it, where there is one. */
+  /** The flag of `neap up` (and of the parts it starts) that overrides the variable, if any. */
   readonly flag?: string
   readonly about: string
   readonly fallback: (dataDir: string) => T
   readonly parse: (text: string) => T | undefined
-  /** What `parse` takes, for the message when it does not. */
+  /** The values that `parse` accepts, for the message about an invalid one. */
   readonly expects: string
 }
 
 const setting = <T>(declared: Setting<T>): Setting<T> => declared
 
-/** Every setting there is. docs/settings.md is made from it. */
+/** All settings. docs/settings.md is made from them. */
 export const SETTINGS = {
   dataDir: setting<string>({
     env: 'NEAP_DATA_DIR',

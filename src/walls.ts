@@ -1,4 +1,4 @@
-/** Every wall there is, and what holds without it. */
+/** Every wall, with its description. */
 export const WALLS = {
   identity: 'a user of its own, so that permissions of files and processes keep computes apart',
   files:
@@ -12,15 +12,15 @@ export const WALLS = {
 
 export type Wall = keyof typeof WALLS
 
-/** The walls that are left out because the operator wants it so. */
+/** The walls that the operator has turned off. */
 export const unwanted = ({ computeNetwork }: { computeNetwork: 'none' | 'host' }): Wall[] =>
   computeNetwork === 'host' ? ['network'] : []
 
-/** The walls that are not among these. */
+/** The walls that are not in `has`. */
 export const missingFrom = (has: readonly Wall[]): Wall[] =>
   (Object.keys(WALLS) as Wall[]).filter((wall) => !has.includes(wall))
 
-/** What computes are without: a line for each missing wall, and for egress. Empty where they have all. */
+/** Lists the missing walls of computes, one line each, and egress if it is missing. Empty if none is missing. */
 export function wallTable(missing: readonly string[], egressMissing: string | null): string {
   const lines = missing.map((wall) => `  ${wall.padEnd(10)}${WALLS[wall as Wall]}`)
   if (egressMissing !== null)

@@ -5,7 +5,10 @@ import { loadOrCreateSecrets } from '../src/secrets/secrets.ts'
 import type { Neap } from './neap.ts'
 import { computeOf, type Place } from './project.ts'
 
-/* What only Neap itself may: a look into the catalog, and its superuser at a compute. For tests that must see or force what no client can. */
+/*
+ * Access that only Neap itself has: the catalog, and the superuser of a compute. For tests that must see or force a
+ * state that no client can.
+ */
 
 const secretsOf = ({ ready }: Neap) => loadOrCreateSecrets(join(ready.data_dir, 'secret.key'))
 
@@ -19,7 +22,7 @@ export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql:
   }
 }
 
-/** A session in the catalog, for who would hold a lock there. */
+/** A session in the catalog, e.g. to hold a lock there. */
 export async function catalogClient(neap: Neap): Promise<pg.Client> {
   const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), (await secretsOf(neap)).catalogPasswords()[0])
   const client = new pg.Client({ connectionString: url })
@@ -49,7 +52,10 @@ export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
   return client
 }
 
-/** What a shell prints, errors too, that the superuser of a compute runs there: code in a compute, as a hole in Postgres would let it in. */
+/**
+ * Runs a shell script as the operating-system user of a compute and returns its stdout and stderr. Stands in for code
+ * execution through a vulnerability in Postgres.
+ */
 export async function shell(session: pg.Client, script: string): Promise<string> {
   await session.query('create temp table if not exists said (line text)')
   await session.query('truncate said')

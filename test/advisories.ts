@@ -1,4 +1,7 @@
-/* Asks the registry for published advisories about what the lock file names for production; fails where one is high or critical. */
+/*
+ * Asks the registry for published advisories about the lock file's production packages; fails on a high or critical
+ * one.
+ */
 import { spawnSync } from 'node:child_process'
 
 interface Report {
@@ -6,7 +9,10 @@ interface Report {
   readonly vulnerabilities?: Readonly<Record<string, { readonly severity: string; readonly range: string }>>
 }
 
-/** What the output of `npm audit --json` means: lines to show, and whether to fail. A registry that gives no advisories is no failure. */
+/**
+ * Reads the output of `npm audit --json`: the lines to show, and whether to fail. A registry that serves no advisories
+ * is not a failure.
+ */
 export function verdict(output: string): { readonly lines: readonly string[]; readonly fails: boolean } {
   const report = parse(output)
   if (!report.vulnerabilities)

@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 
 /**
- * Who may import whom in src: a folder or file, and what it may import besides itself. `(types)` allows `import type` only.
- * Imports go downward. A part that is not here may import nothing and be imported by nobody but main and parts.
+ * Allowed imports in src: a folder or file, and the parts it may import besides itself. `(types)` allows `import type`
+ * only. Imports go downward. An unlisted part may import no other part, and only main and parts may import it.
  */
 const MAY_IMPORT: Record<string, string> = {
   main: '*',
-  parts: '*', // what each process is made of: wires, like main
+  parts: '*', // wires the modules of each process, like main
 
   cli: 'client, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
   console: 'client, http(types)',
@@ -47,6 +47,12 @@ const MAY_IMPORT: Record<string, string> = {
 }
 const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts', 'directories.ts']
 const MAX_LINES = 400
+/** Words that leave open which thing is meant; a comment names it (docs/glossary.md). */
+const PRONOUNS = new Set(
+  `who whoever whom whose what whatever nobody nothing none somebody something anybody anything everybody everything
+  everyone someone anyone whichever`.split(/\s+/),
+)
+const MAX_PRONOUNS = 4
 
 const root = join(import.meta.dirname, '..', 'src')
 const sources = new Map(
@@ -76,6 +82,15 @@ test('no exported type name stands twice', () => {
   none([...places].flatMap(([name, paths]) => (paths.length > 1 ? [`${name} is exported by ${paths.join(', ')}`] : [])))
 })
 
+test(`comments have at most ${MAX_PRONOUNS} indefinite pronouns per thousand words`, () => {
+  const comments = globSync('{src,test,bench}/**/*.ts', { cwd: join(root, '..') }).flatMap((path) =>
+    commentWords(readFileSync(join(root, '..', path), 'utf8')),
+  )
+  assert.ok(comments.length > 10_000)
+  const pronouns = comments.filter((word) => PRONOUNS.has(word))
+  assert.ok(1_000 * pronouns.length <= MAX_PRONOUNS * comments.length, `${pronouns.length} of ${comments.length} words`)
+})
+
 test('these checks see what they are for', () => {
   assert.equal(forbiddenImports('proxy/x.ts', `import { y } from '../backends/local/y.ts'`).length, 1)
   assert.equal(
@@ -88,6 +103,7 @@ test('these checks see what they are for', () => {
   assert.equal(forbiddenImports('http/routes/x.ts', `export type { A } from '../../context.ts'`).length, 0)
   assert.equal(forbiddenImports('newcomer/x.ts', `import { y } from '../errors.ts'`).length, 1)
   assert.deepEqual(exportedTypes('export type A = B\nexport interface C {}\ntype D = A'), ['A', 'C'])
+  assert.deepEqual(commentWords('/** Who asks. */\nconst a = 1 // what\n'), ['who', 'asks', 'what'])
   assert.ok(readsEnvironment('const { HOME } = process.env') && readsEnvironment(`import { env } from 'node:process'`))
 })
 
@@ -104,7 +120,7 @@ function forbiddenImports(path: string, text: string): string[] {
   })
 }
 
-/** The relative imports of a module: static, dynamic, and what it exports onward. */
+/** The relative imports of a module: static, dynamic, and re-exports. */
 function importsIn(text: string): { target: string; typesOnly: boolean }[] {
   const statics = text.matchAll(/^(?:import|export)\s+(type\s)?([^'"]*?)\s*(?:\bfrom\s*)?'(\.[^']*)'/gm)
   const dynamics = text.matchAll(/\bimport\(\s*'(\.[^']*)'\s*\)/g)
@@ -116,6 +132,12 @@ function importsIn(text: string): { target: string; typesOnly: boolean }[] {
 
 function exportedTypes(text: string): string[] {
   return [...text.matchAll(/^export (?:interface|type|class) (\w+)/gm)].map(([, name = '']) => name)
+}
+
+function commentWords(text: string): string[] {
+  return [...text.matchAll(/\/\*[^]*?\*\/|(?:^|\s)\/\/[^\n]*/g)].flatMap(
+    ([comment]) => comment.toLowerCase().match(/[a-z']+/g) ?? [],
+  )
 }
 
 function onlyTypes(names: string): boolean {

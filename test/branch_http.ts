@@ -9,14 +9,14 @@ interface Changed {
   readonly database: { readonly name: string; readonly owner_name: string }
 }
 
-/** The roles and databases of a branch over HTTP. Names become part of a path as they must. */
+/** The roles and databases of a branch over HTTP. Names are URL-encoded in paths. */
 export function branchHttp(neap: Neap, { project_id, branch_id }: Place) {
   const base = `/projects/${project_id}/branches/${branch_id}`
 
   const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
     send(neap, method, base + path, body === undefined ? {} : { body })
 
-  /** Asks for a change and sees that it is taken: 201 for what is new, 200 for the rest, and an apply_config. */
+  /** Requests a change and checks the answer: 201 for a new resource, otherwise 200, and an apply_config operation. */
   async function begin(method: string, path: string, body?: unknown): Promise<Changed> {
     const answer = await ask(method, path, body)
     const status = method === 'POST' && !path.includes('/reset_password') ? 201 : 200
@@ -29,7 +29,7 @@ export function branchHttp(neap: Neap, { project_id, branch_id }: Place) {
     return changed
   }
 
-  /** The same, and waits for its end. */
+  /** As `begin`, and waits until the operation has ended. */
   async function change(method: string, path: string, body?: unknown): Promise<Changed> {
     const changed = await begin(method, path, body)
     await neap.ended(changed.operations)
@@ -41,7 +41,7 @@ export function branchHttp(neap: Neap, { project_id, branch_id }: Place) {
     return (body['roles'] as { name: string }[]).map(({ name }) => name).sort()
   }
 
-  /** Names and owners. */
+  /** Owners by database name. */
   async function databases(): Promise<Record<string, string>> {
     const { body } = await ask('GET', '/databases')
     const list = body['databases'] as { name: string; owner_name: string }[]

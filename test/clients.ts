@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { type Neap, type Ran, run } from './neap.ts'
 
-/** For the `skip` of a test: why it cannot run where one of these programs is absent. */
+/** For the `skip` of a test: the programs that are not installed. Returns false when all are installed. */
 export function without(...programs: readonly string[]): string | false {
   const absent = programs.filter((program) => spawnSync(program, ['--version']).error)
   return absent.length > 0 && `${absent.join(' and ')} not installed`
@@ -11,14 +11,14 @@ export function without(...programs: readonly string[]): string | false {
 
 const ENVIRONMENT = { PATH: process.env['PATH'], PGCONNECT_TIMEOUT: '60' }
 
-/** Runs psql as a user does who pastes the connection string, `through` a command that becomes it. */
+/** Runs psql with a connection string, as a user does. `through`: a wrapper command that ends in an exec of psql. */
 export async function psql(connection: string, sql: string, through: readonly string[] = []): Promise<Ran> {
   const [program, ...rest] = [...through, 'psql', '-XAtq', connection, '-c', sql]
   const ran = await run(program, rest, ENVIRONMENT)
   return { ...ran, stdout: ran.stdout.trim(), stderr: ran.stderr.trim() }
 }
 
-/** A connection URI in the words of libpq's other form, with what is to be different. */
+/** Converts a connection URI to libpq's keyword/value form, with these changes. */
 export function conninfo(uri: string, changes: Record<string, string | undefined> = {}): string {
   const { database, ...rest } = parts(uri)
   const sslmode = new URL(uri).searchParams.get('sslmode') ?? undefined
@@ -41,7 +41,7 @@ function parts(uri: string) {
   }
 }
 
-/** The same database straight at its compute, without the proxy. */
+/** A URI of the same database directly at its compute, bypassing the proxy. */
 export function direct(uri: string, compute: { socket_dir?: string; port?: number } = {}): string {
   const url = new URL(uri)
   const host = encodeURIComponent(compute.socket_dir ?? '')
@@ -49,7 +49,10 @@ export function direct(uri: string, compute: { socket_dir?: string; port?: numbe
   return `postgresql://${url.username}:${url.password}@localhost${url.pathname}?${place}`
 }
 
-/** A connection by the driver that most programs use, verified unless its URI says to do without TLS. `lost` tells of an end that nobody asked for. */
+/**
+ * Connects with node-postgres and verifies the certificate, unless the URI disables TLS. `lost` is called when the
+ * connection breaks.
+ */
 export async function connect(
   neap: Neap,
   uri: string,
@@ -62,7 +65,7 @@ export async function connect(
   return client
 }
 
-/** Runs one query on a connection of its own. */
+/** Runs one query on a new connection. */
 export async function query<R extends pg.QueryResultRow>(neap: Neap, uri: string, sql: string): Promise<R[]> {
   const client = await connect(neap, uri)
   try {

@@ -3,10 +3,13 @@ import { shell, superuser } from './admin.ts'
 import type { Neap } from './neap.ts'
 import type { Place } from './project.ts'
 
-/** Code in a compute. A hole in Postgres is played by its superuser, whose COPY … PROGRAM runs a shell as the user of the compute. */
+/**
+ * Code in a compute. Its superuser stands in for a vulnerability in Postgres: COPY … PROGRAM runs a shell as the user
+ * of the compute.
+ */
 export interface CodeInCompute {
   readonly session: pg.Client
-  /** What a shell prints, errors too. */
+  /** Returns the stdout and stderr of a shell script. */
   readonly shell: (script: string) => Promise<string>
 }
 

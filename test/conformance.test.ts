@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 
 /*
- * docs/conformance.md holds against the tests themselves: each of its sentences names tests that exist, by file and name, or says what
- * is open. In the name of a test that is made from a template, … stands for what differs.
+ * Checks docs/conformance.md against the tests: each of its sentences names existing tests, by file and name, or says
+ * which part is open. In the name of a test that is made from a template, … stands for the variable part.
  */
 
 const ROOT = new URL('../', import.meta.url)
@@ -16,7 +16,7 @@ interface Row {
   readonly shownBy: string[]
 }
 
-/** A sentence is an item of a list, and what shows it are the items below it. */
+/** A sentence is an item of a list; the nested items name the tests that show it. */
 function rowsOf(document: string): Row[] {
   const rows: Row[] = []
   for (const [index, text] of document.split('\n').entries()) {
@@ -28,14 +28,14 @@ function rowsOf(document: string): Row[] {
   return rows
 }
 
-/** The names of the tests of a file that are run. One that is still to be done shows nothing. */
+/** The names of the tests in a file. A `todo` test does not count. */
 function testsOf(source: string): Set<string> {
   const found = source.matchAll(/\btest\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1,\s*(\{[^}]*\btodo\b)?/g)
   const names = [...found].flatMap(([, , name = '', todo]) => (todo ? [] : [name]))
   return new Set(names.flatMap(readings).map((name) => name.replaceAll(/\$\{[^}]*\}/g, '…').replaceAll(/\\(.)/g, '$1')))
 }
 
-/** A name that says one thing or another has both readings. */
+/** A name with a conditional expression stands for both alternatives. */
 function readings(name: string): string[] {
   const [choice, one = '', other = ''] = /\$\{\w+ \? '([^']*)' : '([^']*)'\}/.exec(name) ?? []
   return choice === undefined ? [name] : [one, other].map((each) => name.replace(choice, () => each))
@@ -48,7 +48,7 @@ function testsIn(file: string): Set<string> {
   return names
 }
 
-/** What is wrong with a document, in words. */
+/** The problems of a document, as texts. */
 function problemsOf(document: string): string[] {
   const said = new Set<string>()
   return rowsOf(document).flatMap(({ line, says, shownBy }) => {

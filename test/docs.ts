@@ -1,4 +1,7 @@
-/* Writes what is generated of the documents: openapi.json, the table of settings, and what of the public API is not supported. */
+/*
+ * Writes the generated documents: openapi.json, docs/settings.md, and the list of unsupported operations
+ * of the public API.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { pino } from 'pino'
@@ -14,9 +17,9 @@ const settings = new URL('../docs/settings.md', import.meta.url)
 const notSupported = new URL('../docs/not-supported.md', import.meta.url)
 const SECTION = /(<!-- settings: .*? -->\n)[\s\S]*?(<!-- \/settings -->)/
 
-/** The documents as they should be, by file. */
+/** The expected documents, by file. */
 export async function documents(): Promise<Map<URL, string>> {
-  // The document is made from the routes' declarations; no handler runs, so nothing is asked of the catalog.
+  // The document is made from the routes' declarations; no handler runs, so the catalog is not queried.
   const catalog = { listen: async () => () => {} }
   const app = await buildServer({
     log: pino({ level: 'silent' }),

@@ -7,10 +7,13 @@ import { fileURLToPath } from 'node:url'
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const MODULES = join(ROOT, 'node_modules')
 
-/** The checkout may be of another user than the tests: what is read of it is what they run from anyway. */
+/** The checkout may belong to another user than the one that runs the tests; the tests run code from it anyway. */
 const GIT = ['-c', 'safe.directory=*', '-C', ROOT]
 
-/** For the `todo` of a test: why a commit cannot be checked out, if so, as in a clone without history. */
+/**
+ * For the `todo` of a test: why a commit cannot be checked out, e.g. in a clone without history. Returns false when it
+ * can.
+ */
 export function withoutCommit(commit: string): string | false {
   const { error, status } = spawnSync('git', [...GIT, 'cat-file', '-e', `${commit}^{commit}`])
   if (error) return 'git is not installed'
@@ -20,19 +23,20 @@ export function withoutCommit(commit: string): string | false {
 export interface EarlierNeap {
   /** Its command line, for `startNeap`. */
   readonly program: string
-  /** One of its own modules. */
+  /** Imports one of its own modules. */
   load<T>(path: string): Promise<T>
   remove(): void
 }
 
 /**
  * The tree of an earlier commit in a temporary directory, with today's node_modules.
- * @param standIns modules that it imports and that are no longer installed: their source, which may do less than the real ones did
+ * @param standIns sources of modules that it imports and that are no longer installed; they may do less than the
+ * originals
  * Errors: git or tar failed.
  */
 export function checkOut(commit: string, standIns: Readonly<Record<string, string>>): EarlierNeap {
   const dir = mkdtempSync(join(tmpdir(), 'neap-earlier-'))
-  // Its computes run as users of their own, and read programs from here.
+  // Its computes run as separate users and read programs from here.
   chmodSync(dir, 0o755)
   const archive = execFileSync('git', [...GIT, 'archive', commit], { maxBuffer: 256 * 2 ** 20 })
   execFileSync('tar', ['-x', '-C', dir], { input: archive })
@@ -57,7 +61,10 @@ export function checkOut(commit: string, standIns: Readonly<Record<string, strin
   }
 }
 
-/** The names of all packages that are installed: those of a scope one by one, so that others can stand beside them. */
+/**
+ * The names of all installed packages. Packages of a scope are listed one by one, so that stand-ins can be added to the
+ * scope.
+ */
 function installed(): string[] {
   return readdirSync(MODULES)
     .filter((name) => !name.startsWith('.'))

@@ -1,7 +1,7 @@
 /**
- * A hostile tenant in a process of its own. It attacks from `{begin: names}` on, and answers how often to `end`, when all that it did is over.
- * Its own work yields the CPU to all else, as if it ran on another machine: only what Neap does for it counts. That takes a session of its
- * own (sched(7), autogroups):
+ * A hostile tenant in a separate process. It starts attacks on `{begin: names}` and answers `end` with their tallies
+ * once all have ended. Its own work yields the CPU to all other processes, as if it ran on another machine, so that
+ * only the work it causes in Neap counts. That requires a separate session (sched(7), autogroups):
  *
  *   node hostile_process.ts READY PLACE KEY
  */

@@ -10,7 +10,9 @@ import { send } from './http.ts'
 import type { Neap } from './neap.ts'
 import type { Place } from './project.ts'
 
-/* A tenant in a project of its own who attacks: with code in its compute, by SQL, by connections, and with its API key. */
+/*
+ * A hostile tenant with a project: it attacks with code in its compute, by SQL, by connections, and with its API key.
+ */
 
 export interface Tenant {
   readonly neap: Pick<Neap, 'ready'>
@@ -18,13 +20,13 @@ export interface Tenant {
   readonly key: string
 }
 
-/** How often an attack came through, and how often not: it was refused, say, or the tenant's compute was away. */
+/** How often an attack succeeded and failed, e.g. refused, or the tenant's compute was down. */
 export interface Tally {
   done: number
   failed: number
 }
 
-/** Goes on until `over`, whatever is answered. */
+/** Continues until `over`, regardless of the answers. */
 type Attack = (tenant: Tenant, over: AbortSignal, tally: Tally) => Promise<void>
 
 const SESSIONS = 100
@@ -35,11 +37,11 @@ const SQL_CONNECTIONS = 130
 const STREAMS = 100
 const BODIES = 4
 const LOADS = 2
-/** Between two connections, requests or logins of one of those that go on without end: the clients run on the machine that is measured. */
+/** Delay between two connections, requests or logins of an endless attack: the clients run on the measured machine. */
 const BETWEEN_MS = 20
-/** After what is refused at once. */
+/** Delay after an immediate refusal. */
 const REFUSED_MS = 20
-/** After which an attack that was to end is left to itself. */
+/** How long to wait for attacks to end before they are abandoned. */
 const LATE_MS = 10_000
 const PASSWORD = 'of the hostile tenant'
 
@@ -49,7 +51,7 @@ async function repeat(over: AbortSignal, tally: Tally, work: () => Promise<unkno
       await work()
       tally.done++
     } catch {
-      // What the end cut off has not failed.
+      // An error caused by the end of the attack is not a failure.
       if (over.aborted) return
       tally.failed++
       await sleep(REFUSED_MS)
@@ -62,7 +64,7 @@ const beside = (many: number, work: (index: number) => Promise<void>): Promise<u
 
 const ended = (over: AbortSignal): Promise<unknown> => (over.aborted ? Promise.resolve() : once(over, 'abort'))
 
-/** Runs a script in the compute again and again. A hole in Postgres is played by its superuser. */
+/** Runs a script in the compute repeatedly, as superuser, which stands in for a vulnerability in Postgres. */
 const runs =
   (script: string, pauseMs: number): Attack =>
   async ({ neap, place }, over, tally) => {
@@ -74,7 +76,7 @@ const runs =
         await session.query(`set statement_timeout = '10s'`)
         await shell(session, script)
       } catch (error) {
-        // A session that was killed; also `canceled`, which is no harm.
+        // The session was killed; `canceled` is harmless.
         await session?.end().catch(() => {})
         session = undefined
         throw error
@@ -94,7 +96,7 @@ const hold: Attack = async ({ neap, place }, over, tally) => {
   })
 }
 
-/** New sessions, as fast as they are let in. */
+/** New sessions, as fast as they are admitted. */
 const reconnect: Attack = async ({ neap, place }, over, tally) => {
   await beside(RECONNECTING, () =>
     repeat(over, tally, async () => {
@@ -104,7 +106,7 @@ const reconnect: Attack = async ({ neap, place }, over, tally) => {
   )
 }
 
-/** Wrong passwords, as fast as they are taken. */
+/** Wrong passwords, as fast as they are checked. */
 const guess: Attack = async ({ neap, place }, over, tally) => {
   const wrong = new URL(place.uri)
   wrong.password = 'guess'
@@ -115,7 +117,7 @@ const guess: Attack = async ({ neap, place }, over, tally) => {
   )
 }
 
-/** Queries that take a core each. */
+/** Queries that use a core each. */
 const load: Attack = async ({ neap, place }, over, tally) => {
   await beside(LOADS, async () => {
     const client = await connect(neap as Neap, place.uri)
@@ -127,7 +129,7 @@ const load: Attack = async ({ neap, place }, over, tally) => {
   })
 }
 
-/** Logins in clear text as a role whose verifier has as many iterations as are checked: the proxy derives a key for each. */
+/** Cleartext logins as a role with the maximum iterations in its verifier: the proxy derives a key for each login. */
 const derive: Attack = async ({ neap, place }, over, tally) => {
   const session = await connect(neap as Neap, place.uri)
   await session.query('set scram_iterations = 100000')
@@ -156,7 +158,7 @@ const derive: Attack = async ({ neap, place }, over, tally) => {
   )
 }
 
-/** Connections for SQL over HTTP that ask once in a while and are idle otherwise. */
+/** Connections for SQL over HTTP that are idle except for a query every two seconds. */
 const idleSql: Attack = async ({ place }, over, tally) => {
   const agent = new Agent({ keepAlive: true, maxSockets: SQL_CONNECTIONS, rejectUnauthorized: false })
   await beside(SQL_CONNECTIONS, () =>
@@ -169,7 +171,7 @@ const idleSql: Attack = async ({ place }, over, tally) => {
   agent.destroy()
 }
 
-/** Sends a query over HTTP to an endpoint. Errors: it was answered otherwise than with 200. */
+/** Sends a query over HTTP to an endpoint. Errors: the status was not 200. */
 export async function askSql(
   agent: Agent,
   { uri, endpoint_id }: Place,
@@ -178,7 +180,7 @@ export async function askSql(
 ): Promise<void> {
   const url = new URL(uri)
   const named = new URL(uri)
-  // The name of the endpoint, which nothing need resolve, says which it is.
+  // The host name of the URI selects the endpoint; it need not resolve.
   named.host = `${endpoint_id}.local.localhost`
   named.search = ''
   const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -193,7 +195,7 @@ export async function askSql(
   await promise
 }
 
-/** As many allowed addresses as a project may have, each of which is compared with at each connection. */
+/** The maximum number of allowed addresses of a project, all of which are compared at each connection. */
 const allowIps: Attack = async ({ neap, place, key }, _over, tally) => {
   const ips = Array.from({ length: 99 }, (_, index) => `10.0.0.${index}`)
   const body = { project: { settings: { allowed_ips: { ips: [...ips, '127.0.0.1'] } } } }
@@ -201,7 +203,7 @@ const allowIps: Attack = async ({ neap, place, key }, _over, tally) => {
   tally[status === 200 ? 'done' : 'failed']++
 }
 
-/** Streams of operations, and operations that they tell of. */
+/** Streams of operations, and changes that cause operations. */
 const follow: Attack = async ({ neap, place, key }, over, tally) => {
   const { api_url } = neap.ready
   const headers = { authorization: `Bearer ${key}` }
@@ -223,7 +225,7 @@ const follow: Attack = async ({ neap, place, key }, over, tally) => {
   await streams
 }
 
-/** Bodies as long, as full and as deep as are read. */
+/** Bodies of the maximum length, with the maximum number of keys and depth. */
 const flood: Attack = async ({ neap, place, key }, over, tally) => {
   const project = `/projects/${place.project_id}`
   const wide = Object.fromEntries(Array.from({ length: 1_900 }, (_, index) => [`k${index}`, 0]))
@@ -263,7 +265,7 @@ export const ATTACKS = {
 
 export type AttackName = keyof typeof ATTACKS
 
-/** Attacks in these ways at once, until `over`. */
+/** Runs these attacks concurrently until `over`. */
 export async function attack(
   tenant: Tenant,
   names: readonly AttackName[],
@@ -278,7 +280,7 @@ export async function attack(
         .then(() => left.delete(name)),
     ),
   )
-  // What is asked of something that was killed may never be answered.
+  // A request to a killed process may never be answered.
   const late = ended(over).then(() => sleep(LATE_MS, undefined, { ref: false }))
   await Promise.race([all, late])
   if (left.size > 0) process.stderr.write(`These attacks did not end: ${[...left].join(', ')}\n`)
@@ -287,18 +289,18 @@ export async function attack(
 
 const PROGRAM = fileURLToPath(new URL('hostile_process.ts', import.meta.url))
 
-/** A tenant in a process of its own: what it does keeps no other client from its work, but by what they share. */
+/** A hostile tenant in a separate process, so that it slows other clients only through resources they share. */
 export function startHostile({ neap, place, key }: Tenant) {
   const child = fork(PROGRAM, [JSON.stringify(neap.ready), JSON.stringify(place), key], { detached: true })
   return {
     begin: (names: readonly AttackName[]) => child.send({ begin: names }),
-    /** Answers how often each attack came through, when all are over. */
+    /** Ends the attacks and returns their tallies. */
     async end(): Promise<Partial<Record<AttackName, Tally>>> {
       const over = once(child, 'message')
       child.send('end')
       return (await over)[0] as Partial<Record<AttackName, Tally>>
     },
-    /** Ends the process, whatever it still waits for. */
+    /** Kills the process, even if requests are outstanding. */
     async stop(): Promise<void> {
       const gone = once(child, 'exit')
       child.kill('SIGKILL')

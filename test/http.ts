@@ -12,11 +12,14 @@ export interface Request {
   readonly body?: unknown
   readonly type?: string
   readonly headers?: Record<string, string>
-  /** Of another api process than the first. */
+  /** URL of another api process than the first. */
   readonly url?: string
 }
 
-/** Sends a request as any HTTP client does, with the first key unless another is given (null: none). A body that is no text goes as JSON. */
+/**
+ * Sends an HTTP request, with the first API key by default (null: without a key). A body that is not a string is sent
+ * as JSON.
+ */
 export async function send(
   neap: Neap,
   method: string,
@@ -36,7 +39,7 @@ export async function send(
   return { status: response.status, headers: response.headers, body: (await response.json()) as Answer['body'] }
 }
 
-/** Sees that an answer is an error with this status, code and message, in the form that all errors have. */
+/** Asserts that an answer is an error with this status, code and message, in the form common to all errors. */
 export function refused(answer: Answer, status: number, code: string, message: RegExp): void {
   assert.deepEqual([answer.status, answer.body.code], [status, code], answer.body.message)
   assert.match(answer.body.message ?? '', message)

@@ -1,4 +1,4 @@
-/** A backend on directories of its own, for tests: real processes, and nothing left when it is over. */
+/** A backend in temporary directories, for tests. It runs real processes; `dispose` checks that they have ended. */
 import { deepEqual } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, watch } from 'node:fs'
@@ -57,7 +57,7 @@ export function freshBackend(more: Partial<LocalOptions> = {}) {
         if (compute !== 'pending') return compute
       }
     },
-    /** Removes every branch and checks that no process and no directory is left of them. */
+    /** Removes every branch and checks that no process or directory remains. */
     async dispose(unmount: () => void = () => undefined) {
       for (const branch of branches)
         await settled(() => backend.removeBranch(branch, { seq: 1_000_000, generation: 1 }))
@@ -70,7 +70,7 @@ export function freshBackend(more: Partial<LocalOptions> = {}) {
   }
 }
 
-/** Calls again while the answer is `pending`. */
+/** Repeats a call while it returns `pending`. */
 export async function settled(call: () => Promise<Progress>): Promise<void> {
   while ((await call()) === 'pending');
 }
@@ -96,7 +96,7 @@ export async function query<Row extends pg.QueryResultRow>(
   }
 }
 
-/** Looks at each event of a directory, which must exist, until there is something to be seen. */
+/** Calls `look` at each change of an existing directory until it returns a value. */
 export async function appears<T>(directory: string, look: () => T | undefined): Promise<T> {
   return await new Promise<T>((resolve) => {
     const watcher = watch(directory, () => check())
@@ -114,7 +114,7 @@ export async function fileAppears(directory: string, name: string): Promise<void
   await appears(directory, () => existsSync(join(directory, name)) || undefined)
 }
 
-/** The text of a module that makes `backend`, on the same directories, in another process. */
+/** The source of a module that defines `backend` on the same directories, for another process. */
 export function backendText(options: { dataDir: string; runtimeDir: string }): string {
   const [here, local] = [import.meta.url, new URL('../src/backends/local/local.ts', import.meta.url).href]
   return `import { SECRETS } from ${JSON.stringify(here)}
@@ -122,7 +122,7 @@ export function backendText(options: { dataDir: string; runtimeDir: string }): s
     const backend = localBackend({ ...${JSON.stringify(options)}, secrets: SECRETS, log: () => undefined })`
 }
 
-/** Runs a module's text in another process that has `backend`; returns what it prints as its last act, as JSON. */
+/** Runs a module's source in another process that has `backend`; returns its output, parsed as JSON. */
 export async function inAnotherProcess<T>(options: { dataDir: string; runtimeDir: string }, body: string): Promise<T> {
   const text = `${backendText(options)}\n${body}`
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -145,7 +145,7 @@ export function processesIn(path: string): number[] {
     })
 }
 
-/** The process that copies into a branch, as soon as it has noted itself. */
+/** The process that copies into a branch, as soon as its pid file exists. */
 export async function copierOf(home: string): Promise<number> {
   return await appears(home, () => {
     const [pid] = existsSync(join(home, 'copier')) ? readFileSync(join(home, 'copier'), 'utf8').split(' ') : []

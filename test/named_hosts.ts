@@ -1,15 +1,18 @@
 import { spawnSync } from 'node:child_process'
 
-/* Programs that find other names in /etc/hosts than the rest of the machine: each in a mount namespace, where a file stands for it. */
+/* Programs with a private /etc/hosts: each runs in a mount namespace where another file is mounted over it. */
 
 const tried = spawnSync('unshare', ['--mount', 'true'], { encoding: 'utf8' })
 
-// Run with the file as $0 and the command as what follows.
+// Run with the file as $0 and the command as $@.
 const AS_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 export const withNames = {
-  /** For the `skip` of a test: why a program cannot have names of its own here. */
+  /** For the `skip` of a test: why mount namespaces are not available here. */
   skip: tried.status !== 0 && `no mount namespace: ${tried.error?.message ?? tried.stderr.trim()}`,
-  /** A command that becomes the one that follows it, for which the file `hosts` is /etc/hosts. Lines that are added later count. */
+  /**
+   * A command prefix that runs the following command with the file `hosts` as /etc/hosts. Lines added later take
+   * effect.
+   */
   through: (hosts: string): string[] => ['unshare', '--mount', 'sh', '-c', AS_HOSTS, hosts],
 }

@@ -15,24 +15,24 @@ export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
 export type PartName = 'api' | 'worker' | 'proxy'
 
-/** A real Neap in a data directory of its own, as a user starts it. */
+/** A real Neap in a data directory of its own, started as a user starts it. */
 export interface Neap {
   readonly ready: Ready & { readonly ca_file: string }
   readonly process: ChildProcess
   readonly call: ApiClient
-  /** What it has said on standard error so far. */
+  /** Its standard error so far. */
   stderr(): string
-  /** Waits until operations have ended; throws for one that failed. A control plane that is away meanwhile is waited for. */
+  /** Waits until operations have ended, also across an outage of the control plane. Errors: an operation failed. */
   ended(operations: readonly { id: string; project_id: string }[]): Promise<void>
-  /** The process of one of its parts, while it runs; of the proxies, some one. */
+  /** The pid of a running part; of the proxies, any one. */
   part(name: PartName): number | undefined
-  /** Of all that have this name: of the proxies there are several, and one that drains is among them. */
+  /** The pids of all parts of this name: several proxies, including one that drains. */
   parts(name: PartName): number[]
-  /** Kills supervisor, api, worker and proxies with SIGKILL, all at once; computes and catalog stay. */
+  /** Kills supervisor, api, worker and proxies with SIGKILL at once; computes and catalog keep running. */
   kill(): Promise<void>
-  /** Sends the supervisor a signal and answers its exit code. */
+  /** Sends the supervisor a signal and returns its exit code. */
   end(signal?: NodeJS.Signals): Promise<number | null>
-  /** Ends it as Ctrl-C does, sees that no process is left, and removes its data unless told to keep it. */
+  /** Ends it as Ctrl-C does, asserts that no process is left, and removes its data unless told to keep it. */
   stop(options?: { keep?: boolean }): Promise<void>
 }
 
@@ -40,20 +40,22 @@ export interface NeapOptions {
   readonly dataDir?: string
   readonly args?: readonly string[]
   readonly env?: NodeJS.ProcessEnv
-  /** A command that ends by becoming the one that follows it, as `nice` does. */
+  /** A wrapper command that ends in an exec of the following command, as `nice` does. */
   readonly through?: readonly string[]
-  /** The command line of another Neap than this one. */
+  /** The command line of another version of Neap. */
   readonly program?: string
 }
 
 export const newDataDir = (): string => mkdtempSync(join(tmpdir(), 'neap-'))
 
-/** The environment of a Neap in that data directory: sockets lie in it too, so that nothing is anywhere else. */
+/**
+ * The environment of a Neap in that data directory. Its sockets are there too, so that it leaves no files elsewhere.
+ */
 export const envOf = (dataDir: string, env: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
   ...process.env,
   NEAP_DATA_DIR: dataDir,
   NEAP_RUNTIME_DIR: join(dataDir, 'run'),
-  // There is one such port, for which many that run at once would race.
+  // The default is a single fixed port, for which concurrent tests would race.
   NEAP_EXTRA_PROXY_PORT: '0',
   ...env,
 })
@@ -74,7 +76,7 @@ export interface Ran {
   readonly stderr: string
 }
 
-/** Runs a program to its end. */
+/** Runs a program until it exits. */
 export function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<Ran> {
   return new Promise((resolve) => {
     execFile(program, args, { env, maxBuffer: 64 * 2 ** 20 }, (error, stdout, stderr) => {
@@ -83,10 +85,10 @@ export function run(program: string, args: readonly string[], env: NodeJS.Proces
   })
 }
 
-/** Runs the command line to its end. */
+/** Runs the `neap` command line until it exits. */
 export const neapRun = (args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> => run(NEAP, args, env)
 
-/** Starts Neap and waits until it says that it is ready. */
+/** Starts Neap and waits until it reports that it is ready. */
 export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
   const dataDir = options.dataDir ?? newDataDir()
   const args = ['up', '--json', '--data-dir', dataDir, '--api-port', '0', '--proxy-port', '0', ...(options.args ?? [])]
@@ -142,7 +144,7 @@ export async function startNeap(options: NeapOptions = {}): Promise<Neap> {
   }
 }
 
-/** An API that restarts, or that has lost its catalog, is no failure of what a test waits for. */
+/** Ignores errors of an API that restarts or has lost its catalog. Errors: any other AppError. */
 export function ifAway(error: unknown): undefined {
   if (error instanceof AppError && error.code !== 'UNAVAILABLE') throw error
 }
@@ -154,7 +156,10 @@ export function controlPlane(dataDir: string): number[] {
     .map(({ pid }) => pid)
 }
 
-/** Sees that no process of a data directory stays, ends those that do, and removes the directory unless told to keep it. */
+/**
+ * Asserts that no process of a data directory is left, kills the remaining ones, and removes the directory unless told
+ * to keep it.
+ */
 export async function leaveNothing(dataDir: string, { keep = false } = {}): Promise<void> {
   const left = await staying(dataDir)
   await kill(...left.map(({ pid }) => pid))

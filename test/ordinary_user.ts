@@ -1,4 +1,4 @@
-/** Runs test files again as a user without rights, where everything here runs as root. */
+/** Runs test files again as an unprivileged user, when the tests run as root. */
 import { equal } from 'node:assert/strict'
 import { spawn, type SpawnOptions } from 'node:child_process'
 import { accessSync, chownSync, constants, mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 
 const NOBODY = 65534
 
-/** Why another user could not run these tests, if so: for `skip`. */
+/** For `skip`: why another user cannot run these tests. Returns false when it can. */
 export function withoutOrdinaryUser(): string | false {
   if (process.getuid?.() !== 0) return 'everything here runs as an ordinary user already'
   accessSync(process.execPath, constants.X_OK)
@@ -21,9 +21,9 @@ export function withoutOrdinaryUser(): string | false {
 }
 
 /**
- * Errors: AssertionError with what the tests wrote, when one of them fails.
- * @param pattern of the names of those to run; all without
- * @param env what they have in their environment beside what every user has
+ * Errors: AssertionError with the output of the tests, when one of them fails.
+ * @param pattern selects tests by name; all when undefined
+ * @param env environment variables in addition to those that every user has
  */
 export async function testAsOrdinaryUser(
   files: readonly string[],
@@ -42,7 +42,9 @@ export async function testAsOrdinaryUser(
   rmSync(directory, { recursive: true })
 }
 
-/** Runs test files in a process of its own. Errors: AssertionError with what the tests wrote, when one of them fails. */
+/**
+ * Runs test files in a separate process. Errors: AssertionError with the output of the tests, when one of them fails.
+ */
 export async function testHere(args: readonly string[], options: SpawnOptions = {}): Promise<void> {
   const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe']
   const runner = spawn(process.execPath, ['--test', '--test-reporter=tap', ...args], { ...options, stdio })

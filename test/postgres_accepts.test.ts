@@ -33,7 +33,7 @@ before(async () => {
   const bin = await installBinaries(join(dir, 'pg'), 18)
   await makeTemplate(join(dir, 'template'), 18, bin, secrets.stores)
   const pgdata = join(dir, 'template', 'pgdata')
-  // Postgres does not run as root, whose the template is then.
+  // Postgres refuses to run as root, which owns the template in that case.
   const { uid, gid } = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : await stat(pgdata)
   await promisify(execFile)('chown', ['-R', `${uid}:${gid}`, dirname(pgdata)])
   const files = await ensureCertificates(join(dir, 'tls'), names)

@@ -8,7 +8,7 @@ export interface Process {
   readonly directory: string
 }
 
-/** The processes that belong to a data directory: by where they work, what they were called with, or their settings. Linux only. */
+/** The processes of a data directory, found by working directory, command line or environment. Linux only. */
 export function processesOf(dataDir: string): Process[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
   return pids.flatMap((pid) => {
@@ -18,17 +18,17 @@ export function processesOf(dataDir: string): Process[] {
       const belongs = [command, directory, read(`/proc/${pid}/environ`)].some((text) => text.includes(dataDir))
       return belongs ? [{ pid: Number(pid), command, directory }] : []
     } catch {
-      // It ended meanwhile, or is not ours to look into.
+      // It ended meanwhile, or belongs to another user.
       return []
     }
   })
 }
 
-/** The processes that carry packets for the computes of a data directory. Other users see their commands only. */
+/** The processes that forward packets for the computes of a data directory. Other users see their commands only. */
 export function egressHelpersOf(dataDir: string): number[] {
   return readdirSync('/proc').flatMap((pid) => {
     if (!/^\d+$/.test(pid) || !readIfThere(`/proc/${pid}/cmdline`).startsWith('pasta\0')) return []
-    // A child of its postmaster.
+    // Its parent is the postmaster.
     const parent = /^PPid:\s+(\d+)/m.exec(readIfThere(`/proc/${pid}/status`))?.[1]
     return readIfThere(`/proc/${parent}/cmdline`).includes(`\0${dataDir}`) ? [Number(pid)] : []
   })
@@ -36,7 +36,10 @@ export function egressHelpersOf(dataDir: string): number[] {
 
 const ENDING_MS = 5_000
 
-/** The processes of a data directory that do not end by themselves: a deletion of files goes on when who began it has ended, for a moment. */
+/**
+ * The processes of a data directory that do not end by themselves. A process that deletes files may outlive the one
+ * that started it for a moment.
+ */
 export async function staying(dataDir: string): Promise<Process[]> {
   const deadline = performance.now() + ENDING_MS
   for (;;) {
@@ -48,7 +51,10 @@ export async function staying(dataDir: string): Promise<Process[]> {
 
 const read = (file: string): string => readFileSync(file, 'utf8').replaceAll('\0', ' ').trim()
 
-/** The postmasters of a data directory: what was called as `postgres -D`, but no child of one, which is called so for a moment. */
+/**
+ * The postmasters of a data directory: processes called as `postgres -D`, without their children, which have that
+ * command line for a moment after fork.
+ */
 export function postmastersOf(dataDir: string): Process[] {
   const found = processesNamed(dataDir)
   return found.filter(({ parent }) => !found.some(({ pid }) => pid === parent))
@@ -71,7 +77,7 @@ function processesNamed(dataDir: string): (Process & { readonly parent: number }
 
 const PATIENCE_MS = 60_000
 
-/** Asks again and again until there is an answer; 0 and '' are none. Errors: none came within a minute. */
+/** Polls until `ask` returns a truthy value; 0 and '' do not count. Errors: no such value within a minute. */
 export async function until<T>(
   what: string,
   ask: () => T | undefined | false | Promise<T | undefined | false>,
@@ -85,7 +91,7 @@ export async function until<T>(
   }
 }
 
-/** Kills processes with SIGKILL and waits until they are gone. One that is gone already is fine. */
+/** Kills processes with SIGKILL and waits until they have ended. A process that has ended already is not an error. */
 export async function kill(...pids: readonly (number | undefined)[]): Promise<void> {
   const known = pids.filter((pid) => pid !== undefined)
   assert.equal(known.length, pids.length, 'what is to be killed does not run')
@@ -99,7 +105,7 @@ export async function kill(...pids: readonly (number | undefined)[]): Promise<vo
   await until(`the end of ${known.join(', ')}`, () => !known.some(lives))
 }
 
-/** Whether a process runs; a zombie does not. */
+/** Returns true when a process runs; false for a zombie. */
 function lives(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
@@ -108,7 +114,7 @@ function lives(pid: number): boolean {
   }
 }
 
-/** The children of a postmaster as this machine counts, by the pids that they have for it: inside its walls those are others. */
+/** Maps the pids of a postmaster's children inside its pid namespace to their pids on the host. */
 export function outsidePids(postmaster: number): Map<number, number> {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return new Map(
@@ -121,7 +127,7 @@ export function outsidePids(postmaster: number): Map<number, number> {
   )
 }
 
-/** The process that a server knows by a pid of its own. */
+/** The host's pid of a server process, by its pid inside the pid namespace. */
 export function outsidePid(postmaster: number, inside: number): number {
   const pid = outsidePids(postmaster).get(inside)
   if (pid === undefined) throw new Error(`process ${postmaster} has no child that it knows as ${inside}`)

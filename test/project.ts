@@ -1,7 +1,7 @@
 import { envOf, type Neap, neapRun } from './neap.ts'
 import { until } from './processes.ts'
 
-/** What a test works with: the ids of a project, one branch of it and that branch's endpoint, and how to connect there. */
+/** The ids of a project, one branch of it and that branch's endpoint, and the connection URI. */
 export interface Place {
   readonly project_id: string
   readonly branch_id: string
@@ -19,7 +19,7 @@ export async function firstPlace(neap: Neap): Promise<Place> {
   return { project_id, branch_id: endpoint.branch_id, endpoint_id: endpoint.id, uri: connection_uri }
 }
 
-/** Makes a project, and answers with its branch, endpoint and role when they are there. */
+/** Creates a project, waits for it, and returns its branch, endpoint and connection URI. */
 export async function newProject(neap: Neap, project: { settings?: { enable_egress?: boolean } } = {}): Promise<Place> {
   const made = await neap.call('POST /projects', { body: { project } })
   await neap.ended(made.operations)
@@ -29,14 +29,14 @@ export async function newProject(neap: Neap, project: { settings?: { enable_egre
   return { ...place, uri: connection.connection_uri }
 }
 
-/** Lets the roles of a project replicate. */
+/** Enables logical replication for a project. */
 export async function enableReplication(neap: Neap, { project_id }: Place): Promise<void> {
   const body = { project: { settings: { enable_logical_replication: true } } }
   const { operations } = await neap.call('PATCH /projects/:project_id', { params: { project_id }, body })
   await neap.ended(operations)
 }
 
-/** Suspends an endpoint and waits until it sleeps. */
+/** Suspends an endpoint and waits until it is idle. */
 export async function suspend(neap: Neap, { project_id, endpoint_id }: Place): Promise<void> {
   const params = { project_id, endpoint_id }
   const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params })
@@ -49,7 +49,7 @@ export async function endpointOf(neap: Neap, { project_id, endpoint_id }: Place)
 }
 
 /**
- * Waits until an endpoint is on its way nowhere and in this state. A client may have its first answer a moment before the
+ * Waits until an endpoint has this state and none pending. A client may have its first answer a moment before the
  * operation that let it in has ended.
  */
 export async function settled(neap: Neap, place: Place, state: 'active' | 'idle'): Promise<void> {
@@ -61,7 +61,7 @@ export async function settled(neap: Neap, place: Place, state: 'active' | 'idle'
   })
 }
 
-/** The last of an endpoint's operations, and what its compute is said to do: for whoever reads why a test failed. */
+/** The latest operations of an endpoint and its activity, for the message of a failed test. */
 async function whatHappened(neap: Neap, place: Place): Promise<string> {
   const operations = (await operationsOf(neap, place)).filter(({ endpoint_id }) => endpoint_id === place.endpoint_id)
   const activity = await neap
@@ -75,7 +75,7 @@ export async function operationsOf(neap: Neap, { project_id }: Place) {
   return (await neap.call('GET /projects/:project_id/operations', { params: { project_id } })).operations
 }
 
-/** Makes a branch with an endpoint, and answers when both are there. Its roles are its parent's, with their passwords. */
+/** Creates a branch with an endpoint and waits for both. Its roles and passwords are its parent's. */
 export async function branchOff(neap: Neap, parent: Place): Promise<Place> {
   const { branch, endpoints, operations } = await neap.call('POST /projects/:project_id/branches', {
     params: { project_id: parent.project_id },
@@ -97,7 +97,7 @@ export interface Compute {
   readonly port?: number
 }
 
-/** What `neap status --json` says of the compute of an endpoint. */
+/** The compute of an endpoint in `neap status --json`. Returns undefined when the endpoint has no compute. */
 export async function computeOf(neap: Neap, { endpoint_id }: Place): Promise<Compute | undefined> {
   const { data_dir } = neap.ready
   const { stdout } = await neapRun(['status', '--json', '--data-dir', data_dir], envOf(data_dir))

@@ -1,15 +1,15 @@
-/** Draws that follow from a seed. */
+/** Pseudo-random draws from a seed. */
 export interface Random {
-  /** From 0 to 1; may be passed on by itself. */
+  /** A number in [0, 1). Does not need `this`. */
   readonly next: () => number
-  /** A whole number from `least` to `most`. */
+  /** An integer from `least` to `most`, both included. */
   between(least: number, most: number): number
   chance(probability: number): boolean
-  /** One of these. Errors: there is none. */
+  /** One of these items. Errors: the list is empty. */
   pick<T>(items: readonly T[]): T
 }
 
-/** mulberry32, a published generator of 32 bits: good enough to choose by, and short. */
+/** mulberry32, a published 32-bit generator, short and sufficient for choices. */
 export function randomFrom(seed: number): Random {
   let state = seed | 0
   function next(): number {
@@ -29,7 +29,10 @@ export function randomFrom(seed: number): Random {
   }
 }
 
-/** The draws of one of many who choose side by side: they do not depend on how far the others have come. */
+/**
+ * A separate sequence for each of several concurrent actors, so that their draws do not depend on each other's
+ * progress.
+ */
 export function randomOf(seed: number, name: string): Random {
   let mixed = 0x811c9dc5
   // FNV-1a.

@@ -1,4 +1,7 @@
-/* Rotates the secrets of the Neap in NEAP_DATA_DIR and kills itself with SIGKILL after a step, or after some milliseconds. */
+/*
+ * Rotates the secrets of the Neap in NEAP_DATA_DIR and kills itself with SIGKILL after a step or a number of
+ * milliseconds.
+ */
 import { loadConfig } from '../src/config.ts'
 import { rotate } from '../src/rotation/rotate.ts'
 

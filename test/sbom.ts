@@ -1,6 +1,6 @@
 /*
- * Prints what production is made of: npm's bill of materials (CycloneDX), less what only development needs. npm's own --omit=dev leaves
- * out each package that something of development needs as well (npm 11: pg, for one), so that the lock file says which to keep.
+ * Prints the bill of materials of production: npm's (CycloneDX) without packages that only development needs. npm's own
+ * --omit=dev also omits packages that both need (npm 11: pg, for one), so the lock file decides.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ export function lockedPackages(): Set<string> {
   )
 }
 
-/** The bill of materials of production. Errors: npm is older than 10, or is not there. */
+/** The bill of materials of production. Errors: npm is older than 10, or missing. */
 export function billOfMaterials(): Bill {
   const { stdout, stderr, error } = spawnSync(
     'npm',

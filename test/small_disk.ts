@@ -2,26 +2,28 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A small filesystem of its own, mounted for a test. Root only. */
+/** A small separate filesystem, mounted for a test. Root only. */
 export interface SmallDisk {
-  /** Leaves no byte free, or only so many mebibytes, until `drain`. */
+  /** Fills the disk until `drain`, except for `left` mebibytes. */
   fill(left?: number): void
-  /** Leaves no inode free, until `drain`. */
+  /** Uses all inodes, until `drain`. */
   useInodes(): void
   drain(): void
   readOnly(yes: boolean): void
   unmount(): void
 }
 
-/** For the `skip` of a test: why nothing can be mounted here. */
+/** For the `skip` of a test: why filesystems cannot be mounted here. Returns false when they can. */
 export function withoutMounts(): string | false {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root on Linux mounts a small disk'
-  // In a namespace of its own, so that nothing stays of it.
+  // In a separate mount namespace, so that the mount does not remain.
   const tried = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt'], { encoding: 'utf8' })
   return tried.status !== 0 && `this machine lets nothing be mounted: ${tried.stderr}`
 }
 
-/** Mounts one on a directory, which is made, open to pass through as a data directory is. */
+/**
+ * Creates a directory and mounts a small disk on it, with the mode of a data directory: other users may pass through.
+ */
 export function mountSmallDisk(directory: string, mebibytes: number): SmallDisk {
   mkdirSync(directory, { recursive: true })
   const options = (more: string) => ['-o', `size=${mebibytes}m,mode=711${more}`]

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { verdict } from './advisories.ts'
 import { billOfMaterials, lockedPackages } from './sbom.ts'
 
-/* What Neap is made of: the bill of materials is the lock file's, and advisories about it are heard. */
+/* The supply chain: the bill of materials equals the lock file, and advisories are reported. */
 
 test('the bill of materials lists each package of production, with the version of the lock file, and no other', () => {
   const { bomFormat, components, dependencies } = billOfMaterials()

@@ -3,18 +3,18 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Ran, run } from './neap.ts'
 
-/* Two network namespaces with a cable between them: as two machines are to each other, each with a hosts file of its own. */
+/* Two network namespaces connected by a veth pair, as two machines, each with its own hosts file. */
 
 export interface Machines {
-  /** The address of the one that Neap runs on. */
+  /** The address of the machine that runs Neap. */
   readonly server: string
   readonly serverIpv6: string
-  /** The addresses of the one with the clients: it connects from the first, unless told to take the other. */
+  /** The addresses of the clients' machine. It connects from the first by default. */
   readonly clients: readonly [string, string]
-  /** What to put before a command so that it runs there. */
+  /** A command prefix that runs a command on that machine. */
   readonly onServer: readonly string[]
   readonly onClient: readonly string[]
-  /** Gives both machines names for the server. */
+  /** Adds names for the server on both machines. */
   name(names: readonly string[]): void
   /** Runs a program on the clients' machine to its end. */
   run(program: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ran>
@@ -23,12 +23,12 @@ export interface Machines {
 
 const ip = (...args: string[]): Buffer => execFileSync('ip', args)
 
-/** Makes both. Needs root and iproute2. */
+/** Creates both. Needs root and iproute2. */
 export function twoMachines(): Machines {
   const id = process.pid % 100_000
   const [server, client] = [`neap-${id}-s`, `neap-${id}-c`]
   const [cable, end] = [`neap${id}s`, `neap${id}c`]
-  // Documentation's own networks (RFC 5737, RFC 3849): nothing else is there.
+  // Networks reserved for documentation (RFC 5737, RFC 3849), unused elsewhere.
   const [address, ...clients] = ['198.51.100.1', '198.51.100.2', '198.51.100.3'] as const
   for (const name of [server, client]) {
     ip('netns', 'add', name)
@@ -51,7 +51,7 @@ export function twoMachines(): Machines {
     onServer: ['ip', 'netns', 'exec', server],
     onClient,
     name(names) {
-      // `ip netns exec` puts this file in the place of the machine's own.
+      // `ip netns exec` mounts this file over /etc/hosts.
       for (const directory of etc) {
         mkdirSync(directory, { recursive: true })
         writeFileSync(join(directory, 'hosts'), `127.0.0.1 localhost\n${address} ${names.join(' ')}\n`)

@@ -1,5 +1,5 @@
 /**
- * What there is to be compared with: a Fastify route that does one prepared select by primary key and answers the row.
+ * The baseline: a Fastify route that does one prepared select by primary key and answers the row.
  *
  *   node bare_server.ts CATALOG_URL CONNECTIONS
  */

@@ -1,6 +1,6 @@
 /**
- * Asks for one path over so many connections at once, each sending the next request when the answer to the last is there, and
- * prints how many were answered and how long each took. HTTP/1.1 on plain sockets, so that the machine is the server's:
+ * Requests one path over CONNECTIONS connections, each with one outstanding request, and prints the number of answers
+ * and their latencies. HTTP/1.1 on plain sockets, to leave most of the CPU to the server:
  *
  *   node generator.ts PORT PATH KEY CONNECTIONS SECONDS
  */

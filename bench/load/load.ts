@@ -10,7 +10,7 @@ export interface Load {
   readonly milliseconds: readonly number[]
 }
 
-/** Loads a path from a process of its own. Errors: an answer was not 200. */
+/** Loads a path from a separate process. Errors: an answer was not 200. */
 export async function load(
   port: number,
   path: string,
@@ -24,7 +24,7 @@ export async function load(
   return JSON.parse(stdout) as Load
 }
 
-/** Starts the server to compare with; answers its port, and what ends it. */
+/** Starts the baseline server; returns its port and a function that stops it. */
 export async function bareServer(
   catalogUrl: string,
   connections: number,

@@ -1,6 +1,7 @@
 /**
- * A worker whose one action does nothing. It works between `go` and `halt` of its parent, and ends when its parent lets go of it. It tells how
- * many operations have ended since `go`, because asking the catalog costs some of what is measured:
+ * A worker with one action that does nothing. It runs between `go` and `halt` of its parent, and exits when the parent
+ * disconnects. It reports the number of operations ended since `go`, because queries to the catalog would add to the
+ * measured cost:
  *
  *   node ops_worker.ts CATALOG_URL CONCURRENCY
  */
@@ -13,7 +14,7 @@ const REPORT_EVERY = 10
 
 const [url = '', concurrency] = process.argv.slice(2)
 const catalog = openCatalog(url, Number(concurrency) + 4, console.error)
-// A worker that has been up for a while has its connections.
+// Open all connections first, as in a worker that has run for a while.
 await Promise.all(Array.from({ length: Number(concurrency) }, () => catalog.rows(sql`select pg_sleep(0.5)`)))
 const run = (): Promise<Runner> =>
   startRunner({

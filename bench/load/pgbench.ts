@@ -1,6 +1,6 @@
 /*
- * A pgbench that connects once and then runs in rounds, between which it is stopped by SIGSTOP: programs under test take turns in short rounds,
- * and no round has the cost of a connection in it.
+ * A pgbench that connects once and then runs in rounds, stopped by SIGSTOP in between: programs under test take turns
+ * in short rounds, and no round includes the cost of connecting.
  */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -9,11 +9,11 @@ import { createInterface } from 'node:readline'
 import { spawnInSession } from './session.ts'
 import { libpqEnv, type Target } from './targets.ts'
 
-/** By which protocol messages a query is sent. */
+/** The protocol messages that send a query. */
 export type QueryMode = 'simple' | 'extended' | 'prepared'
 
 export interface Pgbench {
-  /** Runs for one second, at whose beginning and end `read` is called. Errors: a client of pgbench failed. */
+  /** Runs for one second and calls `read` at its beginning and end. Errors: a client of pgbench failed. */
   round<T>(
     read: () => T,
   ): Promise<{ readonly before: T; readonly after: T; readonly queries: number; readonly tps: number }>
@@ -24,8 +24,8 @@ export interface Pgbench {
 const SECONDS = 36_000
 
 /**
- * Connects a pgbench that sends `select 1` whenever the last is answered.
- * @param dir where its script may lie
+ * Connects a pgbench whose clients send `select 1` in a closed loop.
+ * @param dir where its script is written
  */
 export async function startPgbench(dir: string, target: Target, mode: QueryMode, clients: number): Promise<Pgbench> {
   const script = join(dir, 'select1.sql')
@@ -41,7 +41,7 @@ export async function startPgbench(dir: string, target: Target, mode: QueryMode,
   })
   failed.catch(() => {})
 
-  /** The next report of progress: when it was made, in seconds, and the transactions per second since the last. */
+  /** The next progress report: its time in seconds, and the transactions per second since the last report. */
   async function progress(): Promise<{ at: number; tps: number }> {
     for (;;) {
       const [line] = (await Promise.race([once(lines, 'line'), failed])) as [string]
@@ -57,7 +57,7 @@ export async function startPgbench(dir: string, target: Target, mode: QueryMode,
   return {
     async round(read) {
       child.kill('SIGCONT')
-      // It first reports of the time in which it stood still.
+      // The first report covers the time in which it was stopped.
       await progress()
       const begin = await progress()
       const before = read()

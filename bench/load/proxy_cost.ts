@@ -1,10 +1,10 @@
-/* What a query costs the programs under test: CPU time, and how many are answered in a second. */
+/* The cost of a query for the programs under test: CPU time and throughput. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Mark, percentile } from '../samples.ts'
 import { type QueryMode, startPgbench } from './pgbench.ts'
 import type { ProxyTarget } from './targets.ts'
 
-/** What was measured of each program, by its name, in the order of rounds. */
+/** The samples of one program, in the order of rounds. */
 export interface Cost {
   /** CPU-microseconds per query of all its processes. */
   readonly cpu: number[]
@@ -17,10 +17,16 @@ export interface Load {
   readonly rounds: number
 }
 
-/** After so many rounds all connect anew: which process of a program a client has is left to chance. */
+/**
+ * After this number of rounds all clients reconnect, because the assignment of clients to a program's processes is
+ * random.
+ */
 const ROUNDS_OF_A_CROWD = 5
 
-/** Has each program under test serve the same load, in turn, in rounds of a second. The first round of each crowd warms the code and is left out. */
+/**
+ * Measures each program under test in turn under the same load, in rounds of a second. The first round after each
+ * reconnect is a warm-up.
+ */
 export async function measureCosts<Name extends string>(
   programs: Readonly<Record<Name, ProxyTarget>>,
   { clients, mode, rounds }: Load,
@@ -51,20 +57,20 @@ export async function measureCosts<Name extends string>(
   return costs
 }
 
-/** How long processes have run on a CPU, with all their threads (Linux, Documentation/scheduler/sched-stats.rst). */
+/** CPU time of processes, with all their threads (Linux, Documentation/scheduler/sched-stats.rst). */
 function cpuMicroseconds(pids: readonly number[]): number {
   const threads = pids.flatMap((pid) => readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}`))
   return threads.reduce((sum, path) => sum + Number(readFileSync(`${path}/schedstat`, 'utf8').split(' ')[0]) / 1_000, 0)
 }
 
-/** How the figures were come by, but for what is particular to a benchmark. */
+/** The method common to the benchmarks of the proxy. */
 export const METHOD = [
   'clients of pgbench, in two threads, each send `select 1` when the last is answered, over TLS 1.3; rounds of a second, in turn, in one run',
   'cpu:       microseconds per query of all processes of the proxy (schedstat); tps: queries per second, while all share the machine',
   'each program has a session of its own, so that autogroups treat them alike; connecting is left out',
 ]
 
-/** The rows of a report. @param what was measured */
+/** The rows of a report. @param what prefix of their names */
 export const rowsOf = (what: string, costs: Record<string, Cost>): Record<string, readonly number[]> =>
   Object.fromEntries(
     Object.entries(costs).flatMap(([name, { cpu, tps }]) => [
@@ -73,7 +79,10 @@ export const rowsOf = (what: string, costs: Record<string, Cost>): Record<string
     ]),
   )
 
-/** CPU time by the quarter of the rounds that others on the machine disturb least, throughput by the middle. */
+/**
+ * CPU time as the 25th percentile of the rounds, which other load on the machine disturbs least; throughput as the
+ * median.
+ */
 export function marksOf(
   what: string,
   { neap, pgbouncer }: Record<'neap' | 'pgbouncer', Cost>,

@@ -2,8 +2,9 @@ import { type ChildProcessByStdio, spawn, type SpawnOptions } from 'node:child_p
 import type { Readable } from 'node:stream'
 
 /**
- * Starts a program in a session of its own (setsid): the kernel's autogroups share the CPU among sessions, so that programs in one session
- * would have less than those that have one each, as Postgres' processes do. It is killed when this process ends.
+ * Starts a program in a separate session (setsid). The kernel's autogroups share the CPU among sessions: programs in
+ * one session would get less than programs with one each, such as Postgres' processes. It is killed when this process
+ * ends.
  */
 export function spawnInSession(
   program: string,
@@ -17,5 +18,5 @@ export function spawnInSession(
   return child
 }
 
-// The terminal interrupts its own session only.
+// Ctrl-C signals only the terminal's own session.
 process.once('SIGINT', () => process.exit(130))

@@ -1,4 +1,4 @@
-/* What load is sent to: Neap's proxy, a Postgres with TLS of its own, and PgBouncer in front of that Postgres. */
+/* The targets of load: Neap's proxy, a Postgres with TLS, and PgBouncer in front of that Postgres. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { type Neap, startNeap } from '../../test/neap.ts'
 import { makeServers, PASSWORD, type Servers } from '../../test/proxy/servers.ts'
 import { spawnInSession } from './session.ts'
 
-/** Where to connect, by TCP and TLS, and as whom. */
+/** An address for TCP and TLS, and credentials. */
 export interface Target {
   readonly host: string
   readonly port: number
@@ -24,7 +24,7 @@ export interface Target {
 
 /** A proxy under test. */
 export interface ProxyTarget extends Target {
-  /** Its processes, as they are now. */
+  /** The pids of its processes at the moment. */
   pids(): readonly number[]
 }
 
@@ -52,7 +52,10 @@ interface Direct {
   readonly keyFile: string
 }
 
-/** A Postgres with TLS by a certificate of the same kind as the proxy's, a password of the same kind, and memory and syncs as a compute has. */
+/**
+ * A Postgres with the same kind of TLS certificate and password as the proxy, and memory and sync settings of a
+ * compute.
+ */
 export async function startDirect(servers: Servers): Promise<Direct> {
   const made = await ensureCertificates(join(servers.dir, 'tls'), { region: 'bench', domain: 'localhost' })
   const server = await servers.server('direct')
@@ -83,8 +86,9 @@ interface Pgbouncer {
 }
 
 /**
- * PgBouncer with TLS towards clients by the certificate of the direct Postgres, and its Unix socket behind.
- * @param poolSize of server connections for one user and database
+ * PgBouncer with TLS towards clients, with the certificate of the direct Postgres, and that Postgres' Unix socket as
+ * its server.
+ * @param poolSize server connections for one user and database
  */
 async function startPgbouncer(
   servers: Servers,
@@ -117,7 +121,7 @@ log_connections = 0
 log_disconnections = 0
 `,
   )
-  // As root it will not run.
+  // PgBouncer refuses to run as root.
   const { uid, gid } = statSync(socketDir)
   const child = spawnInSession('pgbouncer', [config], process.getuid?.() === 0 ? { uid, gid } : {})
   const ended = once(child, 'exit')
@@ -141,8 +145,8 @@ log_disconnections = 0
 export type Targets = Readonly<Record<'neap' | 'pgbouncer', ProxyTarget> & Record<'direct', Target>>
 
 /**
- * Starts all three, has them used, and ends them.
- * @param use is given a directory for its files too
+ * Starts all three, calls `use` with them, and stops them.
+ * @param use also receives a directory for its files
  */
 export async function withTargets(
   { mode, poolSize }: { mode: 'session' | 'transaction'; poolSize: number },
@@ -167,7 +171,7 @@ export async function withTargets(
   }
 }
 
-/** For programs that use libpq. */
+/** The environment of programs that use libpq. */
 export const libpqEnv = ({ host, port, user, password, database, options }: Target): NodeJS.ProcessEnv => ({
   PATH: process.env['PATH'],
   PGHOST: host,
@@ -180,20 +184,22 @@ export const libpqEnv = ({ host, port, user, password, database, options }: Targ
   ...(options !== undefined && { PGOPTIONS: options }),
 })
 
-/** For the driver. A name that is looked up for some targets only would be measured with them. */
+/**
+ * The configuration of node-postgres. localhost becomes an address, so that no target's latency includes a name lookup.
+ */
 export const clientConfig = ({ caFile, host, ...target }: Target): pg.ClientConfig => ({
   ...target,
   host: host === 'localhost' ? '127.0.0.1' : host,
   ssl: { ca: readFileSync(caFile, 'utf8') },
 })
 
-// Debian has PgBouncer where only root looks for programs.
+// Debian installs PgBouncer in a directory that only root has in PATH.
 process.env['PATH'] += ':/usr/sbin'
 
-/** The Debian packages of the programs that benchmarks use beside what npm brings. */
+/** The Debian packages of programs that npm does not bring. */
 const PACKAGES = { pgbench: 'postgresql-contrib', pgbouncer: 'pgbouncer', psql: 'postgresql-client' }
 
-/** Ends the process where a program is missing, and says what to install. */
+/** Exits with a message that names the packages to install when a program is missing. */
 export function need(...programs: readonly (keyof typeof PACKAGES)[]): void {
   const directories = (process.env['PATH'] ?? '').split(':')
   const missing = programs.filter((program) => !directories.some((directory) => existsSync(join(directory, program))))

@@ -1,14 +1,14 @@
 /**
- * The one interface behind which branches are stored and computes run.
- * Whoever implements it knows no table and no HTTP; whoever calls it does not know which one it is.
+ * The interface that stores branches and runs computes.
+ * An implementation knows no table and no HTTP; a caller does not know the implementation.
  *
  * Calls converge: each may be repeated after a crash at any point, by any worker, and ends in the same state.
- * A call that may take long returns `pending` after at most about four seconds and is simply called again.
+ * A call that may take long returns `pending` after at most about four seconds; the caller repeats it.
  */
 
 import type { Wall } from '../walls.ts'
 
-/** A branch as a backend sees it. `number` is unique for ever within one catalog: a backend may derive a uid from it. */
+/** A branch for a backend. `number` is unique for ever within one catalog: a backend may derive a uid from it. */
 export interface BranchRef {
   readonly id: string
   readonly number: number
@@ -16,15 +16,15 @@ export interface BranchRef {
 }
 
 /**
- * Says which attempt acts: the operation's `seq` in its project, then how often that operation was claimed.
- * It only ever rises for one branch; an effect that carries a lower fence than the branch has seen is refused with `FencedError`.
+ * Identifies the attempt that acts: the operation's `seq` in its project, then the number of claims of that operation.
+ * It only rises for one branch; an effect with a lower fence than the branch has seen is refused with `FencedError`.
  */
 export interface Fence {
   readonly seq: number
   readonly generation: number
 }
 
-/** Thrown when a newer attempt has taken the branch over. The caller drops what it was doing. */
+/** Thrown when a newer attempt has taken the branch over. The caller abandons its attempt. */
 export class FencedError extends Error {
   override readonly name = 'FencedError'
 }
@@ -39,7 +39,7 @@ export class UnknownKeyError extends ConfigurationError {
   override readonly name = 'UnknownKeyError'
 }
 
-/** What a compute is to be configured for. */
+/** The configuration of a compute. */
 export interface ComputeSpec {
   readonly cpuCount: number
   readonly memoryMib: number
@@ -48,11 +48,11 @@ export interface ComputeSpec {
   readonly egress: boolean
 }
 
-/** Where a compute answers, as libpq takes it: `host` is an address, or a socket directory that begins with a slash. */
+/** A compute's address, as libpq takes it: `host` is an address, or a socket directory that begins with a slash. */
 export interface ComputeAddress {
   readonly host: string
   readonly port: number
-  /** Which store it serves: by it the passwords of Neap's own roles there are derived. */
+  /** The store that it serves; the passwords of Neap's own roles there derive from it. */
   readonly store: string
 }
 
@@ -66,7 +66,7 @@ export interface RunningCompute {
 
 /** Watches the processes of computes. */
 export interface ComputeWatch {
-  /** Tells once of this process when it has ended, at once if it has already. */
+  /** Reports this process once when it has ended, at once if it has already. */
   follow(pid: number): void
   stop(): void
 }
@@ -74,38 +74,40 @@ export interface ComputeWatch {
 export type Progress = 'done' | 'pending'
 
 export interface Backend {
-  /** Makes ready what new branches of that Postgres version are cloned from. */
+  /** Prepares the template that new branches of that Postgres version are cloned from. */
   prepare(pgVersion: number): Promise<void>
-  /** Makes the data directory of a new project's first branch. */
+  /** Creates the data directory of a new project's first branch. */
   createBranch(branch: BranchRef, fence: Fence): Promise<Progress>
-  /** Makes the data directory of a branch as a clone of its parent, which may run or rest. */
+  /** Creates the data directory of a branch as a clone of its parent, whose compute may run or not. */
   cloneBranch(branch: BranchRef, parent: BranchRef, fence: Fence): Promise<Progress>
-  /** Starts the compute of a branch, or finds it running; returns when it accepts connections, or `pending` while it recovers. */
+  /** Starts or finds a branch's compute. Returns when it accepts connections, or `pending` while it recovers. */
   startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
-  /** Gives the compute of a branch another configuration; it follows it when it reloads, or starts, the next time. */
+  /** Writes another configuration for the compute of a branch, which applies at its next reload or start. */
   configureCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<void>
-  /** Stops the compute of a branch cleanly: open sessions end with 57P01, memory is written out. */
+  /** Stops the compute of a branch cleanly: open sessions end with 57P01, memory is written to disk. */
   stopCompute(branch: BranchRef, fence: Fence): Promise<Progress>
-  /** The running compute of a branch, if there is one. Asks the kernel, never a file alone. */
+  /** The running compute of a branch, if there is one. Asks the kernel, never relies on a file alone. */
   findCompute(branch: BranchRef): Promise<RunningCompute | undefined>
-  /** Whether a server runs on a branch that an earlier Neap started, before computes had walls: it can only be stopped. */
+  /** Whether a server of an earlier Neap, from before computes had walls, runs on a branch: it can only be stopped. */
   hasEarlierServer(branch: BranchRef): Promise<boolean>
-  /** Tells of the computes that are followed when they have ended, whatever ended them. */
+  /** Calls `ended` when a followed compute has ended, for any reason. */
   watchComputes(ended: (pid: number) => void): ComputeWatch
-  /** What a compute said of its end, if it did: the last complaints of Postgres itself since a time, in one line. */
+  /** The last errors that Postgres logged about its own end since a time, in one line; empty when there are none. */
   lastWords(branch: BranchRef, since: Date): Promise<string>
-  /** Stops what runs on a branch and removes everything that is stored of it. */
+  /** Stops the compute of a branch and removes all its stored data. */
   removeBranch(branch: BranchRef, fence: Fence): Promise<Progress>
-  /** The ids of all branches of which anything is stored here. */
+  /** The ids of all branches with stored data here. */
   listBranches(): Promise<string[]>
-  /** The ids of all branches on which a compute may run, as far as one look at the machine tells; `findCompute` says for sure. */
+  /**
+   * The ids of all branches that may have a running compute, by one look at the machine; only `findCompute` is certain.
+   */
   listRunning(): Promise<string[]>
-  /** The major versions of Postgres that computes can have, oldest first: those that are installed. */
+  /** The installed major versions of Postgres that computes can have, oldest first. */
   pgVersions(): Promise<number[]>
   /** The walls that stand around each compute. */
   walls(): Promise<readonly Wall[]>
-  /** Why computes that may reach out cannot, and what to do about it; undefined where they can. */
+  /** Why computes with egress enabled cannot have it, and the remedy; undefined when they can. */
   whyNoEgress(): Promise<string | undefined>
-  /** Ends helpers that this backend has running (copies); what they made is made anew. For a shutdown. */
+  /** Ends this backend's running helpers (copies) for a shutdown; a later call repeats their work. */
   stopHelpers(): Promise<void>
 }

@@ -11,7 +11,7 @@ export interface Account {
   readonly created_at: string
 }
 
-/** The account of whoever runs this Neap, with the plan that the settings give it; made on the first call. */
+/** The account of the operator of this Neap, with the plan from the settings; created on the first call. */
 export async function ensureDefaultAccount(db: Db, plan: Account['plan']): Promise<Account> {
   const row = await db.row<Account>(sql`
     insert into account (id, organization_id, name, email, plan, is_default)
@@ -30,7 +30,7 @@ export function findAccount(db: Db, id: string): Promise<Account | undefined> {
   return db.row(sql`select * from account where id = ${id}`)
 }
 
-/** Locks an account's row, as whoever counts what it has before making more does first. */
+/** Locks an account's row. Transactions that check a limit of the account before an insert take this lock first. */
 export async function lockAccount(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`select 1 from account where id = ${id} for no key update`)
 }

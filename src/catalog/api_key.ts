@@ -16,7 +16,7 @@ export interface ApiKey {
   readonly last_used_from: string
 }
 
-/** What the catalog keeps of an API key: its keyed hash, and the generation of the key that makes it. */
+/** The stored form of an API key: its keyed hash, and the generation of the hash key. */
 export interface HashedKey {
   readonly hash: Buffer
   readonly generation: string
@@ -34,8 +34,9 @@ export async function insertApiKey(
 }
 
 /**
- * The key with one of those keyed hashes, and whether it is in force: neither revoked nor expired. Notes its use then, at most once a minute,
- * and keeps the first of the hashes from then on, which is that under the current key.
+ * The key with one of these keyed hashes, and whether it is valid: neither revoked nor expired. For a valid key,
+ * records the use at most once a minute, and replaces an older hash by the first one given, which is made with the
+ * current hash key.
  */
 export async function useApiKey(
   db: Db,
@@ -56,7 +57,7 @@ export async function useApiKey(
   return key
 }
 
-/** The keys of an account that are in force: neither revoked nor expired. */
+/** The valid keys of an account: neither revoked nor expired. */
 export function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
   return db.rows(sql`
     select * from api_key where account_id = ${accountId} and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
@@ -68,7 +69,7 @@ export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<Api
     update api_key set revoked_at = clock_timestamp() where id = ${id} and account_id = ${accountId} and revoked_at is null returning *`)
 }
 
-/** How many keys in force are hashed under which generation. */
+/** The number of valid keys per generation of the hash key. */
 export function countApiKeys(db: Db): Promise<{ generation: string; count: number }[]> {
   return db.rows(sql`
     select generation, count(*)::int as count from api_key

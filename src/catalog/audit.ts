@@ -1,7 +1,7 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** Who asked for which change, and what came of it. Never a body, a password or a key. */
+/** A requested change, its caller and its outcome. Never contains a body, a password or a key. */
 export interface AuditEntry {
   readonly accountId: string | undefined
   readonly apiKeyId: number | undefined
@@ -9,7 +9,7 @@ export interface AuditEntry {
   /** The route, as `METHOD /path` with its placeholders. */
   readonly action: string
   readonly projectId: string | undefined
-  /** The path as it was asked for. */
+  /** The requested path. */
   readonly subject: string
   readonly status: number
   readonly address: string

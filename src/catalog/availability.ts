@@ -2,15 +2,15 @@ import type { Db } from './catalog.ts'
 import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
-/** An endpoint whose branch it is time to check. */
+/** An endpoint with a branch that is due for a check. */
 export interface DueCheck extends Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'> {
-  /** Until when no other worker takes it. */
+  /** Until then no other worker takes it. */
   readonly check_at: string
   /** When it was due. */
   readonly due_at: string
 }
 
-/** Gives new times, each its own, to checks that are later than the interval allows, and to those that nobody was there to do. */
+/** Reschedules checks that lie beyond the interval, and overdue ones that no worker queued, at random times. */
 export async function spreadChecks(db: Db, intervalSeconds: number): Promise<void> {
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + (0.5 + random() / 2) * make_interval(secs => ${intervalSeconds})
@@ -24,7 +24,7 @@ export async function spreadChecks(db: Db, intervalSeconds: number): Promise<voi
                      and deleted_at is null and not disabled for no key update skip locked)`)
 }
 
-/** Takes endpoints whose check is due, at most so many, so that no other worker takes them within the next minute. */
+/** Claims up to `most` endpoints whose check is due. No other worker claims them within the next minute. */
 export function takeDueChecks(db: Db, most: number): Promise<DueCheck[]> {
   return db.rows(sql`
     with due as (
@@ -35,7 +35,10 @@ export function takeDueChecks(db: Db, most: number): Promise<DueCheck[]> {
     returning e.id, e.account_id, e.project_id, e.branch_id, e.check_at, due.check_at as due_at`)
 }
 
-/** Sets the next check `seconds` after this one was due. False, and nothing changed, when another worker has taken it since. */
+/**
+ * Sets the next check `seconds` after this one was due, and at least half of that from now. Returns false, without a
+ * change, when another worker has claimed it since.
+ */
 export async function setNextCheck(tx: Db, taken: DueCheck, seconds: number): Promise<boolean> {
   const row = await tx.row(sql`
     update endpoint
@@ -45,14 +48,17 @@ export async function setNextCheck(tx: Db, taken: DueCheck, seconds: number): Pr
   return row !== undefined
 }
 
-/** Has no check begin for so many seconds: what is on its way to be queued is not, and what is queued can be seen. For a shutdown. */
+/**
+ * Ensures that no check is queued for so many seconds, for a shutdown: claimed checks are dropped, queued ones are
+ * visible as operations.
+ */
 export async function putOffChecks(db: Db, seconds: number): Promise<void> {
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + make_interval(secs => ${seconds})
      where check_at < clock_timestamp() + make_interval(secs => ${seconds}) and deleted_at is null and not disabled`)
 }
 
-/** Milliseconds until the next check is due, or nothing where there is none. */
+/** Milliseconds until the next check is due. Returns undefined when there is no endpoint to check. */
 export async function nextCheck(db: Db): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(check_at) - clock_timestamp())::float8 * 1000 as ms
@@ -60,7 +66,7 @@ export async function nextCheck(db: Db): Promise<number | undefined> {
   return row?.ms ?? undefined
 }
 
-/** Whether an unfinished operation has to do with the branch, alone or together with others, or with the whole project. */
+/** Whether an unfinished operation locks the branch, or excludes others from its project. */
 export async function isBranchTaken(tx: Db, projectId: string, branchId: string): Promise<boolean> {
   const row = await tx.row(sql`
     select 1 from operation_hold

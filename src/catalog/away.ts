@@ -2,26 +2,26 @@ import pg from 'pg'
 import { AppError } from '../errors.ts'
 
 /**
- * SQLSTATE classes and socket errors that mean "the catalog is away", as apart from "the statement is wrong": also that the
- * session was ended since it stood still, and that the server only follows another now.
+ * SQLSTATE classes and socket errors that mean that the catalog is unavailable, not that the statement is wrong. They
+ * include the end of a session by an idle time-out, and a server that has become a standby.
  */
 const AWAY =
   /^(08...|57P0[1235]|25P03|25006|53300|ECONN.*|ENOENT|EPIPE|EAGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND)$/
 const TOO_MANY_CONNECTIONS = '53300'
-/** What the driver says without a code when a connection is gone or cannot be had. */
+/** The driver's messages without a code for a connection that is lost or cannot be opened. */
 const LOST = /^Connection terminated|is not queryable$|timeout exceeded when trying to connect|^timeout expired$/
 
-/** Whether an error says that the catalog is away. */
+/** Whether an error means that the catalog is unavailable. */
 export const isAway = (error: Error & { code?: string }): boolean =>
   error instanceof AppError ? error.code === 'UNAVAILABLE' : LOST.test(error.message) || AWAY.test(error.code ?? '')
 
-/** What the catalog's own machine lacks (Postgres manual, appendix A, class 53), and what to do. It passes. */
+/** Transient shortages of the catalog's machine (Postgres manual, appendix A, class 53), and how to resolve them. */
 const SHORT: Readonly<Record<string, string>> = {
   '53100': 'The disk of the catalog is full: make room there. What exists can be read; nothing was changed.',
   '53200': 'The catalog has too little memory. Try again shortly.',
 }
 
-/** Throws UNAVAILABLE for what says that the catalog is away, and anything else as it is. */
+/** Throws UNAVAILABLE for errors that mean that the catalog is unavailable, and other errors unchanged. */
 export function unavailable(error: Error & { code?: string }): never {
   const short = SHORT[error.code ?? '']
   if (short) throw new AppError('UNAVAILABLE', short, { cause: error })
@@ -31,7 +31,7 @@ export function unavailable(error: Error & { code?: string }): never {
 
 const LET_IN_MS = 3_000
 
-/** Whether the server has a new session, or at least says why not. */
+/** Whether the server accepts a new session, or rejects it with an error that does not mean that it is unavailable. */
 export async function letsIn(config: pg.ClientConfig): Promise<boolean> {
   const client = new pg.Client({ ...config, connectionTimeoutMillis: LET_IN_MS })
   client.on('error', () => {})

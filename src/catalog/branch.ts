@@ -17,21 +17,21 @@ export interface Branch {
   readonly config_version: number
   readonly applied_version: number
   readonly stored: boolean
-  /** Where its data lies: its own id and number at first, another branch's after a restore. */
+  /** The branch's store: initially its own id and number; another branch's after a restore. */
   readonly store_id: string
   readonly store_number: number
-  /** The branch whose data this one's is to become; null where that is over, or was never meant. */
+  /** For the copy of an unfinished restore: the branch that is to take its data. */
   readonly restores: string | null
   readonly last_reset_at: string | null
   readonly expires_at: string | null
-  /** What clients note on it, as they gave it. */
+  /** Annotations of clients, as given. */
   readonly annotation: Record<string, string>
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
 }
 
-/** A branch with what a backend must know of its project. */
+/** A branch with the attributes of its project that a backend needs. */
 export type StoredBranch = Branch & { readonly pg_version: number; readonly egress: boolean }
 
 export async function insertBranch(
@@ -58,13 +58,13 @@ export function findDefaultBranch(db: Db, projectId: string): Promise<Branch | u
   return db.row(sql`select * from branch where project_id = ${projectId} and is_default and deleted_at is null`)
 }
 
-/** For the worker: also one that is being deleted. */
+/** For the worker: also finds deleted branches. */
 export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | undefined> {
   return db.row(sql`
     select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress from branch b join project p on p.id = b.project_id where b.id = ${id}`)
 }
 
-/** The branches of these stores on which nothing is to run: no endpoint of theirs is active, and no operation is about them. */
+/** The branches of these stores that should have no compute: no active endpoint, no unfinished operation. */
 export function listResting(db: Db, storeIds: readonly string[]): Promise<StoredBranch[]> {
   return db.rows(sql`
     select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress from branch b join project p on p.id = b.project_id and p.deleted_at is null
@@ -73,14 +73,14 @@ export function listResting(db: Db, storeIds: readonly string[]): Promise<Stored
        and not exists (select from operation o where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id)`)
 }
 
-/** Those of the stores that are no branch's. */
+/** Those of the stores that belong to no branch. */
 export async function listUnknownStores(db: Db, storeIds: readonly string[]): Promise<string[]> {
   const rows = await db.rows<{ id: string }>(sql`
     select s.id from unnest(${storeIds}::text[]) s (id) where not exists (select 1 from branch b where b.store_id = s.id) order by s.id`)
   return rows.map(({ id }) => id)
 }
 
-/** What of a project is still on disk, deleted or not. */
+/** The branches of a project with data on disk, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
   return db.rows(
     sql`select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
@@ -93,11 +93,11 @@ export interface BranchPage {
   readonly sort: 'name' | 'created_at' | 'updated_at'
   readonly descending: boolean
   readonly limit: number
-  /** The sort value and the id of the last branch of the page before. */
+  /** The sort value and the id of the last branch of the previous page. */
   readonly after?: readonly [string, string] | undefined
 }
 
-/** A branch with what it is sorted by, as text that sorts the same way. */
+/** A branch with its sort value, as text that sorts the same way. */
 export type SortedBranch = Branch & { readonly sort_value: string }
 
 /** A page of the branches of a project. */
@@ -129,7 +129,7 @@ export async function countBranches(db: Db, projectId: string, search?: string):
   return row?.count ?? 0
 }
 
-/** Changes what is given and leaves the rest; `expires_at: null` takes the end of its time away. */
+/** Changes the given attributes; `expires_at: null` removes the expiry. */
 export async function updateBranch(
   tx: Db,
   id: string,
@@ -143,7 +143,7 @@ export async function updateBranch(
   return row as Branch
 }
 
-/** Makes a branch the default one of its project, in the place of the one that is. */
+/** Makes a branch the default of its project, instead of the current one. */
 export async function setDefaultBranch(tx: Db, projectId: string, id: string): Promise<Branch> {
   await tx.rows(sql`
     update branch set is_default = false, updated_at = clock_timestamp()
@@ -154,7 +154,7 @@ export async function setDefaultBranch(tx: Db, projectId: string, id: string): P
   return row as Branch
 }
 
-/** Branches whose time is over and that nothing hangs on, some at a time. */
+/** Expired branches without children, at most 50. */
 export function listExpired(db: Db): Promise<Branch[]> {
   return db.rows(sql`
     select b.* from branch b join project p on p.id = b.project_id and p.deleted_at is null
@@ -163,14 +163,14 @@ export function listExpired(db: Db): Promise<Branch[]> {
      order by b.expires_at limit 50`)
 }
 
-/** Whether a branch has children, or copies of it are about to become another branch's data. */
+/** Whether a branch has children, counting copies of it for unfinished restores. */
 export async function hasChildren(db: Db, id: string): Promise<boolean> {
   const child = await db.row(sql`
     select 1 from branch where parent_id = ${id} and (deleted_at is null or restores is not null) limit 1`)
   return child !== undefined
 }
 
-/** The unfinished operations by which those of these branches that have no data yet are to get it. */
+/** The unfinished operations that create data of these branches. */
 export async function listMakings(db: Db, ids: readonly string[]): Promise<string[]> {
   const rows = await db.rows<{ id: string }>(sql`
     select o.id from branch b join operation o on o.project_id = b.project_id and o.branch_id = b.id
@@ -185,19 +185,19 @@ export async function setBranchReady(tx: Db, id: string): Promise<void> {
      where id = ${id}`)
 }
 
-/** A branch whose making failed stays `init` and is going nowhere. */
+/** A branch whose creation failed stays `init`, without a pending state. */
 export async function setBranchFailed(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`update branch set pending_state = null, updated_at = clock_timestamp() where id = ${id}`)
 }
 
-/** What is wanted of roles and databases has changed: the next apply_config or start makes it true. */
+/** Records that the wanted roles and databases changed: the next apply_config or start applies them. */
 export async function raiseConfigVersion(tx: Db, id: string): Promise<void> {
   await tx.rows(
     sql`update branch set config_version = config_version + 1, updated_at = clock_timestamp() where id = ${id}`,
   )
 }
 
-/** The same of all branches of a project. Answers those on which a compute runs or is about to. */
+/** Does so for all branches of a project. Returns those with an endpoint that is active or has a pending state. */
 export async function raiseConfigVersions(tx: Db, projectId: string): Promise<string[]> {
   await tx.rows(
     sql`update branch set config_version = config_version + 1 where project_id = ${projectId} and deleted_at is null`,
@@ -212,7 +212,7 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }
 
-/** Deleted branches whose files are still here although no operation is about to remove them. */
+/** Deleted branches with data on disk that no unfinished operation removes. */
 export function listLeftovers(db: Db): Promise<Branch[]> {
   return db.rows(sql`
     select * from branch b where deleted_at is not null and stored
@@ -226,7 +226,7 @@ export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
     update branch set deleted_at = clock_timestamp(), restores = null, updated_at = clock_timestamp() where id = ${id}`)
 }
 
-/** Forgets what nobody reads any more of a branch that is gone; its number must never be given out again, so its row stays. */
+/** Deletes the rows that belong to a removed branch. The branch's own row stays, so that its number is never reused. */
 export async function forgetBranch(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)

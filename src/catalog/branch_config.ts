@@ -2,15 +2,15 @@ import type { Branch } from './branch.ts'
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** The roles and databases that users have at a compute, as Postgres says. */
+/** The users' roles and databases as read from a compute. */
 export interface SeenConfig {
   readonly roles: readonly { readonly name: string; readonly login: boolean; readonly verifier: string | null }[]
   readonly databases: readonly { readonly name: string; readonly owner_name: string }[]
 }
 
 /**
- * Locks what is said of a branch's roles and databases until the transaction ends, and answers its versions. Whoever changes
- * them does this first.
+ * Locks a branch's roles and databases until the transaction ends, and returns their versions. Every change to them
+ * takes this lock first.
  */
 export async function lockConfig(
   tx: Db,
@@ -19,7 +19,7 @@ export async function lockConfig(
   return tx.row(sql`select config_version, applied_version from branch where id = ${branchId} for no key update`)
 }
 
-/** Whether the rows of a branch say just what was seen. */
+/** Whether the rows of a branch agree with a reading. */
 export async function agreesWith(db: Db, branchId: string, { roles, databases }: SeenConfig): Promise<boolean> {
   const row = await db.row<{ roles: string[]; databases: string[] }>(sql`
     select array(select jsonb_build_array(name, login, verifier)::text from role where branch_id = ${branchId}) as roles,
@@ -41,8 +41,8 @@ export async function agreesWith(db: Db, branchId: string, { roles, databases }:
 }
 
 /**
- * Makes the rows of a branch what Postgres has, whoever made it so. A role whose password is another than Neap gave it loses the
- * password that is kept. Only for what was seen while nothing was left to be told to Postgres.
+ * Sets the rows of a branch to the roles and databases of a reading. A role whose verifier differs loses its stored
+ * password. Valid only for a reading that was taken with no changes left to apply.
  */
 export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id'>, seen: SeenConfig): Promise<void> {
   const { id, account_id } = branch
@@ -67,20 +67,23 @@ export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id
      where d.owner_name is distinct from excluded.owner_name`)
 }
 
-/** From a start on users may change by SQL what the catalog does not know of; a stop in good order ends that. */
+/**
+ * Sets whether the catalog has all roles and databases: false from a start on, since users may change them by SQL; true
+ * after a clean stop.
+ */
 export async function setNoted(tx: Db, branchId: string, noted: boolean): Promise<void> {
   await tx.rows(sql`update branch set noted = ${noted} where id = ${branchId} and noted <> ${noted}`)
 }
 
-/** Whether a branch whose compute sleeps was left with its roles noted: it never ran, or it stopped in good order. */
+/** Whether the catalog has all roles and databases of an idle branch: its compute never ran, or stopped cleanly. */
 export async function isNoted(db: Db, branchId: string): Promise<boolean> {
   const row = await db.row<{ noted: boolean }>(sql`select noted from branch where id = ${branchId}`)
   return row?.noted ?? false
 }
 
 /**
- * Makes a branch's roles and databases those of another, whose data it gets: the parent of a new branch. What Postgres has yet
- * to be told there it has yet to be told here as well; where its data turns out to have had some of it, that is not done twice.
+ * Replaces a branch's roles, databases and pending changes by those of the branch whose data it gets. Compute ledgers
+ * are cloned with the data, so a pending change that the data already contains is not applied again.
  */
 export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string): Promise<void> {
   await lockConfig(tx, fromId)

@@ -6,7 +6,7 @@ import { createListener, type CatalogListener, type Told } from './listener.ts'
 import { createPulse } from './pulse.ts'
 import type { SqlStatement } from './sql.ts'
 
-/** What a query can be sent to: the pool, or one transaction. */
+/** A target of queries: the pool, or one transaction. */
 export interface Db {
   rows<R>(statement: SqlStatement): Promise<R[]>
   row<R>(statement: SqlStatement): Promise<R | undefined>
@@ -14,20 +14,23 @@ export interface Db {
 
 /** One transaction. */
 export interface Transaction extends Db {
-  /** Sends the statement that the work ends with and whose answer it does not need: COMMIT follows at once, which saves a round trip. */
+  /**
+   * Sends the final statement of the transaction, whose result `work` does not need. COMMIT follows without waiting,
+   * which saves a round trip.
+   */
   last(statement: SqlStatement): void
 }
 
 /** The catalog: the only state that Neap's processes share. */
 export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 'rename'> {
   /**
-   * Runs `work` in one transaction; what it throws rolls back.
-   * @param requestId the request that asks for it: operations that `work` inserts carry it from then on, for the log
+   * Runs `work` in one transaction and rolls back if it throws.
+   * @param requestId the API request, which operations that `work` inserts record for the log
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, requestId?: string): Promise<T>
-  /** A session of its own, for locks that outlive a transaction. Ends with `end()`. */
+  /** A dedicated session, for locks that outlive a transaction. Ends with `end()`. */
   session(): Promise<Db & { end(): Promise<void>; onLost(tell: () => void): void }>
-  /** Connections of the pool, those of them that are idle, and how many wait for one. */
+  /** The connections of the pool, the idle ones among them, and the number of waiting callers. */
   connections(): { readonly total: number; readonly idle: number; readonly waiting: number }
   close(): Promise<void>
 }
@@ -35,7 +38,9 @@ export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 
 const TIMESTAMPTZ = 1184
 const INT8 = 20
 
-/** Times stay text, as RFC 3339 in UTC with all six digits: a Date would lose the microseconds on which paging rests. */
+/**
+ * Times stay text, as RFC 3339 in UTC with all six digits: a Date would lose the microseconds that paging relies on.
+ */
 const types = {
   getTypeParser(oid: number, format?: 'text' | 'binary') {
     if (oid === TIMESTAMPTZ) return rfc3339
@@ -49,7 +54,7 @@ function rfc3339(text: string): string {
   return `${whole.replace(' ', 'T')}.${fraction.padEnd(6, '0')}Z`
 }
 
-/** What Neap rests on, whatever the catalog's server has as its own defaults. */
+/** Settings that Neap relies on, which override the server's defaults. */
 const SESSION_SETTINGS = {
   timezone: 'UTC',
   datestyle: 'ISO',
@@ -58,13 +63,14 @@ const SESSION_SETTINGS = {
   statement_timeout: '30s',
 }
 
-/** A process that is frozen in the middle of a transaction loses its session, and all it has locked, after so many seconds. */
+/** A process that freezes within a transaction loses its session and locks after so many seconds. */
 const FROZEN_SECONDS = 15
 
 /**
  * Opens the catalog.
- * @param target the embedded one, or a Postgres URL of a direct session (no transaction pooler between: Neap listens and takes session locks)
- * @param size how many connections at most
+ * @param target the embedded catalog, or a Postgres URL for direct sessions (no transaction pooler: Neap uses LISTEN
+ * and session locks)
+ * @param size maximum number of connections
  */
 export function openCatalog(
   target: string | EmbeddedLogin,
@@ -90,11 +96,11 @@ export function openCatalog(
   async function checkOut(): Promise<pg.PoolClient> {
     let asked: Promise<pg.PoolClient> | undefined
     try {
-      // One that is idle is had at once, whatever the catalog does.
+      // An idle connection is available at once, even if the catalog does not answer.
       if (pool.idleCount > pool.waitingCount) return await pool.connect()
       return await pulse.during(() => (asked = login.attempt(() => pool.connect())))
     } catch (error) {
-      // Nobody waits for it any more.
+      // Release a connection that arrives after the caller gave up.
       asked?.then(
         (late) => late.release(),
         () => {},
@@ -103,7 +109,7 @@ export function openCatalog(
     }
   }
 
-  /** What can be asked on one connection. `broke` is told when nothing more can be. */
+  /** Queries on one connection. Calls `broke` when the connection is lost. */
   function on(client: pg.ClientBase, broke: (error: Error) => void = () => {}): Db {
     async function rows<R>(statement: SqlStatement): Promise<R[]> {
       try {
@@ -116,12 +122,13 @@ export function openCatalog(
     return { rows, row: async (statement) => (await rows<never>(statement))[0] }
   }
 
-  /** Lends `work` a connection. One that breaks meanwhile is not used again. */
+  /** Lends `work` a connection, which is discarded if it breaks meanwhile. */
   async function lend<T>(work: (db: Db, loan: Loan) => Promise<T>): Promise<T> {
     const client = await checkOut()
     let broken: Error | undefined
     const breaks = (error: Error): void => void (broken = error)
-    // A session may end while nothing is asked of it. The next statement fails then; unheard, the event would end the process.
+    // A session may end between statements. The next statement then fails; an unhandled error event would end the
+    // process.
     client.on('error', breaks)
     try {
       return await work(on(client, breaks), { isBroken: () => broken !== undefined, breaks })
@@ -147,7 +154,7 @@ export function openCatalog(
     try {
       return await pulse.during(() => (asked = newSession()))
     } catch (error) {
-      // One that is let in late is of no use any more.
+      // Close a session that opens after the caller gave up.
       asked?.then(
         (client) => client.end(),
         () => {},
@@ -161,7 +168,8 @@ export function openCatalog(
     row: async (statement) => (await rows<never>(statement))[0],
     transaction: (work, requestId) =>
       lend(async (tx, { isBroken, breaks }) => {
-        // The first statement is sent with it, to save a round trip. It fails only with its connection, and then both do.
+        // BEGIN is pipelined with the first statement to save a round trip. It fails only if the connection does, and
+        // then both fail.
         const begun = tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
         begun.catch(() => {})
         let last: Promise<unknown> | undefined
@@ -215,22 +223,22 @@ const BEGIN = plain('begin')
 const COMMIT = plain('commit')
 const ROLLBACK = plain('rollback')
 
-/** Begins, and says for whom, in one message: that is to cost no round trip. */
+/** BEGIN with the request's id, in one message to save a round trip. */
 const beginFor = (requestId: string): SqlStatement =>
   plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}`)
 
-/** A statement that is not worth preparing. */
+/** A statement that is not prepared. */
 function plain(text: string): SqlStatement {
   return { name: '', text, values: [] }
 }
 
-/** A server that is frozen does not say goodbye. */
+/** A frozen server does not acknowledge the end of a session. */
 const PATIENCE_MS = 2_000
 const patience = (): Promise<void> => sleep(PATIENCE_MS, undefined, { ref: false })
 
 const isWrongPassword = (error: unknown): boolean => (error as { code?: unknown }).code === '28P01'
 
-/** How sessions log in; `attempt` tries to with each password that there may be. */
+/** The login of sessions. `attempt` retries `connect` with each possible password. */
 function createLogin(target: string | EmbeddedLogin, settings: [string, string][]) {
   let turn = 0
   async function attempt<T>(connect: () => Promise<T>): Promise<T> {
@@ -242,7 +250,7 @@ function createLogin(target: string | EmbeddedLogin, settings: [string, string][
     }
   }
 
-  /** Whether there are other passwords than were tried. */
+  /** Whether a reload brings passwords that were not tried. */
   async function hasOthers(): Promise<boolean> {
     if (typeof target === 'string' || !target.reload) return false
     const tried = target.passwords().join()
@@ -257,14 +265,17 @@ function createLogin(target: string | EmbeddedLogin, settings: [string, string][
       try {
         return await connect()
       } catch (error) {
-        // Deriving them takes long, and most attempts want none: they are counted only here.
+        // Count passwords only after a failure: deriving them is slow, and most attempts succeed at once.
         if (!isWrongPassword(error) || failures > others()) throw error
         if (turn === tried) turn++
       }
     }
   }
 
-  /** How often to try again: with several passwords, the first once more, since it may have been changed to that meanwhile. */
+  /**
+   * Number of retries. With several passwords the first is tried twice, since the role may have been changed to it
+   * meanwhile.
+   */
   function others(): number {
     const count = typeof target === 'string' ? 1 : target.passwords().length
     return count > 1 ? count : 0
@@ -278,7 +289,7 @@ function createLogin(target: string | EmbeddedLogin, settings: [string, string][
   return { config: { ...loginConfig(target, password), options }, attempt }
 }
 
-/** The URL with these settings after its own `options`, so that ours win; the driver alone would drop ours. */
+/** The URL, with these settings after its own `options` so that they win; the driver alone would ignore them. */
 function withOptions(url: string, settings: [string, string][]): pg.ClientConfig {
   const [target = '', query] = url.split('?', 2)
   const parameters = new URLSearchParams(query)

@@ -1,10 +1,10 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** What the catalog holds, as figures for whoever watches Neap. */
+/** Metrics of the catalog's content. */
 export interface Census {
   readonly operations: { readonly scheduling: number; readonly running: number }
-  /** Seconds; 0 while nothing due waits. */
+  /** Age in seconds of the oldest operation that is due and not begun; 0 without one. */
   readonly queueAge: number
   readonly endpoints: {
     readonly active: number
@@ -14,13 +14,16 @@ export interface Census {
   }
 }
 
-/** Counts unfinished operations and endpoints, of all accounts: by partial indexes, so that what has ended or was deleted costs nothing. */
+/**
+ * Counts unfinished operations and endpoints of all accounts. Uses partial indexes, so that ended and deleted rows cost
+ * no time.
+ */
 export async function takeCensus(db: Db): Promise<Census> {
   const [operations, oldest, endpoints] = await Promise.all([
     db.row<Census['operations']>(sql`
       select count(*) filter (where status = 'scheduling') as scheduling, count(*) filter (where status = 'running') as running
         from operation where finished_at is null`),
-    // Due as due_operations() has it, without locking anything. What stands behind another is not late.
+    // Same condition as due_operations(), without locking. An operation that waits for another one is not late.
     db.row<{ seconds: number }>(sql`
       select extract(epoch from clock_timestamp() - o.run_at)::float8 as seconds
         from operation o
@@ -35,7 +38,7 @@ export async function takeCensus(db: Db): Promise<Census> {
       select disabled, current_state, count(*) as count from endpoint where deleted_at is null group by disabled, current_state`),
   ])
   const counts = { active: 0, idle: 0, init: 0, disabled: 0 }
-  // One that was disabled counts as such once its compute has stopped.
+  // A disabled endpoint counts as disabled once its compute has stopped.
   for (const { disabled, current_state, count } of endpoints)
     counts[disabled && current_state !== 'active' ? 'disabled' : current_state] += count
   return {

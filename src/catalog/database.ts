@@ -12,7 +12,7 @@ export interface Database {
   readonly updated_at: string
 }
 
-/** Makes a database, which Postgres has after the next apply_config or start. */
+/** Inserts a database; the next apply_config or start creates it in Postgres. */
 export async function insertDatabase(
   tx: Db,
   database: Pick<Database, 'branch_id' | 'name' | 'account_id' | 'owner_name'>,
@@ -33,7 +33,7 @@ export function listDatabases(db: Db, branchId: string): Promise<Database[]> {
   return db.rows(sql`select * from database where branch_id = ${branchId} order by created_at, name`)
 }
 
-/** Gives a database another name, another owner, or both; Postgres does so at the next apply_config or start. */
+/** Changes the name or owner of a database; the next apply_config or start does so in Postgres. */
 export async function updateDatabase(tx: Db, database: Database, name: string, owner: string): Promise<Database> {
   const { branch_id } = database
   if (name !== database.name) await addChange(tx, branch_id, { kind: 'rename_database', name: database.name, to: name })

@@ -20,7 +20,7 @@ export interface Endpoint {
   readonly min_cu: number
   readonly max_cu: number
   readonly suspend_timeout_seconds: number
-  /** What was asked for; of these a compute knows `pg_settings` only. */
+  /** As given by users; a compute uses only `pg_settings`. */
   readonly settings: {
     readonly pg_settings?: Record<string, string>
     readonly pgbouncer_settings?: Record<string, string>
@@ -49,13 +49,13 @@ export interface Endpoint {
   readonly deleted_at: string | null
 }
 
-/** The settings and the provisioner of an endpoint, with the defaults of those that were not given. */
+/** The settings and the provisioner of an endpoint, with defaults for missing ones. */
 export function settingsWithDefaults({ settings: kept }: Pick<Endpoint, 'settings'>) {
   const { provisioner = PROVISIONERS[0], pg_settings = {}, ...settings } = kept
   return { provisioner, settings: { pg_settings, ...settings } }
 }
 
-/** What users see of an endpoint. */
+/** The attributes of an endpoint that users see. */
 export type ShownEndpoint = Omit<
   Endpoint,
   | 'account_id'
@@ -92,20 +92,22 @@ export async function insertEndpoint(
   return row as Endpoint
 }
 
-/** By its id alone, as the proxy and the worker know it; a deleted one, or one of a deleted project, is not found. */
+/**
+ * Finds an endpoint by its id alone, for the proxy and the worker. Returns undefined when it or its project is deleted.
+ */
 export function findEndpoint(db: Db, id: string): Promise<Endpoint | undefined> {
   return db.row(sql`
     select e.* from endpoint e join project p on p.id = e.project_id
      where e.id = ${id} and e.deleted_at is null and p.deleted_at is null`)
 }
 
-/** The stores whose computes are known to run. */
+/** The stores of the computes that the catalog knows. */
 export function runningStores(db: Db): Promise<{ id: string; socketDir: string }[]> {
   return db.rows(sql`
     select compute_store_id as id, compute_host as "socketDir" from endpoint where compute_store_id is not null and compute_host is not null`)
 }
 
-/** For the worker: also one that was deleted while its compute runs. */
+/** For the worker: also finds an endpoint that was deleted while its compute ran. */
 export function findEndpointEver(db: Db, id: string): Promise<Endpoint | undefined> {
   return db.row(sql`select * from endpoint where id = ${id}`)
 }
@@ -118,7 +120,7 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<Endpoint |
   return db.row(sql`select * from endpoint where branch_id = ${branchId} and deleted_at is null`)
 }
 
-/** Only what a reader sees: this is what clients poll. */
+/** Selects only the attributes that users see: clients poll this query. */
 export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
   return db.rows(sql`
     select id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, pooler_enabled, disabled,
@@ -127,7 +129,7 @@ export function listEndpoints(db: Db, accountId: string, projectId: string): Pro
      order by created_at, id`)
 }
 
-/** The endpoints of a project that have a compute, or are on their way to one. */
+/** The endpoints of a project that are active or have a pending state. */
 export function listWorkingEndpoints(db: Db, projectId: string): Promise<Endpoint[]> {
   return db.rows(sql`
     select * from endpoint
@@ -135,7 +137,7 @@ export function listWorkingEndpoints(db: Db, projectId: string): Promise<Endpoin
      order by created_at, id`)
 }
 
-/** What users may change of an endpoint. */
+/** The attributes of an endpoint that users may change. */
 export type EndpointChanges = Partial<
   Pick<
     Endpoint,
@@ -151,7 +153,10 @@ export type EndpointChanges = Partial<
   >
 >
 
-/** Changes what is given and leaves the rest. A changed time-out counts from the next look of the idle loop, which is now. */
+/**
+ * Changes the given attributes. Makes the idle loop look at an active endpoint at once, so that a changed time-out
+ * takes effect.
+ */
 export async function updateEndpoint(tx: Db, id: string, changes: EndpointChanges): Promise<Endpoint> {
   const settings = changes.settings && JSON.stringify(changes.settings)
   const row = await tx.row<Endpoint>(sql`
@@ -166,14 +171,14 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
   return row as Endpoint
 }
 
-/** Every endpoint that may have a compute, whoever's it is: for adoption, status and shutdown. */
+/** Every endpoint of all accounts that may have a compute: for adoption, status and shutdown. */
 export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
   return db.rows(
     sql`select * from endpoint where current_state = 'active' or pending_state = 'active' or compute_pid is not null order by created_at`,
   )
 }
 
-/** Endpoints that are held, or deleted, although no operation is about them. */
+/** Paused or deleted endpoints without an unfinished operation. */
 export function listStrandedEndpoints(db: Db): Promise<Endpoint[]> {
   return db.rows(sql`
     select * from endpoint e
@@ -184,14 +189,18 @@ export function listStrandedEndpoints(db: Db): Promise<Endpoint[]> {
 }
 
 /**
- * An endpoint, deleted or not, whose row nobody else changes until the transaction ends. Who decides by an endpoint and its operations
- * locks it first: what ends an operation then waits, and both are as of one moment. Locks are taken in the order project, branch, endpoint.
+ * Locks an endpoint's row, deleted or not, until the transaction ends. A decision based on an endpoint and its
+ * operations takes this lock first: operations cannot end meanwhile, so both are read in one consistent state. Lock
+ * order: project, branch, endpoint.
  */
 export function lockEndpoint(tx: Db, id: string): Promise<Endpoint | undefined> {
   return tx.row(sql`select * from endpoint where id = ${id} for no key update`)
 }
 
-/** Has the catalog say again where an endpoint is on its way to. Operations do so themselves; needed where a check goes on at one that has gone idle. */
+/**
+ * Recomputes `pending_state`. Triggers on operations do so as well; needed when a check continues after its endpoint
+ * became idle.
+ */
 export async function settlePending(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`select settle_pending(${id})`)
 }
@@ -199,27 +208,27 @@ export async function settlePending(tx: Db, id: string): Promise<void> {
 export interface ComputeLocation {
   readonly host: string
   readonly port: number
-  /** Which store it serves. */
+  /** The id of the store that it serves. */
   readonly store: string
   readonly pid: number
   readonly startedAt: Date
 }
 
-/** What proxies are told of a compute ahead of the commit that makes its endpoint active. */
+/** The address of a compute, sent to proxies before the commit that makes its endpoint active. */
 export interface ComputeAnnouncement extends Omit<ComputeLocation, 'startedAt'> {
   readonly endpoint_id: string
 }
 
-/** The channel of announcements, each a ComputeAnnouncement as JSON. */
+/** The channel of announcements; the payload is a ComputeAnnouncement as JSON. */
 export const ANNOUNCEMENTS = 'compute'
 
-/** What one must know of an endpoint to connect to its compute. */
+/** The attributes of an endpoint needed to connect to its compute. */
 export type ConnectTarget = Pick<
   Endpoint,
   'current_state' | 'compute_host' | 'compute_port' | 'compute_pid' | 'compute_store_id' | 'holding_operation_id'
 >
 
-/** Where the compute of an endpoint is, if the catalog knows of one. */
+/** The address of an endpoint's compute. Returns undefined when the catalog knows of no compute. */
 export function computeAddress(
   endpoint: Pick<Endpoint, 'compute_host' | 'compute_port' | 'compute_store_id'>,
 ): Pick<ComputeLocation, 'host' | 'port' | 'store'> | undefined {
@@ -227,14 +236,14 @@ export function computeAddress(
   return host === null || port === null || store === null ? undefined : { host, port, store }
 }
 
-/** Tells the proxies at once where a compute accepts connections, so that they connect while the rest of its start is done. */
+/** Notifies proxies that a compute accepts connections, so that they connect before its start has completed. */
 export async function announceCompute(db: Db, announcement: ComputeAnnouncement): Promise<void> {
   await db.rows(sql`select pg_notify(${ANNOUNCEMENTS}, ${JSON.stringify(announcement)})`)
 }
 
 /**
- * The compute answers at this address. The idle loop looks at it when its time-out may first be over. False, and nothing changed, when
- * the endpoint has moved to another branch meanwhile.
+ * Makes an endpoint active, with this compute, and ends a pause. The idle loop looks at it at once. Returns false,
+ * without a change, when the endpoint has moved to another branch meanwhile.
  */
 export async function setActive(tx: Db, id: string, branchId: string, compute: ComputeLocation): Promise<boolean> {
   const row = await tx.row(sql`
@@ -245,7 +254,7 @@ export async function setActive(tx: Db, id: string, branchId: string, compute: C
   return row !== undefined
 }
 
-/** No compute runs. One that never ran stays `init` until it first has. */
+/** Makes an endpoint idle, without a compute, and ends a pause. */
 export async function setIdle(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update endpoint set current_state = 'idle', holding_operation_id = null, compute_host = null, compute_port = null,
@@ -253,20 +262,20 @@ export async function setIdle(tx: Db, id: string): Promise<void> {
      where id = ${id}`)
 }
 
-/** This compute is gone, and another is on its way, if it is not there yet. */
+/** Removes a compute that has ended from its endpoint; the endpoint's state stays, since a start is unfinished. */
 export async function forgetCompute(tx: Db, id: string, pid: number): Promise<void> {
   await tx.rows(sql`
     update endpoint set compute_host = null, compute_port = null, compute_pid = null, compute_store_id = null where id = ${id} and compute_pid = ${pid}`)
 }
 
-/** Asks the proxies to hold back what they would forward to this endpoint, or (null) to go on. */
+/** Makes proxies pause traffic to this endpoint, or (null) resume it. */
 export async function setHolding(tx: Db, id: string, operationId: string | null): Promise<void> {
   await tx.rows(sql`update endpoint set holding_operation_id = ${operationId} where id = ${id}`)
 }
 
 /**
- * The proxies saw bytes of these endpoints at these times (milliseconds since 1970). Does not wait for whoever has the row of one of
- * them: answers the ids for which this is to be said again.
+ * Records when proxies last saw bytes of these endpoints (milliseconds since 1970). Skips rows locked by other
+ * transactions and returns their ids, for a retry.
  */
 export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): Promise<string[]> {
   const rows = await db.rows<{ id: string }>(sql`
@@ -281,9 +290,7 @@ export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): 
   return rows.map(({ id }) => id)
 }
 
-/**
- * Takes the active endpoints at which it is time to look, so that no other worker looks at them for the next seconds.
- */
+/** Claims active endpoints that are due for a look of the idle loop. Other workers skip them for 10 seconds. */
 export function takeIdleChecks(
   db: Db,
 ): Promise<(Endpoint & { readonly quiet_seconds: number; readonly idle_seconds: number })[]> {
@@ -297,15 +304,15 @@ export function takeIdleChecks(
 }
 
 /**
- * Notes what a look found: the counters, since how many seconds nothing happened, and in how many to look again. False, and nothing
- * changes, when that is out of date: since the endpoint was taken its time-out was changed, or its compute stopped or started.
+ * Records the result of a look: the counters, the seconds of idleness, and the seconds until the next look. Returns
+ * false, without a change, when the time-out was changed since the claim, or the compute stopped or started.
  */
 export async function setIdleCheck(
   db: Db,
   taken: Pick<Endpoint, 'id' | 'idle_check_at'>,
   check: { counters: string | null; idleSeconds: number; nextSeconds: number },
 ): Promise<boolean> {
-  // Whatever calls for another look sets its time anew.
+  // Each change that requires another look sets `idle_check_at`.
   const row = await db.row(sql`
     update endpoint set idle_counters = ${check.counters}, idle_since = clock_timestamp() - make_interval(secs => ${check.idleSeconds}),
            idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds})
@@ -313,7 +320,10 @@ export async function setIdleCheck(
   return row !== undefined
 }
 
-/** The catalog's time, and for how many seconds nobody has used an active endpoint by what proxies and idle loop have seen. */
+/**
+ * The catalog's time, and the seconds since the last known use of an active endpoint, as seen by proxies and the idle
+ * loop.
+ */
 export async function readIdleSeconds(db: Db, id: string): Promise<{ now: string; seconds: number } | undefined> {
   return db.row(sql`
     select clock_timestamp() as now,
@@ -321,7 +331,7 @@ export async function readIdleSeconds(db: Db, id: string): Promise<{ now: string
       from endpoint where id = ${id} and current_state = 'active'`)
 }
 
-/** Milliseconds until the next look, or nothing while no endpoint is active. */
+/** Milliseconds until the next look. Returns undefined when no endpoint is active. */
 export async function nextIdleCheck(db: Db): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(idle_check_at) - clock_timestamp())::float8 * 1000 as ms
@@ -329,7 +339,7 @@ export async function nextIdleCheck(db: Db): Promise<number | undefined> {
   return row?.ms ?? undefined
 }
 
-/** The row of a deleted endpoint whose compute is stopped. */
+/** Removes the row of a deleted endpoint, once its compute has stopped. */
 export async function deleteEndpointRow(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from endpoint where id = ${id} and deleted_at is not null`)
 }

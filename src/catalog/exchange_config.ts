@@ -4,8 +4,8 @@ import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
 /**
- * Gives a branch the roles and databases of the copy whose data it gets, and the copy those that the branch had. What was asked of
- * the branch after its restore is meant for the restored branch: those changes, none of which Postgres has been told, stay with it.
+ * Exchanges the roles and databases of a branch and of the copy whose data it gets. Changes requested after the restore
+ * was requested apply to the restored branch and stay with it; they have not been applied to Postgres yet.
  */
 export async function exchangeConfig(tx: Db, branch: Branch, copy: Branch): Promise<void> {
   await lockConfig(tx, branch.id)
@@ -17,7 +17,7 @@ export async function exchangeConfig(tx: Db, branch: Branch, copy: Branch): Prom
      where b.id = any (${[branch.id, copy.id]}::text[]) and other.id = any (${[branch.id, copy.id]}::text[]) and b.id <> other.id`)
 }
 
-// Rows change sides by way of keys that nothing else has: names of over 63 bytes, numbers below zero.
+// Rows are moved under temporary keys that cannot collide: names of over 63 bytes, negative numbers.
 
 async function exchangeRoles(tx: Db, branchId: string, copy: Branch): Promise<void> {
   await tx.rows(sql`

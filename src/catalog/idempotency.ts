@@ -1,13 +1,13 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** One use of an Idempotency-Key: whose, and on what. */
+/** The scope of one Idempotency-Key: account, method and path. */
 export interface IdempotencySlot {
   readonly accountId: string
   readonly method: string
   readonly path: string
   readonly key: string
-  /** Of the caller; undefined on the administration socket. */
+  /** The caller's API key; undefined on the administration socket. */
   readonly apiKeyId: number | undefined
 }
 
@@ -19,7 +19,10 @@ export interface IdempotentReply {
   readonly reply: Buffer
 }
 
-/** Takes the slot for the transaction's request; false when another had it first. Waits while that one is still under way. */
+/**
+ * Inserts the key for the transaction's request. Returns false when another request had it first; waits while that one
+ * is uncommitted.
+ */
 export async function takeSlot(tx: Db, slot: IdempotencySlot, requestHash: Buffer): Promise<boolean> {
   const taken = await tx.row(sql`
     insert into idempotency_key (account_id, method, path, key, request_hash, api_key_id)

@@ -1,12 +1,12 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** The channel on which parts are told that keys were changed. */
+/** The channel that notifies parts of changed keys. */
 export const KEYS_CHANGED = 'keys_changed'
 
 const PREFIX = 'neap keys'
 
-/** What the listening session of a part calls itself, so that the catalog's list of sessions shows which keys it has read. */
+/** The application name of a part's listening session, so that pg_stat_activity shows which keys the part has read. */
 export const sessionName = (part: string, revision: number): string => `${PREFIX} ${part} ${revision}`
 
 export interface KeyReader {
@@ -16,7 +16,7 @@ export interface KeyReader {
   readonly address: string
 }
 
-/** The parts that run now, and which keys each has read (Postgres manual, pg_stat_activity). */
+/** The running parts, and the revision of the keys that each has read (Postgres manual, pg_stat_activity). */
 export async function keyReaders(db: Db): Promise<KeyReader[]> {
   const rows = await db.rows<{ name: string; address: string }>(sql`
     select application_name as name, coalesce(host(client_addr), '') as address from pg_stat_activity
@@ -27,7 +27,7 @@ export async function keyReaders(db: Db): Promise<KeyReader[]> {
   })
 }
 
-/** Tells all parts that keys were changed. */
+/** Notifies all parts that keys were changed. */
 export async function tellKeysChanged(db: Db): Promise<void> {
   await db.rows(sql`select pg_notify(${KEYS_CHANGED}, '')`)
 }

@@ -1,14 +1,17 @@
 import type pg from 'pg'
 
-/** Told of a notification with its payload, or with nothing when some may have been missed: then look at everything. */
+/**
+ * Called with the payload of a notification, or with undefined when notifications may have been lost: then look at
+ * everything.
+ */
 export type Told = (payload: string | undefined) => void
 
 export interface CatalogListener {
-  /** Subscribes to a channel; resolves when nothing sent from now on is missed. The answer unsubscribes. */
+  /** Subscribes to a channel. Resolves when no later notification can be missed. The result unsubscribes. */
   listen(channel: string, told: Told): Promise<() => void>
-  /** What its session calls itself from now on, for those who look at the sessions of the catalog. */
+  /** Sets the application name of its session. */
   rename(to: string): Promise<void>
-  /** Whether it hears now; before anybody has subscribed there is nothing to hear. */
+  /** Whether it is connected; true before the first subscription. */
   hears(): boolean
   close(): Promise<void>
 }
@@ -17,7 +20,7 @@ const RECONNECT_MS = 250
 
 const named = (name: string) => ({ text: `select set_config('application_name', $1, false)`, values: [name] })
 
-/** LISTEN on one connection for all channels, opened when first needed and again whenever it is lost. */
+/** LISTEN on one connection for all channels, opened at first use and reopened when it is lost. */
 export function createListener(newSession: () => Promise<pg.Client>, onError: (error: Error) => void): CatalogListener {
   const channels = new Map<string, Set<Told>>()
   let connected: Promise<pg.Client> | undefined
@@ -67,7 +70,7 @@ export function createListener(newSession: () => Promise<pg.Client>, onError: (e
       channels.set(channel, subscribers.add(told))
       const unlisten = () => void subscribers.delete(told)
       try {
-        // An attempt that began before may fail for a reason that is past by now.
+        // An attempt begun earlier may fail for a cause that no longer exists: connect again then.
         const client = (await connected?.catch(() => undefined)) ?? (await connect())
         await client.query(`listen ${channel}`)
         return unlisten

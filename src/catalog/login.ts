@@ -2,17 +2,19 @@ import type { Db } from './catalog.ts'
 import type { ConnectTarget, Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
-/** What the catalog knows of a role that would log in at an endpoint. */
+/** The catalog's data for the login of a role at an endpoint. */
 export interface RoleLogin extends ConnectTarget, Pick<Endpoint, 'disabled' | 'pooler_enabled'> {
-  /** As Postgres is to have it, null where there is no such role or it has no password. */
+  /** The verifier wanted in Postgres; null if there is no such role or it has no password. */
   readonly verifier: string | null
-  /** Whether that is all there is to know while no compute runs: the last one has said before it stopped what users had changed. */
+  /** Whether the verifier is current while no compute runs: the last one reported changes by SQL before it stopped. */
   readonly noted: boolean
-  /** The addresses that may connect, if not all, as a JSON array: of the project's settings those that hold for this branch. */
+  /**
+   * The addresses that may connect, as a JSON array: the project's list if it applies to this branch. Null allows all.
+   */
   readonly allowed_ips: string | null
 }
 
-/** Nothing where there is no such endpoint. */
+/** Returns undefined when there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<RoleLogin | undefined> {
   return db.row(sql`
     select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, e.compute_store_id,

@@ -6,10 +6,10 @@ import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 
 const FOLDER = fileURLToPath(new URL('../../migrations/', import.meta.url))
 
-/** Any number will do as long as nobody else takes it: two processes that start at once migrate one after the other. */
+/** An arbitrary key of an advisory lock: processes that start at the same time migrate one after the other. */
 const LOCK = 6_327_001
 
-/** Brings the catalog to the newest numbered migration, each in a transaction of its own. Returns how many were applied. */
+/** Applies the missing migrations in order, each in its own transaction. Returns their number. */
 export async function migrate(target: string | EmbeddedLogin): Promise<number> {
   const files = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
   const login =

@@ -39,8 +39,8 @@ export interface NewOperation {
 }
 
 /**
- * Inserts an operation at the end of its project's one order. Locks the project's row first, so that number, time and
- * commit order agree even when the clock steps back.
+ * Inserts an operation at the end of its project's order. Locks the project's row first, so that `seq`, `created_at`
+ * and commit order agree even if the clock steps back.
  */
 export async function insertOperation(tx: Db, operation: NewOperation): Promise<Operation> {
   const row = await tx.row<Operation>(sql`
@@ -58,14 +58,14 @@ export async function insertOperation(tx: Db, operation: NewOperation): Promise<
   return row
 }
 
-/** Has an operation begin only in so many hours. */
+/** Postpones the start of an operation by so many hours. */
 export async function postponeOperation(tx: Db, id: string, hours: number): Promise<void> {
   await tx.rows(
     sql`update operation set run_at = clock_timestamp() + make_interval(hours => ${hours}) where id = ${id}`,
   )
 }
 
-/** How often an operation has failed and was tried again. */
+/** The number of recorded failures of an operation. */
 export async function failuresOf(tx: Db, operationId: string): Promise<number> {
   const row = await tx.row<{ failures_count: number }>(
     sql`select failures_count from operation where id = ${operationId}`,
@@ -74,8 +74,9 @@ export async function failuresOf(tx: Db, operationId: string): Promise<number> {
 }
 
 /**
- * The operations of a project that have not ended and concern a branch, oldest first.
- * @param endpointId also those that concern this endpoint: one that stops it on the branch it has left is none of this branch
+ * The unfinished operations of a branch, oldest first.
+ * @param endpointId also includes this endpoint's operations on other branches, such as the suspend on a branch that it
+ * has left
  */
 export function unfinishedOperations(db: Db, branchId: string, endpointId?: string): Promise<Operation[]> {
   return db.rows(sql`
@@ -84,13 +85,13 @@ export function unfinishedOperations(db: Db, branchId: string, endpointId?: stri
        and (o.branch_id = b.id or o.endpoint_id = ${endpointId ?? null}) order by o.seq`)
 }
 
-/** Whether an operation stops the compute that its endpoint has left for another branch. */
+/** Whether an operation stops the compute of a branch that its endpoint has left. */
 export async function isOfMove(db: Db, id: string): Promise<boolean> {
   const row = await db.row<{ is: boolean }>(sql`select input ? 'to' as is from operation where id = ${id}`)
   return row?.is ?? false
 }
 
-/** The last of the unfinished operations that start or suspend an endpoint, on whichever branch: where it will be when all are done. */
+/** The last unfinished start or suspend of an endpoint, on any branch: it determines the endpoint's final state. */
 export function lastMove(db: Db, endpoint: Pick<Endpoint, 'id' | 'project_id'>): Promise<Operation | undefined> {
   return db.row(sql`
     select * from operation
@@ -109,7 +110,7 @@ export function findOperation(
   projectId: string,
   id: string,
 ): Promise<Operation | undefined> {
-  // Only what a reader sees: this is what clients poll.
+  // Selects only the columns that clients see: they poll this query.
   return db.row(sql`
     select id, account_id, project_id, branch_id, endpoint_id, seq, action, status, failures_count, retry_at, error, created_at, updated_at,
            started_at, finished_at
@@ -124,9 +125,9 @@ export interface OperationFilter {
 }
 
 /**
- * One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. Each filter has an
- * index of its own that is read from there on; the others are looked at row by row, in a form that the planner does not take for rare:
- * else it sorts all that there is.
+ * One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. One
+ * filter is served by its own index in page order. The other filters are checked per row, written so that the planner
+ * does not estimate them as rare: otherwise it would sort all rows.
  */
 export function listOperations(
   db: Db,
@@ -167,14 +168,17 @@ export function listOperations(
      order by created_at desc limit ${limit}`)
 }
 
-/** Cancels one operation that was never begun: it ends `failed`, saying why. Nothing if it has begun or ended. */
+/**
+ * Cancels an operation that has not begun: it ends `failed` with the reason. Returns undefined when it has begun or
+ * ended.
+ */
 export function cancelOperation(tx: Db, id: string, because: string): Promise<Operation | undefined> {
   return tx.row(sql`
     update operation set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id} and status = 'scheduling' returning *`)
 }
 
-/** Ends an operation that was never begun: it stands for something that has happened already. */
+/** Fails an operation that has not begun: it records an event that has already happened. */
 export async function failUnbegun(tx: Db, id: string, error: string): Promise<void> {
   await tx.rows(sql`
     update operation set status = 'failed', error = ${error}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -183,7 +187,7 @@ export async function failUnbegun(tx: Db, id: string, error: string): Promise<vo
 
 const UNTOLD_MS = 2_000
 
-/** Waits until all these operations have ended, for so many milliseconds at most or until `gone`; returns them as they are then. */
+/** Waits until all these operations have ended, for at most `ms` or until `gone`. Returns their state then. */
 export async function awaitOperations(
   catalog: Catalog,
   ids: readonly string[],
@@ -205,7 +209,7 @@ export async function awaitOperations(
         sql`select * from operation where id = any (${ids}::uuid[]) order by seq`,
       )
       if (timeout.aborted || operations.every((operation) => operation.finished_at)) return operations
-      // A worker that died between its commit and the telling leaves it to this.
+      // Poll too: a worker may die between its commit and the notification.
       const untold = setTimeout(look, UNTOLD_MS)
       await changed
       clearTimeout(untold)
@@ -216,8 +220,9 @@ export async function awaitOperations(
 }
 
 /**
- * Cancels what stands waiting in a project (or only on a branch or endpoint) and was never begun: it ends `failed`, saying why. A branch that
- * is never made holds no data. What stops a compute that its endpoint has left is done all the same: nobody else would.
+ * Cancels the operations of a project (or only of a branch or endpoint) that have not begun: they end `failed` with the
+ * reason. Branches whose creation is cancelled lose their pending state. Suspends on a branch that the endpoint has
+ * left are not cancelled: no other operation would stop that compute.
  */
 export async function cancelUnbegun(
   tx: Db,

@@ -2,30 +2,33 @@ import type { Db } from './catalog.ts'
 import type { Operation } from './operation.ts'
 import { sql } from './sql.ts'
 
-/** The channel that tells of new events; the payload is the id of their project. */
+/** The channel of new events; the payload is the id of their project. */
 export const OPERATION_EVENTS = 'operation_event'
 
 /** An operation as it was after one change. */
 export type OperationEvent = Operation & { readonly number: number }
 
-/** What has been seen of the catalog, as Postgres writes a snapshot (Postgres manual, "Transaction ID and Snapshot Information Functions"). */
+/**
+ * The visible transactions of a reading, as a pg_snapshot (Postgres manual, "Transaction ID and Snapshot Information
+ * Functions").
+ */
 export type Snapshot = string
 
-/** The snapshot in which nothing had happened yet. */
+/** The snapshot before any transaction. */
 export const BEFORE_ALL: Snapshot = '1:1:'
 
 const PAGE = 1_000
 
 export interface EventPage {
   readonly events: readonly OperationEvent[]
-  /** With the last page: what has been seen after all of them. */
+  /** With the last page: the snapshot that includes all of them. */
   readonly seen: Snapshot | undefined
 }
 
 /**
- * The next events of a project that were not in what has been seen, in the order in which they happened, page by page. All pages are
- * of the moment of the first one, and one statement brings them where they are few.
- * @param moment leaves out what is not in this snapshot, which is a later one than `seen`
+ * The events of a project that are not visible in the snapshot `seen`, in order, page by page. All pages are of the
+ * snapshot of the first one. Up to a page of events takes one statement.
+ * @param moment leaves out events not visible in this snapshot, which is later than `seen`
  */
 export async function* eventsSince(
   db: Db,
@@ -36,7 +39,7 @@ export async function* eventsSince(
   let last = 0
   let upTo = moment
   for (;;) {
-    // One row more than a page has tells whether another follows.
+    // One row more than a page shows whether another page follows.
     const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`
       select pg_current_snapshot()::text as seen, o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq, o.action, o.created_at,
              e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at, e.updated_at, e.finished_at
@@ -55,12 +58,15 @@ export async function* eventsSince(
   }
 }
 
-/** What can be seen of the catalog now. */
+/** The current snapshot of the catalog. */
 export async function snapshotNow(db: Db): Promise<Snapshot> {
   return (await db.row<{ seen: Snapshot }>(sql`select pg_current_snapshot()::text as seen`))?.seen ?? BEFORE_ALL
 }
 
-/** Whether a snapshot is one of this catalog's past; one of a catalog that was replaced may be ahead. Errors: Postgres' own (22P02) for what is none. */
+/**
+ * Whether a snapshot is in this catalog's past; one of a replaced catalog may be ahead. Errors: Postgres' 22P02 for an
+ * invalid snapshot.
+ */
 export async function isPast(db: Db, seen: Snapshot): Promise<boolean> {
   const row = await db.row<{ past: boolean }>(
     sql`select pg_snapshot_xmax(${seen}::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot()) as past`,

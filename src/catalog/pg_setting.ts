@@ -14,24 +14,24 @@ interface Bounds {
   /** In the setting's own unit, as in pg_settings. */
   readonly min?: number
   readonly max?: number
-  /** 0 turns it off, whatever `min` says. */
+  /** 0 is allowed as well and turns it off. */
   readonly orZero?: boolean
 }
 
-/** Where Postgres takes more than a compute starts with, or than a login survives. */
+/** Tighter limits where Postgres accepts values with which a compute cannot start or a login fails. */
 export const BOUNDS: ReadonlyMap<string, Bounds> = new Map([
-  // A login is a transaction: each one would be ended in its midst.
+  // A login runs in a transaction, which a shorter time-out would end.
   ['transaction_timeout', { min: 1_000, orZero: true }],
   // Twice the segment of 16 MB (Postgres manual, "Write Ahead Log").
   ['min_wal_size', { min: 32 }],
   ['max_wal_size', { min: 32 }],
-  // Each has a slot in shared memory, and each session has one of this size.
+  // Each worker has a slot in shared memory, and each session a buffer of this size.
   ['autovacuum_max_workers', { max: 64 }],
   ['track_activity_query_size', { max: 65_536 }],
 ])
 
 const NUMBER = /^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?)\s*(B|kB|MB|GB|TB|us|ms|s|min|h|d)?\s*$/
-/** In bytes and in microseconds (Postgres manual, "Parameter Names and Values"). */
+/** Factors to bytes and microseconds (Postgres manual, "Parameter Names and Values"). */
 const UNITS = new Map([
   ...([
     ['B', 1],
@@ -54,8 +54,8 @@ const BOOLEAN = /^\s*(on|off|true|false|yes|no|1|0)\s*$/i
 const PRINTABLE = /^[^\x00-\x1f]{0,1000}$/
 
 /**
- * Those of the settings whose value is of the wrong kind, as `name = value`, by what the catalog's own Postgres says of them ("pg_settings"
- * in the Postgres manual). Settings that it does not know are left to the Postgres that gets them.
+ * The settings with invalid values, as `name = value`, checked against pg_settings of the catalog's Postgres
+ * ("pg_settings" in the Postgres manual). Settings unknown to it are left to the compute's Postgres.
  */
 export async function wrongPgSettings(db: Db, settings: Readonly<Record<string, string>>): Promise<string[]> {
   const names = Object.keys(settings).map((name) => name.toLowerCase())

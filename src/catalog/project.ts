@@ -17,7 +17,7 @@ export interface Project {
   readonly recoverable_until: string | null
 }
 
-/** As they were asked for. */
+/** As requested by users. */
 export interface ProjectSettings {
   readonly enable_logical_replication?: boolean
   readonly enable_egress?: boolean
@@ -35,7 +35,7 @@ export interface ProjectSettings {
 }
 
 export interface EndpointDefaults {
-  /** What the project was made with; none is `PROVISIONERS[0]`. */
+  /** The provisioner requested at the project's creation; `PROVISIONERS[0]` if absent. */
   readonly provisioner?: string
   readonly autoscaling_limit_min_cu?: number
   readonly autoscaling_limit_max_cu?: number
@@ -70,12 +70,15 @@ export function findProject(db: Db, accountId: string, id: string): Promise<Proj
   return db.row(sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null`)
 }
 
-/** Also finds a deleted one, whose operations can still be read. */
+/** Also finds a deleted project, whose operations can still be read. */
 export function findProjectEver(db: Db, accountId: string, id: string): Promise<Project | undefined> {
   return db.row(sql`select * from project where id = ${id} and account_id = ${accountId}`)
 }
 
-/** Locks the project's row, as all who are about to insert operations do first; answers nothing when it is gone. */
+/**
+ * Locks the project's row; every transaction that inserts operations takes this lock first. Returns undefined when it
+ * is deleted.
+ */
 export function lockProject(tx: Db, accountId: string, id: string): Promise<Project | undefined> {
   return tx.row(
     sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null for no key update`,
@@ -83,15 +86,15 @@ export function lockProject(tx: Db, accountId: string, id: string): Promise<Proj
 }
 
 /**
- * Locks an endpoint and its project, for who knows the endpoint only. What a worker does to the endpoint waits, so that the endpoint and
- * its operations, read one after the other, are as of one moment.
+ * Locks an endpoint and its project, for callers that know only the endpoint. Workers' changes to the endpoint wait, so
+ * the endpoint and its operations are read in one consistent state.
  */
 export async function lockEndpointAndProject(tx: Db, endpointId: string): Promise<void> {
   await tx.rows(sql`
     select 1 from project p join endpoint e on e.project_id = p.id where e.id = ${endpointId} for no key update of p, e`)
 }
 
-/** How many projects an account has; counting ends at `most`. */
+/** The number of an account's projects, counted up to `most`. */
 export async function countProjects(db: Db, accountId: string, most: number): Promise<number> {
   const row = await db.row<{ count: number }>(sql`
     select count(*)::int as count
@@ -99,7 +102,7 @@ export async function countProjects(db: Db, accountId: string, most: number): Pr
   return row?.count ?? 0
 }
 
-/** Changes what is given and leaves the rest. */
+/** Changes the given attributes. */
 export async function updateProject(
   tx: Db,
   id: string,
@@ -119,7 +122,7 @@ export async function updateProject(
   return row as Project
 }
 
-/** A page of an account's projects in the order of their ids, after the id `cursor`; only the one that is given, if one is. */
+/** A page of an account's projects in order of id, after the id `cursor`; with `only`, just that project. */
 export function listProjects(
   db: Db,
   accountId: string,
@@ -135,7 +138,7 @@ export function listProjects(
      order by id limit ${limit}`)
 }
 
-/** The same of deleted projects that can still be recovered. */
+/** A page of an account's deleted projects that can still be recovered. */
 export function listRecoverable(
   db: Db,
   accountId: string,
@@ -149,21 +152,24 @@ export function listRecoverable(
      order by id limit ${limit}`)
 }
 
-/** Deletes a project whose data stays for so many hours. Its branches and endpoints are as they were, though nobody reaches them. */
+/**
+ * Deletes a project but keeps its data for so many hours. Its branches and endpoints stay unchanged but are
+ * unreachable.
+ */
 export async function deleteProjectFor(tx: Db, id: string, hours: number): Promise<void> {
   await tx.rows(sql`
     update project set deleted_at = clock_timestamp(), updated_at = clock_timestamp(),
            recoverable_until = clock_timestamp() + make_interval(hours => ${hours}) where id = ${id}`)
 }
 
-/** Takes a deletion back while there is time; answers nothing where there is not. */
+/** Undoes a deletion. Returns undefined when the project cannot be recovered any more. */
 export function recoverProject(tx: Db, accountId: string, id: string): Promise<Project | undefined> {
   return tx.row(sql`
     update project set deleted_at = null, recoverable_until = null, updated_at = clock_timestamp()
      where id = ${id} and account_id = ${accountId} and recoverable_until > clock_timestamp() returning *`)
 }
 
-/** Deletes a project for good, with its branches and endpoints. */
+/** Deletes a project permanently, with its branches and endpoints. */
 export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update project set deleted_at = coalesce(deleted_at, clock_timestamp()), recoverable_until = null, updated_at = clock_timestamp()
@@ -172,7 +178,7 @@ export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
 }
 
-/** Removes what is left of projects that were deleted so long ago: their rows, their branches' and their operations. */
+/** Removes the rows of projects deleted at least `days` ago, with those of their branches, endpoints and operations. */
 export async function forgetDeletedProjects(db: Db, days: number): Promise<void> {
   await db.rows(sql`
     with gone as (

@@ -1,10 +1,10 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** First key of the session advisory lock that a living proxy holds; the second is its number. */
+/** First key of the session advisory lock that a live proxy holds; the second is its number. */
 const LOCK_CLASS = 7301
 
-/** A proxy that has said nothing for so long is taken for dead: its session ends, and with it its lock. */
+/** A proxy silent for so many seconds counts as dead: its session ends, and with it its lock. */
 const FROZEN_SECONDS = 15
 
 export interface ProxyHold {
@@ -12,7 +12,10 @@ export interface ProxyHold {
   readonly woken: boolean
 }
 
-/** An endpoint as far as holding goes: the operation that asks for it, if any, and the process its sessions are with. */
+/**
+ * The pause state of an endpoint: the operation that requested the pause, if any, and the process that its sessions are
+ * with.
+ */
 export interface EndpointHold {
   readonly id: string
   readonly holding_operation_id: string | null
@@ -20,8 +23,8 @@ export interface EndpointHold {
 }
 
 /**
- * Registers a proxy on a session of its own and answers its number. Row and lock appear together, so that no other
- * registration takes the row for a dead one's; the session's end is the proxy's death.
+ * Registers a proxy on a dedicated session and returns its number. Row and lock become visible together, so that no
+ * other registration deletes the row as a dead proxy's. The end of the session counts as the proxy's death.
  */
 export async function registerProxy(session: Db): Promise<number> {
   await session.rows(sql`select set_config('idle_session_timeout', ${`${FROZEN_SECONDS}s`}, false)`)
@@ -41,14 +44,17 @@ export async function unregisterProxy(session: Db, number: number): Promise<void
   await session.rows(sql`delete from proxy where number = ${number}`)
 }
 
-/** Says on its session that a proxy lives: one that is frozen does not, and is not waited for after `FROZEN_SECONDS`. */
+/** Keeps the proxy's session alive. A frozen proxy does not call this, and is not waited for after `FROZEN_SECONDS`. */
 export async function confirmProxy(session: Db): Promise<void> {
   await session.rows(sql`select 1`)
 }
 
 export interface RegisteredProxy {
   readonly number: number
-  /** Its session holds its lock (Postgres manual, "pg_locks"). One that lost its session may be about to register again. */
+  /**
+   * Whether its session holds its lock (Postgres manual, "pg_locks"). A proxy that lost its session may be about to
+   * register again.
+   */
   readonly lives: boolean
 }
 
@@ -61,15 +67,15 @@ export function registeredProxies(db: Db): Promise<RegisteredProxy[]> {
       from proxy`)
 }
 
-/** The channel on which proxies ask each other to close an endpoint's pooled sessions that are at rest, by its id. */
+/** The channel that makes proxies close an endpoint's idle pooled sessions; the payload is its id. */
 export const CLOSE_IDLE = 'close_idle'
 
-/** Asks all proxies, this one too. */
+/** Asks all proxies, including this one, to close them. */
 export async function askToCloseIdle(db: Db, endpointId: string): Promise<void> {
   await db.rows(sql`select pg_notify(${CLOSE_IDLE}, ${endpointId})`)
 }
 
-/** How many proxies hold their lock. */
+/** The number of proxies that hold their lock. */
 export async function livingProxies(db: Db): Promise<number> {
   const row = await db.row<{ count: number }>(sql`
     select count(*) from pg_locks
@@ -78,37 +84,37 @@ export async function livingProxies(db: Db): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Forgets proxies that are dead. */
+/** Removes dead proxies. */
 export async function forgetProxies(db: Db, numbers: readonly number[]): Promise<void> {
   await db.rows(sql`delete from proxy where number = any (${numbers}::int[])`)
 }
 
-/** Which proxies hold back what they would forward for this operation, and where something wants through. */
+/** The proxies that have paused for this operation, and whether clients have sent bytes since. */
 export function holdsOf(db: Db, operationId: string): Promise<ProxyHold[]> {
   return db.rows(sql`select proxy_number, woken from proxy_hold where operation_id = ${operationId}`)
 }
 
-/** Says that this proxy holds for that operation. What has once woken stays woken. */
+/** Records that this proxy has paused for that operation. `woken` is never reset. */
 export async function recordHold(db: Db, operationId: string, proxyNumber: number, woken: boolean): Promise<void> {
   await db.rows(sql`
     insert into proxy_hold (operation_id, proxy_number, woken) values (${operationId}, ${proxyNumber}, ${woken})
     on conflict (operation_id, proxy_number) do update set woken = proxy_hold.woken or excluded.woken`)
 }
 
-/** What these endpoints ask of the proxies, deleted ones too: their sessions last until their compute has stopped. */
+/** The pause states of these endpoints, including deleted ones: their sessions last until their compute has stopped. */
 export function readHoldings(db: Db, endpointIds: readonly string[]): Promise<EndpointHold[]> {
   return db.rows(
     sql`select id, holding_operation_id, compute_pid from endpoint where id = any (${endpointIds}::text[])`,
   )
 }
 
-/** The ids of all endpoints for which something is to be held. */
+/** The ids of all paused endpoints. */
 export async function listHolding(db: Db): Promise<string[]> {
   const rows = await db.rows<{ id: string }>(sql`select id from endpoint where holding_operation_id is not null`)
   return rows.map((row) => row.id)
 }
 
-/** Removes holds for operations that have ended. */
+/** Removes the rows of ended operations. */
 export async function forgetOldHolds(db: Db): Promise<void> {
   await db.rows(sql`
     delete from proxy_hold h using operation o where o.id = h.operation_id and o.finished_at is not null`)

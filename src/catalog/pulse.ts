@@ -1,24 +1,26 @@
 /*
- * Tells a catalog that is slow from one that is away without saying so: frozen, or behind a network that swallows packets.
+ * Distinguishes a slow catalog from one that is away without notice: frozen, or behind a network that drops packets.
  *
- *   there ──an answer is late──▶ doubted ──a new session is let in──▶ there
- *                                   └──none is──▶ away ──one is──▶ there
+ *   present ──an answer is late──▶ suspected ──a new session is accepted──▶ present
+ *                                      └──not accepted──▶ away ──a new session is accepted──▶ present
  *
- * A statement may well wait for a lock for longer than that; whether anybody is there at all shows at once.
+ * A statement may wait longer than that for a lock; a new session shows at once whether the server responds.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AppError } from '../errors.ts'
 
-/** An answer that takes longer than this raises doubts. */
+/** An answer later than this makes the catalog suspected. */
 const LATE_MS = 2_000
 
-/** No statement lasts so long by what its session allows: that session is gone, and its end was never heard of. */
+/** Longer than the statement timeout allows: the session is gone, and its end went unnoticed. */
 const LOST_MS = 45_000
 
 const AGAIN_MS = 500
 
 export interface Pulse {
-  /** Asks the catalog and waits, unless nobody is there to answer. Errors: UNAVAILABLE then, else what asking throws. */
+  /**
+   * Runs `ask` and waits for its result, unless the catalog is away. Errors: UNAVAILABLE (away), else those of `ask`.
+   */
   during<T>(ask: () => Promise<T>): Promise<T>
   close(): void
 }
@@ -28,9 +30,9 @@ interface Waiting {
   readonly giveUp: () => void
 }
 
-/** @param isThere whether a new session is let in */
+/** @param isThere whether the catalog accepts a new session */
 export function createPulse(isThere: () => Promise<boolean>): Pulse {
-  // In the order in which they began.
+  // In order of start.
   const waiting = new Set<Waiting>()
   let isAway = false
   let isClosed = false

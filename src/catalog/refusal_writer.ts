@@ -2,17 +2,20 @@ import type { Catalog } from './catalog.ts'
 import { addRefusals, type Refusals } from './refused_access.ts'
 
 const EVERY_MS = 1_000
-/** Different refusals that are kept until the next write; further ones are added up by kind alone. */
+/** Maximum number of distinct refusals until the next write; further ones are counted by kind alone. */
 const MAX_DIFFERENT = 200
 
-/** Counts refusals in memory and adds them to the catalog once a second: a flood costs the catalog one statement of bounded size. */
+/**
+ * Counts refusals in memory and adds them to the catalog once a second: a flood costs the catalog one statement of
+ * bounded size.
+ */
 export interface RefusalWriter {
   note(refused: Pick<Refusals, 'kind' | 'accountId' | 'subject' | 'role' | 'network'>): void
-  /** Writes what is left. */
+  /** Writes the remaining counts. */
   stop(): Promise<void>
 }
 
-/** @param onError told why something could not be written; it is written later */
+/** @param onError called when a write fails; its counts are written later */
 export function startRefusalWriter(catalog: Catalog, onError: (error: unknown) => void): RefusalWriter {
   let waiting = new Map<string, Refusals>()
   let writing: Promise<void> | undefined
@@ -61,5 +64,5 @@ export function startRefusalWriter(catalog: Catalog, onError: (error: unknown) =
   }
 }
 
-/** A name that a client gave, as Postgres takes it: one that it does not would keep all others from being written. */
+/** A client-supplied name in a form that Postgres can store: an invalid one would make the whole write fail. */
 const storable = (name: string): string => name.slice(0, 64).replaceAll('\0', '').toWellFormed()

@@ -1,20 +1,20 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** Records of one account; beyond them, refusals are added up in one for each kind. */
+/** Maximum records per account; further refusals are summed in one record per kind. */
 export const MAX_RECORDS = 1_000
 const KEPT_DAYS = 90
 
-/** What was refused, and how often. Never a key or a password. */
+/** A kind of refusal and its count. Never contains a key or a password. */
 export interface Refusals {
   readonly kind: 'api_key' | 'login'
-  /** The account of the key, where the key is known; that of an endpoint is looked up. */
+  /** The account of the API key, if the key is known; the account of an endpoint is looked up. */
   readonly accountId?: string | undefined
-  /** The number of the API key, or the id of the endpoint, as the client gave it; empty without one. */
+  /** The number of the API key, or the id of the endpoint as the client gave it; empty if there is no such value. */
   readonly subject: string
   /** The role of a login, as the client gave it. */
   readonly role: string
-  /** The network of the client's address; empty for many. */
+  /** The network of the client's address; empty when refusals of several networks are summed. */
   readonly network: string
   readonly count: number
   /** RFC 3339. */
@@ -23,12 +23,12 @@ export interface Refusals {
 }
 
 /**
- * Adds refusals to those that are on record. Endpoints and roles that do not exist are recorded without their names, so that nothing a client
- * makes up takes room; what belongs to no account is recorded for the one that owns this Neap.
+ * Adds refusals to the records. Unknown endpoints and roles are recorded without their names, so that names invented by
+ * clients take no room. Refusals without an account are recorded for the account of this Neap's operator.
  */
 export async function addRefusals(db: Db, refusals: readonly Refusals[]): Promise<void> {
   const of = <Name extends keyof Refusals>(name: Name) => refusals.map((each) => each[name] ?? null)
-  // In the order of the key, so that no two processes wait for each other.
+  // In key order, so that no two processes deadlock.
   await db.rows(sql`
     with given as (
       select coalesce(g.account_id, e.account_id, (select id from account where is_default)) as account_id, g.kind,
@@ -66,7 +66,7 @@ export interface RefusedAccess {
   readonly last_at: string
 }
 
-/** What was refused of an account's keys and endpoints, the latest first. */
+/** The refusals of an account's keys and endpoints, latest first. */
 export function listRefusals(db: Db, accountId: string): Promise<RefusedAccess[]> {
   return db.rows(sql`
     select kind, subject, role, network, count, first_at, last_at from refused_access

@@ -1,16 +1,16 @@
 /*
- * What a restore does to the catalog. A copy of the source is a branch of its own first, which nobody sees unless it is to keep the
- * old data under a name. Then the two exchange their data, with roles and databases, at one stroke:
+ * The catalog's part of a restore. The copy of the source is first a branch of its own, hidden unless it is to keep the
+ * old data under a name. Then the two branches exchange data, roles and databases in one transaction:
  *
- *   copy (restores → branch) ──exchanged──▶ holds the branch's old data, kept under its name or about to be removed
- *                            └──abandoned─▶ deleted, and the branch is what it was
+ *   copy (restores → branch) ──exchanged──▶ has the branch's old data, kept under its name or about to be removed
+ *                            └──abandoned─▶ deleted; the branch is unchanged
  */
 import { type Branch, setDefaultBranch } from './branch.ts'
 import type { Catalog, Db } from './catalog.ts'
 import { exchangeConfig } from './exchange_config.ts'
 import { sql } from './sql.ts'
 
-/** The row of a copy of `source` that is to become the data of `branch`. Without a name nobody ever sees it. */
+/** Inserts a copy of `source` that is to become the data of `branch`. Without a name it is hidden. */
 export async function insertCopy(
   tx: Db,
   { id, source, branch, name }: { id: string; source: Branch; branch: Branch; name: string | undefined },
@@ -23,7 +23,7 @@ export async function insertCopy(
   return row as Branch
 }
 
-/** Gives each of the two the other's data, roles and databases. Nothing may run on either. */
+/** Exchanges the data, roles and databases of the two branches. No compute may run on either. */
 export async function exchangeData(tx: Db, branch: Branch, copy: Branch): Promise<void> {
   await tx.rows(sql`
     update branch b set store_id = other.store_id, store_number = other.store_number from branch other
@@ -32,8 +32,8 @@ export async function exchangeData(tx: Db, branch: Branch, copy: Branch): Promis
 }
 
 /**
- * Writes down where a restored branch comes from now. What is kept of it takes its old place, and the children that it had when the
- * restore was asked for: those have the lower numbers.
+ * Records the new parent of a restored branch. The copy with its old data takes the branch's former parent and, if it
+ * is kept, the children that the branch had when the restore was requested: those with lower numbers than the copy.
  */
 export async function moveInTree(tx: Db, branch: Branch, copy: Branch, sourceId: string): Promise<void> {
   const itself = branch.id === sourceId
@@ -49,7 +49,7 @@ export async function moveInTree(tx: Db, branch: Branch, copy: Branch, sourceId:
      where id = ${branch.id}`)
 }
 
-/** Gives a copy up that will not become its branch's data any more; what is stored of it is swept up. */
+/** Abandons a copy that will not become its branch's data; the sweep loop removes its stored data. */
 export async function abandonCopy(tx: Db, id: string): Promise<void> {
   const copy = await tx.row<Branch>(sql`select * from branch where id = ${id} and restores is not null`)
   if (!copy) return
@@ -60,7 +60,7 @@ export async function abandonCopy(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where branch_id = ${id} and deleted_at is null`)
 }
 
-/** Gives up the copies whose restores were cancelled before they began. */
+/** Abandons copies whose restores were cancelled before they began. */
 export async function abandonLostCopies(catalog: Catalog): Promise<void> {
   const lost = await catalog.rows<{ id: string }>(sql`
     select id from branch b where restores is not null and deleted_at is null

@@ -3,8 +3,8 @@ import { addChange, removePasswordChanges } from './config_change.ts'
 import { sql } from './sql.ts'
 
 /**
- * `password` is encrypted, null where Neap does not know it: it was set by SQL, or there is none. `verifier` is what Postgres
- * compares with, null where there is no password.
+ * `password` is encrypted; null if Neap does not know it (set by SQL) or there is none. `verifier` is what Postgres
+ * stores; null without a password.
  */
 export interface Role {
   readonly branch_id: string
@@ -17,7 +17,7 @@ export interface Role {
   readonly updated_at: string
 }
 
-/** Makes a role, which Postgres has after the next apply_config or start. One without a verifier cannot log in. */
+/** Inserts a role; the next apply_config or start creates it in Postgres. A role without a verifier cannot log in. */
 export async function insertRole(
   tx: Db,
   role: Pick<Role, 'branch_id' | 'name' | 'account_id' | 'password' | 'verifier'>,
@@ -38,7 +38,7 @@ export function listRoles(db: Db, branchId: string): Promise<Role[]> {
   return db.rows(sql`select * from role where branch_id = ${branchId} order by created_at, name`)
 }
 
-/** Gives a role another password, which Postgres has after the next apply_config or start. */
+/** Changes the password of a role; the next apply_config or start does so in Postgres. */
 export async function setRolePassword(
   tx: Db,
   { branch_id, name }: Role,

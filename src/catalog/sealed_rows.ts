@@ -1,18 +1,18 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** A row with something sealed in it, as it is to be found again. */
+/** An encrypted value and the key of its row. */
 export interface SealedRow {
-  /** Its key in the table, in the order of that. */
+  /** The values of its primary key, in the key's order. */
   readonly at: readonly string[]
   readonly sealed: Buffer
 }
 
-/** Rows of one column with sealed texts, so many at a time in the order of their key, behind the one that is given. */
+/** One column with encrypted values, read in pages in key order. */
 export interface SealedColumn {
   readonly what: 'password' | 'webhook' | 'reply'
   page(db: Db, after: readonly string[] | undefined, limit: number): Promise<SealedRow[]>
-  /** Replaces what was read, unless it was changed since. */
+  /** Replaces an encrypted value, unless it has changed since it was read. */
   replace(db: Db, row: SealedRow, by: Buffer): Promise<void>
 }
 
@@ -68,7 +68,7 @@ const REPLIES: SealedColumn = {
   },
 }
 
-/** Whether something was sealed before there was a key for each kind of text: its first byte says so. */
+/** Whether a value remains from before each kind of text had its own key, as its first byte shows. */
 export async function hasFirstSeals(db: Db): Promise<boolean> {
   const row = await db.row<{ has: boolean }>(sql`
     select exists (select from role where get_byte(password, 0) = 1) or exists (select from webhook where get_byte(secret, 0) = 1)
@@ -77,5 +77,5 @@ export async function hasFirstSeals(db: Db): Promise<boolean> {
   return row?.has === true
 }
 
-/** Every column of the catalog that holds sealed texts. */
+/** Every column of the catalog with encrypted values. */
 export const SEALED_COLUMNS: readonly SealedColumn[] = [PASSWORDS, SECRETS, PREVIOUS_SECRETS, REPLIES]

@@ -1,4 +1,4 @@
-/** A statement with its values apart from its text. Made only by `sql`, so that values never become text. */
+/** A statement with its values apart from its text. Created only by `sql`, so that values never become text. */
 export interface SqlStatement {
   readonly name: string
   readonly text: string
@@ -8,7 +8,10 @@ export interface SqlStatement {
 const known = new WeakMap<TemplateStringsArray, { name: string; text: string }>()
 let count = 0
 
-/** A statement from a template literal; each place in the code is prepared once per connection. Values of `undefined` become null. */
+/**
+ * Makes a statement of a template literal; each place in the code is prepared once per connection. `undefined` becomes
+ * null.
+ */
 export function sql(strings: TemplateStringsArray, ...values: unknown[]): SqlStatement {
   let statement = known.get(strings)
   if (!statement) {

@@ -1,21 +1,21 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** What passed between clients and an endpoint: bytes inside TLS, and connections that were opened. */
+/** Traffic between clients and an endpoint: bytes inside TLS, and connections opened. */
 export interface TrafficCounts {
   readonly toClients: number
   readonly fromClients: number
   readonly connections: number
 }
 
-/** A month is over before anybody has asked for it; a year is for who compares. */
+/** A year for comparisons, plus a month in which to read it. */
 const KEPT_MONTHS = 13
-/** So long a proxy may have been silent that still has a batch to send. */
+/** How long a silent proxy may still have a batch to send. */
 const WRITER_DAYS = 7
 
 /**
- * Adds what one proxy process counted, by endpoint id, to this month: once for each number of a batch, however often it is sent. The next
- * batch of a writer has a higher one. What is not known as an endpoint is left out.
+ * Adds the counts of one proxy process, by endpoint id, to this month: each batch number once, even if it is sent
+ * again. Batch numbers of a writer increase. Unknown endpoints are left out.
  */
 export async function addTraffic(
   db: Db,
@@ -24,7 +24,7 @@ export async function addTraffic(
   counted: ReadonlyMap<string, TrafficCounts>,
 ): Promise<void> {
   const counts = [...counted.values()]
-  // In the order of the key, so that no two proxies wait for each other.
+  // In key order, so that no two proxies deadlock.
   await db.rows(sql`
     with is_new as (
       insert into traffic_writer as w (id, batch) values (${writer}, ${batch})
@@ -44,14 +44,14 @@ export async function addTraffic(
            connections = t.connections + excluded.connections`)
 }
 
-/** Bytes that this month went to clients of a project, with what has been deleted since. */
+/** Bytes sent to clients of a project this month, including deleted branches and endpoints. */
 export async function projectTransfer(db: Db, projectId: string): Promise<number> {
   const row = await db.row<{ bytes: number }>(sql`
     select coalesce(sum(bytes_to_clients), 0)::int8 as bytes from endpoint_traffic where project_id = ${projectId} and month = this_month()`)
   return row?.bytes ?? 0
 }
 
-/** The same for each branch of a project, or for the one that is given, by id; none where nothing went. */
+/** The same per branch of a project, or for the given branch, by id; branches without traffic are absent. */
 export async function branchTransfers(db: Db, projectId: string, branchId?: string): Promise<Map<string, number>> {
   const rows = await db.rows<{ branch_id: string; bytes: number }>(sql`
     select branch_id, sum(bytes_to_clients)::int8 as bytes from endpoint_traffic
@@ -67,7 +67,7 @@ export interface EndpointTraffic {
   readonly connections: number
 }
 
-/** What passed this month between clients and an endpoint, whichever branch it was on. */
+/** Traffic between clients and an endpoint this month, on all its branches. */
 export async function endpointTraffic(db: Db, projectId: string, endpointId: string): Promise<EndpointTraffic> {
   const row = await db.row<EndpointTraffic>(sql`
     select this_month()::timestamp at time zone 'UTC' as since, coalesce(sum(bytes_to_clients), 0)::int8 as bytes_to_clients,
@@ -76,7 +76,7 @@ export async function endpointTraffic(db: Db, projectId: string, endpointId: str
   return row as EndpointTraffic
 }
 
-/** Removes months that nobody asks for, and processes that have long ended. */
+/** Removes months past their retention, and writers that ended long ago. */
 export async function forgetTraffic(db: Db): Promise<void> {
   await db.rows(sql`delete from endpoint_traffic where month < this_month() - make_interval(months => ${KEPT_MONTHS})`)
   await db.rows(

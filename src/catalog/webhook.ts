@@ -1,7 +1,7 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** What a webhook can be told of. The first word names the table whose row the event is about. */
+/** The events of webhooks. The first word names the table of the event's row. */
 export const WEBHOOK_EVENTS = [
   'operation.scheduling',
   'operation.running',
@@ -56,12 +56,12 @@ export function findWebhook(db: Db, accountId: string, id: string): Promise<Webh
   return db.row(sql`select * from webhook where id = ${id} and account_id = ${accountId}`)
 }
 
-/** For the worker: whoever's it is. */
+/** For the worker: finds a webhook of any account. */
 export function findWebhookOfDelivery(db: Db, id: string): Promise<Webhook | undefined> {
   return db.row(sql`select * from webhook where id = ${id}`)
 }
 
-/** Changes what is given and leaves the rest; `project_id: null` lifts the restriction. Enabling begins anew: what was wrong is forgotten. */
+/** Changes the given attributes; `project_id: null` removes the restriction. Enabling clears the recorded failures. */
 export function updateWebhook(
   tx: Db,
   accountId: string,
@@ -83,7 +83,7 @@ export function updateWebhook(
      where id = ${id} and account_id = ${accountId} returning *`)
 }
 
-/** Gives a webhook another secret. The one it has counts for so many hours still. */
+/** Gives a webhook a new secret. The current one stays valid for so many hours. */
 export function rotateWebhookSecret(
   tx: Db,
   accountId: string,
@@ -97,17 +97,17 @@ export function rotateWebhookSecret(
      where id = ${id} and account_id = ${accountId} returning *`)
 }
 
-/** Deletes a webhook. What is left of its deliveries nobody can ask for; it goes with their age. */
+/** Deletes a webhook. Its remaining deliveries cannot be read any more and are removed by age. */
 export function deleteWebhook(tx: Db, accountId: string, id: string): Promise<Webhook | undefined> {
   return tx.row(sql`delete from webhook where id = ${id} and account_id = ${accountId} returning *`)
 }
 
-/** Notes that a webhook was reached: from now on only what fails later counts against it. */
+/** Records a successful delivery: only later failures count against the webhook. */
 export async function noteReached(db: Db, id: string): Promise<void> {
   await db.rows(sql`update webhook set failing_since = null where id = ${id} and failing_since is not null`)
 }
 
-/** Notes that a delivery was given up, and disables the webhook if nothing has reached it for so many days since the first one. */
+/** Records a failed delivery, and disables the webhook if none has succeeded for `days` since the first failure. */
 export function noteGivenUp(tx: Db, id: string, days: number, reason: string): Promise<Webhook | undefined> {
   return tx.row(sql`
     update webhook set failing_since = coalesce(failing_since, clock_timestamp()),
@@ -117,7 +117,7 @@ export function noteGivenUp(tx: Db, id: string, days: number, reason: string): P
      where id = ${id} returning *`)
 }
 
-/** Disables a webhook because of what was answered. */
+/** Disables a webhook because of its response. */
 export async function disableWebhook(tx: Db, id: string, reason: string): Promise<void> {
   await tx.rows(sql`
     update webhook set enabled = false, disabled_reason = ${reason}, updated_at = clock_timestamp() where id = ${id} and enabled`)

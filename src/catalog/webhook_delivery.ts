@@ -1,7 +1,7 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** The channel that tells of new deliveries. */
+/** The channel of new deliveries. */
 export const WEBHOOK_DELIVERIES = 'webhook_delivery'
 
 export interface WebhookDelivery {
@@ -21,7 +21,7 @@ export interface WebhookDelivery {
   readonly error: string | null
 }
 
-/** Writes down an event that nothing but a request for it has caused. */
+/** Inserts a delivery that a request caused directly, without a change of a row. */
 export async function insertDelivery(
   tx: Db,
   webhookId: string,
@@ -46,35 +46,35 @@ export function listDeliveries(
      order by number desc limit ${limit}`)
 }
 
-/** Has a delivery made again, with all its tries before it. Nothing where the webhook has no such delivery. */
+/** Makes a delivery due again, with a full set of attempts. Returns undefined when the webhook has no such delivery. */
 export function redeliver(tx: Db, webhookId: string, id: string): Promise<WebhookDelivery | undefined> {
   return tx.row(sql`
     update webhook_delivery set status = 'pending', due_at = clock_timestamp(), attempts_before = attempts
      where id = ${id} and webhook_id = ${webhookId} returning *, pg_notify(${WEBHOOK_DELIVERIES}, '')`)
 }
 
-/** Ends what a webhook has waiting. */
+/** Fails the pending deliveries of a webhook. */
 export async function endWaiting(tx: Db, webhookId: string, error: string): Promise<void> {
   await tx.rows(sql`
     update webhook_delivery set status = 'failed', due_at = null, error = ${error} where webhook_id = ${webhookId} and due_at is not null`)
 }
 
 export interface DeliveryRoom {
-  /** How many at most, for all webhooks together. */
+  /** Maximum for all webhooks together. */
   readonly most: number
-  /** How many of one webhook at once, what it is at included. */
+  /** Maximum per webhook, including deliveries under way. */
   readonly maxEach: number
-  /** How many are under way here, by webhook. */
+  /** Deliveries under way in this worker, by webhook. */
   readonly underWay: ReadonlyMap<string, number>
-  /** How long nobody else takes them: longer than an attempt can last. */
+  /** How long other workers skip them: longer than an attempt can take. */
   readonly leaseSeconds: number
 }
 
 /**
- * Takes deliveries that are due, so that no other worker has them meanwhile, and counts the attempt. Goes from one webhook that has
- * something waiting to the next by their index: one with a long queue neither keeps the others from their turn nor is read through.
- * The time is asked for once, or every row would be compared with another and no index would help. Commits without waiting for the
- * disk: what a crash of the catalog loses is delivered again.
+ * Claims due deliveries, so that other workers skip them meanwhile, and counts the attempt. Visits each webhook with
+ * pending deliveries by their index: a long queue of one neither delays the others nor is scanned. clock_timestamp() is
+ * a subquery so that it is evaluated once: otherwise it would be evaluated per row and no index would be used. Commits
+ * asynchronously: a claim that a crash of the catalog loses is made again.
  */
 export function takeDeliveries(db: Db, room: DeliveryRoom): Promise<WebhookDelivery[]> {
   return db.rows(sql`
@@ -105,11 +105,14 @@ export interface Attempted {
   readonly response_status?: number | undefined
   readonly response_body?: string | undefined
   readonly error?: string | undefined
-  /** Seconds until the next try, of one that is still pending. */
+  /** Seconds until the next attempt of a pending delivery. */
   readonly again?: number | undefined
 }
 
-/** Writes down what came of an attempt. False, and nothing is changed, where another has been begun since, or none is wanted any more. */
+/**
+ * Records the result of an attempt. Returns false, without a change, when another attempt has begun since, or the
+ * delivery has ended.
+ */
 export async function noteAttempt(
   tx: Db,
   { id, attempts }: Pick<WebhookDelivery, 'id' | 'attempts'>,
@@ -122,7 +125,7 @@ export async function noteAttempt(
   return row !== undefined
 }
 
-/** Gives an attempt back that was broken off here: the next one is due at once, and this one does not count. */
+/** Releases an aborted attempt: the next one is due at once, and this one does not count. */
 export async function releaseDelivery(
   db: Db,
   { id, attempts }: Pick<WebhookDelivery, 'id' | 'attempts'>,
@@ -132,7 +135,7 @@ export async function releaseDelivery(
      where id = ${id} and attempts = ${attempts} and due_at is not null returning pg_notify(${WEBHOOK_DELIVERIES}, '')`)
 }
 
-/** Milliseconds until the next delivery that is not due yet, or nothing. */
+/** Milliseconds until the next delivery that is not due yet. Returns undefined when there is no such delivery. */
 export async function nextDelivery(db: Db): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(due_at) - clock_timestamp())::float8 * 1000 as ms
@@ -140,7 +143,7 @@ export async function nextDelivery(db: Db): Promise<number | undefined> {
   return row?.ms ?? undefined
 }
 
-/** The row that a delivery is about, with the types that its table has now. */
+/** The row of a delivery's event, with the table's current column types. */
 export async function subjectOf(
   { event, subject }: Pick<WebhookDelivery, 'event' | 'subject'>,
   db: Db,

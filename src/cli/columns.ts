@@ -1,6 +1,6 @@
 import type { ApiOperation } from './wait.ts'
 
-/** A compute size: `0.5 CU`, or `1-4 CU` where it scales. */
+/** A compute size: `0.5 CU`, or `1-4 CU` when it scales. */
 export const size = (min: number, max: number): string => `${min === max ? min : `${min}-${max}`} CU`
 
 /** A suspend time-out. */
@@ -12,10 +12,10 @@ export function suspends(seconds: number): string {
 export const state = (current: string, pending: string | undefined): string =>
   pending && pending !== current ? `${current} → ${pending}` : current
 
-/** What goes on after an answer, for its last line. */
+/** The operations in an answer, for its last line. */
 export function underWay(operations: readonly ApiOperation[]): string | undefined {
   return operations.map(({ action, status }) => `${action} ${status}`).join(', ') || undefined
 }
 
-/** `yes` in the table, and nothing where it is not so. */
+/** `yes` for true; undefined, which shows an empty cell, for false. */
 export const yes = (is: boolean | undefined): string | undefined => (is ? 'yes' : undefined)

@@ -2,7 +2,7 @@ import { type ApiClient, makeClient, type ApiTarget } from '../client.ts'
 import { adminSocket, loadConfig, type Overrides } from '../config.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 
-/** Which API a command talks to: the one at an address, else that of the Neap on this machine. */
+/** The API that a command calls: the one at an address, else that of the Neap on this machine. */
 export interface Access {
   readonly dataDir?: string
   readonly apiUrl?: string
@@ -24,7 +24,7 @@ export function apiClient({ dataDir, apiUrl, apiKey }: Access): ApiClient {
   })
 }
 
-/** A client of the Neap that runs on this machine's data directory. Errors: UsageError when none does. */
+/** A client of the Neap that runs on this machine's data directory. Errors: UsageError (no Neap runs there). */
 export function localClient(flags: Overrides): ApiClient {
   const config = loadConfig(flags)
   return reaching({ socket: adminSocket(config) }, (error) => {

@@ -8,7 +8,7 @@ interface Flags {
   readonly pooled?: boolean
 }
 
-/** `neap connection-string`: what psql and drivers take, password and all. */
+/** `neap connection-string`: the URI for psql and drivers, password included. */
 export function connectionStringCommand(access: readonly Option[]): Command {
   const command = new Command('connection-string')
     .description('Print what psql and drivers connect to a branch with, password included.')

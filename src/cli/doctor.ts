@@ -19,7 +19,7 @@ interface Flags extends Overrides {
   readonly json?: boolean
 }
 
-/** `neap doctor`: what a client meets at a Neap, seen from this machine. Changes nothing and needs no key. */
+/** `neap doctor`: checks how a client on this machine reaches a Neap. Changes no state and needs no key. */
 export function doctorCommand(dataDir: Option): Command {
   return new Command('doctor')
     .description(
@@ -61,7 +61,7 @@ async function examine(host: string | undefined, flags: Flags): Promise<readonly
   return [...proxy, ...(flags.apiUrl === undefined ? [] : await askApi(flags.apiUrl, ca))]
 }
 
-/** The Neap on this machine, by the name and port that its clients are told. */
+/** Examines the Neap on this machine, at the host name and port that it gives to clients. */
 async function examineHere(flags: Flags, port: number | undefined): Promise<readonly Finding[]> {
   const { dataDir } = loadConfig(flags)
   const { reach } = readState(dataDir)
@@ -89,7 +89,7 @@ async function examineHere(flags: Flags, port: number | undefined): Promise<read
   ]
 }
 
-/** Certificates in PEM. Errors: UsageError where the file has none. */
+/** Certificates in PEM. Errors: UsageError (the file has none). */
 function authorities(file: string): string {
   try {
     const pem = readFileSync(file, 'utf8')

@@ -20,7 +20,7 @@ interface NewKey {
   readonly expires?: string
 }
 
-/** `neap keys …`, and `neap key …`, which is the same. */
+/** `neap keys …`, also `neap key …`. */
 export function keysCommand(access: readonly Option[]): Command {
   return noun('keys', 'API keys: for programs, and for other machines.', access, [
     new Command('list').description('List the API keys that are in force.').action(

@@ -129,7 +129,7 @@ async function select(call: ApiClient, project_id: string, { endpoint, branch, .
   return { operations: page.operations }
 }
 
-/** Two requests, since a status is one; oldest first, as they run. */
+/** Two requests, since the API filters by one status; oldest first, as they run. */
 async function open(call: ApiClient, project_id: string): Promise<ApiOperation[]> {
   const running = await select(call, project_id, { status: 'running', all: true })
   const scheduled = await select(call, project_id, { status: 'scheduling', all: true })

@@ -16,7 +16,7 @@ import { branchId, findDatabase, projectId } from './resolve.ts'
 import { table } from './table.ts'
 import { PROJECT } from './verb.ts'
 
-/** `neap psql`: a plain SQL prompt for machines without psql, or psql itself where it gets arguments of psql's. */
+/** `neap psql`: a plain SQL prompt for machines without psql, or psql itself when the command has options of psql. */
 export function psqlCommand(dataDir: Option): Command {
   return new Command('psql')
     .summary('A plain SQL prompt, for machines without psql; or psql with its arguments.')
@@ -52,7 +52,10 @@ export function psqlCommand(dataDir: Option): Command {
     })
 }
 
-/** What psql is run with, if it is. Errors: UsageError where the order of commands and files would be lost. */
+/**
+ * The arguments of psql; undefined for the plain prompt. Errors: UsageError (the order of commands and files would be
+ * lost, or the first argument is no option).
+ */
 function psqlArgumentsOf(given: readonly string[], commands: readonly string[]): string[] | undefined {
   if (given.length === 0) return undefined
   if (given[0]?.startsWith('-') !== true)
@@ -69,10 +72,10 @@ interface Flags extends Overrides {
   readonly database?: string
 }
 
-/** Asked for here: a URI in the arguments shows its password to every local user for as long as the prompt is open. */
+/** Fetched here: a URI in the arguments shows its password to every local user for as long as the prompt is open. */
 async function uriOf(branch: string | undefined, flags: Flags): Promise<string> {
   const call = localClient(flags)
-  // Whether a Neap runs there is what to tell first.
+  // Report first when no Neap runs there.
   await call('GET /status', {})
   const first = flags.project === undefined ? readState(loadConfig(flags).dataDir).projectId : undefined
   if (branch === undefined && flags.project === undefined && flags.database === undefined) {
@@ -87,7 +90,7 @@ async function uriOf(branch: string | undefined, flags: Flags): Promise<string> 
   return (await call('GET /projects/:project_id/connection_uri', { params, query })).uri
 }
 
-/** Where a URI leads, by the name in the server's certificate; and to this machine where it does not resolve that name. */
+/** The server of a URI, by the name in its certificate; on this machine when it does not resolve that name. */
 async function placeOf(uri: string, flags: Overrides) {
   const config = loadConfig(flags)
   const url = parse(uri)
@@ -104,7 +107,7 @@ async function placeOf(uri: string, flags: Overrides) {
   }
 }
 
-/** Verifies the server, and reaches endpoint names where this machine does not resolve them. */
+/** Connects and verifies the server; reaches endpoint names even when this machine does not resolve them. */
 async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
   const config = loadConfig(flags)
   const { name, isHere, port, user, password, database, options } = await placeOf(uri, flags)
@@ -118,7 +121,7 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
     application_name: 'neap psql',
     ssl: {
       ...trusted(config),
-      // By this name the proxy knows the endpoint, wherever it is connected to.
+      // The proxy identifies the endpoint by this name, at any address.
       ...(isIP(name) === 0 && { servername: name }),
     },
   })
@@ -130,14 +133,17 @@ async function connect(uri: string, flags: Overrides): Promise<pg.Client> {
   return client
 }
 
-/** A certificate of the operator's is not made out to localhost, which is what the URI says where names of endpoints do not resolve. */
+/**
+ * The name of the server in its certificate. When endpoint names do not resolve, the URI names localhost, which a
+ * certificate of the operator's does not cover.
+ */
 function nameIn(url: URL, { tlsCert, region, domain }: Config): string {
   const [, endpoint] = /^endpoint=(.+)$/.exec(url.searchParams.get('options') ?? '') ?? []
   if (tlsCert === undefined || endpoint === undefined) return url.hostname
   return endpoint.includes('.') ? endpoint : `${endpoint}.${region}.${domain}`
 }
 
-/** Neap's own authority; or the certificate that the operator has set, and all that this machine trusts. */
+/** Neap's own authority; or the operator's certificate and all authorities that this machine trusts. */
 function trusted({ dataDir, tlsCert }: Config) {
   if (tlsCert === undefined) return { ca: readFileSync(join(dataDir, 'tls', 'ca.crt'), 'utf8') }
   return { ca: [...getCACertificates('default'), readFileSync(tlsCert, 'utf8')], allowPartialTrustChain: true }
@@ -185,7 +191,7 @@ function show(result: pg.QueryArrayResult<(string | null)[]>): string {
   )}\n(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})\n`
 }
 
-/** A person is prompted, and ends well whatever was mistyped; what comes through a pipe is only run, and fails if any of it does. */
+/** At a terminal, prompts, and mistakes do not change the exit code. From a pipe, fails if a statement fails. */
 async function converse(client: pg.Client): Promise<void> {
   const { isTTY } = process.stdin
   const terminal = createInterface({ input: process.stdin, ...(isTTY && { output: process.stdout }) })

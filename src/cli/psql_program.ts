@@ -5,24 +5,25 @@ import { UsageError } from '../errors.ts'
 
 export interface PsqlTarget {
   readonly name: string
-  /** Whether the name is to be looked for on this machine, which does not resolve it. */
+  /** Whether to look for the server on this machine, which does not resolve its name. */
   readonly isHere: boolean
   readonly port: number
   readonly user: string
   readonly password: string
   readonly database: string
   readonly options: string | undefined
-  /** The certificate authority of the server's certificate; undefined where that is the operator's own. */
+  /** The authority of the server's certificate; undefined when that is the operator's own. */
   readonly authority: string | undefined
 }
 
 /**
- * Runs the machine's psql with these arguments, its standard streams and its exit code those of this process. All that it connects with goes
- * through its environment, which other users cannot see (Postgres manual, "Environment Variables" of libpq).
- * Errors: UsageError where there is no psql.
+ * Runs this machine's psql with these arguments, on the standard streams of this process, which takes over its exit
+ * code. All connection parameters go through its environment, which other users cannot see (Postgres manual,
+ * "Environment Variables" of libpq).
+ * Errors: UsageError (psql is not installed).
  */
 export async function runPsql(psqlArguments: readonly string[], place: PsqlTarget): Promise<void> {
-  // The keyboard's interrupt is for psql, which ends a query by it.
+  // Ctrl-C is for psql, which cancels a query on it.
   const ignore = (): void => {}
   process.on('SIGINT', ignore)
   try {
@@ -55,7 +56,7 @@ function variables({ name, isHere, port, user, password, database, options, auth
     PGAPPNAME: 'neap psql',
     PGSSLMODE: authority === undefined ? 'require' : 'verify-full',
     PGSSLROOTCERT: authority,
-    // The server proves that it knows the password over this very connection (RFC 5802, section 6), whoever signed its certificate.
+    // The server proves over this connection that it knows the password (RFC 5802, section 6), with any certificate.
     PGCHANNELBINDING: 'require',
   }
 }

@@ -1,14 +1,14 @@
 import { SETTINGS } from '../settings.ts'
 import type { Ready } from '../supervisor/up.ts'
 
-/** Says that all is ready: one line of JSON, or what a newcomer does next. */
+/** Prints that Neap is ready: one line of JSON, or the next steps for a new user. */
 export function printReady(ready: Ready, json: boolean): void {
   process.stdout.write(json ? `${JSON.stringify(ready)}\n` : `${lines(ready).join('\n')}\n`)
 }
 
 function lines(ready: Ready): string[] {
   const uri = ready.connection_uri
-  // Commands of another shell look in the default directory.
+  // Commands in another shell use the default directory.
   const where = ready.data_dir === SETTINGS.dataDir.fallback('') ? '' : ` --data-dir ${quoted(ready.data_dir)}`
   const operations =
     ready.project_id &&

@@ -11,7 +11,7 @@ const BRANCH_ID = /^br-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
 const ENDPOINT_ID = /^ep-[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$/
 const MAX_NAMED = 10
 
-/** The id of the project that is asked for by id or name, or of the only one. Errors: UsageError that names what there is. */
+/** The id of the project with an id or name, or of the only project. Errors: UsageError that lists the projects. */
 export async function projectId(call: ApiClient, asked: string | undefined, how: string): Promise<string> {
   if (asked !== undefined && PROJECT_ID.test(asked)) return asked
   const { projects } = await listProjects(call)
@@ -27,7 +27,7 @@ export async function projectId(call: ApiClient, asked: string | undefined, how:
   )
 }
 
-/** All projects of the account, whatever the size of a page. */
+/** All projects of the account, from all pages. */
 export async function listProjects(call: ApiClient, search?: string): Promise<ApiResponse<'GET /projects'>> {
   const page = await call('GET /projects', { query: { limit: 400, search } })
   let last = page
@@ -39,7 +39,7 @@ export async function listProjects(call: ApiClient, search?: string): Promise<Ap
   return page
 }
 
-/** The id of the branch that is asked for by id or name, or of the default branch. Errors: UsageError that names what there is. */
+/** The id of the branch with an id or name, or of the default branch. Errors: UsageError that lists the branches. */
 export async function branchId(call: ApiClient, project_id: string, asked: string | undefined): Promise<string> {
   if (asked !== undefined && BRANCH_ID.test(asked)) return asked
   const { branches } = await listBranches(call, project_id)
@@ -82,7 +82,7 @@ export async function branchNow(
   return { branch, endpoints: endpoints.filter(({ branch_id }) => branch_id === id) }
 }
 
-/** The id of the endpoint that is asked for by id or name, or by its branch; that of the default branch if none is. Errors: UsageError. */
+/** The id of the endpoint with an id, name or branch; by default that of the default branch. Errors: UsageError. */
 export async function endpointId(call: ApiClient, project_id: string, asked: string | undefined): Promise<string> {
   if (asked !== undefined && ENDPOINT_ID.test(asked)) return asked
   const { endpoints } = await call('GET /projects/:project_id/endpoints', { params: { project_id } })
@@ -94,7 +94,7 @@ export async function endpointId(call: ApiClient, project_id: string, asked: str
   throw new UsageError(`The branch ${asked ?? branch_id} has no endpoint. Make one: neap endpoints create ${branch_id}`)
 }
 
-/** The database that is asked for by name, or the only one of the branch. Errors: UsageError that names what there is. */
+/** The database with the given name, or the only one of the branch. Errors: UsageError that lists the databases. */
 export async function findDatabase(
   call: ApiClient,
   params: { project_id: string; branch_id: string },

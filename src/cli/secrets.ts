@@ -12,7 +12,7 @@ interface Flags extends Overrides {
   readonly yes?: boolean
 }
 
-/** `neap secrets`: how old the keys of this machine's Neap are, and what gives it new ones. */
+/** `neap secrets`: shows the age of the keys of this machine's Neap, and replaces them. */
 export function secretsCommand(dataDir: Option): Command {
   const command = new Command('secrets')
     .description('Show how old the secrets of this Neap are; rotate them while it runs.')

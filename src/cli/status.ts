@@ -6,7 +6,7 @@ import { wallTable } from '../walls.ts'
 import { localClient } from './connect.ts'
 import { duration, table } from './table.ts'
 
-/** `neap status`: what runs, since when, and how much memory it takes. */
+/** `neap status`: the running computes, their uptime and their memory. */
 export function statusCommand(dataDir: Option): Command {
   return new Command('status')
     .description('Show what runs: computes, since when, and their memory.')
@@ -66,7 +66,7 @@ export function statusCommand(dataDir: Option): Command {
     })
 }
 
-/** Bytes that processes take, each shared page counted once between them (PSS); nothing where /proc has no such figure. */
+/** Memory of processes in bytes, with each shared page counted once (PSS); undefined when /proc lacks it. */
 function memoryOf(family: readonly number[]): number | undefined {
   const sizes = family.map((pid) => Number(/^Pss: +(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? NaN) * 1024)
   const sum = sizes.reduce((total, size) => total + (Number.isNaN(size) ? 0 : size), 0)

@@ -1,7 +1,7 @@
-/** What a table shows of a thing: a heading and its cell; undefined where there is nothing to show. */
+/** The columns of a table: each heading with its cell; undefined for an empty cell. */
 export type Columns<T> = Readonly<Record<string, (item: T) => string | undefined>>
 
-/** Things as a table, one a line, without the columns in which nothing stands; the given words where there are none. */
+/** Items as a table, one per line, without empty columns; the given text when there are no items. */
 export function list<T>(items: readonly T[], columns: Columns<T>, none: string): string {
   if (items.length === 0) return none
   const shown = Object.entries(columns).filter(([, cell]) => items.some((item) => cell(item) !== undefined))
@@ -11,7 +11,7 @@ export function list<T>(items: readonly T[], columns: Columns<T>, none: string):
   )
 }
 
-/** One thing, a line for each of its columns that has something to show. */
+/** One item, with a line for each column that is not empty. */
 export function card<T>(item: T, columns: Columns<T>): string {
   const cells = Object.entries(columns).map(([heading, cell]) => [heading, cell(item)] as const)
   const shown = cells.filter((cell): cell is readonly [string, string] => cell[1] !== undefined)
@@ -33,7 +33,7 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
     .join('\n')
 }
 
-/** Names may hold anything, and a terminal obeys control characters. */
+/** Escapes control characters: names may contain them, and a terminal obeys them. */
 export function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
 }
@@ -43,7 +43,7 @@ export function moment(rfc3339: string | null | undefined): string | undefined {
   return rfc3339 ? rfc3339.replace(/\.\d+Z$/, 'Z') : undefined
 }
 
-/** A length of time as people say it. */
+/** A duration in its largest unit. */
 export function duration(ms: number): string {
   const seconds = Math.floor(ms / 1000)
   if (seconds < 60) return `${seconds} s`

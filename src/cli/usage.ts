@@ -1,6 +1,6 @@
 import type { Command, HelpConfiguration } from 'commander'
 
-/** How help looks: each command with what it inherits, and lists of commands without what all of them have. */
+/** The format of help: each command with the options it inherits, and lists of commands without `[options]`. */
 export const HELP: HelpConfiguration = {
   showGlobalOptions: true,
   subcommandTerm: (command) =>
@@ -12,7 +12,10 @@ export const HELP: HelpConfiguration = {
     ].join(' '),
 }
 
-/** Makes a command part of the program: it behaves as that does, its help shows what it inherits, and wrong usage is told the right form. */
+/**
+ * Adds a command to the program: it inherits the program's settings, its help shows inherited options, and errors of
+ * usage show the right form.
+ */
 export function adopt(program: Command, command: Command): void {
   program.addCommand(command)
   settle(program, command)
@@ -27,7 +30,7 @@ function settle(program: Command, command: Command): void {
   for (const each of command.commands) settle(program, each)
 }
 
-/** What commander says of wrong usage, as one line. */
+/** An error of usage from commander, as one line. */
 export const oneLine = (text: string): string =>
   text
     .replace(/^error: /, '')

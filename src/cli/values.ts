@@ -30,7 +30,7 @@ export function suspendTimeout(text: string): number {
   throw new InvalidArgumentError('It takes seconds, never or default.')
 }
 
-/** Reads `name=value` and adds it to those before; for an option that may be given several times. */
+/** Reads `name=value` and adds it to the previous ones, for an option that may be repeated. */
 export function assignment(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf('=')
   if (at < 1) throw new InvalidArgumentError('It takes name=value.')
@@ -39,7 +39,7 @@ export function assignment(text: string, before: Record<string, string> = {}): R
 
 const UNITS: Record<string, number> = { m: 60, h: 3600, d: 86_400 }
 
-/** Reads a moment to come: RFC 3339, or a time from now as `30m`, `12h`, `7d`. */
+/** Reads a future time: RFC 3339, or a duration from now such as `30m`, `12h`, `7d`. */
 export function expiry(text: string): string {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
   const at = count === undefined ? Date.parse(text) : Date.now() + Number(count) * (UNITS[unit] ?? 0) * 1000

@@ -18,11 +18,11 @@ interface SharedFlags extends Access {
   readonly yes?: boolean
 }
 
-/** What a verb works with: a client of the API that its flags name, and what else they say. */
+/** The context of a verb: a client of the API that its flags name, the flags, and lookups by them. */
 export interface VerbSession<Flags> {
   readonly call: ApiClient
   readonly flags: Flags & SharedFlags
-  /** The project of `--project`, or the one that was named otherwise, or the only one. */
+  /** The project of `--project`, or the one in the arguments, or the only one. */
   readonly project: (asked?: {
     readonly named: string | undefined
     readonly how: string
@@ -33,19 +33,19 @@ export interface VerbSession<Flags> {
   readonly endpoint: (asked?: string) => Promise<{ project_id: string; endpoint_id: string }>
 }
 
-/** What a verb has to say. */
+/** The result of a verb. */
 export interface VerbOutcome<A> {
   /** The API's answer: what `--json` prints. */
   readonly answer: A
-  /** The same for people. */
+  /** The same as text. */
   readonly text: (answer: A) => string
-  /** Reads anew what the answer's operations change, for once they have ended. */
+  /** Reads again the objects that the answer's operations change, once these have ended. */
   readonly refresh?: () => Promise<Partial<A>>
-  /** Waits without being told to. */
+  /** Waits even without `--wait`. */
   readonly waits?: boolean
 }
 
-/** The action of a command: runs it against the API, waits where that was asked for, and prints. Errors: what the API says; UsageError. */
+/** The action of a command: calls the API, waits if requested, and prints. Errors: those of the API; UsageError. */
 export function verb<A extends object, Flags>(
   run: (session: VerbSession<Flags>, ...args: never[]) => Promise<VerbOutcome<A>>,
 ) {
@@ -89,7 +89,7 @@ function operationsIn(answer: object): readonly ApiOperation[] {
 
 function print(line: string): void {
   process.stdout.once('error', ({ code, message }: NodeJS.ErrnoException) => {
-    // Whoever reads may have seen enough: `neap operations list --all | head`.
+    // The reader may have closed the pipe: `neap operations list --all | head`.
     if (code === 'EPIPE') process.exit(0)
     process.stderr.write(`neap: ${message}\n`)
     process.exit(1)
@@ -97,28 +97,28 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** Lets a command whose answer has operations wait for them. */
+/** Adds the options to wait for the operations in a command's answer. */
 export function waits(command: Command): Command {
   return command
     .option('--wait', 'wait until its operations have ended; fail if one of them does')
     .addOption(timeout().implies({ wait: true }))
 }
 
-/** How long to wait for operations. */
+/** The option that limits the wait for operations. */
 export function timeout(): Option {
   return new Option('--timeout <seconds>', `wait no longer than this (${WAIT_SECONDS} unless given)`).argParser(
     wholeNumber(1, 86_400),
   )
 }
 
-/** `neap <noun> …`: which API is asked and how is printed stand at the noun, for all of its verbs. */
+/** `neap <noun> …`: the options for the API and the output belong to the noun, for all of its verbs. */
 export function noun(name: string, about: string, options: readonly Option[], verbs: readonly Command[]): Command {
   const command = reaches(new Command(name).description(about), options)
   for (const each of verbs) command.addCommand(each)
   return command
 }
 
-/** Gives a command the options that say which API it asks, and how to print. */
+/** Adds the options that select the API and the output to a command. */
 export function reaches(command: Command, options: readonly Option[]): Command {
   for (const option of options) command.addOption(option)
   return command.option('--json', "print the API's answer as one line of JSON")

@@ -5,14 +5,14 @@ import { duration } from './table.ts'
 
 export type ApiOperation = ApiResponse<'GET /projects/:project_id/operations/:operation_id'>['operation']
 
-/** One request waits at most so long, so that nothing between here and the API takes it for dead. */
+/** Limit on the wait of one request, so that no proxy on the way to the API considers the connection dead. */
 const REQUEST_SECONDS = 30
-/** An API that does not wait itself is asked no more often than this. */
+/** The shortest interval between requests to an API that does not wait itself. */
 const LEAST_BETWEEN_MS = 1000
 
 export const isEnded = ({ status }: ApiOperation): boolean => status === 'finished' || status === 'failed'
 
-/** Waits until operations have ended, or so many seconds are over, and answers how they are then; tells of it on a terminal. */
+/** Waits until operations have ended or the time is over; returns their last state. Shows progress on a terminal. */
 export async function waitFor(
   call: ApiClient,
   operations: readonly ApiOperation[],
@@ -45,12 +45,12 @@ async function endOf(call: ApiClient, operation: ApiOperation, deadline: number)
   return current
 }
 
-/** An API that has lost its catalog for a moment, or has too much to do, will know later. */
+/** Tolerates an API that has lost its catalog or is overloaded: a later request may succeed. */
 function ifAway(error: unknown): undefined {
   if (!(error instanceof AppError && ['UNAVAILABLE', 'RATE_LIMITED'].includes(error.code))) throw error
 }
 
-/** What is to be said of operations that were waited for: the first that failed, or that has not ended. */
+/** The message about the first operation that failed or has not ended. Returns undefined when all finished. */
 export function problemOf(operations: readonly ApiOperation[]): string | undefined {
   const failed = operations.find(({ status }) => status === 'failed')
   if (failed) return `${failed.action} failed: ${failed.error ?? `see neap operations get ${failed.id}`}`
@@ -59,7 +59,7 @@ export function problemOf(operations: readonly ApiOperation[]): string | undefin
   return `${open.action} is still ${open.status} and goes on; wait for it with: neap operations wait ${open.id} --project ${open.project_id}`
 }
 
-/** One line on standard error that says what is waited for and how long already; nothing where that is no terminal. */
+/** A line on standard error with the current operation and the elapsed time; no output when that is no terminal. */
 function progressLine() {
   if (!process.stderr.isTTY) return { show: () => {}, end: () => {} }
   const begun = Date.now()

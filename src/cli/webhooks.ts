@@ -43,7 +43,7 @@ const id = (name: string, about: string) =>
   })
 const ID = id('webhook', 'its id')
 
-/** Names of events with commas between; the API says which there are. */
+/** Event names, separated by commas; the API checks them. */
 const events = (text: string): Event[] => text.split(',').map((each) => each.trim() as Event)
 const EVENTS = 'what to be told of, with commas between: operation.finished,operation.failed'
 
@@ -56,7 +56,7 @@ interface Attributes {
   readonly disable?: boolean
 }
 
-/** `neap webhooks …`, and `neap webhook …`, which is the same. */
+/** `neap webhooks …`, also `neap webhook …`. */
 export function webhooksCommand(access: readonly Option[]): Command {
   return noun('webhooks', 'Webhooks: who is told over HTTP of what changes.', access, [
     new Command('list').description('List the webhooks.').action(

@@ -13,7 +13,10 @@ export interface ChangedDatabase {
   readonly operations: readonly Operation[]
 }
 
-/** Creates a database of a branch. Errors: NOT_FOUND (branch, owner), LOCKED, NOT_ALLOWED, DATABASE_ALREADY_EXISTS, DATABASES_LIMIT_EXCEEDED. */
+/**
+ * Creates a database of a branch.
+ * Errors: NOT_FOUND (branch, owner), LOCKED, NOT_ALLOWED, DATABASE_ALREADY_EXISTS, DATABASES_LIMIT_EXCEEDED.
+ */
 export async function createDatabase(
   context: CommandContext,
   id: BranchId,
@@ -25,7 +28,10 @@ export async function createDatabase(
   return { database, operations: await queueConfigChanges(context, project, branch) }
 }
 
-/** Makes a database, as intent. Errors: NOT_ALLOWED, NOT_FOUND (its owner), DATABASE_ALREADY_EXISTS, DATABASES_LIMIT_EXCEEDED. */
+/**
+ * Inserts a database; the next apply_config or start creates it in Postgres. Errors: NOT_ALLOWED, NOT_FOUND (owner),
+ * DATABASE_ALREADY_EXISTS, DATABASES_LIMIT_EXCEEDED.
+ */
 export async function addDatabase(
   context: CommandContext,
   branchId: string,

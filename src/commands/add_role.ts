@@ -7,7 +7,7 @@ import type { Look } from './look.ts'
 import { type BranchId, requireName } from './require.ts'
 import { passwordFor } from './role_password.ts'
 
-/** A role, its password where that was just made, and the operations that were queued for it. */
+/** A role, its password if newly generated, and the operations that were queued for it. */
 export interface ChangedRole {
   readonly role: Role
   readonly password?: string
@@ -29,7 +29,7 @@ export async function createRole(
 }
 
 /**
- * Makes a role with a new password, as intent: Postgres has it after the next apply_config or start.
+ * Inserts a role with a new password; the next apply_config or start creates it in Postgres.
  * Errors: NOT_ALLOWED, ROLE_ALREADY_EXISTS, ROLES_LIMIT_EXCEEDED.
  */
 export async function addRole(
@@ -46,7 +46,7 @@ export async function addRole(
   }
 }
 
-/** The same for a role that cannot log in. */
+/** Like `addRole`, for a role that cannot log in. */
 async function addRoleWithoutLogin(context: CommandContext, branchId: string, name: string): Promise<Role> {
   await requireFreeRoleName(context, branchId, name)
   const account_id = context.account.id

@@ -14,7 +14,7 @@ export interface AskedKey {
   readonly expires_at?: string
 }
 
-/** Creates an API key. Errors: NOT_FOUND (project), NOT_ALLOWED (the expiry is over), API_KEYS_LIMIT_EXCEEDED. */
+/** Creates an API key. Errors: NOT_FOUND (project), NOT_ALLOWED (the expiry has passed), API_KEYS_LIMIT_EXCEEDED. */
 export async function createKey(context: CommandContext, asked: AskedKey): Promise<{ row: ApiKey; key: string }> {
   const { db, secrets, account } = context
   if (asked.project_id) await requireProject(context, asked.project_id)

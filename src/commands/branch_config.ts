@@ -10,13 +10,13 @@ import type { CommandContext } from './command.ts'
 import { type Look, noteLook } from './look.ts'
 import { type BranchId, lockedProject, requireBranch } from './require.ts'
 
-/** More than anybody waits with: a start makes them all. */
+/** Limit of changes that wait for a compute: one start applies them all. */
 const MAX_CHANGES = 1_000
 
 /**
- * A branch whose roles and databases are about to be changed: locked with its project until the transaction ends, and brought to what its
- * compute has just said. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED.
- * @param look the answer of `lookAtBranch`
+ * Locks a branch and its project until the transaction ends, before a change of the branch's roles and databases, and
+ * updates their rows from the compute's last reading. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED.
+ * @param look the result of `lookAtBranch`
  */
 export async function changeableBranch(
   context: CommandContext,
@@ -36,7 +36,7 @@ export async function changeableBranch(
   return { project, branch }
 }
 
-/** Queues the apply_config that brings changed roles and databases to the compute. */
+/** Queues the apply_config that applies changed roles and databases to the compute. */
 export async function queueConfigChanges(
   { db }: CommandContext,
   project: Project,

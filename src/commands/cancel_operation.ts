@@ -4,9 +4,10 @@ import { cancelOperation, isOfMove, type Operation } from '../catalog/operation.
 import { AppError } from '../errors.ts'
 
 /**
- * Cancels an operation that was never begun, and leaves what it was about in an honest state. What depends on it fails in its turn.
- * Call with the project locked. Errors: CONFLICT when it has begun or ended, removes what is deleted already, or stops what its
- * endpoint has left.
+ * Cancels an operation that has not begun. A branch whose creation is cancelled becomes failed; dependent operations
+ * fail. Call with the project locked.
+ * Errors: CONFLICT (it has begun or ended, removes deleted data, or stops a compute on a branch that its endpoint has
+ * left).
  */
 export async function cancel(tx: Db, operation: Operation): Promise<Operation> {
   const { id, action, status, branch_id } = operation

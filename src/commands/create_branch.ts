@@ -35,7 +35,7 @@ export interface NewBranch {
   readonly annotation_value?: Readonly<Record<string, string>>
 }
 
-/** A new branch, what it has of its parent's, and its endpoint where one was asked for. */
+/** A new branch, its copies of the parent's roles and databases, and its endpoint if the request has one. */
 export interface CreatedBranch extends ChangedBranch {
   readonly endpoint: Endpoint | undefined
   readonly roles: readonly Role[]
@@ -43,9 +43,10 @@ export interface CreatedBranch extends ChangedBranch {
 }
 
 /**
- * Creates a branch with the data that its parent has now.
- * @param look the answer of `lookAtParent`
- * Errors: NOT_FOUND, LOCKED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED, ENDPOINTS_LIMIT_EXCEEDED, NOT_ALLOWED, and those of endpoints.
+ * Creates a branch with the current data of its parent.
+ * @param look the result of `lookAtParent`
+ * Errors: NOT_FOUND, LOCKED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED, ENDPOINTS_LIMIT_EXCEEDED, NOT_ALLOWED, and
+ * those of endpoints.
  */
 export async function createBranch(
   context: CommandContext,
@@ -100,7 +101,7 @@ export async function createBranch(
   return { branch, endpoint: made?.endpoint, operations, roles, databases }
 }
 
-/** Asks the compute of the branch that a new one is to have as its parent, as `lookAtBranch`. */
+/** Reads roles and databases from the compute of a new branch's parent, like `lookAtBranch`. */
 export async function lookAtParent(
   context: CommandContext,
   project_id: string,

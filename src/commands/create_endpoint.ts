@@ -37,7 +37,10 @@ export interface ChangedEndpoint {
   readonly operations: readonly Operation[]
 }
 
-/** Makes the endpoint of a branch and queues its first start. Errors: as the rules of sizes and settings say, ENDPOINTS_LIMIT_EXCEEDED. */
+/**
+ * Creates the endpoint of a branch and, unless it is disabled, queues its first start. Errors: those of sizes and
+ * settings, ENDPOINTS_LIMIT_EXCEEDED.
+ */
 export async function createEndpoint(
   { db, config, account }: CommandContext,
   project: Project,
@@ -73,7 +76,9 @@ export async function createEndpoint(
   return { endpoint: { ...inserted, pending_state: 'active' }, operations: [operation] }
 }
 
-/** Errors: PG_SETTINGS_NOT_ALLOWED, and NOT_ALLOWED for what there is not: pooler modes, libraries, settings of PgBouncer. */
+/**
+ * Errors: PG_SETTINGS_NOT_ALLOWED, NOT_ALLOWED (unsupported pooler modes, provisioners, libraries, PgBouncer settings).
+ */
 export async function requireAttributes(
   db: Db,
   { settings, pooler_mode: mode, provisioner }: Pick<EndpointAttributes, 'settings' | 'pooler_mode' | 'provisioner'>,

@@ -36,7 +36,7 @@ export interface NewProject {
   }
 }
 
-/** A new project with its default branch, and the first role, database and endpoint of that. */
+/** A new project with its default branch, and that branch's first role, database and endpoint. */
 export interface CreatedProject extends ChangedBranch {
   readonly project: Project
   readonly role: Role
@@ -45,7 +45,9 @@ export interface CreatedProject extends ChangedBranch {
   readonly endpoint: Endpoint
 }
 
-/** Creates a project. Errors: PROJECTS_LIMIT_EXCEEDED, NOT_FOUND (organization), NOT_ALLOWED, and those of endpoints. */
+/**
+ * Creates a project. Errors: PROJECTS_LIMIT_EXCEEDED, NOT_FOUND (organization), NOT_ALLOWED, and those of endpoints.
+ */
 export async function createProject(context: CommandContext, request: NewProject): Promise<CreatedProject> {
   const { db, config, account } = context
   const asked = request.project
@@ -97,7 +99,10 @@ export async function createProject(context: CommandContext, request: NewProject
   return { project, branch, role, password, database, endpoint, operations: [made, ...operations] }
 }
 
-/** Room for one project more, or for those `made` already; until this transaction ends nobody else takes it. Errors: PROJECTS_LIMIT_EXCEEDED. */
+/**
+ * Checks the project limit and locks the account, so that no other transaction takes the room. `made` counts projects
+ * already inserted. Errors: PROJECTS_LIMIT_EXCEEDED.
+ */
 export async function requireRoomForProject({ db, config, account }: CommandContext, made = 0): Promise<void> {
   await lockAccount(db, account.id)
   const most = config.projectsLimit + made

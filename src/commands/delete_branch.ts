@@ -25,7 +25,8 @@ export async function deleteBranch(context: CommandContext, id: BranchId): Promi
 }
 
 /**
- * Deletes a branch with its endpoint, cancels what was not begun on it, and queues what removes its data. Call with the project locked.
+ * Deletes a branch with its endpoint, cancels its operations that have not begun, and queues the removal of its data.
+ * Call with the project locked.
  * @returns the operations that this queued
  */
 export async function removeBranch(tx: Db, branch: Branch): Promise<Operation[]> {

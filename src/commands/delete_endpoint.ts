@@ -14,7 +14,7 @@ export async function deleteEndpoint(context: CommandContext, id: EndpointId): P
   return { endpoint, operations: [] }
 }
 
-/** Takes an endpoint out of service for ever; its compute is stopped by the operation that this queues. Call with the project locked. */
+/** Deletes an endpoint, and queues the suspend of its compute unless it is idle. Call with the project locked. */
 export async function removeEndpoint(tx: Db, endpoint: Endpoint): Promise<void> {
   await markEndpointDeleted(tx, endpoint.id)
   if (endpoint.current_state === 'idle' && endpoint.pending_state === null) return deleteEndpointRow(tx, endpoint.id)

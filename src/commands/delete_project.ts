@@ -14,7 +14,10 @@ import type { CommandContext } from './command.ts'
 import { requireRoomForProject } from './create_project.ts'
 import { lockedProject } from './require.ts'
 
-/** Deletes a project with its branches and data, for good or so that it can be recovered for a time. Errors: NOT_FOUND, LOCKED. */
+/**
+ * Deletes a project with its branches and data; with `recoverHours` set it can be recovered until then. Errors:
+ * NOT_FOUND, LOCKED.
+ */
 export async function deleteProject(context: CommandContext, projectId: string): Promise<Project> {
   const { db, config } = context
   const project = await lockedProject(context, projectId)
@@ -30,7 +33,7 @@ export async function deleteProject(context: CommandContext, projectId: string):
   return project
 }
 
-/** Takes the deletion of a project back. Errors: NOT_FOUND (it cannot be recovered any more), PROJECTS_LIMIT_EXCEEDED. */
+/** Recovers a deleted project. Errors: NOT_FOUND (not or no longer recoverable), PROJECTS_LIMIT_EXCEEDED. */
 export async function recoverProject(context: CommandContext, projectId: string): Promise<Project> {
   const { db, account } = context
   const project = await recoverProjectRow(db, account.id, projectId)

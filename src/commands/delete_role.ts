@@ -8,8 +8,8 @@ import type { Look } from './look.ts'
 import { type BranchId, requireRole } from './require.ts'
 
 /**
- * Deletes a role. What it owns in Postgres goes to the owner of the database it lies in, as the manual advises (REASSIGN OWNED); what it was
- * granted or has granted is revoked. Databases are not given away: it must own none. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED.
+ * Deletes a role. Its objects in each database go to the owner of that database, as the manual advises (REASSIGN
+ * OWNED); grants to and by it are revoked. It must own no database. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED.
  */
 export async function deleteRole(
   context: CommandContext,

@@ -6,7 +6,7 @@ import type { CommandContext } from './command.ts'
 import type { ChangedEndpoint } from './create_endpoint.ts'
 import { type EndpointId, lockedEndpoint } from './require.ts'
 
-/** Starts the compute of an endpoint that does not run. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */
+/** Starts the compute of an endpoint. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */
 export async function startEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
   const endpoint = await lockedEndpoint(context, id)
   requireEnabled(endpoint)
@@ -15,7 +15,7 @@ export async function startEndpoint(context: CommandContext, id: EndpointId): Pr
   return { endpoint: { ...endpoint, pending_state: 'active' }, operations: [operation] }
 }
 
-/** Suspends the compute of an endpoint that runs. Errors: NOT_FOUND, LOCKED. */
+/** Suspends the compute of an endpoint. Errors: NOT_FOUND, LOCKED. */
 export async function suspendEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
   const endpoint = await lockedEndpoint(context, id)
   if (isIdle(endpoint)) return { endpoint, operations: [] }

@@ -2,7 +2,7 @@ import type { Account } from '../catalog/account.ts'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 
-/** A compute size in CU: fixed where both limits are the same, autoscaling where they are not. */
+/** A compute size in CU: fixed if both limits are equal, autoscaling otherwise. */
 export interface ComputeSize {
   readonly min: number
   readonly max: number
@@ -13,15 +13,15 @@ interface Asked {
   readonly autoscaling_limit_max_cu?: number
 }
 
-/** The size where nobody asks for another: the whole of what the free plan has. */
+/** The default size, and the only one of the free plan. */
 export const SMALLEST: ComputeSize = { min: 0.25, max: 0.25 }
 
 /** The largest compute size in CU. */
 export const LARGEST_CU = 7
 
 /**
- * The size that is asked for, or the given one. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7.
- * Errors: one code for each rule that it breaks; PLAN_DOES_NOT_ALLOW.
+ * The requested size, or `otherwise`. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7.
+ * Errors: one code for each rule; PLAN_DOES_NOT_ALLOW.
  */
 export function requireSize(account: Account, asked: Asked, otherwise: ComputeSize): ComputeSize {
   const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } = asked
@@ -41,7 +41,7 @@ export function requireSize(account: Account, asked: Asked, otherwise: ComputeSi
 }
 
 /**
- * The size of an existing endpoint after a change, in which a limit that is not given stays. What it has is always allowed.
+ * The size of an existing endpoint after a change; a limit that is not given stays. The current size is always allowed.
  * Errors: as `requireSize`, and ENDPOINT_MODE_CHANGE_NOT_SUPPORTED.
  */
 export function requireNewSize(account: Account, asked: Asked, now: ComputeSize): ComputeSize {
@@ -85,7 +85,7 @@ function validSize(size: ComputeSize): ComputeSize {
   return size
 }
 
-/** -1 never, 0 the default of this Neap, else the allowed minimum … one week. Errors: SUSPEND_TIMEOUT_NOT_SUPPORTED. */
+/** -1 never, 0 the default of this Neap, else `minSuspendTimeout` … one week. Errors: SUSPEND_TIMEOUT_NOT_SUPPORTED. */
 export function requireSuspendTimeout(config: Config, seconds: number): void {
   if (seconds === 0 || seconds === -1) return
   if (seconds >= config.minSuspendTimeout && seconds <= 604_800) return

@@ -9,15 +9,20 @@ import type { Context } from '../context.ts'
 import type { CommandContext } from './command.ts'
 import { type BranchId, requireBranch, requireProject } from './require.ts'
 
-/** What was seen at a compute, and at which: it counts only while that one is still the branch's and nothing was changed since. */
+/**
+ * Roles and databases read from a compute. Valid only while that compute is the branch's and no change was made since.
+ */
 export interface Look {
   readonly endpoint: Endpoint
-  /** Of what Postgres had been told all; nothing where it had yet to be told something when it was asked. */
+  /** The config version that Postgres had at the reading; undefined if changes were still to be applied. */
   readonly version: number | undefined
   readonly seen: SeenConfig
 }
 
-/** Asks the running compute of a branch what it has. Nothing where none runs, or where it does not answer soon. */
+/**
+ * Reads roles and databases from the compute of a branch. Returns undefined when no compute runs or it does not answer
+ * in time.
+ */
 export async function lookAtConfig(
   { config, secrets, log }: Context,
   db: Db,
@@ -39,8 +44,8 @@ export async function lookAtConfig(
 }
 
 /**
- * Asks the running compute of the caller's branch for its roles and databases, before a transaction that changes them: it may take a while.
- * Answers nothing where there is no such branch, or no compute that answers.
+ * Reads roles and databases from the compute of the caller's branch. Call before the transaction that changes them: it
+ * may take a while. Returns undefined when there is no such branch, or no compute that answers.
  */
 export async function lookAtBranch(context: CommandContext, id: BranchId): Promise<Look | undefined> {
   const project = await findProject(context.db, context.account.id, id.project_id)
@@ -49,8 +54,8 @@ export async function lookAtBranch(context: CommandContext, id: BranchId): Promi
 }
 
 /**
- * Writes down what was seen at a compute, unless Postgres had yet to be told something, or it may be out of date by now. An endpoint
- * that is on its way elsewhere may have left the compute of another branch behind.
+ * Updates the rows of a branch from a reading, unless changes were still to be applied to Postgres or the reading may
+ * be out of date. An endpoint with a pending state may have been read at the compute of another branch.
  */
 export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<void> {
   const locked = await lockConfig(tx, branch.id)
@@ -62,8 +67,8 @@ export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen
 }
 
 /**
- * The caller's branch, with its roles and databases in the catalog as Postgres has them now, where its compute runs and answers soon,
- * and what that said. One that sleeps is not woken. Errors: NOT_FOUND.
+ * The caller's branch, and the reading of its compute if one runs and answers in time, after which the catalog's rows
+ * of roles and databases agree with Postgres. Does not wake an idle endpoint. Errors: NOT_FOUND.
  */
 export async function readBranch(
   context: CommandContext,

@@ -3,8 +3,9 @@ import { wrongPgSettings } from '../catalog/pg_setting.ts'
 import { AppError } from '../errors.ts'
 
 /**
- * What users may set of Postgres. A list of what is allowed, since the rest names files, commands, libraries, addresses or ways to
- * log in, or is what Neap promises (durability, the size) — and Postgres gains settings with every version.
+ * The Postgres settings that users may set. An allow list: the other settings name files, commands, libraries,
+ * addresses or authentication methods, or would break Neap's guarantees (durability, the size), and each version of
+ * Postgres adds settings.
  */
 export const ALLOWED: ReadonlySet<string> = new Set(
   `array_nulls autovacuum_analyze_scale_factor autovacuum_analyze_threshold autovacuum_max_workers autovacuum_naptime
@@ -29,8 +30,8 @@ export const ALLOWED: ReadonlySet<string> = new Set(
 )
 
 /**
- * Settings that may be set, with values that Postgres takes as far as the catalog's own can tell.
- * Errors: PG_SETTINGS_NOT_ALLOWED that names each one which may not be set, or each value that is none.
+ * Checks that the settings are allowed and that the catalog's Postgres accepts their values.
+ * Errors: PG_SETTINGS_NOT_ALLOWED, which names each disallowed setting or each invalid value.
  */
 export async function requirePgSettings(db: Db, settings: Record<string, string> = {}): Promise<void> {
   const names = Object.keys(settings)

@@ -3,7 +3,7 @@ import { installedPgVersions } from '../catalog/installed.ts'
 import { AppError } from '../errors.ts'
 import { DEFAULT_PG_VERSION, PG_VERSIONS } from '../postgres/versions.ts'
 
-/** The version of Postgres that is asked for. Errors: NOT_ALLOWED for one that computes cannot have here. */
+/** The requested version of Postgres, or the default. Errors: NOT_ALLOWED (not supported or not installed). */
 export async function requirePgVersion(db: Db, asked: number = DEFAULT_PG_VERSION): Promise<number> {
   if (!PG_VERSIONS.some((version) => version === asked))
     throw new AppError('NOT_ALLOWED', `pg_version is ${asked}; it takes ${PG_VERSIONS.join(', ')}.`)

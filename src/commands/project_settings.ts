@@ -17,13 +17,13 @@ export interface AskedProjectSettings extends ProjectSettings {
 
 const NOT_AVAILABLE = ['block_public_connections', 'block_vpc_connections', 'hipaa'] as const
 
-/** Two addresses of IPv6 with zones, and a dash between. */
+/** Two IPv6 addresses with zones, separated by a dash. */
 const MAX_ENTRY_CHARACTERS = 200
 
-/** Of a project; lists from before that limit stay as they are. */
+/** Per project. Longer lists from before this limit stay as they are. */
 const MAX_ALLOWED_IPS = 100
 
-/** Errors: NOT_ALLOWED for a setting that Neap cannot do, for too many addresses, and for an entry that is no address. */
+/** Errors: NOT_ALLOWED (an unsupported setting, too many addresses, an invalid address). */
 export function requireProjectSettings(settings: AskedProjectSettings = {}): void {
   const asked = NOT_AVAILABLE.find((name) => settings[name])
   if (asked)
@@ -68,7 +68,7 @@ function isAddressRange(text: string): boolean {
 }
 
 /**
- * Queues what brings changed settings to the computes that run; the others come to them with their next start.
+ * Queues the operations that apply changed settings to running computes; other computes adopt them at their next start.
  */
 export async function applyProjectSettings(
   { db }: CommandContext,

@@ -9,15 +9,15 @@ const LOOK = { purpose: 'look', timeoutMs: LOOK_TIMEOUT_MS }
 
 export interface EndpointUse {
   readonly busy: boolean
-  /** Since when nobody has used it, as far as is known: milliseconds since 1970. */
+  /** Start of the idle time as far as known, in milliseconds since 1970. */
   readonly idleSince: number
   readonly uses: readonly Use[]
   readonly slots: readonly Slot[]
 }
 
 /**
- * Looks at the running compute of an endpoint as the idle loop does, and at who is there. The look itself does not count as use.
- * Nothing where none runs any more. Errors: UNAVAILABLE when it does not answer.
+ * Reads activity and sessions of an endpoint's compute, as the idle loop does. The reading does not count as use.
+ * Returns undefined when no compute runs. Errors: UNAVAILABLE (it does not answer).
  */
 export async function lookAtUse({ catalog, secrets }: Context, endpoint: Endpoint): Promise<EndpointUse | undefined> {
   const known = await readIdleSeconds(catalog, endpoint.id)

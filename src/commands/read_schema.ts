@@ -11,13 +11,13 @@ import { AppError } from '../errors.ts'
 import { requestStart } from '../operations/start_compute.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
-/** How often a compute that turns out to be gone is started anew. */
+/** How often an ended compute is started again. */
 const TRIES = 3
 
 /**
- * The schema of a database of a branch, as SQL. A compute that sleeps is woken, as by a connection.
- * Errors: NOT_FOUND (the database), NOT_ALLOWED (no endpoint, or a disabled one; a schema that is too large), NOT_INSTALLED,
- * UNAVAILABLE (the compute does not start).
+ * The schema of a database of a branch, as SQL. Wakes an idle endpoint, as a connection does.
+ * Errors: NOT_FOUND (the database), NOT_ALLOWED (no endpoint, a disabled one, or a schema that is too large),
+ * NOT_INSTALLED, UNAVAILABLE (the compute does not start).
  */
 export async function readSchema(
   context: Context,
@@ -45,7 +45,10 @@ export async function readSchema(
   throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
 }
 
-/** How the schema of a database on a branch differs from that on `base`, as `diff -u` prints it. Errors: as `readSchema`. */
+/**
+ * The difference between the schemas of a database on `base` and `branch`, as `diff -u` prints it. Errors: as
+ * `readSchema`.
+ */
 export async function compareSchemas(
   context: Context,
   project: Project,
@@ -63,12 +66,12 @@ export async function compareSchemas(
     const [before, after] = await Promise.all([side(base), side(branch)])
     return await unifiedDiff(before, after)
   } finally {
-    // One alone is of no use.
+    // If one side fails, stop the other.
     failed.abort()
   }
 }
 
-/** The branch's endpoint, active with another process than `deadPid`. */
+/** The branch's endpoint, active with a process other than `deadPid`. */
 async function awake(
   { catalog, config }: Context,
   branchId: string,
@@ -89,7 +92,7 @@ async function awake(
   throw new AppError('UNAVAILABLE', `The compute of the branch did not start: ${operation?.error ?? 'not in time'}.`)
 }
 
-/** Neap's own database and the templates are nobody's to read. */
+/** Neap's own database and the template databases cannot be read. */
 async function requireDatabase(address: ComputeAddress, secrets: StoreSecrets, name: string): Promise<void> {
   const found = await withAdminSession(address, secrets, { purpose: 'schema' }, (session) =>
     session.query(

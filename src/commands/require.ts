@@ -19,8 +19,8 @@ export async function requireProject({ db, account }: CommandContext, id: string
 }
 
 /**
- * The caller's project, locked: what follows in this transaction may insert operations. Errors: NOT_FOUND; where strict locking is
- * set, LOCKED while operations of the project are under way.
+ * The caller's project, locked: the transaction may insert operations after this. Errors: NOT_FOUND, LOCKED (with
+ * strict locking, while the project has unfinished operations).
  */
 export async function lockedProject(
   { db, account, config }: CommandContext,
@@ -33,14 +33,14 @@ export async function lockedProject(
   return project
 }
 
-/** A branch of a project that is the caller's. Errors: NOT_FOUND. */
+/** A branch of a project, which the caller has checked to be the account's own. Errors: NOT_FOUND. */
 export async function requireBranch({ db }: CommandContext, projectId: string, id: string): Promise<Branch> {
   const branch = await findBranch(db, projectId, id)
   if (!branch) throw new AppError('NOT_FOUND', `branch ${id} not found`)
   return branch
 }
 
-/** A moment that is still to come, as RFC 3339 in UTC. Errors: INVALID_REQUEST, NOT_ALLOWED (it is over). */
+/** A future time, as RFC 3339 in UTC. Errors: INVALID_REQUEST, NOT_ALLOWED (it has passed). */
 export function requireFuture(field: string, text: string): string {
   const time = Date.parse(text)
   if (Number.isNaN(time)) throw new AppError('INVALID_REQUEST', `invalid request: ${field} is not a date and time`)
@@ -48,7 +48,7 @@ export function requireFuture(field: string, text: string): string {
   return new Date(time).toISOString()
 }
 
-/** Errors: NOT_ALLOWED for a region that this Neap is not. */
+/** Errors: NOT_ALLOWED (another region than this Neap's). */
 export function requireRegion(config: Config, region: string | undefined): void {
   if (region !== undefined && region !== config.region)
     throw new AppError(
@@ -57,7 +57,7 @@ export function requireRegion(config: Config, region: string | undefined): void 
     )
 }
 
-/** Errors: NOT_FOUND for an organization that is not the caller's own. */
+/** Errors: NOT_FOUND (not the caller's organization). */
 export function requireOrganization({ account }: CommandContext, id: string | undefined): void {
   if (id !== undefined && id !== account.organization_id)
     throw new AppError('NOT_FOUND', `organization ${id} not found`)
@@ -75,7 +75,7 @@ export async function lockedEndpoint(context: CommandContext, id: EndpointId): P
   return (await lockEndpoint(context.db, endpoint.id)) as Endpoint
 }
 
-/** An endpoint of a project that is the caller's. Errors: NOT_FOUND. */
+/** An endpoint of a project, which the caller has checked to be the account's own. Errors: NOT_FOUND. */
 export async function requireEndpoint({ db }: CommandContext, id: EndpointId): Promise<Endpoint> {
   const endpoint = await findProjectEndpoint(db, id.project_id, id.endpoint_id)
   if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${id.endpoint_id} not found`)
@@ -99,7 +99,7 @@ export async function requireFreeBranchName({ db }: CommandContext, projectId: s
     throw new AppError('BRANCH_ALREADY_EXISTS', `branch already exists; branch_name:"${name}"`)
 }
 
-/** Room for one branch more, or for the copy that a restore makes. Errors: BRANCHES_LIMIT_EXCEEDED. */
+/** Checks the limit for one more branch, or for the copy of a restore. Errors: BRANCHES_LIMIT_EXCEEDED. */
 export async function requireRoomForBranch({ db, config }: CommandContext, projectId: string): Promise<void> {
   if ((await countAgainstQuota(db, projectId)) >= config.branchesLimit)
     throw new AppError(
@@ -108,14 +108,14 @@ export async function requireRoomForBranch({ db, config }: CommandContext, proje
     )
 }
 
-/** Refuses what needs a branch's past: it has none yet. Errors: NOT_ALLOWED. */
+/** Rejects requests for past data: branches have no history yet. Errors: NOT_ALLOWED. */
 export function requireNow(moments: Record<string, string | undefined>): void {
   const [asked] = Object.entries(moments).find(([, value]) => value) ?? []
   if (asked !== undefined)
     throw new AppError('NOT_ALLOWED', `Branches have no history yet: leave ${asked} out for what the branch has now.`)
 }
 
-/** Postgres cuts names at 63 bytes and keeps `pg_` for itself; `neap_` is ours. Errors: NOT_ALLOWED. */
+/** Postgres truncates names to 63 bytes and reserves `pg_`; Neap reserves `neap_`. Errors: NOT_ALLOWED. */
 export function requireName(kind: 'role' | 'database', name: string): void {
   const bytes = Buffer.byteLength(name)
   if (bytes === 0 || bytes > 63 || name.includes('\0') || !name.isWellFormed())

@@ -25,9 +25,9 @@ import {
   requireRoomForBranch,
 } from './require.ts'
 
-/** A branch as it will be once its restore has ended. */
+/** A branch in its state after the restore. */
 export interface RestoredBranch extends ChangedBranch {
-  /** The moment whose data it has then. */
+  /** The moment whose data it then has. */
   readonly restoredTo: string
 }
 
@@ -39,8 +39,8 @@ export interface RestoreSource {
 }
 
 /**
- * Gives a branch the data that another branch has now.
- * @param look the answer of `lookAtBranch` for the source
+ * Replaces the data of a branch by the current data of another branch.
+ * @param look the result of `lookAtBranch` for the source
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED.
  */
 export async function restoreBranch(
@@ -57,8 +57,8 @@ export async function restoreBranch(
 }
 
 /**
- * Gives a branch the data that its parent has now.
- * @param look the answer of `lookAtParentOf`
+ * Replaces the data of a branch by the current data of its parent.
+ * @param look the result of `lookAtParentOf`
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, BRANCHES_LIMIT_EXCEEDED.
  */
 export async function resetBranch(
@@ -74,7 +74,7 @@ export async function resetBranch(
   return restore(context, branch, parent, undefined)
 }
 
-/** Asks the compute of a branch's parent, as `lookAtBranch`. */
+/** Reads roles and databases from the compute of a branch's parent, like `lookAtBranch`. */
 export async function lookAtParentOf(
   context: CommandContext,
   { project_id, branch_id }: BranchId,
@@ -106,14 +106,17 @@ async function restore(
   }
   const { copy, operations } = await queueRestore(db, { branch, source, keptName })
   return {
-    // As it will be: the row changes together with the data.
+    // The state after the restore: the row changes in the same transaction as the data.
     branch: { ...branch, parent_id: itself ? copy.id : source.id, updated_at: copy.created_at },
     restoredTo: copy.created_at,
     operations,
   }
 }
 
-/** What takes a branch's place takes none of the quota, but not any number is made at once. Errors: BRANCHES_LIMIT_EXCEEDED. */
+/**
+ * A copy that replaces a branch's data does not count against the quota; this limits copies under way. Errors:
+ * BRANCHES_LIMIT_EXCEEDED.
+ */
 async function requireRoomForCopy({ db, config }: CommandContext, projectId: string): Promise<void> {
   if ((await countCopies(db, projectId)) >= config.branchesLimit)
     throw new AppError(
@@ -128,15 +131,15 @@ function requireData(branch: Branch): void {
 }
 
 /**
- * Queues all that gives a branch the data that its source has when the first of it runs:
+ * Queues the operations that replace a branch's data by the data that its source has when the first of them runs:
  *
- *   create_branch (a copy of the source) ─▶ suspend_compute ─▶ create_branch (the exchange) ─▶ start_compute ─▶ delete_timeline
+ *   create_branch (a copy) ─▶ suspend_compute ─▶ create_branch (the exchange) ─▶ start_compute ─▶ delete_timeline
  *
- * The compute is stopped and started only where one runs, and what was there before is removed only without a name for it. Until
- * the exchange a compute that runs serves what the branch holds, and one that sleeps is woken after it; where anything fails before,
- * the branch goes on with what it held. A branch restored from itself holds the right data already: a copy of that takes the given
- * name and its place in the tree, and nothing stops.
- * @param keptName the branch under which the old data stays; needed where the branch has children or is its own source
+ * The suspend and the start are queued only if the endpoint will be active, the removal of the old data only without
+ * `keptName`. A running compute serves the old data until its suspend; an idle endpoint wakes only after the exchange.
+ * If a step fails before the exchange, the branch keeps its data. A branch restored from itself already has the right
+ * data: a copy of it takes the given name and its place in the tree, and no compute stops.
+ * @param keptName name of the branch that keeps the old data; required if the branch has children or is its own source
  */
 export async function queueRestore(
   tx: Db,
@@ -163,7 +166,7 @@ export async function queueRestore(
   return { copy, operations }
 }
 
-/** Whether an endpoint's compute will run when all that is queued for it has been done. */
+/** Whether an endpoint's compute will run after all its queued operations. */
 async function willRun(tx: Db, endpoint: Endpoint): Promise<boolean> {
   const last = await lastMove(tx, endpoint)
   return last ? last.action === 'start_compute' : endpoint.current_state === 'active'

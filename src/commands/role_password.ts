@@ -32,7 +32,7 @@ export async function resetRolePassword(
   return { role: changed, password, operations: await queueConfigChanges(context, project, branch) }
 }
 
-/** A new password for a role: itself, sealed for the catalog, and what Postgres compares with. */
+/** A new password for a role: in plain text, encrypted for the catalog, and as a verifier for Postgres. */
 export async function passwordFor({ secrets }: CommandContext, name: string) {
   const password = newPassword()
   return {
@@ -42,7 +42,7 @@ export async function passwordFor({ secrets }: CommandContext, name: string) {
   }
 }
 
-/** The password of a role, as it was given out. Errors: NOT_ALLOWED where there is none, or where it was set by SQL. */
+/** The password of a role as Neap generated it. Errors: NOT_ALLOWED (it has no password, or one set by SQL). */
 export function passwordOf({ secrets }: CommandContext, role: Role): string {
   if (role.password) return secrets.decrypt('password', role.password, passwordContext(role.name))
   if (!role.login) throw new AppError('NOT_ALLOWED', `The role "${role.name}" cannot log in, so it has no password.`)
@@ -58,8 +58,8 @@ export const setBySql = (name: string) =>
   `The password of the role "${name}" was set by SQL, so it is not known here. Use it, or set a new one with reset_password.`
 
 /**
- * The password of a role, given out only where it is still the one that Postgres compares with, as far as can be known.
- * @param seen what the branch's compute has just said, where it did
+ * The password of a role, returned only if it is still the one in Postgres, as far as known.
+ * @param seen the reading of the branch's compute, if it answered
  * Errors: NOT_ALLOWED, UNAVAILABLE.
  */
 export async function knownPassword(
@@ -74,9 +74,12 @@ export async function knownPassword(
   return password
 }
 
-/** Sees that a password that Postgres did not confirm was not set by SQL in the meantime. Errors: UNAVAILABLE, NOT_ALLOWED. */
+/**
+ * Checks that a password that Postgres did not confirm was not changed by SQL meanwhile. Errors: UNAVAILABLE,
+ * NOT_ALLOWED.
+ */
 async function requireKnown({ db }: CommandContext, branch: Branch, { name }: Role, answered: boolean): Promise<void> {
-  // One that Postgres has yet to be told is what it will be.
+  // A password still to be applied to Postgres replaces any that was set by SQL.
   if ((await listChanges(db, branch.id)).some(({ change }) => 'verifier' in change && change.name === name)) return
   if (answered) throw new AppError('NOT_ALLOWED', setBySql(name))
   const endpoint = await findBranchEndpoint(db, branch.id)

@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import type { CommandContext } from './command.ts'
 import { type BranchId, lockedProject, requireBranch, requireFreeBranchName, requireFuture } from './require.ts'
 
-/** What a request may change of a branch. `expires_at` of null takes an expiry away. */
+/** The attributes of a branch that a request may change. A null `expires_at` removes the expiry. */
 export interface BranchChanges {
   readonly name?: string
   readonly protected?: boolean

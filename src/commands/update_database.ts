@@ -6,7 +6,8 @@ import type { Look } from './look.ts'
 import { type BranchId, requireDatabase } from './require.ts'
 
 /**
- * Renames a database or gives it another owner. A rename ends the sessions of the database, since Postgres does not rename a database in use.
+ * Renames a database or changes its owner. A rename ends the sessions of the database, since Postgres does not rename a
+ * database in use.
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, DATABASE_ALREADY_EXISTS.
  */
 export async function changeDatabase(

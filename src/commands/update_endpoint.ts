@@ -19,14 +19,15 @@ import { type ChangedEndpoint, type EndpointAttributes, requireAttributes } from
 import { requireNewSize, requireSuspendTimeout } from './endpoint_size.ts'
 import { type EndpointId, lockedEndpoint, requireBranch } from './require.ts'
 
-/** What a request may change of an endpoint. A changed size is a resize, a changed branch moves it. */
+/** The attributes of an endpoint that a request may change. A changed size resizes it, a changed branch moves it. */
 export interface AskedChanges extends EndpointAttributes {
   readonly branch_id?: string
 }
 
 /**
- * Changes the given attributes of an endpoint and queues the operations that bring them to its compute.
- * Errors: NOT_FOUND (endpoint, branch), LOCKED, ENDPOINTS_LIMIT_EXCEEDED, ENDPOINT_MODE_CHANGE_NOT_SUPPORTED, and those of sizes and settings.
+ * Changes the given attributes of an endpoint and queues the operations that apply them to its compute.
+ * Errors: NOT_FOUND (endpoint, branch), LOCKED, ENDPOINTS_LIMIT_EXCEEDED, ENDPOINT_MODE_CHANGE_NOT_SUPPORTED, and those
+ * of sizes and settings.
  */
 export async function changeEndpoint(
   context: CommandContext,
@@ -43,7 +44,10 @@ export async function changeEndpoint(
   return { endpoint: suspends ? { ...endpoint, pending_state: 'idle' } : endpoint, operations }
 }
 
-/** What of that which is asked for is another than it is. Errors: REFUSALS, NOT_FOUND (the branch), ENDPOINTS_LIMIT_EXCEEDED. */
+/**
+ * The requested attributes that differ from the current ones. Errors: REFUSALS, NOT_FOUND (the branch),
+ * ENDPOINTS_LIMIT_EXCEEDED.
+ */
 async function requireChanges(context: CommandContext, now: Endpoint, asked: AskedChanges): Promise<EndpointChanges> {
   const { db, config, account } = context
   const size = requireNewSize(account, asked, { min: now.min_cu, max: now.max_cu })
@@ -73,7 +77,7 @@ async function requireChanges(context: CommandContext, now: Endpoint, asked: Ask
   return Object.fromEntries(changed)
 }
 
-/** Every change is applied; one to another branch, or a disabled one, is put to sleep as well. */
+/** Queues an apply_config for every change; a move or a disable also suspends the compute. */
 async function queueEndpointChanges(
   db: Db,
   before: Endpoint,
@@ -96,8 +100,8 @@ async function queueEndpointChanges(
 }
 
 /**
- * To another branch: its host stays. From here on new connections are held back until what runs on the old branch has ended; then they
- * wake the new one.
+ * Moves an endpoint to another branch; its host name stays. New connections are paused until the compute of the old
+ * branch has stopped; then they wake the endpoint on the new one.
  */
 async function queueMove(db: Db, before: Endpoint, endpoint: Endpoint): Promise<Operation[]> {
   await cancelUnbegun(db, before.project_id, { endpointId: before.id }, 'the endpoint was moved to another branch')
@@ -110,7 +114,7 @@ async function queueMove(db: Db, before: Endpoint, endpoint: Endpoint): Promise<
   return [applied, suspended]
 }
 
-/** The names of the settings that one has and the other has not, or has with another value. */
+/** The names of settings whose values differ, or that only one of the two has. */
 function changedSettings(before: Endpoint, after: Endpoint): string[] {
   const [was, is] = [before.settings.pg_settings ?? {}, after.settings.pg_settings ?? {}]
   return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((name) => was[name] !== is[name])

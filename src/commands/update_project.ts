@@ -7,7 +7,7 @@ import { requirePgSettings } from './pg_settings.ts'
 import { applyProjectSettings, type AskedProjectSettings, requireProjectSettings } from './project_settings.ts'
 import { lockedProject } from './require.ts'
 
-/** What a request may change of a project. */
+/** The attributes of a project that a request may change. */
 export interface ProjectChanges {
   readonly name?: string
   readonly settings?: AskedProjectSettings
@@ -16,7 +16,7 @@ export interface ProjectChanges {
 }
 
 /**
- * Changes the given attributes of a project and queues the operations that bring its settings to the computes that run.
+ * Changes the given attributes of a project and queues the operations that apply its settings to running computes.
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, and those of endpoints.
  */
 export async function changeProject(
@@ -37,7 +37,7 @@ export async function changeProject(
   return { project, operations: await applyProjectSettings(context, before, project) }
 }
 
-/** What endpoints of a project have where they do not say otherwise. Errors: REFUSALS of endpoints. */
+/** Checks the defaults for endpoints of a project. Errors: REFUSALS of endpoints. */
 export async function requireDefaults(
   { db, config, account }: CommandContext,
   defaults: Project['default_endpoint_settings'],

@@ -18,10 +18,10 @@ import { newWebhookSecret } from '../webhooks/signature.ts'
 import type { CommandContext } from './command.ts'
 import { requireProject } from './require.ts'
 
-/** Each costs whatever it is told of. */
+/** Each webhook costs a delivery per event. */
 const MAX_WEBHOOKS = 50
 
-/** So long the secret before counts after a rotation. */
+/** How long the previous secret stays valid after a rotation. */
 export const ROTATION_HOURS = 24
 
 export interface AskedWebhook {
@@ -31,7 +31,7 @@ export interface AskedWebhook {
   readonly enabled?: boolean
 }
 
-/** A webhook and the secret that was made for it, which is shown this once. */
+/** A webhook and its new secret, which is shown only once. */
 export interface WebhookWithSecret {
   readonly webhook: Webhook
   readonly secret: string
@@ -62,10 +62,10 @@ export async function createWebhook(context: CommandContext, asked: AskedWebhook
   return { webhook, secret }
 }
 
-/** What a request may change of a webhook; `project_id` of null means all projects. */
+/** The attributes of a webhook that a request may change; a null `project_id` means all projects. */
 export type WebhookChanges = Partial<Omit<AskedWebhook, 'project_id'>> & { readonly project_id?: string | null }
 
-/** Changes a webhook. Deliveries that wait are given up when it is disabled. Errors: NOT_FOUND, NOT_ALLOWED (address). */
+/** Changes a webhook. Disabling it cancels its pending deliveries. Errors: NOT_FOUND, NOT_ALLOWED (address). */
 export async function changeWebhook(context: CommandContext, id: string, asked: WebhookChanges): Promise<Webhook> {
   const { db, account, config } = context
   const { url, events, project_id, enabled } = asked
@@ -88,14 +88,14 @@ export async function rotateWebhookSecret(
   id: string,
 ): Promise<WebhookWithSecret> {
   const secret = newWebhookSecret()
-  // As the catalog writes it: what is sealed for another spelling of the id would not open.
+  // The catalog stores ids in lower case, and the secret is encrypted for exactly that spelling.
   const sealed = secrets.encrypt('webhook', secret, webhookSecretContext(id.toLowerCase()))
   const webhook = await rotateSecretRow(db, account.id, id, sealed, ROTATION_HOURS)
   if (!webhook) throw noWebhook(id)
   return { webhook, secret }
 }
 
-/** Deletes a webhook and gives its deliveries up. Errors: NOT_FOUND. */
+/** Deletes a webhook and cancels its pending deliveries. Errors: NOT_FOUND. */
 export async function deleteWebhook({ db, account }: CommandContext, id: string): Promise<Webhook> {
   const webhook = await deleteWebhookRow(db, account.id, id)
   if (!webhook) throw noWebhook(id)

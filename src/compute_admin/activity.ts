@@ -1,20 +1,20 @@
 import { ADMIN, ADMIN_DATABASE, OWN_ROLES } from '../postgres/own_session.ts'
 import { type AdminSession, BRANCHING } from './session.ts'
 
-/** What a compute's own statistics say of its use. Neap's own sessions never count. */
+/** The use of a compute, from its own statistics. Neap's own sessions never count. */
 export interface Activity {
-  /** Something that must not be cut off: a query, an open transaction, replication, a backup. */
+  /** Work that must not be interrupted: a query, an open transaction, replication, a backup. */
   readonly busy: boolean
-  /** Seconds since a client's session last did something; nothing if no client is connected. */
+  /** Seconds since the last activity of a client's session; null if no client is connected. */
   readonly idleSeconds: number | null
-  /** Changes whenever a client has connected or run something, also if its session is gone again. */
+  /** Changes whenever a client has connected or run a statement, even if its session has ended. */
   readonly counters: string
 }
 
 /**
  * Reads the activity (Postgres manual, "The Cumulative Statistics System"). `sessions` and `active_time` count client
- * sessions only, so autovacuum and Neap's database leave the counters as they are. Who has not logged in yet has no name and does not
- * count: the proxy lets a login that a suspend overtakes begin anew.
+ * sessions only, so autovacuum and Neap's database leave the counters unchanged. A session during its login has no user
+ * name and does not count: the proxy restarts a login that a suspend overtakes.
  */
 export async function readActivity(session: AdminSession): Promise<Activity> {
   const [row] = await session.query<{ busy: boolean; idle: number | null; counters: string }>(`
@@ -33,8 +33,8 @@ export async function readActivity(session: AdminSession): Promise<Activity> {
 }
 
 /**
- * For how many seconds nobody has used a compute, by what was found now and what was known before.
- * @param known the counters of the look before, if there was one, and how long nobody had used it by what the proxies saw
+ * The seconds for which a compute has been idle, from its current activity and the previous state.
+ * @param known the previous counters, if any, and the idle seconds that the proxies observed
  */
 export function idleSecondsOf(
   { busy, counters, idleSeconds }: Activity,

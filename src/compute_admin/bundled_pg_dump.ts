@@ -5,13 +5,13 @@ import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { ComputeAddress } from '../backends/backend.ts'
 
-/** The program keeps all answers in memory, and those of a hostile compute do not end. */
+/** The program buffers all that it receives, and a hostile compute sends without end. */
 const MAX_RECEIVED_BYTES = 64 * 2 ** 20
 
 const PROGRAM = fileURLToPath(import.meta.resolve('./pg_dump_program.ts'))
 
 export interface DumpRequest {
-  /** A connection string of keywords and values. Its host is ignored: the connection is open already. */
+  /** A keyword/value connection string. Its host is ignored: the connection is already open. */
   readonly connection: string
   readonly options: readonly string[]
 }
@@ -19,10 +19,10 @@ export interface DumpRequest {
 export type DumpReply = { readonly sql: string } | { readonly complaint: string }
 
 /**
- * Runs the pg_dump that npm brings as WebAssembly, of Postgres 18, which reads older servers too. It has a process of its own and a connection that this
- * one opens.
+ * Runs the pg_dump of Postgres 18 that npm provides as WebAssembly; it also reads older servers. It has its own
+ * process, and a connection that this process opens.
  * @param signal kills it
- * @returns what it printed, or what it complained of; `flooded` where the compute sent too much; undefined where it was killed
+ * @returns its output, or its error text; `flooded` if the compute sent too much; undefined if it was killed
  */
 export async function runBundledPgDump(
   { host, port }: Pick<ComputeAddress, 'host' | 'port'>,
@@ -46,10 +46,10 @@ async function converse(socket: Socket, request: DumpRequest, signal: AbortSigna
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
     signal,
     killSignal: 'SIGKILL',
-    // No variable of this process, which may be secret.
+    // Without the variables of this process, which may be secret.
     env: { LC_ALL: 'C' },
   }) as ChildProcessByStdio<Writable, Readable, Readable>
-  // However one side ends, the other's end follows from it.
+  // An error of any stream closes the socket, and its close ends the input of the child.
   for (const stream of [socket, child.stdin, child.stdout]) stream.on('error', () => socket.destroy())
   socket.pipe(child.stdin)
   child.stdout.pipe(socket)

@@ -8,7 +8,7 @@ import { applyChanges } from './changes.ts'
 import { readConfig } from './roles.ts'
 import { type AdminSession, withAdminSession } from './session.ts'
 
-/* Postgres is told each change once, wherever the telling is cut off: at real servers, of the oldest version and the newest. */
+/* Each change is applied once, wherever it is interrupted: at real servers of the oldest and the newest version. */
 
 const local = freshBackend()
 const { backend, next } = local
@@ -16,7 +16,7 @@ after(() => local.dispose())
 
 class Lost extends Error {}
 
-/** A session that is lost right after so many statements. */
+/** A session that is lost right after `statements` statements. */
 function losing(session: AdminSession, statements: number): AdminSession {
   let left = statements
   return {
@@ -33,7 +33,7 @@ function losing(session: AdminSession, statements: number): AdminSession {
 const VERIFIER =
   'SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI=:D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI='
 
-/** Names that are used again and again, so that doing anything twice would show. */
+/** Names are reused, so that a repeated change would show. */
 const WANTED: readonly Change[] = [
   { kind: 'create_role', name: 'r', verifier: VERIFIER },
   { kind: 'create_database', name: 'x', owner: 'r' },
@@ -88,7 +88,7 @@ for (const [pgVersion, stride] of [
           return false
         },
       )
-      // A client is let in meanwhile and writes to what will stay.
+      // Meanwhile a client writes to the databases that will stay.
       const names = (await at(address, (session) => readConfig(session, LIMITS))).databases.map(({ name }) => name)
       const written = names.includes('y') ? names : []
       for (const database of written) await query(address, 'create table kept as select 1 as n', { database })

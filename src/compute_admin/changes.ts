@@ -3,30 +3,31 @@ import { createDatabase, dropDatabase, renameDatabase, setOwner } from './databa
 import { ChangeRefused, createRole, disownRole, setPassword } from './roles.ts'
 import { type AdminSession, identifier } from './session.ts'
 
-/** What became of changes: `settled` need not be told to Postgres again, either since they are made or since they were refused. */
+/** The result of changes. `settled` ones are made or refused, and are not applied again. */
 export interface ChangesOutcome {
   readonly settled: number[]
-  /** What Postgres will never take. */
+  /** Changes that Postgres will never accept. */
   readonly refused: ChangeFailure[]
-  /** What could not be done now. */
+  /** Changes that failed for now. */
   readonly postponed: ChangeFailure[]
-  /** The time was over before all were tried. */
+  /** The deadline passed before all were tried. */
   readonly unfinished: boolean
 }
 
 export interface ChangeFailure {
   readonly operation_id: string | null
-  /** Which change, and what Postgres said. */
+  /** The change, and the error of Postgres. */
   readonly message: string
 }
 
-/** How long one call goes on, in milliseconds: a worker that is silent for much longer loses its operation. */
+/** Deadline of one call in milliseconds: a worker that is silent for much longer loses its operation. */
 const PATIENCE_MS = 4_000
 
 /**
- * Tells Postgres changes of roles and databases, in order, each exactly once: the compute remembers in a table of Neap's own database
- * which it has had, in the transaction of the change where Postgres allows that. It may be interrupted anywhere and run again,
- * also in a branch that inherited the table. A change that cannot be made holds up only those that name the same role or database.
+ * Applies changes of roles and databases to Postgres in order, each exactly once: a table in Neap's own database of the
+ * compute records the applied ones, in the transaction of the change where Postgres allows that. The call may be
+ * interrupted anywhere and repeated, also in a branch that inherited the table. A failed change delays only changes
+ * that name the same role or database.
  */
 export async function applyChanges(session: AdminSession, changes: readonly ConfigChange[]): Promise<ChangesOutcome> {
   const outcome: ChangesOutcome = { settled: [], refused: [], postponed: [], unfinished: false }
@@ -84,7 +85,8 @@ async function applyChange(session: AdminSession, id: number, change: Change): P
     case 'set_database_owner':
       return once(session, id, () => setOwner(session, change))
     case 'drop_database': {
-      // DROP DATABASE stands in no transaction. What is to go is remembered first, so that a second try never drops its successor.
+      // DROP DATABASE cannot run in a transaction. Its target is recorded first, so that a retry never drops its
+      // successor.
       const name = await targetOf(session, id, change.name)
       if (name !== undefined) await dropDatabase(session, name)
       return remember(session, id)
@@ -92,7 +94,7 @@ async function applyChange(session: AdminSession, id: number, change: Change): P
   }
 }
 
-/** A compute's memory of what it has had. Old rows go: no branch is being made for so long. */
+/** Reads the record of applied changes. Old rows are deleted: the creation of a branch never takes that long. */
 async function readLedger(session: AdminSession, changes: readonly ConfigChange[]): Promise<Set<number>> {
   await session.query('set client_min_messages = warning')
   await session.query(`create table if not exists public.config_change
@@ -113,7 +115,7 @@ async function remember(session: AdminSession, id: number): Promise<void> {
   )
 }
 
-/** The present name of the database that a change is to drop: the one that had the given name when it was first tried. */
+/** The current name of the database that a change drops: the one that had the given name at the first attempt. */
 async function targetOf(session: AdminSession, id: number, name: string): Promise<string | undefined> {
   await session.query(
     `insert into public.config_change (id, done, target)
@@ -127,7 +129,7 @@ async function targetOf(session: AdminSession, id: number, name: string): Promis
   return target?.name
 }
 
-/** Makes a change and remembers it, in one transaction. */
+/** Makes a change and records it, in one transaction. */
 async function once(session: AdminSession, id: number, work: () => Promise<void>): Promise<void> {
   await session.query('begin')
   try {
@@ -140,7 +142,10 @@ async function once(session: AdminSession, id: number, work: () => Promise<void>
   }
 }
 
-/** The changes that could not be made, and what must therefore wait: what they change, and changes of what they rest on. */
+/**
+ * Failed changes. A later change waits if it changes a role or database that they change or need, or needs one that
+ * they change.
+ */
 class Held {
   readonly #changed = new Set<string>()
   readonly #needed = new Set<string>()
@@ -167,7 +172,9 @@ function subjectsOf(change: Change): { changes: string[]; needs: string[] } {
   return { changes: [`${kind} ${change.name}`], needs: [] }
 }
 
-/** What an error means (Postgres manual, "PostgreSQL Error Codes"): try again, or never. Throws those that are the session's own end. */
+/**
+ * Classifies an error (Postgres manual, "PostgreSQL Error Codes"): retry, or never. Throws errors that end the session.
+ */
 function judge(error: unknown): 'refused' | 'postponed' {
   if (error instanceof ChangeRefused) return 'refused'
   const code = (error as { code?: unknown }).code

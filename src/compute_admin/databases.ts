@@ -4,7 +4,7 @@ import { ADMIN_DATABASE } from '../postgres/own_session.ts'
 import { ChangeRefused, inDatabase } from './roles.ts'
 import { type AdminSession, identifier, literal } from './session.ts'
 
-/** Makes a database, or gives one that has been made by SQL meanwhile its owner. */
+/** Creates a database, or sets the owner of one that SQL has created meanwhile. */
 export async function createDatabase(
   session: AdminSession,
   { name, owner }: Change & { kind: 'create_database' },
@@ -13,13 +13,13 @@ export async function createDatabase(
     'select pg_get_userbyid(datdba) as owner from pg_database where datname = $1',
     [name],
   )
-  // Of template0: nobody can be connected to that, which would keep it from being copied.
+  // From template0: sessions cannot connect to it, which would block the copy.
   if (!database)
     await session.query(`create database ${identifier(name)} owner ${identifier(owner)} template template0`)
   else if (database.owner !== owner) await setOwner(session, { kind: 'set_database_owner', name, owner })
 }
 
-/** Errors: ChangeRefused where there is no such database any more. */
+/** Errors: ChangeRefused (the database no longer exists). */
 export async function setOwner(
   session: AdminSession,
   { name, owner }: Change & { kind: 'set_database_owner' },
@@ -28,7 +28,10 @@ export async function setOwner(
   await session.query(`alter database ${identifier(name)} owner to ${identifier(owner)}`)
 }
 
-/** Renames a database and ends its sessions for that. Errors: ChangeRefused where it is gone, or the new name is taken. */
+/**
+ * Renames a database and ends its sessions for that. Errors: ChangeRefused (it no longer exists, or the new name is
+ * taken).
+ */
 export async function renameDatabase(
   session: AdminSession,
   { name, to }: Change & { kind: 'rename_database' },
@@ -41,8 +44,8 @@ export async function renameDatabase(
 }
 
 /**
- * Drops a database, with its sessions, its subscriptions and its prepared transactions, all of which would keep Postgres from it.
- * The slot of such a subscription at its publisher stays: that server may be gone.
+ * Drops a database, and first its sessions, its subscriptions and its prepared transactions, which block DROP DATABASE.
+ * The slot of a subscription at its publisher stays: that server may be gone.
  */
 export async function dropDatabase(session: AdminSession, name: string): Promise<void> {
   const [found] = await session.query<{ hindered: boolean; half_gone: boolean }>(
@@ -53,7 +56,7 @@ export async function dropDatabase(session: AdminSession, name: string): Promise
   )
   if (found?.hindered) await inDatabase(session, name, removeHindrances)
   const database = identifier(name)
-  // One that an earlier try left half gone cannot be altered any more, only dropped.
+  // A database that an interrupted DROP DATABASE left invalid can only be dropped.
   if (!found?.half_gone)
     await session.query(`alter database ${database} with is_template false allow_connections false`)
   await session.query('select pg_terminate_backend(pid, 1000) from pg_stat_activity where datname = $1', [name])
@@ -77,8 +80,8 @@ async function removeHindrances(session: AdminSession): Promise<void> {
 }
 
 /**
- * Runs a statement that wants a database for itself. It locks the database first, so that nobody new comes in, and then waits for
- * those who are there: they are ended meanwhile.
+ * Runs a statement that needs exclusive use of a database. The statement locks the database, so that no session can
+ * enter, and then waits for the existing sessions, which are terminated meanwhile.
  */
 async function endingSessions(session: AdminSession, name: string, statement: () => Promise<unknown>): Promise<void> {
   let over = false
@@ -88,7 +91,7 @@ async function endingSessions(session: AdminSession, name: string, statement: ()
       await sleep(20)
     }
   })
-  // What goes wrong with it shows in the statement that waits.
+  // Its failures show in the waiting statement.
   ending.catch(() => {})
   try {
     await statement()

@@ -1,16 +1,19 @@
 interface MessageReader {
-  /** Calls `seen` at the head of each message: its type, and the first Int32 of its body where it is an `R` (authentication). */
+  /**
+   * Calls `seen` at the head of each message: its type, and for an `R` (authentication) the first Int32 of its body.
+   */
   read(bytes: Uint8Array, seen: (type: string, code: number) => void): void
-  /** Whether what was read ends with a whole message. */
+  /** Whether the bytes read so far end with a whole message. */
   isBetween(): boolean
 }
 
 const HEAD_BYTES = 5
-/** Of an authentication request, whose body begins with what it asks for. */
+/** For an authentication request, whose body begins with its kind. */
 const AUTHENTICATION_HEAD_BYTES = 9
 
 /**
- * Finds the messages in one direction of a connection by their heads, and keeps nothing of their bodies (Postgres manual, "Message Formats").
+ * Finds the messages in one direction of a connection by their heads, without keeping their bodies (Postgres manual,
+ * "Message Formats").
  * @param first whether the first message has no type, as a StartupMessage
  */
 export function createMessageReader(first: 'startup' | 'typed'): MessageReader {

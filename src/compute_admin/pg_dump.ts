@@ -2,7 +2,9 @@ import { execFile } from 'node:child_process'
 import { existsSync, globSync } from 'node:fs'
 import { promisify } from 'node:util'
 
-/** Where packages of Postgres put their programs, each version beside the others: Debian, Red Hat, Homebrew, and built from source. */
+/**
+ * Paths where packages of Postgres install pg_dump, one per version: Debian, Red Hat, Homebrew, and built from source.
+ */
 const PLACES = [
   '/usr/lib/postgresql/*/bin/pg_dump',
   '/usr/pgsql-*/bin/pg_dump',
@@ -21,9 +23,9 @@ export interface PgDump {
 }
 
 /**
- * The pg_dump for a server of that major version: the same version's, else the oldest newer one. A newer one reads older servers, an
- * older one refuses newer servers (Postgres manual, pg_dump, "Notes").
- * @param candidates programs to choose from, in the order of preference where their versions are the same
+ * Finds the pg_dump for a server of that major version: the same version's, else the oldest newer one. A newer one
+ * reads older servers, an older one refuses newer servers (Postgres manual, pg_dump, "Notes").
+ * @param candidates programs to choose from, in the order of preference among equal versions
  */
 export async function findPgDump(pgVersion: number, candidates?: readonly string[]): Promise<PgDump | undefined> {
   const found = await Promise.all((candidates ?? [...globSync(PLACES), ...(await onPath())]).map(versionOf))
@@ -33,10 +35,10 @@ export async function findPgDump(pgVersion: number, candidates?: readonly string
     .sort((one, other) => one.version - other.version)[0]
 }
 
-/** What was found, by the major version of the server. */
+/** Programs found, by the major version of the server. */
 const known = new Map<number, PgDump>()
 
-/** As `findPgDump`, which is not asked again while what it found is there; what was missing may be installed by now. */
+/** As `findPgDump`, but searches again only if no program was found, or if it has been removed. */
 export async function knownPgDump(pgVersion: number): Promise<PgDump | undefined> {
   const before = known.get(pgVersion)
   if (before && existsSync(before.path)) return before
@@ -50,7 +52,7 @@ async function onPath(): Promise<string[]> {
   return stdout.trim().startsWith('/') ? [stdout.trim()] : []
 }
 
-/** Nothing where the program is absent or does not say which it is: then it is as good as absent. */
+/** Returns undefined if the program is absent or does not state its version. */
 async function versionOf(path: string): Promise<PgDump | undefined> {
   try {
     const { stdout } = await run(path, ['--version'], { timeout: LOOK_MS })

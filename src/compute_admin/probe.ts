@@ -2,11 +2,12 @@ import { OWN_ROLES } from '../postgres/own_session.ts'
 import type { AdminSession } from './session.ts'
 
 /**
- * Writes to the disk of a compute, and reads what was written, in Neap's own database.
- * Errors: what Postgres says; Error where it answers something else than was written.
+ * Writes to the disk of a compute, and reads the row back, in Neap's own database.
+ * Errors: Postgres's own; Error (the row read differs from the row written).
  */
 export async function probe(session: AdminSession): Promise<void> {
-  // The settings of an endpoint may make transactions read only, or have them wait for other servers, or for nothing.
+  // An endpoint's settings may make transactions read only, or commits wait for other servers, or not even for the
+  // disk.
   await session.query('begin read write')
   await session.query('set local synchronous_commit = local')
   await session.query(`create table if not exists public.availability
@@ -20,7 +21,7 @@ export async function probe(session: AdminSession): Promise<void> {
     throw new Error(`the probe was written as ${written?.number} and read as ${read?.number}`)
 }
 
-/** Whether somebody other than Neap is connected, past the proxies perhaps. */
+/** Whether a client other than Neap is connected, possibly past the proxies. */
 export async function hasClients(session: AdminSession): Promise<boolean> {
   const found = await session.query(`
     select from pg_stat_activity

@@ -3,15 +3,15 @@ import type { Change } from '../catalog/config_change.ts'
 import { OWN_ROLES } from '../postgres/own_session.ts'
 import { type AdminSession, identifier, literal } from './session.ts'
 
-/** How many roles and databases a branch may have. */
+/** Limits of the roles and databases of a branch. */
 export interface ConfigLimits {
   readonly rolesLimit: number
   readonly databasesLimit: number
 }
 
 /**
- * The roles and databases of users: all but Neap's own, those that Postgres comes with, and those that SQL made beyond the limits, oldest
- * first. Names of roles that begin with `neap_` are Neap's: such a role logs in nowhere.
+ * Reads the roles and databases of users, without Neap's own, those of Postgres itself, and those that SQL made beyond
+ * the limits; oldest first. Names of roles that begin with `neap_` are Neap's: such a role cannot log in.
  */
 export async function readConfig(session: AdminSession, limits: ConfigLimits): Promise<SeenConfig> {
   const roles = await session.query<SeenConfig['roles'][number]>(
@@ -19,7 +19,7 @@ export async function readConfig(session: AdminSession, limits: ConfigLimits): P
       where rolname !~ '^(neap|pg)_' order by oid limit $1`,
     [limits.rolesLimit],
   )
-  // A limit of -2 marks what a DROP DATABASE left that did not come to its end.
+  // A limit of -2 marks a database that an interrupted DROP DATABASE has left.
   const databases = await session.query<SeenConfig['databases'][number]>(
     `select datname as name, pg_get_userbyid(datdba) as owner_name from pg_database
       where datname not in ('neap', 'postgres', 'template0', 'template1') and datconnlimit <> -2 order by oid limit $1`,
@@ -28,34 +28,35 @@ export async function readConfig(session: AdminSession, limits: ConfigLimits): P
   return { roles, databases }
 }
 
-/** Characters of a verifier: those that Postgres makes have 133. */
+/** Limit of a verifier in characters; those that Postgres makes have 133. */
 const MAX_VERIFIER = 1_024
 
-/** What each role that the API makes is: no superuser, but able to manage its own roles and databases. */
+/** Attributes of the roles that the API makes: no superuser, but able to manage its own roles and databases. */
 const ATTRIBUTES = 'inherit createrole createdb bypassrls'
 const GROUP = 'neap_superuser'
 
-/** A change that Postgres will never take, in words for people. */
+/** Postgres will never accept the change; the message is for users. */
 export class ChangeRefused extends Error {
   override readonly name = 'ChangeRefused'
 }
 
 /**
- * Makes a role, or gives one that has been made by SQL meanwhile what the API's roles have. Passwords arrive as SCRAM verifiers, so
- * that Postgres holds the very one that the catalog does (Postgres manual, CREATE ROLE).
+ * Creates a role, or gives one that SQL has created meanwhile the attributes of the API's roles. Passwords arrive as
+ * SCRAM verifiers, so that Postgres stores the same verifier as the catalog (Postgres manual, CREATE ROLE).
  */
 export async function createRole(session: AdminSession, change: Change & { kind: 'create_role' }): Promise<void> {
   const name = identifier(change.name)
   const login = change.verifier ? `login password ${literal(change.verifier)}` : 'nologin'
   const verb = (await roleOid(session, change.name)) ? 'alter' : 'create'
   await session.query(`${verb} role ${name} ${ATTRIBUTES} ${login}`)
-  // In Postgres 15 a role that may make roles can drop this group as well.
+  // In Postgres 15 a role with CREATEROLE can drop this group as well.
   if (await roleOid(session, GROUP)) await session.query(`grant ${GROUP} to ${name}`)
 }
 
 /**
- * Lets the roles of the API replicate where their project wants logical replication, and no role of a user's elsewhere: a role that may
- * replicate chooses which library decodes for it, and reads the files of all databases (Postgres manual, CREATE ROLE).
+ * Gives the API's roles REPLICATION if their project enables logical replication, and takes it from all other roles of
+ * users: a role that may replicate chooses its decoding library, and reads the files of all databases (Postgres manual,
+ * CREATE ROLE).
  */
 export async function ensureReplication(session: AdminSession, enabled: boolean): Promise<void> {
   const roles = await session.query<{ name: string; replicates: boolean }>(
@@ -69,17 +70,17 @@ export async function ensureReplication(session: AdminSession, enabled: boolean)
     await session.query(`alter role ${identifier(name)} ${replicates ? 'noreplication' : 'replication'}`)
 }
 
-/** Gives a role another password. Errors: ChangeRefused where there is no such role any more. */
+/** Sets the password of a role. Errors: ChangeRefused (the role no longer exists). */
 export async function setPassword(session: AdminSession, change: Change & { kind: 'set_password' }): Promise<void> {
   if (!(await roleOid(session, change.name))) throw new ChangeRefused('it was dropped or renamed by SQL')
   await session.query(`alter role ${identifier(change.name)} password ${literal(change.verifier)}`)
 }
 
 /**
- * Brings a role to where it can be dropped: it cannot log in, its sessions are ended, what it owns goes to the owner of the database
- * that it lies in, and what it was granted or has granted is taken back (Postgres manual, "Dropping Roles"). In Postgres' own
- * databases, which are the superuser's, what it owns is dropped instead: nothing of a user's may become a superuser's.
- * Answers whether there is such a role. Errors: ChangeRefused where it owns a database.
+ * Prepares a role to be dropped: it cannot log in, its sessions are ended, its objects go to the owner of their
+ * database, and privileges that it was granted or has granted are revoked (Postgres manual, "Dropping Roles"). In
+ * Postgres' own databases, which are the superuser's, its objects are dropped instead: a user's object must not become
+ * a superuser's. Returns whether the role exists. Errors: ChangeRefused (it owns a database).
  */
 export async function disownRole(session: AdminSession, name: string): Promise<boolean> {
   const oid = await roleOid(session, name)
@@ -112,8 +113,8 @@ export async function disownRole(session: AdminSession, name: string): Promise<b
 }
 
 /**
- * Does something in a user's database, also in one that is closed to connections. What its owner has set for all its sessions must
- * not make the superuser's session another's, and no event trigger runs in it.
+ * Runs `work` in a user's database, even if it is closed to connections. Settings that its owner has made for all
+ * sessions must not change the superuser's identity, and event triggers do not run.
  */
 export async function inDatabase<T>(
   session: AdminSession,

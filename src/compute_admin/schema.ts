@@ -10,25 +10,26 @@ const PATIENCE_MS = 30_000
 const LOCK_WAIT_MS = 5_000
 const MAX_BYTES = 16 * 2 ** 20
 const MAX_COMPLAINT = 2_000
-/** Of pg_dump, which keeps whole answers of a compute: a hostile one's do not end. */
+/** Memory limit of pg_dump, which buffers whole answers: those of a hostile compute do not end. */
 const MAX_MEMORY_KIB = 512 * 1024
-/** Has a program run with that much memory, where the system limits it (POSIX, `ulimit`). */
+/** Runs a program under that memory limit, where the system supports it (POSIX, `ulimit`). */
 const LIMITED = `ulimit -v ${MAX_MEMORY_KIB} 2>/dev/null; exec "$0" "$@"`
 /**
- * How many dumps one process runs at once, each a program that reads a whole catalog of Postgres': in all, of an account, and of a project,
- * whose comparisons take two. A tenant can make each last half a minute, and must leave room for others.
+ * Limits of concurrent dumps in one process, each a program that reads a whole Postgres catalog: in total, per account,
+ * and per project (a comparison takes two). A tenant can make each last half a minute, and must leave room for others.
  */
 const MAX_AT_ONCE = { all: 8, account_id: 4, project_id: 2 }
 
 const running = new Set<Payer>()
 
-/** For which project of which account. */
+/** The project and account of a dump. */
 type Payer = Readonly<Record<'account_id' | 'project_id', string>>
 
 /**
- * The schema of a database as SQL: what `pg_dump --schema-only` prints, without the random word by which psql would know its end. The
- * machine's own pg_dump is run where it is new enough, else the one that npm brings.
- * Errors: NOT_ALLOWED where it takes too long or becomes too large; UNAVAILABLE where the compute went away meanwhile, `signal` ended it, or too many are being read already.
+ * Returns the schema of a database as SQL: the output of `pg_dump --schema-only`, without the random word that marks
+ * its end for psql. Runs the machine's own pg_dump if it is new enough, else the one that npm provides.
+ * Errors: NOT_ALLOWED (too slow or too large); UNAVAILABLE (the compute went away, `signal` aborted, or too many dumps
+ * are running).
  */
 export async function dumpSchema(address: ComputeAddress, options: DumpOptions): Promise<string> {
   const payer = takePlace(options.payer)
@@ -60,7 +61,7 @@ interface DumpOptions {
 
 const OPTIONS = ['--schema-only', '--no-password', `--lock-wait-timeout=${LOCK_WAIT_MS}`]
 
-/** What became of a pg_dump: what it printed, or what it complained of; neither where it was killed. */
+/** The result of a pg_dump: its output, or its error text; neither if it was killed. */
 interface Dump {
   readonly sql?: string
   readonly complaint?: string
@@ -77,7 +78,7 @@ async function dump(address: ComputeAddress, options: DumpOptions): Promise<Dump
   return { ...reply, isTooLarge }
 }
 
-/** As libpq reads it (Postgres manual, "Keyword/Value Connection Strings"). */
+/** In the format of libpq (Postgres manual, "Keyword/Value Connection Strings"). */
 function connectionString({ password, database }: DumpOptions): string {
   const parameters = {
     user: ADMIN,
@@ -93,7 +94,7 @@ function connectionString({ password, database }: DumpOptions): string {
     .join(' ')
 }
 
-/** The password goes through the environment, which other users cannot see, as arguments can. */
+/** The password goes through the environment: other users can see arguments, but not variables. */
 async function runInstalled(
   program: string,
   { host, port }: ComputeAddress,
@@ -110,7 +111,7 @@ async function runInstalled(
       PGUSER: ADMIN,
       PGPASSWORD: password,
       PGDATABASE: database,
-      // A compute does not go to sleep under it.
+      // Keeps the compute awake during the dump.
       PGAPPNAME: BRANCHING,
       PGREQUIREAUTH: 'scram-sha-256',
       PGCONNECT_TIMEOUT: '5',
@@ -149,7 +150,7 @@ function requireSql({ sql, complaint, isTooLarge }: Dump, signal: AbortSignal): 
   if (sql !== undefined) return withoutRestriction(sql)
   if (complaint === undefined)
     throw new AppError('NOT_ALLOWED', `The schema was not read within ${PATIENCE_MS / 1000} s: ${byHand}.`)
-  // It waits for locks under a statement_timeout.
+  // pg_dump waits for locks under a statement_timeout.
   if (/statement timeout/.test(complaint))
     throw new AppError(
       'NOT_ALLOWED',
@@ -158,7 +159,10 @@ function requireSql({ sql, complaint, isTooLarge }: Dump, signal: AbortSignal): 
   throw new AppError('UNAVAILABLE', 'The schema could not be read from the compute. Try again.', { cause: complaint })
 }
 
-/** Some releases frame what they print in `\restrict WORD` and `\unrestrict WORD`. The word is another each time: no two schemas would be the same. */
+/**
+ * Some releases frame their output in `\restrict WORD` and `\unrestrict WORD`, with a new word each time, which would
+ * make equal schemas differ.
+ */
 function withoutRestriction(text: string): string {
   const word = /^\\restrict (\S+)\n\n?/m.exec(text)?.[1]
   if (word === undefined) return text

@@ -4,12 +4,12 @@ import type { ComputeAddress } from '../backends/backend.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
-/** What a session calls itself under which a running branch is being cloned: the compute must not go to sleep then. */
+/** application_name of sessions that keep a compute awake: while a running branch is cloned, or a schema is dumped. */
 export const BRANCHING = 'neap: branch'
 
 export interface AdminSession {
   query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<R[]>
-  /** Does something in a second session of the same kind, in another database perhaps. */
+  /** Runs `work` in a second session of the same kind, possibly in another database. */
   beside<T>(database: string, work: (session: AdminSession) => Promise<T>): Promise<T>
 }
 
@@ -17,12 +17,12 @@ export interface AdminSession {
 export const identifier = pg.escapeIdentifier
 export const literal = pg.escapeLiteral
 
-/** The timeout of a session whose answer Neap can do without, in milliseconds. */
+/** Time-out in milliseconds of a session whose result Neap can do without. */
 export const LOOK_TIMEOUT_MS = 1_500
 
 const END_MS = 1_000
 
-/** Says goodbye. A server that stands still does not answer to that, and is not waited for. */
+/** Closes the session. A frozen server does not respond to that, so the wait is limited. */
 async function ended(client: pg.Client): Promise<void> {
   const over = new AbortController()
   const patience = sleep(END_MS, undefined, { signal: over.signal }).catch(() => {})

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AdminSession } from './session.ts'
 
-/** What came of a reload. */
+/** The result of a reload. */
 export interface Reloaded {
-  /** The settings whose new value comes into force at the next start only. */
+  /** Settings whose new value takes effect only at the next start. */
   readonly pendingRestart: readonly string[]
-  /** What Postgres did not take, as `name = 'value'`. */
+  /** Settings that Postgres rejected, as `name = 'value'`. */
   readonly refused: readonly string[]
 }
 
@@ -13,8 +13,8 @@ const PATIENCE_MS = 10_000
 const LOOK_MS = 5
 
 /**
- * Has Postgres read its configuration again, and answers what became of it (Postgres manual, "pg_file_settings"). Each process reads it
- * for itself, and nothing tells when this session has: it is asked until it has.
+ * Reloads the configuration of Postgres and returns the result (Postgres manual, "pg_file_settings"). Each process
+ * reloads by itself and does not report it: this session is polled until it has.
  */
 export async function reloadSettings(session: AdminSession): Promise<Reloaded> {
   const loadedAt = async () => (await session.query<{ at: string }>('select pg_conf_load_time()::text as at'))[0]?.at

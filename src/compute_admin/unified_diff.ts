@@ -14,9 +14,9 @@ const PATIENCE_MS = 10_000
 const MAX_BYTES = 32 * 2 ** 20
 
 /**
- * How two texts differ, as `diff -u` prints it: nothing where they are the same. A program of its own, since two texts that have
- * little in common may take it long.
- * Errors: NOT_INSTALLED where this machine has no diff; NOT_ALLOWED where it takes too long.
+ * Returns the difference of two texts as `diff -u` prints it; empty if they are equal. It runs as a program of its own,
+ * since texts with little in common may take long.
+ * Errors: NOT_INSTALLED (this machine has no diff); NOT_ALLOWED (it takes too long, or prints over MAX_BYTES).
  */
 export async function unifiedDiff(base: Side, changed: Side): Promise<string> {
   if (base.text === changed.text) return ''
@@ -34,7 +34,7 @@ export async function unifiedDiff(base: Side, changed: Side): Promise<string> {
   }
 }
 
-/** With exit code 1 it says that the files differ. */
+/** Exit code 1 means that the files differ. */
 function printed(error: Error & { code?: number | string; stdout?: string }): string {
   if (error.code === 1) return error.stdout ?? ''
   if (error.code === 'ENOENT')

@@ -1,23 +1,23 @@
 import { ADMIN, OWN_ROLES } from '../postgres/own_session.ts'
 import { type AdminSession, BRANCHING } from './session.ts'
 
-/** Somebody at a compute. Times are milliseconds since 1970. */
+/** A use of a compute. Times are milliseconds since 1970. */
 export interface Use {
   readonly kind: 'session' | 'replication' | 'backup' | 'subscription' | 'branching'
   readonly pid: number
-  /** What a session or the other end of a stream calls itself; the name of a subscription. */
+  /** The application_name of a session or of a stream's other end; the name of a subscription. */
   readonly name: string | null
   readonly role: string | null
   readonly database: string | null
   readonly state: string | null
-  /** Since when it has been in that state. */
+  /** Start of the current state. */
   readonly since: number | null
   readonly transaction_since: number | null
   readonly query_since: number | null
   readonly keeps_awake: boolean
 }
 
-/** A replication slot. One that nobody reads keeps no compute awake, but keeps WAL. */
+/** A replication slot. One without a reader does not keep its compute awake, but retains WAL. */
 export interface Slot {
   readonly name: string
   readonly kind: 'physical' | 'logical'
@@ -29,8 +29,8 @@ export interface Slot {
 const MOST = 200
 
 /**
- * Who is at a compute, those first that keep it awake, and its slots: at most 200 of each. The rules are those of `readActivity`. What
- * sessions run is left out: a query may hold what only those may see who can read the database, and who asks need not be one of them.
+ * Reads the uses of a compute, those that keep it awake first, and its slots: at most 200 of each, by the rules of
+ * `readActivity`. Queries are left out: they may hold data of a database that the caller may not read.
  * Source: Postgres manual, "The Cumulative Statistics System" and "pg_replication_slots".
  */
 export async function readUses(session: AdminSession): Promise<{ uses: Use[]; slots: Slot[] }> {

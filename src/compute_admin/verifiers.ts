@@ -3,10 +3,11 @@ import type { ComputeAddress } from '../backends/backend.ts'
 import { LOGIN_READER, ownSession } from '../postgres/own_session.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
-/** What a compute says of how its roles log in, over a session that is kept for a while: it is asked for each login. */
+/** Reads the verifiers of a compute's roles, over a session that is kept for a while, since each login reads one. */
 export interface VerifierReader {
   /**
-   * The verifier of a role as it is now (Postgres manual, pg_authid): null without a password, nothing where there is no such role.
+   * The current verifier of a role (Postgres manual, pg_authid): null without a password, undefined if there is no such
+   * role.
    * @param pid the process of the compute: the session of another at the same address is not used
    * Errors: the driver's own, when the compute does not answer.
    */

@@ -5,10 +5,10 @@ import type { Claimed } from './definition.ts'
 /** The step name under which `onFailure` runs. */
 export const FAILURE = 'failure'
 
-/** A step that was begun this often without an end, be it an error, kills its workers: give up. */
+/** A step that begins this often without an outcome, not even an error, kills its workers: the operation fails. */
 const MAX_ATTEMPTS = 20
 
-/** How long the failure step may take, in seconds: it has a deadline of its own, since the operation's may be over. */
+/** Deadline of the failure step, in seconds: its own, since the operation's may have passed. */
 const FAILURE_SECONDS = 60
 
 export interface Due extends Claimed {
@@ -16,27 +16,28 @@ export interface Due extends Claimed {
   readonly failures_count: number
   readonly deadline_seconds: number
   readonly started_at: string
-  /** The request that asked for it, if one did. */
+  /** Id of the API request that queued it, if any. */
   readonly request_id: string | null
-  /** At its failure step: what was thrown, where that was here. */
+  /** At the failure step: the error that led to it, if this worker caught it. */
   readonly cause?: unknown
 }
 
 export interface Claims {
   readonly due: readonly Due[]
-  /** The catalog's time before the look: what has become due since then may not have been seen. */
+  /** The catalog's time before the claim. Operations that became due later may be missing. */
   readonly now: string
 }
 
 /**
- * Takes due operations of these actions: no unfinished one with a lower seq takes what they need. Counts the attempt and raises the
- * generation, which shuts out whoever had one before. What depends on a failed one, is overdue or was tried too often
- * comes back at its failure step. A row changed later than now shows that the clock stepped back: what it waits for means nothing,
- * unless it was put off for longer than steps ever wait.
- * Commits without waiting for the disk: a claim that a crash of the catalog loses is made again.
- * @param driven the ids of those that the caller is at already, between two steps perhaps
- * @param most how many at most
- * @param leaseSeconds how long nobody else takes them, so that their first step can begin; from then on the step's lock does that. Not at all unless given
+ * Claims due operations of these actions: those that no unfinished operation with a lower seq blocks. Counts the
+ * attempt and raises the generation, which fences off the previous owner. An operation that depends on a failed one, is
+ * overdue or has used up its attempts comes back at its failure step. An `updated_at` in the future shows that the
+ * clock stepped back: `run_at` is ignored then, unless it lies a minute or more after `updated_at`, longer than steps
+ * ever wait. Commits asynchronously: a claim that a crash of the catalog loses is made again.
+ * @param driven ids of operations that the caller already drives, possibly between two steps
+ * @param most maximum number to claim
+ * @param leaseSeconds how long other workers skip the operations, until their first step begins and its row lock takes
+ * over. No lease unless given
  */
 export async function claim(
   db: Db,
@@ -76,13 +77,13 @@ export async function claim(
   return { due: rows.filter((row) => row.id !== null), now: rows[0]?.now ?? '' }
 }
 
-/** Why an operation must not begin a step: somebody else has it, its time is over, or one that it needs has failed. */
+/** Why a step must not begin: another worker has the operation, its deadline has passed, or a dependency failed. */
 export type StepLock = 'locked' | 'overdue' | 'taken' | { readonly needs: string }
 
 /**
- * Locks the operation for one step, unless another worker has taken it over since or has it now. The step's transaction commits without
- * waiting for the disk: a move that a crash of the catalog loses is made again. A claim may see that one stands no longer in the way
- * and not yet how it ended, so what is needed is looked at here too.
+ * Locks the operation for one step, unless another worker has taken it over or has it locked. The step's transaction
+ * commits asynchronously: a move that a crash of the catalog loses is made again. A claim may see that a dependency has
+ * ended but not yet that it failed, so dependencies are checked here again.
  */
 export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generation'>): Promise<StepLock> {
   const row = await tx.row<{ overdue: boolean; needs: string | null }>(sql`
@@ -98,14 +99,14 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   return row.overdue ? 'overdue' : 'locked'
 }
 
-/** Moves on to a step that begins `seconds` from now. `failed` says why the last try did not work, if it did not. */
+/** Moves to a step that begins `seconds` from now. */
 export function moveTo(tx: Transaction, id: string, step: string, seconds: number, attempts: number): void {
   tx.last(sql`
     update operation set step = ${step}, attempts = ${attempts}, retry_at = null, updated_at = clock_timestamp(),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
 }
 
-/** Records a failure that may pass; the same step begins again after `seconds`. */
+/** Records a transient failure; the same step begins again after `seconds`. */
 export function retryLater(tx: Transaction, id: string, seconds: number, error: string): undefined {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
@@ -114,7 +115,7 @@ export function retryLater(tx: Transaction, id: string, seconds: number, error: 
   return undefined
 }
 
-/** Records a failure that will not pass; the failure step follows, before `leaseSeconds` are over. */
+/** Records a permanent failure; the failure step begins within `leaseSeconds`. */
 export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds: number): void {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1, retry_at = null,
@@ -122,7 +123,10 @@ export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds:
            updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}) where id = ${id}`)
 }
 
-/** Ends the operation for good. The one commit of its life, after its insertion, that waits for the disk. Who calls this tells of it afterwards, with `tellEnded`. */
+/**
+ * Ends the operation. Apart from its insertion, the only commit of an operation that waits for the disk. The caller
+ * notifies listeners afterwards, with `tellEnded`.
+ */
 export function end(tx: Transaction, id: string, status: 'finished' | 'failed', error: string | null): 'ended' {
   tx.last(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
@@ -131,13 +135,16 @@ export function end(tx: Transaction, id: string, status: 'finished' | 'failed', 
   return 'ended'
 }
 
-/** Tells of operations that have ended, after their transactions have. */
+/** Notifies listeners of ended operations. Call after the transactions that ended them have committed. */
 export async function tellEnded(db: Db, ids: readonly string[]): Promise<void> {
   await db.rows(sql`
     select tell_ended(o), set_config('synchronous_commit', 'off', true) from operation o where id = any (${ids}::uuid[])`)
 }
 
-/** Milliseconds until the next operation that was not due yet at a time of the catalog's, or nothing. */
+/**
+ * Milliseconds until the next operation that was not yet due at `since`, a time of the catalog. Returns undefined when
+ * there is no such operation.
+ */
 export async function nextDue(db: Db, since: string): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(run_at) - clock_timestamp())::float8 * 1000 as ms

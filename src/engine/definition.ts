@@ -1,17 +1,17 @@
 import type { Db } from '../catalog/catalog.ts'
 
-/** What a step says when it is done; nothing means: go on to the next step. */
+/** Outcome of a step. A step that returns undefined moves on to the next step. */
 export type StepOutcome =
   | { readonly wait: number; readonly reason: string }
   | { readonly goto: string }
   | { readonly done: true }
 
-/** Run the same step again after so many seconds; 0 means at once. Not a failure. */
+/** Runs the same step again after `seconds`; 0 means at once. Does not count as a failure. */
 export const wait = (seconds: number, reason: string): StepOutcome => ({ wait: seconds, reason })
 export const goto = (step: string): StepOutcome => ({ goto: step })
 export const done: StepOutcome = { done: true }
 
-/** A failure that trying again will not mend: the operation fails now, with this message for people. */
+/** A permanent failure: the operation fails without a retry. Users see the message. */
 export class OperationFailed extends Error {
   override readonly name = 'OperationFailed'
 }
@@ -31,15 +31,19 @@ export interface Claimed<Input = unknown> {
 }
 
 /**
- * One named step. It may run again after a crash at any point and must end in the same state; it lasts five seconds at
- * most; its work outside the catalog comes first, its writes through `tx` last: they commit with the move to the next step.
+ * One named step. It may run again after a crash at any point and must end in the same state. It lasts five seconds at
+ * most. Its effects outside the catalog come first, its writes through `tx` last: they commit with the move to the next
+ * step.
  */
 export type Step<Context, Input> = (operation: Claimed<Input>, context: Context, tx: Db) => Promise<StepOutcome | void>
 
-/** One action: what it locks, how long it may take, its steps in order, and what makes the state honest when it fails. */
+/**
+ * One action: its locks, its deadline, its steps in order, and `onFailure`, which makes the recorded state match the
+ * actual one.
+ */
 export interface Definition<Context = never, Input = never> {
   readonly action: string
-  /** Seconds from when it may begin until it is failed. */
+  /** Seconds from the first claim until the operation fails as overdue. */
   readonly deadlineSeconds: number
   readonly steps: Readonly<Record<string, Step<Context, Input>>>
   readonly onFailure: Step<Context, Input>

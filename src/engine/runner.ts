@@ -3,11 +3,12 @@
  *
  *   scheduling ──claim──▶ running ──step──▶ running ──last step──▶ finished
  *                            │ ▲              │
- *                            │ └──── retry ◀──┤ failed, may pass
- *                            └──▶ failure step ◀┘ will not pass, overdue, worn out, or needs what failed ──▶ failed
+ *                            │ └──── retry ◀──┤ transient failure
+ *                            └──▶ failure step ◀┘ permanent, overdue, out of attempts, or dependency failed ──▶ failed
  *
- * The claim commits before its step begins. While a step runs its row is locked by the worker's transaction: the lock
- * goes with the connection, so what a dead worker had is taken over within a second, and a frozen one's after the session time-out.
+ * The claim commits before its step begins. While a step runs, the worker's transaction locks the operation's row. The
+ * lock ends with the connection: another worker takes over a dead worker's operations within a second, a frozen
+ * worker's after the session time-out.
  */
 import type { Catalog, Transaction } from '../catalog/catalog.ts'
 import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
@@ -19,35 +20,41 @@ export interface RunnerOptions<Context> {
   readonly catalog: Catalog
   readonly definitions: readonly Definition<Context>[]
   readonly context: Context
-  /** How many operations at once. */
+  /** Maximum number of operations that run at once. */
   readonly concurrency: number
-  /** How often to look for what dead workers left, who notify nobody: milliseconds. Everything else is an event. */
+  /**
+   * Interval, in milliseconds, between looks for operations of dead workers, which send no notification. All other
+   * looks follow a notification or a timer.
+   */
   readonly sweepMs?: number
-  /** Errors that say another worker has taken over: what the step did is dropped. */
+  /** Recognises the errors that mean another worker has taken over: the step's transaction is rolled back. */
   readonly isTakenOver: (error: unknown) => boolean
-  /** Whether an error of the backend is one that trying again will not mend. */
+  /** Recognises permanent errors of the backend. */
   readonly isFinal?: (error: unknown) => boolean
-  /** Told around each step: for the log, and for tests that kill at just that moment. */
+  /**
+   * Called before and after each step and after its move: for the log, and for tests that kill the worker at that
+   * moment.
+   */
   readonly onStep?: (operation: Due, moment: Moment) => Promise<void> | void
   readonly onError: (error: unknown, operation?: Due) => void
-  /** Told of each operation that has ended here: as it was at its last step, which is the failure step of one that failed. */
+  /** Called for each operation that this runner ended, as it was at its last step: the failure step if it failed. */
   readonly onEnd?: (operation: Due, status: 'finished' | 'failed') => void
 }
 
 export interface Runner {
-  /** Takes no more operations and resolves when the steps that run have ended. */
+  /** Claims no more operations. Resolves when the running steps have ended. */
   stop(): Promise<void>
 }
 
 const SWEEP_MS = 1000
 const FAILURE_TRIES = 5
 const SOON_MS = 5
-/** Characters of an operation's error: it may hold what a compute says, which is as long as its tenant likes. */
+/** Characters of an operation's error: it may contain a message of a compute, and the tenant controls its length. */
 const MAX_ERROR_CHARACTERS = 2_000
 
 /**
- * Between a claim and its step, and between two steps, the row is unlocked for a moment. Another worker that took it then would
- * only undo the claim, and with many workers an operation could use up its attempts so.
+ * Between a claim and its step, and between two steps, the row is unlocked for a moment. A worker that claimed it then
+ * would only undo the other's claim, and with many workers an operation could use up its attempts this way.
  */
 const LEASE_SECONDS = 1
 
@@ -69,12 +76,15 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     lookAgain = true
     looking ??= takeAll().finally(() => {
       looking = undefined
-      // Whatever was told of meanwhile may have come too late for that look.
+      // A notification that arrived during that look may have come too late for it.
       if (lookAgain) look()
     })
   }
 
-  /** A place is free: one look for all that become free together. What stood behind an end is told of, and looked for at once. */
+  /**
+   * Looks once for all slots that become free together. Operations that waited for an ended one are found at once, by
+   * its notification.
+   */
   function lookSoon(): void {
     if (running.size === 0) return look()
     soon ??= setTimeout(() => {
@@ -83,7 +93,10 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }, SOON_MS)
   }
 
-  /** Takes what is due and sets the timer for what waits; also after an error, or nobody would look again. */
+  /**
+   * Claims due operations and sets the timer for the next look; also after an error, or the runner would never look
+   * again.
+   */
   async function takeAll(): Promise<void> {
     lookAgain = false
     let sleepMs = sweepMs
@@ -98,7 +111,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         )
         due.forEach(begin)
         if (due.length > 0) continue
-        // What has become due since that time counts as well: the next look is at once then.
+        // `nextDue` counts from `now`, so an operation that became due meanwhile is looked for at once.
         sleepMs = (await nextDue(catalog, now)) ?? sweepMs
         break
       }
@@ -119,7 +132,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     running.set(due.id, run)
   }
 
-  /** Runs step after step until the operation ends, waits for a time, or is somebody else's. */
+  /** Runs step after step until the operation ends, waits, or another worker takes it over. */
   async function drive(due: Due): Promise<void> {
     let last = due
     let current: Due | 'ended' | undefined = due
@@ -132,7 +145,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     await tell(due.id)
   }
 
-  /** Tells of an end; of those that end while others are told of, together. */
+  /** Notifies listeners of an end. Ends that occur during a notification are sent together after it. */
   async function tell(id: string): Promise<void> {
     untold.push(id)
     telling ??= tellAll().finally(() => (telling = undefined))
@@ -142,7 +155,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   async function tellAll(): Promise<void> {
     while (untold.length > 0) {
       const ids = untold.splice(0)
-      // Who waits looks for itself when it is not told.
+      // Waiting clients poll when no notification arrives.
       await tellEnded(catalog, ids).catch((error: unknown) => onError(error))
     }
   }
@@ -230,7 +243,7 @@ function stepOf<Context>(definition: Definition<Context>, operation: Due) {
   return step
 }
 
-/** Seconds: 0.25, 0.5, 1, … at most 15, each with some chance in it so that many do not try at the same moment. */
+/** Seconds: 0.25, 0.5, 1, … at most 15, each with jitter of ±25 % so that many do not retry at the same moment. */
 function backOff(failures: number): number {
   return Math.min(0.25 * 2 ** (failures - 1), 15) * (0.75 + Math.random() / 2)
 }

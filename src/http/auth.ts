@@ -11,16 +11,16 @@ import type { Caller, Route } from './route.ts'
 
 const RANK: Record<Scope, number> = { read: 0, write: 1, admin: 2 }
 
-/** What is known of a key is asked for again after so long, so that even a listener that died unheard does little harm. */
+/** A cached key is looked up again after this time: bounds the harm of a listener that died unnoticed. */
 const KNOWN_MS = 5_000
 
-/** Marks requests that came over the 0600 socket: whoever can open it administers this Neap. */
+/** Connections over the 0600 socket: a process that can open it administers this Neap. */
 export const adminSockets = new WeakSet<object>()
 
-/** Finds out who asks. Errors: UNAUTHENTICATED. */
+/** Authenticates a request. Errors: UNAUTHENTICATED; UNAVAILABLE (before set-up, over the admin socket). */
 export interface Authenticate {
   (request: FastifyRequest): Promise<Caller>
-  /** Knows no key any more: after one was revoked here, whose notification is still on its way. */
+  /** Drops all cached keys: called when this process has revoked a key, before the notification arrives. */
   readonly forget: () => void
 }
 
@@ -29,15 +29,15 @@ interface Known {
   readonly until: number
 }
 
-/** What a look-up has found: of a key that is revoked or expired, the key alone. */
+/** The result of a look-up; for a revoked or expired key, `key` alone. */
 interface Found {
   readonly key: ApiKey | undefined
   readonly caller: Caller | undefined
 }
 
 /**
- * Answers who asks by their key. A key is looked up once and then known, until the catalog tells that a key has changed: a
- * revoked one stops working on every api process, and a request costs no query for it.
+ * Authenticates callers by their API keys. A key is looked up once and cached until the catalog notifies of a changed
+ * key: a revoked key stops working on every api process, and a request with a cached key costs no query.
  */
 export async function createAuthenticator(
   { catalog, secrets }: Context,
@@ -49,7 +49,7 @@ export async function createAuthenticator(
   const forget = (): void => {
     changes += 1
     known.clear()
-    // What is being looked up may be of before the change.
+    // Look-ups in progress may have read the state before the change.
     underWay.clear()
   }
   await catalog.listen('api_key', forget)
@@ -60,7 +60,7 @@ export async function createAuthenticator(
     const account = key?.in_force && (await findAccount(catalog, key.account_id))
     if (!key || !account) return { key, caller: undefined }
     const caller = { account, scope: key.scope, apiKeyId: key.id, projectId: key.project_id }
-    // A key that was revoked while it was looked up must not be known.
+    // A key revoked during its look-up must not be cached.
     if (before === changes) known.set(digest, { caller, until: Date.now() + lifetime(key) })
     return { key, caller }
   }
@@ -73,11 +73,12 @@ export async function createAuthenticator(
     }
     const [, token] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? []
     if (!token) throw new AppError('UNAUTHENTICATED', 'Send your API key in the header: Authorization: Bearer <key>')
-    // Known by a digest: the key itself is not kept. It has 256 random bits, and the keyed hash costs ten times as much.
+    // The cache is keyed by a digest, so that the key itself is not kept. A plain hash is enough: the key has 256
+    // random bits, and the keyed hash costs ten times as much.
     const digest = hash('sha256', token, 'base64')
     const found = known.get(digest)
     if (found && found.until > Date.now()) return found.caller
-    // Many requests of one key may come before the first is known: they share its look-up.
+    // Concurrent requests of an uncached key share one look-up.
     let asked = underWay.get(digest)
     if (!asked) {
       asked = lookUp(token, digest, request.clientAddress).finally(() => {
@@ -101,7 +102,10 @@ function lifetime({ expires_at }: ApiKey): number {
   return Math.min(KNOWN_MS, expires_at ? Date.parse(expires_at) - Date.now() : Infinity)
 }
 
-/** Errors: FORBIDDEN (scope), NOT_FOUND (a key that is for another project learns nothing of this one). */
+/**
+ * Errors: FORBIDDEN (scope, or a project's key on a path without a project), NOT_FOUND (the key is for another
+ * project).
+ */
 export function authorize(
   caller: Caller,
   route: Pick<Route, 'key' | 'scope' | 'anyProject'>,

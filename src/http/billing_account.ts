@@ -25,7 +25,7 @@ export const billingAccount = ({ name, email, plan, created_at }: Account): Stat
   payment_source: { type: 'none' },
   payment_method: 'none',
   subscription_type: subscriptionType(plan),
-  // By the clients' document this is the account's creation where nothing was ever reset.
+  // The clients' document defines this as the account's creation when no reset has happened.
   quota_reset_at_last: created_at,
   name,
   email,
@@ -37,5 +37,5 @@ export const billingAccount = ({ name, email, plan, created_at }: Account): Stat
   address_country: '',
 })
 
-/** Clients know a closed list of subscriptions, in which only the free one is like ours. */
+/** Clients know a closed list of subscriptions; only the free one matches a plan of Neap. */
 export const subscriptionType = (plan: Account['plan']): string => (plan === 'free' ? 'free_v3' : 'UNKNOWN')

@@ -4,10 +4,10 @@ import { FormError, parseForm } from './form.ts'
 import type { KeyUse } from './key_use.ts'
 import { unfitFor } from './unfit.ts'
 
-/** Default limit of a body, in bytes: most bodies have a few hundred. */
+/** Default limit of a body, in bytes; most bodies have a few hundred. */
 export const BODY_BYTES = 16 * 1024
 
-/** A body that came as a form: all its values are text still, and become what the schema of the route says. */
+/** A form body: its values are text until the route's schema converts them. */
 export class FormBody {
   readonly fields: Record<string, unknown>
 
@@ -17,8 +17,8 @@ export class FormBody {
 }
 
 /**
- * Takes JSON, forms with brackets (`endpoint[branch_id]=…`), and nothing at all under any content type: clients send one with
- * requests that have no body. What it costs is charged to the caller's key.
+ * Accepts JSON, forms with brackets (`endpoint[branch_id]=…`), and an empty body of any content type: clients send a
+ * content type with requests that have no body. Parsing is charged to the caller's key.
  */
 export function acceptBodies(app: FastifyInstance, use: KeyUse): void {
   const accept = (type: string, read: (body: string) => unknown): void => {

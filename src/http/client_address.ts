@@ -3,7 +3,7 @@ import { cidrList, forwardedAddress } from '../network.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The client's IP address: as its proxies state it, where they are trusted; empty for a Unix socket. */
+    /** The client's IP address, from `X-Forwarded-For` if its proxies are trusted; empty for a Unix socket. */
     readonly clientAddress: string
   }
 }

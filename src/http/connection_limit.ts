@@ -8,15 +8,15 @@ import { cidrList, isWithin, ownerOf } from '../network.ts'
 /** The connections of one client address. */
 interface Owner {
   open: number
-  /** Those on which no request is under way, since when in this order. */
+  /** Connections without a request under way, the longest waiting first. */
   readonly waiting: Set<Socket>
 }
 
 /**
- * Limits the connections of one client address (of IPv6: one /64). Where it has too many, the one ends that has waited for a request for the
- * longest: connections on which none ever comes cannot keep out a client that has one. Only where requests are under way on
- * all of them the new one is refused. The administration socket is no part of this server. Trusted HTTP proxies, whose connections are
- * those of all their clients, have no limit.
+ * Limits the connections of one client address (IPv6: one /64). Over the limit, the connection that has waited longest
+ * for a request is closed: connections without requests cannot keep out a client with one. A new connection is refused
+ * only when all others have requests under way. The admin socket is not part of this server. Trusted HTTP proxies are
+ * exempt, since they carry the connections of all their clients.
  */
 export function limitConnections(
   app: FastifyInstance,

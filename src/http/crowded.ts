@@ -4,8 +4,8 @@ import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import { adminSockets } from './auth.ts'
 
 /**
- * Refuses requests on connections that are more than the process may have open, while it can still say so: without a descriptor
- * left the kernel's queue would be all that clients ever see. The administrator's socket always has room.
+ * Refuses requests on connections over the process's limit while file descriptors are left: without one, clients would
+ * only wait in the kernel's accept queue. The admin socket is exempt.
  */
 export function refuseWhenCrowded(app: FastifyInstance): void {
   const most = Math.max(1, openFilesLimit() - RESERVED_FILES)

@@ -12,13 +12,13 @@ An empty text in an optional field means that the field is not given. What break
 method that a path does not have, with 405 and \`Allow\`; an operation of the public API that Neap does not have, with 404 and the code
 \`NOT_SUPPORTED\`.`
 
-/** The schema of a route with the rules that are checked elsewhere, in all that clients send. */
+/** Adds the rules that are checked elsewhere to a route's schemas of path, query and body. */
 function documented(schema: FastifySchema = {}): FastifySchema {
   const parts = (['params', 'querystring', 'body'] as const).filter((part) => schema[part])
   return { ...schema, ...Object.fromEntries(parts.map((part) => [part, withStatedRules(schema[part] as object)])) }
 }
 
-/** The OpenAPI document, made from the routes, and a page to read it at /docs. Register before the routes. */
+/** Serves the OpenAPI document, made from the routes, and at /docs a page to read it. Register before the routes. */
 export async function serveDocuments(app: FastifyInstance, base: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -31,7 +31,7 @@ export async function serveDocuments(app: FastifyInstance, base: string): Promis
     transform: ({ schema, url }) => ({ schema: documented(schema), url }),
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
   })
-  // Serialized once, and as bytes: an answer that waits to be sent then holds no copy of its own.
+  // Serialized once, as bytes: responses that wait to be sent share one buffer.
   let document: Buffer | undefined
   app.get(`${base}/openapi.json`, { schema: { hide: true } }, async (_request, reply) => {
     document ??= Buffer.from(JSON.stringify(app.swagger()))

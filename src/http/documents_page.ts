@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** As much of an OpenAPI document as the page shows. */
+/** The part of an OpenAPI document that the page shows. */
 export interface ApiDocument {
   readonly info: { readonly title: string; readonly description: string }
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>
@@ -30,7 +30,7 @@ b { display: inline-block; width: 4.5rem; font-family: monospace } td { padding-
 /** The page has no script, and only this style. */
 export const CONTENT_SECURITY_POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** The document as one page of HTML, to be read: each operation by its tag, with its parameters, body and answer. */
+/** Renders the document as one HTML page: the operations by tag, with their parameters, body and response. */
 export function renderPage({ info, paths, components }: ApiDocument, source: string): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, described]) => ({ path, method, described })),

@@ -2,7 +2,7 @@ const MAX_FIELDS = 1_000
 const MAX_DEPTH = 8
 const MAX_INDEX = 100
 
-/** What cannot be read as a form, in words for the client. */
+/** The form cannot be parsed; the message is for the client. */
 export class FormError extends Error {}
 
 interface Fields {
@@ -10,8 +10,9 @@ interface Fields {
 }
 
 /**
- * Reads a form (`application/x-www-form-urlencoded`) whose names have brackets, as clients of the API write them:
- * `branch[name]=x&endpoints[0][type]=y&events[]=z`. What has only indices is a list, and so is what is given more than once. All values are text.
+ * Parses a form (`application/x-www-form-urlencoded`) whose names have brackets, as clients of the API write them:
+ * `branch[name]=x&endpoints[0][type]=y&events[]=z`. A group whose names are all indices becomes a list, as does a
+ * repeated name. All values are text.
  * Errors: FormError for too many fields, levels or elements, and for a name that is both a value and a group.
  */
 export function parseForm(text: string): Record<string, unknown> {
@@ -24,10 +25,10 @@ export function parseForm(text: string): Record<string, unknown> {
   return Object.fromEntries(Object.entries(root).map(([name, each]) => [name, withLists(each)]))
 }
 
-// Without a prototype, so that no name is there already.
+// Without a prototype, so that no name is inherited.
 const group = (): Fields => Object.create(null) as Fields
 
-/** `a[b][]` is a, b and an empty name. A name whose brackets do not match is one part. */
+/** `a[b][]` yields a, b and an empty name. A name with unbalanced brackets is one part. */
 function partsOf(name: string): string[] {
   const [, first, rest = ''] = /^([^[\]]+)((?:\[[^[\]]*\])*)$/.exec(name) ?? []
   if (first === undefined) return [name]
@@ -54,7 +55,7 @@ function withLists(each: Fields[string]): unknown {
   if (typeof each === 'string' || Array.isArray(each)) return each
   const entries = Object.entries(each).map(([name, value]) => [name, withLists(value)] as const)
   if (!entries.every(([name]) => /^\d{1,9}$/.test(name))) return Object.fromEntries(entries)
-  // Names that are indices come in their order.
+  // Objects list integer names in ascending order.
   if (entries.some(([name]) => Number(name) > MAX_INDEX))
     throw new FormError(`The form has a list of over ${MAX_INDEX} elements.`)
   return entries.map(([, value]) => value)

@@ -8,17 +8,17 @@ import { replyContext } from '../secrets/contexts.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import { FormBody } from './bodies.ts'
 
-/** What a request is answered with: the status, and the body as an object. */
+/** The reply to a request: the status, and the body as an object. */
 export interface Reply {
   readonly status: number
   readonly body: unknown
   readonly replayed?: 'to its key' | 'to another key'
 }
 
-/** Refusals that another try may not meet: these are not kept. */
+/** Refusals that a retry may avoid are not stored. */
 const NOT_KEPT: readonly number[] = [ERRORS.LOCKED.status, ERRORS.RATE_LIMITED.status]
 
-/** The key that the client gave, if it did (draft-ietf-httpapi-idempotency-key-header). Errors: INVALID_REQUEST. */
+/** The client's idempotency key, if given (draft-ietf-httpapi-idempotency-key-header). Errors: INVALID_REQUEST. */
 export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
   const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
@@ -27,10 +27,10 @@ export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
 }
 
 /**
- * Runs a change once for its key: whoever repeats the request gets the reply of the first, also while that is still under
- * way. The key, the effect and the reply commit together. A refusal is a reply too; what the change did until then is undone.
- * @param refuse makes the reply of a refusal, with what belongs to it in the catalog
- * Errors: IDEMPOTENCY_KEY_REUSED when the key came with another request before.
+ * Runs a change once for its key: a repeated request gets the reply of the first, also while the first is under way.
+ * The key, the effect and the reply commit together. A refusal is also a reply; it rolls the change back.
+ * @param refuse makes the reply of a refusal and writes its catalog rows
+ * Errors: IDEMPOTENCY_KEY_REUSED (the key came with another request before).
  */
 export async function once(
   tx: Db,

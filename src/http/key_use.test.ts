@@ -15,11 +15,11 @@ test('of requests that come at once, only as many begin as a key has CPU time le
     use.enter(caller, 'requests', { raw, header: () => {} } as unknown as FastifyReply)
     return raw
   }
-  // All but 11 ms of the second that may be taken at once.
+  // All but 11 ms of the 1 s burst.
   use.charge(caller, 989)
   const begun = [enter(), enter(), enter()]
   assert.throws(enter, /more CPU time than it may/)
-  // One that cost little leaves its room to another.
+  // A request that ends returns its reservation.
   begun[0]?.emit('close')
   enter()
   assert.throws(enter, /more CPU time than it may/)

@@ -3,30 +3,30 @@ import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from './route.ts'
 
-/** All keys of an account together may use so many times what one key may. */
+/** The limits of an account, over all its keys, as a multiple of those of one key. */
 const ACCOUNT_FACTOR = 2
-/** CPU time that may be taken at once, after a pause. */
+/** CPU time that may be used at once after a pause. */
 const CPU_BURST_MS = 1_000
-/** What a request is taken to cost until it is over: of many that come at once, only as many begin as there is time left for. */
+/** CPU time reserved for a request until it ends: limits how many concurrent requests begin. */
 const RESERVED_MS = 5
-/** What an operation is taken to cost the worker, the catalog and a compute's server. */
+/** Assumed CPU time of an operation in the worker, the catalog and the compute. */
 const OPERATION_MS = 5
-/** What a request is taken to cost beyond what is measured: its lines in log and metrics, and where it changes something a transaction. */
+/** Assumed CPU time of a request beyond the measured part: log line, metrics, and the transaction of a change. */
 const REQUEST_MS = { read: 0.5, change: 2 }
 const SWEEP_MS = 60_000
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** When the synchronous part began that is being measured; 0 outside of one. */
+    /** Start of the synchronous section that is being measured; 0 outside of one. */
     cpuSince: number
   }
 }
 
-/** What the API keys use of this process. The administrator's socket has no key and no limit. */
+/** Limits the use of this process by API keys. The admin socket has no key and no limit. */
 export interface KeyUse {
   /**
-   * Counts a request as under way until its connection has been answered or has gone. Errors: RATE_LIMITED (too many at once, or no CPU
-   * time left), with `Retry-After` on the reply.
+   * Counts a request as under way until its response has been sent or its connection has closed. Errors: RATE_LIMITED
+   * (too many at once, or no CPU time left), with `Retry-After` on the reply.
    */
   enter(caller: Caller, kind: 'requests' | 'streams', reply: FastifyReply): void
   /** Takes milliseconds of CPU time from the budgets of the caller's key and account. */
@@ -64,7 +64,7 @@ export function createKeyUse(
     return use
   }
 
-  /** The caller's key, and its account with what that may use of it. */
+  /** The budgets of the caller's key and of its account. */
   const budgetsOf = ({ apiKeyId, account }: Caller) =>
     [
       { use: useOf(`key ${apiKeyId}`, 1), factor: 1, of: 'This API key' },
@@ -123,8 +123,8 @@ function tooMuch(reply: FastifyReply, seconds: number, message: string): AppErro
 }
 
 /**
- * Charges what a request costs between its hooks, where nothing is waited for: the validation of what came, and the serialization of the
- * answer; and what the operations will cost that it has made. Parsing and the beginning of the handler are charged where they are.
+ * Charges the synchronous work between a request's hooks (validation, and serialization of the response) and the
+ * expected work of the operations that it created. Parsing and the start of the handler are charged where they run.
  */
 export function chargeRequests(app: FastifyInstance, use: KeyUse): void {
   app.decorateRequest('cpuSince', 0)

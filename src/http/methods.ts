@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { AppError } from '../errors.ts'
 
 /**
- * Tells a method that a path does not have (405 with `Allow`; RFC 9110, section 15.5.6) from a path that does not exist, and answers
- * OPTIONS. Register before the routes. Errors: METHOD_NOT_ALLOWED, NOT_FOUND.
+ * Answers a method that a path does not have (405 with `Allow`; RFC 9110, section 15.5.6), a path that does not exist,
+ * and OPTIONS. Register before the routes. Errors: METHOD_NOT_ALLOWED, NOT_FOUND.
  */
 export function answerOtherMethods(app: FastifyInstance): void {
   const paths = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>()
@@ -16,7 +16,7 @@ export function answerOtherMethods(app: FastifyInstance): void {
   const methodsOf = (asked: string): string[] =>
     [...paths.values()].flatMap(({ pattern, methods }) => (pattern.test(asked) ? [...methods] : []))
 
-  // Before a body is read: no handler here uses one.
+  // Before the body is read: these answers do not use it.
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404) return
     const [path = ''] = request.url.split('?')

@@ -17,7 +17,7 @@ import { auditEntry, errorBody, toAppError } from './refusal.ts'
 import { noteOperations } from './request_log.ts'
 import { type Caller, ErrorBody, EventStream, type RequestContext, type Route } from './route.ts'
 
-/** What it costs to send a text to one of the streams of a project. */
+/** CPU time of sending a text to one stream of a project. */
 const STREAMED_MS = 0.05
 
 export const BASE = '/api/v2'
@@ -26,23 +26,23 @@ declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | undefined
     route: string | undefined
-    /** It leaves an audit row, however it is answered. */
+    /** The request is audited, also when it is refused, except with 429 or 503. */
     audited: boolean
   }
 }
 
-/** What every route passes through on its way in. */
+/** The shared gates and sources of all routes. */
 export interface Gates {
   readonly authenticate: Authenticate
   readonly limit: Limit
   readonly use: KeyUse
   readonly feeds: OperationFeeds
   readonly namesResolve: () => boolean
-  /** Ends when the server is about to close, which waits for every answer. */
+  /** Aborted before the server closes, since closing waits for every response. */
   readonly closing: AbortSignal
 }
 
-/** Serves a route as it is declared. What changes something runs in one transaction with its audit row. */
+/** Serves a declared route. A change runs in one transaction with its audit row. */
 export function mount(
   app: FastifyInstance,
   route: Route,
@@ -57,7 +57,7 @@ export function mount(
     url: BASE + path,
     schema: schemaOf(app, route, status),
     bodyLimit: route.bodyLimit ?? BODY_BYTES,
-    // A request that its schema refuses is answered where its Idempotency-Key is known.
+    // The handler answers a request that its schema refuses, because the Idempotency-Key is known there.
     attachValidation: true,
     onRequest: async (request, reply) => {
       const caller = await admit(request, reply, route, { authenticate, limit })
@@ -65,7 +65,7 @@ export function mount(
     },
     handler: async (request, reply) => {
       const { status: code, body, replayed } = reads ? await read(request, reply) : await change(request, reply)
-      // Before the answer: with it a revoked key works no more.
+      // Before the response: when the client has it, a revoked key works no more.
       if (route.changesKeys) authenticate.forget()
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
@@ -106,7 +106,8 @@ export function mount(
       feeds,
       namesResolve,
       stillIn,
-      // Made for who asks only: most answers are there before anybody could go. What is to be changed is, whoever waits.
+      // Created on demand: most responses are ready before a client could disconnect. A change continues without its
+      // client.
       get gone() {
         return reads ? AbortSignal.any([untilGone(reply), closing]) : closing
       },
@@ -123,14 +124,14 @@ export function mount(
 
   async function read(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
     const made = await perform(request, reply, context.catalog)
-    // Before the answer: a secret that cannot be accounted for is not given.
+    // Before the response: a secret is given only if its audit row is written.
     if (route.reveals) await insertAudit(context.catalog, auditEntry(request, route.key, made.status))
     return made
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
     const key = idempotencyKeyOf(request)
-    // A compute may take its time to answer: no transaction waits for it.
+    // A compute may be slow to answer: ask it outside the transaction.
     const asked = request.validationError
       ? undefined
       : await route.ask?.(inputOf(request), contextOf(request, reply, context.catalog))
@@ -154,7 +155,7 @@ export function mount(
         await insertAudit(tx, auditEntry(request, route.key, refused.status))
         return refused
       })
-      // It may hold a password.
+      // The stored reply may hold a password.
       if (answer.replayed === 'to another key') await insertAudit(tx, auditEntry(request, route.key, answer.status))
       return answer
     }, request.id)
@@ -163,7 +164,7 @@ export function mount(
 
 const inputOf = ({ params, query, body, headers }: FastifyRequest): never => ({ params, query, body, headers }) as never
 
-/** Ends when the client does not wait for the answer any more. */
+/** Aborted when the response closes, in particular when its client disconnects. */
 function untilGone(reply: FastifyReply): AbortSignal {
   const gone = new AbortController()
   reply.raw.once('close', () => gone.abort())

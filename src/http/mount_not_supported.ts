@@ -15,7 +15,7 @@ export function mountNotSupported(app: FastifyInstance, gates: Gates): void {
         schema: { hide: true },
         onRequest: async (request, reply) => {
           await admit(request, reply, { key, tag: 'Not supported' }, gates)
-          // Public clients know by "not available" that it is the product that is missing, and go on without.
+          // Public clients recognize a missing product by "not available", and continue without it.
           throw new AppError('NOT_SUPPORTED', `Neap has no ${product}: not available here. ${instead}`)
         },
         handler: () => {},

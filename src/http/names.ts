@@ -7,10 +7,11 @@ const FIRST_MS = 1_000
 const AGAIN_MS = 60_000
 
 /**
- * Finds out whether the names that endpoints get resolve on this machine; some resolvers know `*.localhost` (RFC 6761), some do not.
- * Asked once, for a second at most, and then in the background: a dead name server takes its time, which no request waits for.
- * @param ask asks the resolver for a name; rejects where there is none
- * @returns what is known, false until something is; has it looked up again when that was a minute ago
+ * Checks whether the host names of endpoints resolve on this machine; only some resolvers know `*.localhost` (RFC
+ * 6761). Waits one second at most for the first look-up; later ones run in the background, because a dead name server
+ * would delay requests.
+ * @param ask asks the resolver for a name; rejects when there is no such name
+ * @returns the last result, false before the first; a call more than a minute after the last look-up starts another
  */
 export async function watchNames(
   config: Config,

@@ -1,13 +1,13 @@
 /*
- * Operations of the public API that Neap does not have, by what they belong to: those of the OpenAPI document in @neondatabase/api-client 2.7.3,
- * and those that @neon/sdk 6.1.2 calls beside them. Each is refused with 404 NOT_SUPPORTED, so that a client can tell "not here" from "not found".
- * docs/not-supported.md is made from this table.
+ * Operations of the public API that Neap does not have, by product: those of the OpenAPI document in
+ * @neondatabase/api-client 2.7.3, and those that @neon/sdk 6.1.2 calls in addition. Each is refused with 404
+ * NOT_SUPPORTED, so that a client can tell "not here" from "not found". docs/not-supported.md is made from this table.
  */
 
 interface Absent {
   /** Completes "Neap has no …". */
   readonly product: string
-  /** What to do in its place: a sentence. */
+  /** The alternative: a sentence. */
   readonly instead: string
   /** `METHOD /path`, as in the routes. */
   readonly operations: readonly string[]
@@ -143,7 +143,7 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     product: 'credentials for object storage, functions or an AI gateway',
     instead:
       'Connection strings of databases are at GET …/connection_uri; take the other products out of what you deploy.',
-    // Clients take even an empty list for a sign that there is an AI gateway.
+    // Clients take even an empty list as a sign that there is an AI gateway.
     operations: [
       `GET ${BRANCH}/credentials`,
       `POST ${BRANCH}/credentials`,

@@ -1,9 +1,9 @@
 /*
- * One reading of a project's events serves all streams of this process. A feed knows the snapshot of the catalog up to which it has read; each
- * reading advances it and hands one rendered text, with the snapshot after it, to every live stream. After that it rests in proportion to
- * its streams: what changes meanwhile comes in one text. A stream joins behind: it reads what lies between its own place and the feed's
- * by itself, then goes on live. A stream that reads more slowly than events come loses its queue, not events: it is behind again, and
- * reads from its place what it has missed.
+ * One reading of a project's events serves all streams of this process. A feed keeps the catalog snapshot up to which
+ * it has read; each reading advances it and delivers one rendered text, with the new snapshot, to every live stream.
+ * The feed then rests in proportion to its number of streams, so that changes in the meantime share one text. A joining
+ * stream first reads the events between its own position and the feed's by itself, then goes live. A stream that is
+ * slower than the events loses its queue, not events: it is behind, and reads the missed events from its position.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -16,33 +16,35 @@ import {
 } from '../catalog/operation_event.ts'
 import { operationView } from '../views/operation.ts'
 
-/** A silent connection must be known to be alive, by the client and by proxies between. */
+/** Heartbeat: shows the client and the proxies between that a silent connection is alive. */
 const BEAT_MS = 15_000
-/** A text costs some 50 µs for each stream: a project whose operations change all the time must not keep this process from other requests. */
+/**
+ * A text costs some 50 µs per stream: a project with constant changes must not block other requests of this process.
+ */
 const REST_MS_PER_STREAM = 1
-/** Text that is kept for one stream; the text itself is shared by all streams of the project. */
+/** Queued text per stream; the streams of a project share the strings. */
 const MAX_QUEUED_CHARACTERS = 256 * 1024
 
 export interface OperationFeeds {
   /**
-   * Joins a project's events, and answers once the place is certain: what is committed from then on is delivered. The generator yields
-   * texts of server-sent events, the last of those that came together with its `id`, and a comment where nothing has come for a while.
-   * It ends with `gone`. Errors: the catalog's.
-   * @param from deliver what is not in this snapshot; without it, what is committed from now on
+   * Joins a project's events and resolves once the position is fixed: events committed from then on are delivered. The
+   * generator yields texts of server-sent events, the last event of a batch with its `id`, and a comment after some
+   * silence. It ends with `gone`. Errors: the catalog's.
+   * @param from deliver the events that are not in this snapshot; without it, those committed from now on
    */
   join(projectId: string, from: Snapshot | undefined, gone: AbortSignal): Promise<AsyncGenerator<string>>
 }
 
 interface Batch {
   readonly text: string
-  /** The place after it. */
+  /** The position after the text. */
   readonly seen: Snapshot
 }
 
 interface Stream {
   queue: Batch[]
   characters: number
-  /** Its queue was dropped. */
+  /** The queue was dropped. */
   behind: boolean
   error: Error | undefined
   wake(): void
@@ -53,7 +55,7 @@ interface Feed {
   readonly streams: Set<Stream>
   seen: Snapshot | undefined
   reading: Promise<void>
-  /** The reading after the one that is under way. */
+  /** The reading after the current one. */
   next: Promise<void> | undefined
   /** By performance.now(). */
   restsUntil: number
@@ -67,7 +69,9 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
     for (const feed of told) if (feed) refresh(feed).catch((error: unknown) => fail(feed, error as Error))
   })
 
-  /** Resolves after a reading that began after this call: one that is under way may have begun too early. Many callers share it. */
+  /**
+   * Resolves after a reading that began after this call; the current one may have begun too early. Callers share it.
+   */
   function refresh(feed: Feed): Promise<void> {
     feed.next ??= feed.reading
       .catch(() => {})
@@ -124,10 +128,10 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
         leave()
         stream.wake()
       }
-      // The generator may never be started, so that leaving cannot be left to it.
+      // The generator may never be started, so `gone` must end the membership too.
       gone.addEventListener('abort', end, { once: true })
       try {
-        // The place of a client is in the past of a reading that begins now.
+        // The position of a client is older than a reading that begins now.
         await refresh(feed)
       } catch (error) {
         end()
@@ -197,7 +201,7 @@ function deliver(stream: Stream, batch: Batch): void {
   stream.wake()
 }
 
-/** Ends the streams of a feed that cannot be read: their clients go on from where they were. */
+/** Ends the streams of a feed that cannot be read: their clients resume from their last event id. */
 function fail(feed: Feed, error: Error): void {
   for (const stream of feed.streams) {
     stream.error = error
@@ -205,7 +209,7 @@ function fail(feed: Feed, error: Error): void {
   }
 }
 
-/** Waits for the next event, up to a time-out. */
+/** Waits for the next event, for BEAT_MS at most. */
 async function pause(stream: Stream): Promise<'woken' | 'silent'> {
   const { promise, resolve } = Promise.withResolvers<'woken' | 'silent'>()
   stream.wake = () => resolve('woken')
@@ -222,5 +226,5 @@ const render = (events: readonly OperationEvent[]): string =>
     .map((event) => `event: operation\ndata: ${JSON.stringify({ operation: operationView(event, event.updated_at) })}`)
     .join('\n\n')
 
-/** Where a client goes on from: when the events were read, and the place after them. */
+/** The event id to resume from: the time of the reading, and the position after it. */
 const idOf = (seen: Snapshot): string => `\nid: ${Math.floor(Date.now() / 1000)}-${seen}\n\n`

@@ -10,7 +10,9 @@ import { type Operation, operationView } from '../views/operation.ts'
 
 const MAX_SECONDS = 300
 
-/** The seconds that the client would wait for operations: `Prefer: wait=<seconds>` (RFC 7240, section 4.3), at most 300. */
+/**
+ * The seconds that the client would wait for operations, at most 300: `Prefer: wait=<seconds>` (RFC 7240, section 4.3).
+ */
 export function preferredWait(request: FastifyRequest): number | undefined {
   const preferences = String(request.headers['prefer'] ?? '').split(',')
   const [, seconds] =
@@ -27,9 +29,9 @@ interface Waitable {
 }
 
 /**
- * The answer as it is once its operations have ended, or the time is over, or the client has gone: the operations, and the
- * branch and endpoints that they are about. What is gone by then stays as it was; so does all when waiting fails, since the change
- * is made by now and a client that heard otherwise might make it again.
+ * Returns the answer with the state of its operations, and of their branch and endpoints, once the operations have
+ * ended, the time is over or the client has gone. Deleted resources stay as they were. A failed wait returns the answer
+ * unchanged: the change is committed, and an error could make the client repeat it.
  */
 export async function awaited(context: Context, answer: unknown, seconds: number, gone: AbortSignal): Promise<unknown> {
   return ended(context, answer, seconds, gone).catch((error: unknown) => {
@@ -50,7 +52,7 @@ async function ended(context: Context, answer: unknown, seconds: number, gone: A
     return row ? endpointView(row, context.config) : was
   }
   const branchNow = branch && (await findBranch(context.catalog, branch.project_id, branch.id))
-  // Beside what every branch has, the answer of a restore says of it when it was.
+  // The response of a restore has fields that other branches lack; they are kept.
   const { pending_state: _, ...wasBranch } = branch ?? {}
   return {
     ...(answer as object),

@@ -2,12 +2,13 @@ import type { FastifyReply } from 'fastify'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 
-/** Counts a request of a caller against the limits of a family of routes. Errors: RATE_LIMITED, with `Retry-After` on the reply. */
+/** Counts a request against the limits of a family of routes. Errors: RATE_LIMITED, with `Retry-After` on the reply. */
 export type Limit = (reply: FastifyReply, who: string, family: string) => void
 
 /**
- * Limits by key and family of routes: so many in a minute, and so many at once. Each api process counts for itself. Counted in one step:
- * requests that are let in together, as those that waited for one look-up of their key are, must not all see the count of the last.
+ * Limits the requests of a key to a family of routes, per second and per minute. Each api process counts by itself.
+ * Counting is synchronous: requests that are let in together, such as those that shared a look-up of their key, must
+ * not all see the same count.
  */
 export function createLimit({ rateLimitPerSecond, rateLimitPerMinute }: Config): Limit {
   const windows = [
@@ -24,7 +25,7 @@ export function createLimit({ rateLimitPerSecond, rateLimitPerMinute }: Config):
   }
 }
 
-/** Counts by name in windows of so many milliseconds: how many there are in this one, and the seconds until the next. */
+/** Counts by name in windows of `ms`: the requests in this window, and the seconds until the next. */
 function createWindow(ms: number) {
   let ends = 0
   let counts = new Map<string, number>()

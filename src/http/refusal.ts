@@ -6,10 +6,10 @@ import type { Context } from '../context.ts'
 import { AppError, ERRORS, messageOf } from '../errors.ts'
 import { BODY_BYTES } from './bodies.ts'
 
-/** How long a client waits to hear that it is over a limit: one that asks again at once must not cost as much as one that is served. */
+/** Delay of a 429: a client that retries at once must not cost as much as one that is served. */
 const OVER_LIMIT_MS = 500
 
-/** The one place where an error becomes an HTTP answer. */
+/** Converts an error to its HTTP response. */
 export async function refuse(
   context: Context,
   thrown: FastifyError | AppError,
@@ -22,7 +22,7 @@ export async function refuse(
   if (status === 401) void reply.header('www-authenticate', 'Bearer')
   if (status === 503) void reply.header('retry-after', '1')
   if (status === 429) await sleep(OVER_LIMIT_MS)
-  // Rate-limited requests are not audited: that would be the work which the limit is to spare.
+  // Rate-limited requests are not audited: the limit exists to save that work.
   if (request.route && request.audited && request.caller && status !== 503 && status !== 429) {
     await insertAudit(context.catalog, auditEntry(request, request.route, status)).catch((failure: unknown) =>
       request.log.error({ err: failure }, 'a refused request has no audit row'),
@@ -31,7 +31,7 @@ export async function refuse(
   return reply.status(status).send(errorBody(request, error))
 }
 
-/** Each route takes as much as it has a use for. */
+/** Body limits differ by route. */
 function bodyTooLarge({ routeOptions }: FastifyRequest): AppError {
   const kib = (routeOptions.bodyLimit ?? BODY_BYTES) / 1024
   return new AppError('BODY_TOO_LARGE', `The body is over the ${kib} KiB that this request takes.`)
@@ -55,7 +55,7 @@ export function toAppError(error: AppError | FastifyError): AppError {
   return new AppError('INTERNAL', undefined, { cause: error })
 }
 
-/** SQLSTATEs of values that no schema rules out and Postgres does not take (Postgres manual, appendix A). */
+/** SQLSTATEs of values that pass the schemas and that Postgres rejects (Postgres manual, appendix A). */
 const OUT_OF_RANGE = new Set(['22003', '22008', '22021', '22P02', '22P05'])
 
 export function auditEntry(request: FastifyRequest, action: string, status: number) {

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { AnsweredRequest } from '../observe/http_metrics.ts'
 
-/** An operation that a request has asked for. */
+/** An operation that a request created. */
 interface Asked {
   readonly id: string
   readonly action: string
@@ -10,27 +10,27 @@ interface Asked {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The operations in the answer of a request that changed something. */
+    /** The operations in the response to a change. */
     operations: readonly Asked[] | undefined
-    /** Its answer lasts as long as the client stays. */
+    /** The response lasts as long as its client stays. */
     endless: boolean
   }
 }
 
 /**
- * One line and one count for each request that was answered, refused ones too. The route stands with its placeholders and no query: what
- * stands in an address may be secret. Bodies and headers are never logged.
+ * Logs one line and counts one request for each response, refusals too. The route is logged with its placeholders and
+ * without a query, because addresses may hold secrets. Bodies and headers are never logged.
  */
 export function logRequests(app: FastifyInstance, log: Logger, count: (answered: AnsweredRequest) => void): void {
   app.decorateRequest('operations', undefined)
   app.decorateRequest('endless', false)
   app.addHook('onResponse', async (request, reply) => {
     const { method, endless } = request
-    // Of what there is no route for, the address is anybody's invention.
+    // Clients can invent any number of unknown paths: they share one label.
     const route = request.routeOptions.url ?? 'none'
     const status = reply.statusCode
     count({ method, route, status, seconds: reply.elapsedTime / 1000, endless })
-    // What only read something is asked for again and again by clients that poll: that is no news.
+    // Polling clients repeat their reads: log successful ones at debug.
     const level = (method === 'GET' || method === 'HEAD') && status < 400 ? 'debug' : 'info'
     if (!log.isLevelEnabled(level)) return
     const { project_id } = (request.params ?? {}) as { project_id?: string }
@@ -42,7 +42,7 @@ export function logRequests(app: FastifyInstance, log: Logger, count: (answered:
         status,
         ms: Math.round(reply.elapsedTime * 10) / 10,
         ...(caller && { account: caller.account.id, api_key: caller.apiKeyId }),
-        // One that is none of the caller's is what they made up.
+        // After a 404 the client may have invented the id.
         ...(project_id !== undefined && caller && status !== 404 && { project: project_id }),
         ...(operations && { operations: operations.map(({ id, action }) => ({ id, action })) }),
       },
@@ -51,7 +51,7 @@ export function logRequests(app: FastifyInstance, log: Logger, count: (answered:
   })
 }
 
-/** Notes for the log what the answer of a change asks the worker for. */
+/** Notes the operations in the response to a change, for the log. */
 export function noteOperations(request: FastifyRequest, body: unknown): void {
   const { operations } = (body ?? {}) as { operations?: unknown }
   if (Array.isArray(operations) && operations.length > 0) request.operations = operations as Asked[]

@@ -10,7 +10,7 @@ type MaybeSchema = TSchema | undefined
 type Of<S> = S extends TSchema ? Static<S> : undefined
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** Who asks: the account, and what its key may do. Over the local admin socket there is no key. */
+/** The authenticated account and the rights of its key. The admin socket has no key. */
 export interface Caller {
   readonly account: Account
   readonly scope: Scope
@@ -24,37 +24,37 @@ export interface Contract<P, Q, B, R> {
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** Success status, 200 unless said. */
+  /** Success status; default 200. */
   readonly status?: 200 | 201
-  /** What a key must be allowed to: `read` for GET and `write` for all else, unless said. */
+  /** The scope that a key needs; default `read` for GET, `write` for the other methods. */
   readonly scope?: Scope
-  /** Lets in keys that are for one project only, although the path names none. */
+  /** Admits keys for one project although the path names no project. */
   readonly anyProject?: boolean
-  /** It may put keys out of force: this process then looks each up again. */
+  /** The route may revoke keys: this process then drops its cached keys. */
   readonly changesKeys?: boolean
-  /** A GET whose answer is put off with `Prefer: wait` until its operation has ended. */
+  /** A GET that `Prefer: wait` delays until its operation has ended. */
   readonly waits?: boolean
-  /** A GET that answers a secret: it is audited as a change is. */
+  /** A GET that returns a secret: it is audited like a change. */
   readonly reveals?: boolean
-  /** Bytes that its body may have, where that is more than `BODY_BYTES`. */
+  /** Limit of the body in bytes, if above `BODY_BYTES`. */
   readonly bodyLimit?: number
   readonly returns: R
   readonly errors: readonly ErrorCode[]
 }
 
 /**
- * What a handler works with. `db` is the transaction of the request where the route changes something: what the handler
- * writes, its operations and its audit row commit together. Where it only reads, it is the catalog.
+ * The context of a handler. For a change, `db` is the transaction of the request: the handler's rows, its operations
+ * and its audit row commit together. For a read, `db` is the catalog.
  */
 export interface RequestContext extends CommandContext {
   readonly caller: Caller
-  /** Whether the host names of endpoints resolve on this machine, as far as is known. */
+  /** Whether the host names of endpoints resolve on this machine, by the last look-up. */
   readonly namesResolve: () => boolean
-  /** Ends when the client of a GET has gone, or this process is about to. */
+  /** Aborted before this process closes, and for a GET also when its client disconnects. */
   readonly gone: AbortSignal
-  /** The operations' events, read once for all streams of a project. */
+  /** The feeds of operations' events, each read once for all streams of a project. */
   readonly feeds: OperationFeeds
-  /** Whether the key would still be let in, for answers that last. */
+  /** Whether the key is still valid, for responses that last. */
   readonly stillIn: () => Promise<boolean>
 }
 
@@ -79,16 +79,16 @@ export interface Route<
   B extends MaybeSchema = MaybeSchema,
   R extends TSchema = TSchema,
 > extends Contract<P, Q, B, R> {
-  /** `METHOD /path`: the route's name everywhere: server, document, audit, log. */
+  /** `METHOD /path`: the route's name in the server, the OpenAPI document, the audit and the log. */
   readonly key: Key
-  /** What is asked of a compute before the transaction begins, which must wait for none. */
+  /** Asks a compute before the transaction begins, which must not wait for one. */
   readonly ask?: Ask<P, Q, B, unknown>
   readonly handle: Handler<P, Q, B, R, never>
 }
 
 /**
- * Declares a route: the contract first, then `.handle()` with its types taken from it. Between them `.ask()`, where the handler needs the
- * answer of a compute: it runs before the handler's transaction.
+ * Declares a route: the contract first, then `.handle()` with its types taken from it. An `.ask()` between them asks a
+ * compute before the handler's transaction and passes the answer to the handler.
  */
 export function route<
   const Key extends `${Method} /${string}`,
@@ -105,7 +105,7 @@ export function route<
   }
 }
 
-/** What a route returns that answers with server-sent events (HTML Living Standard, 9.2) for as long as the client stays. */
+/** Return type of a route that sends server-sent events (HTML Living Standard, 9.2) until the client leaves. */
 export const EventStream = Type.Unsafe<AsyncIterable<string>>({ type: 'string', description: 'text/event-stream' })
 
 export const ErrorBody = Type.Object(

@@ -32,12 +32,12 @@ import { refuseUnread } from './unread.ts'
 import { compileValidator } from './validation.ts'
 
 const HEADERS_MS = 10_000
-/** Of which the body has the rest: bodies are small. */
+/** For headers and body together; bodies are small. */
 const REQUEST_MS = 30_000
 
 const VERSION_1 = /^\/(?:api\/)?v1(?=[/?]|$)/
 
-/** The API over HTTP. Knows nothing of where it listens. */
+/** The API over HTTP, independent of the addresses that it listens on. */
 export async function buildServer(context: Context): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = context.log
   const app = Fastify({
@@ -45,13 +45,13 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: newRequestId,
     bodyLimit: BODY_BYTES,
-    // Node looks for late ones at an interval of its own (Node's manual, http: `connectionsCheckingInterval`).
+    // Node checks these timeouts at an interval (Node's manual, http: `connectionsCheckingInterval`).
     http: { headersTimeout: HEADERS_MS, connectionsCheckingInterval: 1_000 },
     requestTimeout: REQUEST_MS,
     routerOptions: { maxParamLength: 256 },
-    // Of an address in absolute form (RFC 9112, section 3.2.2) the path counts: audit list and idempotency keys go by it.
+    // Keep only the path of a URI in absolute form (RFC 9112, section 3.2.2): audit rows and idempotency keys use it.
     rewriteUrl: ({ url = '' }) => url.replace(/^https?:\/\/[^/?#]*/i, '') || '/',
-    // What is refused before there is a route, as broken percent-encoding is: no hook runs for it.
+    // Errors before routing, such as broken percent-encoding: no hook runs for them.
     frameworkErrors: (error, request, reply) => {
       void named(request, reply)
       void refuse(context, error, request, reply)
@@ -73,7 +73,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   chargeRequests(app, use)
   app.addHook('onRequest', async (request, reply) => {
     void named(request, reply)
-    // Whatever else is wrong with it, and before its body is read.
+    // Before authentication, and before the body is read.
     if (VERSION_1.test(request.url))
       throw new AppError(
         'API_VERSION_GONE',
@@ -105,7 +105,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
   return app
 }
 
-/** Every answer says which request it answers. */
+/** Adds the request's id to its response. */
 function named({ id }: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.headers({ 'x-request-id': id, 'x-neon-ret-request-id': id })
 }

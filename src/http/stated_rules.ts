@@ -1,12 +1,12 @@
 /*
- * Rules of request fields that are checked outside of their schemas: in handlers, which answer with a code of their own (422), or for every
- * text at once (`unfit.ts`). The OpenAPI document states them, so that clients made from it send nothing that is refused.
+ * Rules of request fields that are checked outside of their schemas: in handlers, which answer with a code of their own
+ * (422), or for every text at once (`unfit.ts`). The OpenAPI document states them for generated clients.
  */
 
 const COMPUTE_UNITS = { minimum: 0.25, maximum: 7, multipleOf: 0.25 }
 const NOT_EMPTY = { minLength: 1 }
 
-/** By the name of the field, which means the same in every request. */
+/** By field name, which has the same meaning in every request. */
 const OF_FIELD: Readonly<Record<string, object>> = {
   autoscaling_limit_min_cu: COMPUTE_UNITS,
   autoscaling_limit_max_cu: COMPUTE_UNITS,
@@ -19,7 +19,7 @@ const OF_FIELD: Readonly<Record<string, object>> = {
   url: { format: 'uri', pattern: '^https?://[^\\u0000]+$' },
 }
 
-/** Postgres has no NUL in its texts. */
+/** Postgres text cannot hold NUL. */
 const NO_NUL = { pattern: '^[^\\u0000]*$' }
 
 interface Node {
@@ -31,7 +31,7 @@ interface Node {
   readonly anyOf?: readonly Node[]
 }
 
-/** The schema of a query, path or body with those rules in it. */
+/** Returns the schema of a query, path or body with these rules added. */
 export function withStatedRules(schema: Node, field = ''): Node {
   const { properties, required, patternProperties, items, anyOf } = schema
   const fields = (given: Readonly<Record<string, Node>>) =>
@@ -42,7 +42,7 @@ export function withStatedRules(schema: Node, field = ''): Node {
     ...schema,
     ...(isLeaf(schema) && OF_FIELD[field]),
     ...(properties && { properties: fields(properties) }),
-    // What has a default may be left out.
+    // A field with a default is optional.
     ...(required && { required: required.filter((name) => !('default' in (properties?.[name] ?? {}))) }),
     ...(patternProperties && { patternProperties: fields(patternProperties) }),
     ...(items && { items: withStatedRules(items) }),

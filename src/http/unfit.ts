@@ -1,10 +1,11 @@
 const MAX_DEPTH = 64
-/** Values and names of fields in one body, query or path: more than any request has, and too few to cost anybody's time. */
+/** Limit of values and field names in one body, query or path: above any real request, and cheap to check. */
 const MAX_VALUES = 2_000
 
 /**
- * Why a parsed request is refused before its schema is looked at: Postgres has no NUL and no half of a surrogate pair in its texts, and
- * a schema is not walked over what is nested too deeply or has too many values. Stops at the first reason; does not recurse.
+ * Returns why a parsed request is refused before its schema is checked, or undefined. Postgres text cannot hold NUL or
+ * half of a surrogate pair, and schemas are not walked over deeply nested requests or over too many values. Stops at
+ * the first reason; does not recurse.
  */
 export function unfitFor(given: unknown): string | undefined {
   let level: unknown[] = [given]

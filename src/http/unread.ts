@@ -4,13 +4,13 @@ import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
 import { errorBody } from './refusal.ts'
 
-/** What Node says of what it could not read (Node's manual, http: `clientError`). */
+/** Node's codes for requests that it could not read (Node's manual, http: `clientError`). */
 const CODES: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
   ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
 }
 
-/** Answers what never became a request, and so passes no hook, in the form that every refusal has; the connection ends with it. */
+/** Answers a request that Node could not read, and that passes no hook, with an error body; closes the connection. */
 export function refuseUnread({ code }: Error & { readonly code?: string }, socket: Socket): void {
   if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const known = CODES[code ?? '']

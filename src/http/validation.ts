@@ -7,16 +7,17 @@ import { FormBody } from './bodies.ts'
 import { unfitFor } from './unfit.ts'
 
 /**
- * Checks requests against the very schemas that type them. Parameters, query and forms arrive as text and are read as what their
- * schema says; a JSON body is not: a wrong type there is an error that names the field. No body is an empty one.
+ * Validates requests against the schemas that type them. Path parameters, query and forms arrive as text and are
+ * converted to the types of their schema. JSON bodies are not converted: a wrong type is an error that names the field.
+ * A missing body counts as an empty one.
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const validator = Compile(schema)
   const isText = httpPart === 'querystring' || httpPart === 'params'
-  // The ids in a path are text and stay that: nothing is to be converted, and no time spent on it.
+  // The ids in a path are text: skip their conversion.
   const staysText = httpPart === 'params' && Object.values((schema as Schema).properties ?? {}).every(takesText)
   return (given: unknown) => {
-    // Bodies were looked at when they were parsed.
+    // Bodies were checked when they were parsed.
     const unfit = isText && unfitFor(given)
     if (unfit) return { error: new Error(`invalid request: the ${httpPart === 'params' ? 'path' : 'query'} ${unfit}`) }
     const value = staysText
@@ -43,7 +44,7 @@ const TYPES: Readonly<Record<string, string>> = {
   boolean: 'must be true or false',
 }
 
-/** Of a closed list, what is on it, and of a type, how it is written: the library only names them. */
+/** Lists the values of an enum, and states how a type is written; the library's messages do neither. */
 function wordsOf(error: TLocalizedValidationError): string {
   if (error.keyword === 'enum') return `must be one of ${error.params.allowedValues.join(', ')}`
   const written = error.keyword === 'type' ? TYPES[String(error.params.type)] : undefined
@@ -60,7 +61,10 @@ interface Schema {
 
 const takesText = ({ type, anyOf = [] }: Schema): boolean => type === 'string' || anyOf.some(takesText)
 
-/** The value that a text states; undefined if it is empty. A single text where a list is expected is a list of one. */
+/**
+ * Converts a text to the type of its schema; undefined if it is empty. A single text becomes a list where one is
+ * expected.
+ */
 function fromText(schema: Schema, given: unknown): unknown {
   return mapFields(schema, given, (field, each, required) => {
     if (each === '' && !(required && takesText(field))) return undefined
@@ -69,7 +73,10 @@ function fromText(schema: Schema, given: unknown): unknown {
   })
 }
 
-/** Numbers are digits, with a point where the schema takes fractions; yes and no are what Go's ParseBool takes, as in the public API. */
+/**
+ * Numbers are digits, with a point if the schema allows fractions; booleans are those of Go's ParseBool, as in the
+ * public API.
+ */
 function readText({ type, anyOf = [] }: Schema, given: unknown): unknown {
   if (typeof given !== 'string') return given
   if (type === 'boolean') return /^(true|t|1)$/i.test(given) ? true : /^(false|f|0)$/i.test(given) ? false : given
@@ -80,7 +87,10 @@ function readText({ type, anyOf = [] }: Schema, given: unknown): unknown {
   return value
 }
 
-/** Rewrites the fields that a schema knows, at any depth; those that become `undefined` are left out, as clients mean by "". */
+/**
+ * Rewrites the known fields of a schema at any depth; fields rewritten to `undefined` are left out: clients send "" for
+ * them.
+ */
 function mapFields(
   { properties, required = [], items }: Schema,
   given: unknown,

@@ -29,15 +29,15 @@ import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 60_000
-/** So many endpoints are looked at side by side. */
+/** Endpoints reconciled concurrently. */
 const AT_ONCE = 4
 
 type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
 
 /**
- * Makes the catalog and this machine agree again after a crash: computes that run are adopted, computes that are gone are
- * noticed, ones that nobody wants are suspended. What an unfinished operation is about is left to that operation. Branches
- * that the catalog does not know are only reported, never touched.
+ * Reconciles the catalog with this machine after a crash: adopts running computes, records ended ones and suspends
+ * orphaned ones. Resources of an unfinished operation are left to that operation. Stores that the catalog does not know
+ * are only logged.
  */
 export async function adopt(context: WorkerContext): Promise<Record<Found, number>> {
   const { catalog, backend, log } = context
@@ -48,7 +48,9 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
   return found
 }
 
-/** Suspends the computes that run although the catalog has their branch at rest. Answers how many there are. */
+/**
+ * Suspends orphaned computes: their branch has no active endpoint and no unfinished operation. Returns their number.
+ */
 async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<number> {
   let stopped = 0
   const stores = await backend.listRunning()
@@ -58,9 +60,10 @@ async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<nu
     const operation = await catalog.transaction(async (tx) => {
       if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
       if ((await unfinishedOperations(tx, branch.id)).length > 0) return undefined
-      // Looked at after its operations: one that has just ended has left its mark there.
+      // Read after its operations: an operation that has just ended has already written its state here.
       const endpoint = await findBranchEndpoint(tx, branch.id)
-      // One that has just ended is stopped once more, for nothing; one that hides would never be found by what it says of itself.
+      // Does not check that the compute runs: stopping an ended one is harmless, and one that falsifies its status
+      // would be missed.
       if (endpoint?.current_state === 'active') return undefined
       if (endpoint) return queueSuspend(tx, endpoint, 'request')
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
@@ -73,7 +76,10 @@ async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<nu
   return stopped
 }
 
-/** Looks, at once and then every minute, after what failed operations left: endpoints that are going nowhere, files of deleted branches. */
+/**
+ * Cleans up after failed operations, at once and then every minute: stranded endpoints, orphaned computes, stores of
+ * deleted branches.
+ */
 export function startSweepLoop(context: WorkerContext): Loop {
   const { catalog, log } = context
   const sweep = async (): Promise<void> => {
@@ -91,7 +97,7 @@ export function startSweepLoop(context: WorkerContext): Loop {
   )
 }
 
-/** One that cannot be looked at is nothing that the others should wait for. */
+/** An endpoint that cannot be reconciled does not hold up the others. */
 async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint[]): Promise<Record<Found, number>> {
   const found = { adopted: 0, gone: 0, orphaned: 0, busy: 0 }
   const left = [...endpoints]
@@ -109,8 +115,10 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
 }
 
 /**
- * Makes one endpoint agree with what runs of it, unless an operation is about to. A compute that ended by itself is put on record.
- * @param ended the process that is known to have ended: then it is on record also where a client was back at once
+ * Reconciles one endpoint with its compute, unless an unfinished operation is about to. Records a compute that ended by
+ * itself.
+ * @param ended pid of a process known to have ended: its end is recorded even if a client has already caused a new
+ * start
  */
 export async function reconcile(
   { catalog, backend, log }: Pick<WorkerContext, 'catalog' | 'backend' | 'log'>,
@@ -118,11 +126,11 @@ export async function reconcile(
   ended?: number,
 ): Promise<Found> {
   return catalog.transaction(async (tx) => {
-    // Nobody can ask for anything meanwhile, and nothing that was asked for ends: what is found stays true until it is written.
+    // Under this lock no operation is queued or ends, so the state read here stays true until it is written.
     await lockProject(tx, account_id, project_id)
     const endpoint = await lockEndpoint(tx, id)
     if (endpoint && endpoint.branch_id !== branch_id) return 'busy'
-    // What ended it has said so by now.
+    // An operation that ended the process has recorded so by now.
     if (ended !== undefined && endpoint?.compute_pid !== ended) return 'gone'
     const unfinished = await unfinishedOperations(tx, branch_id, id)
     const branch = await findStoredBranch(tx, branch_id)
@@ -135,7 +143,7 @@ export async function reconcile(
     if (!endpoint || !branch) return 'gone'
     const compute = await backend.findCompute(refOf(branch))
     if (!compute && (await backend.hasEarlierServer(refOf(branch)))) {
-      // Its next start is behind walls.
+      // A server from before computes had walls. Its next start is behind walls.
       await queueSuspend(tx, endpoint, 'request')
       return 'orphaned'
     }
@@ -155,7 +163,7 @@ export async function reconcile(
     return 'adopted'
   })
 
-  /** Which end it was, as far as anybody knows. */
+  /** Describes the end of the compute, with its last log messages where there are any. */
   async function lastWords({ compute_pid, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
     const words = await backend.lastWords(refOf(branch), new Date(started_at ?? 0)).catch(() => '')
     log.warn({ endpoint: id, pid: compute_pid, words }, 'a compute has ended by itself')
@@ -163,13 +171,13 @@ export async function reconcile(
   }
 }
 
-/** An end that nobody asked for is an operation that failed: that is where people look for what happened to an endpoint. */
+/** Records an unrequested end as a failed operation: users look there for the history of an endpoint. */
 async function recordEnd(tx: Db, endpoint: Endpoint, words: string): Promise<void> {
   const { id } = await requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason: 'crash' })
   await failUnbegun(tx, id, words)
 }
 
-/** Whether an operation may itself be what ends a compute. A start is not, as long as nothing went wrong with it. */
+/** Whether an operation may itself end a compute. A start does not unless it has failed. */
 function mayStop({ action, error }: Operation): boolean {
   return action !== startCompute.action || error !== null
 }

@@ -19,7 +19,7 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-/** A branch with data, and an endpoint that sleeps. */
+/** A branch with data and an idle endpoint. */
 async function sleeping(catalog: Catalog, due: string): Promise<Branch & { endpoint_id: string }> {
   return catalog.transaction(async (tx) => {
     const branch = await newBranch(tx, await newProject(tx))

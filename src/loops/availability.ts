@@ -14,16 +14,16 @@ import type { WorkerContext } from '../context.ts'
 import { queueCheck } from '../operations/check_availability.ts'
 import type { Loop } from './periodic.ts'
 
-/** So many checks one worker queues at once, and no more within a second. */
+/** Checks that one worker queues in a round; rounds are at least a second apart. */
 const AT_ONCE = 4
 const SHORTEST_SLEEP_MS = 1_000
 const LONGEST_SLEEP_MS = 60_000
-/** A branch that has something else to do is looked at again in so many seconds. */
+/** Seconds until a branch with unfinished operations is tried again. */
 const BUSY_SECONDS = 60
 
 /**
- * Has the branch of every endpoint that is not disabled checked once in each interval, one after the other over all of it. The
- * cost grows with the checks that are due.
+ * Queues a check of each enabled endpoint's branch once per interval, spread over the interval. The cost grows with the
+ * checks that are due.
  */
 export function startAvailabilityLoop({ catalog, config, log }: WorkerContext): Loop {
   const interval = config.availabilityInterval
@@ -59,7 +59,7 @@ export function startAvailabilityLoop({ catalog, config, log }: WorkerContext): 
   }
 }
 
-/** Queues the checks that are due, each once however many workers look. Answers how many. */
+/** Queues the due checks, each once even if several workers look. Returns their number. */
 export async function queueDueChecks(catalog: Catalog, intervalSeconds: number): Promise<number> {
   await spreadChecks(catalog, intervalSeconds)
   const due = await takeDueChecks(catalog, AT_ONCE)
@@ -76,7 +76,7 @@ async function queueDue(tx: Db, taken: DueCheck, intervalSeconds: number): Promi
   const busy = endpoint !== undefined && (await isBranchTaken(tx, endpoint.project_id, endpoint.branch_id))
   const next = busy ? Math.min(BUSY_SECONDS, intervalSeconds) : intervalSeconds
   if (!(await setNextCheck(tx, taken, next)) || busy) return false
-  // A branch that could not be made has nothing that could be there.
+  // A branch whose creation failed has no data to check.
   if (!endpoint || endpoint.disabled || branch?.current_state !== 'ready') return false
   await queueCheck(tx, endpoint)
   return true

@@ -1,19 +1,19 @@
 /*
- * Notices computes that end without anybody having asked for it: a crash, a kernel without memory, a kill by hand.
+ * Detects computes that end without a request: a crash, the kernel's OOM killer, a manual kill.
  *
- *   followed ──its process ends──▶ ended ──no operation is about it──▶ endpoint idle, the end on record
- *                                    ├─ a client was back at once: a start is under way ──▶ the end on record
- *                                    └─ another operation is: it may be what ended it, and says what became of it
+ *   followed ──its process ends──▶ ended ──no unfinished operation──▶ endpoint idle, the end recorded
+ *                                    ├─ a client has reconnected: a start is unfinished ──▶ the end recorded
+ *                                    └─ another operation is unfinished: it may have ended the compute, and says so
  */
 import { type Endpoint, findEndpointEver, listEndpointsWithCompute } from '../catalog/endpoint.ts'
 import type { WorkerContext } from '../context.ts'
 import { reconcile } from './adoption.ts'
 import type { Loop } from './periodic.ts'
 
-/** How long an operation gets to say that it was what ended a compute, before anybody looks again. */
+/** How long an operation has to record that it ended a compute, before the next look. */
 const AGAIN_MS = 1_000
 
-/** Follows every compute that the catalog knows. The cost is one look at an endpoint for each change of it. */
+/** Follows every compute that the catalog knows. Each change of an endpoint costs one query. */
 export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
   const { catalog, backend, log } = context
   const endpointOf = new Map<number, string>()

@@ -6,7 +6,10 @@ import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 5_000
 
-/** Deletes branches whose time is over. One that has children waits for theirs; a protected or default one has no time. */
+/**
+ * Deletes expired branches. A branch with children waits for theirs to expire; protected and default branches have no
+ * expiry.
+ */
 export function startExpiryLoop({ catalog, log }: WorkerContext): Loop {
   const expire = async (): Promise<void> => {
     for (const { id, account_id, project_id } of await listExpired(catalog)) {

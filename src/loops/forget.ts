@@ -9,12 +9,12 @@ import type { WorkerContext } from '../context.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 3_600_000
-/** So long the operations of a deleted project can still be read. */
+/** How long the operations of a deleted project, events and deliveries can be read. */
 const KEPT_DAYS = 7
-/** So long a request can be repeated with its Idempotency-Key. */
+/** How long a request can be repeated with its Idempotency-Key. */
 const REPLY_HOURS = 24
 
-/** Removes rows that nobody can ask for any more, once an hour. */
+/** Removes rows past their retention, once an hour. */
 export function startForgetLoop({ catalog, log }: WorkerContext): Loop {
   const forget = async (): Promise<void> => {
     await forgetDeletedProjects(catalog, KEPT_DAYS)

@@ -1,6 +1,7 @@
 /*
- * Finds active endpoints that nobody uses and asks for their suspend. The clock is the last byte that the proxies saw;
- * Postgres itself is asked, at most four times per time-out, only about endpoints of which the proxies saw nothing.
+ * Finds unused active endpoints and queues their suspend. An endpoint is idle since the last byte that the proxies saw.
+ * Postgres itself is queried, at most four times per time-out, only for endpoints without recent traffic at the
+ * proxies.
  */
 import {
   computeAddress,
@@ -54,7 +55,7 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
 
   let told = false
   const unlisten = await catalog.listen('endpoint', () => {
-    // One look for all that is told of while another goes on.
+    // Notifications that arrive during a round share the next look.
     if (told) return
     told = true
     round = round
@@ -86,7 +87,7 @@ async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
     return
   }
   const between = Math.max(timeout / 4, 0.25)
-  // A suspend that is under way compares what it finds with what the look before it found.
+  // A suspend under way compares its reading with the last one of this loop, which must not change meanwhile.
   if (endpoint.pending_state !== null) {
     await setIdleCheck(catalog, endpoint, { ...asBefore, nextSeconds: Math.min(between, 1) })
     return
@@ -110,7 +111,7 @@ function read({ secrets }: WorkerContext, endpoint: Endpoint): Promise<Activity>
   return withAdminSession(address, secrets.stores, { purpose: 'activity' }, readActivity)
 }
 
-/** Asks for the suspend, unless the time-out was changed or somebody has asked for something else since the look. */
+/** Queues the suspend, unless the time-out changed or another operation was queued since the look. */
 async function suspend({ catalog }: WorkerContext, endpoint: Endpoint): Promise<void> {
   await catalog.transaction(async (tx) => {
     if (!(await lockProject(tx, endpoint.account_id, endpoint.project_id))) return

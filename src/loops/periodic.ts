@@ -1,10 +1,10 @@
-/** Something that goes on until it is stopped. */
+/** A background loop of a worker. */
 export interface Loop {
-  /** Resolves when what it is at has ended; nothing follows. */
+  /** Starts no new round. Resolves when the current one has ended. */
   stop(): Promise<void>
 }
 
-/** Does `work` now and then every so many milliseconds, never twice at once. */
+/** Runs `work` now and again `everyMs` after each run has ended, so runs never overlap. */
 export function startPeriodic(everyMs: number, work: () => Promise<void>, onError: (error: unknown) => void): Loop {
   let timer: NodeJS.Timeout | undefined
   let stopping = false

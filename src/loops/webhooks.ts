@@ -10,18 +10,20 @@ import { networks } from '../webhooks/address.ts'
 import { deliver, type Delivering, type Present } from '../webhooks/deliver.ts'
 import type { Loop } from './periodic.ts'
 
-/** Attempts under way at once in one worker, and at one webhook. */
+/** Concurrent attempts of one worker, in all and per webhook. */
 const MOST = 64
 const MAX_EACH = 4
 
-/** Over the time-out of an attempt, for what is read and written around it. */
+/** Beyond the time-out of an attempt, for the queries around it. */
 const LEASE_MARGIN_SECONDS = 5
 
-/** How long to wait when nothing is told: what dead workers had is due by then, and they tell nobody. */
+/** Sleep without notifications: leases of dead workers, which send no notification, have expired by then. */
 const LONGEST_SLEEP_MS = 30_000
 const AFTER_ERROR_MS = 1_000
 
-/** Delivers what webhooks are to be told, in any number of workers. Looks when the catalog tells of something, and when a try is due. */
+/**
+ * Delivers webhook events, in any number of workers. Looks on each notification of the catalog and when a retry is due.
+ */
 export async function startWebhookLoop(context: WorkerContext, present: Present): Promise<Loop> {
   const { catalog, config, secrets, log } = context
   const stopping = new AbortController()
@@ -61,11 +63,11 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
       log.warn({ err: error }, 'could not look for what webhooks are to be told')
     }
     clearTimeout(timer)
-    // One that is due but has no room is looked for when there is some.
+    // A due delivery that found no free slot is taken when a slot becomes free.
     if (!stopping.signal.aborted) timer = setTimeout(look, Math.min(Math.max(sleepMs, 0), LONGEST_SLEEP_MS) + 1)
   }
 
-  /** Takes as much as there is room for, and looks again until there is no more. */
+  /** Takes deliveries until all slots are used or no more are due. */
   async function take(): Promise<void> {
     while (running.size < MOST && !stopping.signal.aborted) {
       const leaseSeconds = config.webhookTimeout + LEASE_MARGIN_SECONDS
@@ -83,7 +85,7 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
   function begin(delivery: WebhookDelivery): void {
     const { webhook_id } = delivery
     underWay.set(webhook_id, (underWay.get(webhook_id) ?? 0) + 1)
-    // An attempt that outlived its lease may have another beside it.
+    // An attempt that outlived its lease may run beside the next one.
     const attempt = `${delivery.id} ${delivery.attempts}`
     const run = deliver(delivery, delivering)
       .catch(async (error: unknown) => {

@@ -2,14 +2,14 @@ import { Counter, type Registry } from 'prom-client'
 import { addGauge } from './gauge.ts'
 import { within } from './within.ts'
 
-/** The connections of a pool at a moment, and who waits for one. */
+/** The connections of a pool, and the number of callers that wait for one. */
 export interface PoolCensus {
   readonly total: number
   readonly idle: number
   readonly waiting: number
 }
 
-/** Gauges of this process's connections to the catalog. The answer counts one that was lost. */
+/** Adds gauges of this process's connections to the catalog. Returns a function that counts a lost connection. */
 export function createConnectionMetrics(registry: Registry, read: () => PoolCensus): () => void {
   const connections = {
     name: 'neap_catalog_connections',
@@ -30,20 +30,20 @@ export function createConnectionMetrics(registry: Registry, read: () => PoolCens
   return () => lost.inc()
 }
 
-/** What the catalog holds at a moment. */
+/** Figures read from the catalog. */
 export interface CatalogCensus {
   readonly operations: Readonly<Record<'scheduling' | 'running', number>>
-  /** Seconds since the oldest operation that is due, and not begun, could have begun; 0 without one. */
+  /** Seconds since the oldest due operation that has not begun could have begun; 0 without one. */
   readonly queueAge: number
   readonly endpoints: Readonly<Record<'active' | 'idle' | 'init' | 'disabled', number>>
 }
 
-/** However many scrape, the catalog is asked once in so long. */
+/** The catalog is queried once per interval, for any number of scrapes. */
 const FRESH_MS = 1_000
-/** A scrape has only so long itself. */
+/** Time-out of the query: a scrape has one itself. */
 const LONGEST_MS = 2_000
 
-/** Gauges of what the catalog holds. While it does not answer in time they are left out. */
+/** Adds gauges of the catalog's figures. They are left out while it does not answer in time. */
 export function createCensusMetrics(registry: Registry, read: () => Promise<CatalogCensus>): void {
   const ask = remembered(read)
   const unfinished = {
@@ -65,7 +65,7 @@ export function createCensusMetrics(registry: Registry, read: () => Promise<Cata
   addGauge(registry, endpoints, async () => (await ask())?.endpoints)
 }
 
-/** Who asks while an answer is under way, or fresh, gets that one; nothing for one that failed or takes too long. */
+/** Callers share an answer that is under way or fresh; undefined if it failed or takes too long. */
 function remembered<T>(read: () => Promise<T>): () => Promise<T | undefined> {
   let answer: Promise<T | undefined> | undefined
   return () => {

@@ -2,8 +2,8 @@ const CODE = /^(?:[0-9A-Z]{5}|[A-Z][A-Z0-9_]+)$/
 const MAX_CAUSES = 5
 
 /**
- * What kind of error it is, in few words for many errors: its own code or that of its nearest cause that has one (Neap's own, a SQLSTATE,
- * or a system error such as ENOSPC), else its name.
+ * Returns the kind of an error, out of few: its own code or that of its nearest cause with one (Neap's, a SQLSTATE, or
+ * a system error such as ENOSPC), else its name.
  */
 export function codeOf(error: unknown): string {
   let cause = error

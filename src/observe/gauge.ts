@@ -1,11 +1,11 @@
 import { Gauge, type Registry } from 'prom-client'
 
-/** A value, or one for each value of the label; nothing where it is not known just now. */
+/** A value, or one for each value of the label; undefined while it is unknown. */
 export type Reading = number | Readonly<Record<string, number>> | undefined
 
 /**
- * Registers a gauge that is read when somebody scrapes. While it is not known it has no series, rather than one with what was.
- * @param label its one label, where `read` answers more than a number
+ * Registers a gauge that is read at each scrape. While its value is unknown it has no series, rather than a stale one.
+ * @param label its label, if `read` returns a record
  */
 export function addGauge(
   registry: Registry,

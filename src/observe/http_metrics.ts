@@ -6,13 +6,13 @@ export interface AnsweredRequest {
   readonly route: string
   readonly status: number
   readonly seconds: number
-  /** It lasts as long as its client stays: how long says nothing. */
+  /** The response lasts as long as its client stays: its duration is not observed. */
   readonly endless: boolean
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
-/** What the API counts of each request that it has answered. */
+/** Counts the requests that the API has answered, and observes their durations. */
 export function createHttpMetrics(registry: Registry): (answered: AnsweredRequest) => void {
   const requests = new Counter({
     name: 'neap_http_requests_total',

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 
-/** How many files this process may have open; Infinity where nothing says. Node has raised the limit to the hard one before it runs anything. */
+/**
+ * The open files that this process may have; Infinity if unknown. Node raises the limit to the hard one when it starts.
+ */
 export function openFilesLimit(): number {
   try {
     const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
@@ -10,5 +12,5 @@ export function openFilesLimit(): number {
   }
 }
 
-/** Descriptors that are kept for what is no client: the catalog, listeners, logs, and whoever is only being told that there is no room. */
+/** Descriptors reserved for the catalog, listeners, logs, and clients that are being refused for lack of room. */
 export const RESERVED_FILES = 96

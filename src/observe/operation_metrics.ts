@@ -1,12 +1,12 @@
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { codeOf } from './error_code.ts'
 
-/** What a worker counts. */
+/** Counts the operations of a worker. */
 export interface OperationMetrics {
   /**
    * An operation has ended here.
    * @param seconds since it was first begun
-   * @param failure why it failed: what was thrown where that was seen here, and the text that people read
+   * @param failure the thrown error, if it was thrown here, and the text for users
    */
   readonly ended: (
     action: string,
@@ -19,14 +19,14 @@ export interface OperationMetrics {
 
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
 
-/** How the engine's own reasons begin, for which nothing was thrown. */
+/** Prefixes of the engine's own reasons, which have no thrown error. */
 const REASONS = [
   [/^needs what failed/, 'dependency'],
   [/^not done within/, 'deadline'],
   [/^given up after/, 'attempts'],
 ] as const
 
-/** @param actions all that there are: their series begin at zero, so that a first failure is seen as an increase */
+/** @param actions all actions: their series begin at zero, so that a first failure is seen as an increase */
 export function createOperationMetrics(registry: Registry, actions: readonly string[]): OperationMetrics {
   const total = new Counter({
     name: 'neap_operations_total',

@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client'
 import { createPipelineLimit } from '../pipelining.ts'
 import type { Readiness } from './readiness.ts'
 
-/** What every process answers about itself, without a key: counts and states only. */
+/** The paths that every process answers without a key: counts and states only. */
 export const PROBES = ['/metrics', '/healthz', '/readyz'] as const
 
 export interface ProbeAnswer {
@@ -15,10 +15,12 @@ export interface ProbeAnswer {
 
 export type Probes = (path: (typeof PROBES)[number]) => Promise<ProbeAnswer>
 
-/** `/metrics` for Prometheus; `/healthz`: the process lives and its event loop turns; `/readyz`: what is missing for it to be of use. */
+/**
+ * `/metrics` for Prometheus; `/healthz`: the process and its event loop run; `/readyz`: the failed readiness checks.
+ */
 export function createProbes(part: string, registry: Registry, readiness: Readiness): Probes {
   let rendering: Promise<string> | undefined
-  /** Requests that come while metrics are being collected share the result: anyone on this machine may ask. */
+  /** Requests during a collection share its result: all processes of this machine may ask. */
   function metrics(): Promise<string> {
     rendering ??= registry.metrics().finally(() => (rendering = undefined))
     return rendering
@@ -47,8 +49,8 @@ const HOST = '127.0.0.1'
 const MAX_PORTS = 20
 
 /**
- * Answers the probes on a loopback port of their own, for processes that have no HTTP otherwise. A port that is taken gives way to the next
- * free one: that nobody sees the metrics is no reason to do no work.
+ * Serves the probes on a loopback port of their own. If the port is taken, takes the next free one: a process works
+ * even if its metrics are not scraped.
  * @param port 0 takes any that is free
  */
 export async function startProbeServer(probes: Probes, port: number): Promise<ProbeServer> {
@@ -77,7 +79,7 @@ export async function startProbeServer(probes: Probes, port: number): Promise<Pr
   }
 }
 
-/** Whether the server could take the port; errors other than that it is taken, or beyond the last, are thrown. */
+/** Returns false if the port is taken or beyond the last; rejects with other errors. */
 function listens(server: Server, port: number): Promise<boolean> {
   if (port > 65_535) return Promise.resolve(false)
   return new Promise((resolve, reject) => {

@@ -1,32 +1,35 @@
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { addGauge } from './gauge.ts'
 
-/** What the proxy counts. */
+/** Counts the connections, wakes and traffic of a proxy. */
 export interface ProxyMetrics {
   readonly opened: () => void
-  /** A client was told no. */
+  /** The proxy refused a client. */
   readonly refused: (reason: string) => void
-  /** A client that had found its endpoint asleep, or its compute gone, was handed to the compute: so many seconds after its start-up message. */
+  /**
+   * A client that found its endpoint idle, or its compute gone, was connected to the compute: seconds since its startup
+   * message.
+   */
   readonly handedOver: (seconds: number) => void
-  /** A wake, for however many clients, came to an end: `ready`, or the reason why not. */
+  /** A wake, for any number of clients, ended: `ready`, or the reason of its failure. */
   readonly woke: (outcome: string) => void
-  /** So many bytes more passed between clients and computes. */
+  /** Bytes that passed between clients and computes since the last call. */
   readonly passed: (bytes: { readonly toClients: number; readonly fromClients: number }) => void
 }
 
-/** What is there at a moment: read when somebody asks. */
+/** The current state, read at each scrape. */
 export interface ProxyCensus {
-  /** Sockets of clients. */
+  /** Open connections of clients. */
   readonly connections: () => number
   /** Clients past their start-up message. */
   readonly sessions: () => number
-  /** Of these, those whose endpoint is held while a suspend is tried. */
+  /** Of these, the clients of paused endpoints, while a suspend is tried. */
   readonly held: () => number
 }
 
 const WAKE_SECONDS = [0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
-/** @param reasons all that there are: their series begin at zero, so that a first one is seen as an increase */
+/** @param reasons all reasons: their series begin at zero, so that a first refusal is seen as an increase */
 export function createProxyMetrics(registry: Registry, reasons: readonly string[], census: ProxyCensus): ProxyMetrics {
   const registers = [registry]
   const gauges = [

@@ -3,15 +3,16 @@ import { AppError } from '../errors.ts'
 import { addGauge } from './gauge.ts'
 import { within } from './within.ts'
 
-/** Something that must hold for a process to be of use: the answer says what is missing, if anything is. */
+/** A condition for a process to do its work: returns a message if it does not hold. */
 export type Check = () => Promise<string | undefined> | string | undefined
 
-/** What is missing, by the name of its check; nothing when all holds. */
+/** The messages of the failed checks, by name; empty when all hold. */
 export type Readiness = () => Promise<Readonly<Record<string, string>>>
 
 /**
- * Asks all checks at once. None is waited for longer than `ms`, and one that has not answered is not asked again until it has, so
- * that many who ask do not queue up behind what is away. Anybody may read the answer: of an error it has the text that is for users, if any.
+ * Runs all checks at once, and waits `ms` at most. A check that has not answered is not started again until it has, so
+ * that callers do not queue up behind an unreachable service. The result is public: of an error it has only the message
+ * for users, if any.
  */
 export function createReadiness(registry: Registry, checks: Readonly<Record<string, Check>>, ms = 2_000): Readiness {
   const underWay = new Map<string, Promise<string | undefined>>()

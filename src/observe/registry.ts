@@ -3,10 +3,10 @@ import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 const PACKAGE = new URL('../../package.json', import.meta.url)
 
-/** How often the event loop's delay is looked at. Ten times as often, as is usual, a process that does nothing takes 0.3 % of a core. */
+/** Sampling interval of the event loop's delay. At the usual 10 ms an idle process takes 0.3 % of a core. */
 const LOOP_MS = 100
 
-/** The metrics of one process: what Node says of itself, what was built, and whatever is registered here; each says which part it is of. */
+/** The metrics of one process: Node's own, the build, and those registered here, labelled with the part. */
 export function createRegistry(part: string): Registry {
   const registry = new Registry()
   registry.setDefaultLabels({ part })

@@ -1,4 +1,4 @@
-/** Waits for an answer that never fails, for so many milliseconds at most: `late` instead of one that has not come by then. */
+/** Waits `ms` milliseconds at most for a promise that never rejects; then returns `late`. */
 export async function within<T>(answer: Promise<T>, ms: number, late: T): Promise<T> {
   const { promise: over, resolve } = Promise.withResolvers<T>()
   const timer = setTimeout(() => resolve(late), ms)

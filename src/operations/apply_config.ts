@@ -1,9 +1,9 @@
 /*
- * Makes what was changed real on a running compute: roles, databases, size and settings. On a sleeping one its next start does.
+ * Applies changed roles, databases, size and settings to a running compute. Without one, the next start applies them.
  *
  *   config_applied ─▶ settings_applied ─▶ (done)
- *         │                 └─ a changed setting needs a restart ─┐
- *         └─ it may reach out from now on, or not any more ───────┴▶ intent_committed ─▶ compute_stopped ─▶ compute_answers
+ *         │                 └─ a setting needs a restart ────┐
+ *         └─ the egress setting changed ─────────────────────┴▶ intent_committed ─▶ compute_stopped ─▶ compute_answers
  */
 import type { RunningCompute } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
@@ -19,17 +19,20 @@ import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 import { bringUp, specOf } from './start_compute.ts'
 
 interface Input {
-  /** The endpoint has just come to this branch and what runs of it is about to be stopped: there is nothing to apply to. */
+  /** The endpoint has just moved to this branch. Its compute is about to stop, so there is no compute to change. */
   readonly moved?: boolean
-  /** Logical replication was asked for. */
+  /** Logical replication was requested. */
   readonly replication?: boolean
-  /** The project's computes may reach out from now on, or not any more, which a running one comes to by a restart. */
+  /** The project's egress setting changed; a running compute adopts it by a restart. */
   readonly egress?: boolean
-  /** The names of the settings that the endpoint's user changed, when size or settings were changed. */
+  /** Names of the settings that the user changed on the endpoint, when size or settings were changed. */
   readonly settings?: readonly string[]
 }
 
-/** It fails where Postgres does not take what it was queued for; what other operations were queued for is theirs to say. */
+/**
+ * Fails if Postgres rejects the changes it was queued for. Rejections of other operations' changes fail those
+ * operations.
+ */
 export const applyConfigOperation: Action<Input> = {
   action: 'apply_config',
   deadlineSeconds: 120,
@@ -71,11 +74,11 @@ export const applyConfigOperation: Action<Input> = {
       )
       if (refused.length > 0)
         throw new OperationFailed(`Postgres does not take ${refused.join(', ')}; set another value`)
-      // What a size changes at a start only waits for the next one.
+      // A setting that only the size changed waits for the next start.
       return operation.input.settings?.some((name) => pendingRestart.includes(name)) ? undefined : done
     },
     async intent_committed(operation, _context, tx) {
-      // From now on new connections are held back.
+      // From now on proxies pause new connections.
       await setHolding(tx, operation.endpoint_id as string, operation.id)
     },
     async compute_stopped(operation, { backend }, tx) {
@@ -84,7 +87,7 @@ export const applyConfigOperation: Action<Input> = {
     },
     compute_answers: bringUp,
   },
-  // What Postgres refused is off the list after this; what it could not do yet the next apply_config or start tries again.
+  // Rejected changes are off the list after this; the next apply_config or start retries postponed ones.
   async onFailure(operation, context, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
     if (!branch || operation.input.moved) return
@@ -97,8 +100,9 @@ export const applyConfigOperation: Action<Input> = {
 }
 
 /**
- * The active endpoint of a branch and its compute. One that was killed is noted: to go on asking it would put off its next start, which
- * makes all this true. So is one that was restarted by a step whose writes a crash of the catalog has lost.
+ * The active endpoint of a branch and its compute. Returns undefined when no compute runs. A killed compute sets the
+ * endpoint idle: its next start applies the changes, and further attempts here would delay it. A compute restarted by a
+ * step whose writes a crash of the catalog lost is recorded with its new process.
  */
 async function runningOf(
   branch: StoredBranch,

@@ -11,9 +11,9 @@ import type { Wall } from '../walls.ts'
 import { refOf } from './request.ts'
 
 /**
- * Makes changed roles and databases of a branch real at its running compute: the one way, for a start and for apply_config.
- * What is not settled stays in the catalog for the next time.
- * @param seq the place of the apply_config, which leaves later changes to later ones: each is to say what came of its own
+ * Applies changed roles and databases of a branch to its running compute, for a start and for apply_config. Changes
+ * that are not settled stay in the catalog for the next time.
+ * @param seq of the apply_config: changes of later operations are left to those, so that each reports on its own
  */
 export async function applyConfig(
   { backend }: WorkerContext,
@@ -30,12 +30,12 @@ export async function applyConfig(
   return outcome
 }
 
-/** Behind this wall a compute can load no library that a tenant wrote, which is what an output plugin by its path would be. */
+/** Behind this wall a compute cannot load a library that a tenant wrote, such as an output plugin named by its path. */
 export const mayReplicate = (walls: readonly Wall[]): boolean => walls.includes('files')
 
 /**
- * Does `stop` with the branch's roles and databases written down as they will be after it: from the reading until the compute has
- * stopped, a lock keeps everybody from changing them. A compute that does not answer is stopped all the same.
+ * Runs `stop` after recording the branch's roles and databases in the catalog. A table lock prevents changes to them
+ * from the reading until the compute has stopped. A compute that does not answer is stopped without it.
  */
 export async function withNotedConfig<T>(
   { backend, catalog, config, secrets, log }: WorkerContext,
@@ -49,7 +49,7 @@ export async function withNotedConfig<T>(
   try {
     return await withAdminSession(compute.address, secrets.stores, options, async (session) => {
       await session.query('begin')
-      // Who has changed something and not yet committed keeps us out, and will not be able to: the stop comes first.
+      // A transaction with uncommitted changes blocks the lock. It cannot commit them: the stop comes first.
       await session.query(`savepoint unlocked; set local lock_timeout = '500ms'`)
       await session
         .query('lock table pg_catalog.pg_authid, pg_catalog.pg_database in share mode')
@@ -68,7 +68,7 @@ export async function withNotedConfig<T>(
   }
 }
 
-/** Writes down what Postgres has, unless it has yet to be told something. Answers whether it did. */
+/** Records the roles and databases that Postgres has. Returns false when changes are still to be applied to it. */
 async function noteSeen(tx: Db, branch: Branch, seen: SeenConfig): Promise<boolean> {
   const versions = await lockConfig(tx, branch.id)
   if (!versions || versions.applied_version < versions.config_version) return false

@@ -1,12 +1,13 @@
 /*
- * Sees that the data of a branch is there and that its compute can start. One that sleeps is started for that without the proxies being
- * told, so that nobody is cut off when it is stopped again: who connects meanwhile queues a start behind this, and is let in.
+ * Checks that a branch's data is readable and that its compute can start. A sleeping compute is started without
+ * notifying the proxies, so that its stop cuts off no client. A client that connects meanwhile queues a start behind
+ * the check and is let in.
  *
  *   compute_runs ─▶ probe_answered ─▶ still_unused ─▶ compute_stopped
- *                         │                └─ somebody came ─▶ compute_answers
- *                         └─ it was awake ─▶ (done)
+ *                         │                └─ a client connected ─▶ compute_answers
+ *                         └─ the endpoint was active ─▶ (done)
  *
- * `last_active` and `suspended_at` stay as they are, unless somebody came.
+ * `last_active` and `suspended_at` do not change unless a client connected.
  */
 import { findStoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
@@ -20,7 +21,7 @@ import { messageOf } from '../errors.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { bringUp, specOf, subjectOf } from './start_compute.ts'
 
-/** So often it is tried; not for long, since a client that connects stands behind it. */
+/** Failures until the operation fails; few, since a client that connects waits behind the check. */
 const TRIES = 4
 
 const PURPOSE = { purpose: 'check' }
@@ -37,7 +38,7 @@ export const checkAvailability: Action<object> = {
       const branch = await branchOf(tx, operation)
       if (endpoint.current_state === 'active') {
         if (await backend.findCompute(refOf(branch))) return undefined
-        // It was killed: from here on it is one that sleeps.
+        // The compute was killed: from here on the endpoint counts as idle.
         await setIdle(tx, endpoint.id)
         await settlePending(tx, endpoint.id)
         return wait(0, 'the compute is gone and is started anew')
@@ -84,13 +85,13 @@ export async function queueCheck(tx: Db, endpoint: Endpoint): Promise<Operation>
   return requestOperation(tx, checkAvailability, subjectOf(endpoint), {})
 }
 
-/** The endpoint, while it is to be checked: nothing if it was deleted, disabled or moved since that was asked for. */
+/** The endpoint to check. Returns undefined when it was deleted, disabled or moved since the check was queued. */
 async function endpointToCheck(tx: Db, operation: Claimed): Promise<Endpoint | undefined> {
   const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
   return endpoint && !endpoint.disabled && endpoint.branch_id === operation.branch_id ? endpoint : undefined
 }
 
-/** Fails for good what was tried often enough. */
+/** Runs `work`; the last allowed failure fails the operation. */
 async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Promise<T> {
   const failures = await failuresOf(tx, operation.id)
   try {
@@ -103,7 +104,10 @@ async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Pro
   }
 }
 
-/** An endpoint that is active has clients, and its compute is not this operation's to stop; one that was killed is noted. */
+/**
+ * Stops the compute, unless its endpoint is active and so has clients. An active endpoint whose compute was killed
+ * becomes idle.
+ */
 async function stopUnlessActive(operation: Claimed, { backend }: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await findStoredBranch(tx, operation.branch_id ?? '')
   const endpoint = await findEndpointEver(tx, operation.endpoint_id ?? '')

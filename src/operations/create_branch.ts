@@ -1,6 +1,7 @@
 /*
- * Makes a branch as a clone of its parent. Many children of one parent are made side by side. A restore is two of these: the first
- * makes a copy of the source, and the second, on the branch itself, exchanges the two's data (restore_branch.ts).
+ * Creates a branch as a clone of its parent. Many children of one parent are created side by side. A restore is two of
+ * these: the first makes a copy of the source; the second, on the branch itself, exchanges the data of the two
+ * (restore_branch.ts).
  *
  *   branch_stored ─┬─▶ branch_ready
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
@@ -13,7 +14,7 @@ import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 
 export interface CreateBranchInput {
   readonly parent_id: string
-  /** What is made is to become the data of this branch, which must not change before that is so. */
+  /** The branch that is to take the new data. A shared lock keeps it unchanged until the copy is made. */
   readonly restores?: string
   /** The branch takes the data of this one, a copy of `parent_id`. */
   readonly copy_id?: string
@@ -31,7 +32,7 @@ export const createBranch: Action<CreateBranchInput> = {
     async branch_stored(operation, { backend }, tx) {
       if (operation.input.copy_id) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
-      // A copy that nobody is to see counts as deleted from the beginning.
+      // A copy for a restore is hidden: it counts as deleted from the beginning.
       if (branch.deleted_at && !branch.restores) throw new OperationFailed('cancelled: the branch was deleted')
       const parent = await findStoredBranch(tx, operation.input.parent_id)
       if (parent?.current_state !== 'ready')
@@ -41,14 +42,14 @@ export const createBranch: Action<CreateBranchInput> = {
     },
     async branch_ready(operation, _context, tx) {
       const branch = await branchOf(tx, operation)
-      // A copy has its own data, the old data of the branch it restores, only once that is exchanged.
+      // A copy becomes ready only by the exchange, which gives it the old data of the branch that it restores.
       if (!branch.restores) await setBranchReady(tx, branch.id)
       return done
     },
     async compute_stopped(operation, { backend }, tx) {
       const branch = await branchOf(tx, operation)
       if (branch.id === operation.input.parent_id) return undefined
-      // Also where nothing runs: it shuts out whoever would still start something on the old data.
+      // Also when no compute runs: it raises the fence, so that no frozen worker can start a compute on the old data.
       const progress = await backend.stopCompute(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },

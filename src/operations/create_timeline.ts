@@ -2,7 +2,7 @@ import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 
-/** Makes the first branch of a new project from the template of its Postgres version. */
+/** Creates the first branch of a new project from the template of its Postgres version. */
 export const createTimeline: Action<Record<string, never>> = {
   action: 'create_timeline',
   deadlineSeconds: 300,

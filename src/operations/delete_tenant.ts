@@ -3,7 +3,7 @@ import { deleteProject } from '../catalog/project.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
 
-/** Removes all that is stored of a deleted project. */
+/** Removes all stored data of a deleted project. */
 export const deleteTenant: Action<Record<string, never>> = {
   action: 'delete_tenant',
   deadlineSeconds: 3600,
@@ -12,7 +12,7 @@ export const deleteTenant: Action<Record<string, never>> = {
   steps: {
     async stores_removed(operation, { backend }, tx) {
       const deadline = Date.now() + 3_000
-      // One that could have been recovered until now had kept its branches and endpoints.
+      // A recoverable project kept its branches and endpoints until now.
       await deleteProject(tx, operation.project_id)
       for (const branch of await listStoredBranches(tx, operation.project_id)) {
         const progress = await backend.removeBranch(refOf(branch), fenceOf(operation))
@@ -23,7 +23,7 @@ export const deleteTenant: Action<Record<string, never>> = {
       return undefined
     },
   },
-  // The project stays deleted; what is left of its files is swept up.
+  // The project stays deleted; the sweep loop removes the remaining files.
   async onFailure(operation, _context, tx) {
     await deleteProject(tx, operation.project_id)
   },

@@ -2,7 +2,7 @@ import { forgetBranch } from '../catalog/branch.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 
-/** Removes what is stored of a deleted branch. */
+/** Removes the stored data of a deleted branch. */
 export const deleteTimeline: Action<Record<string, never>> = {
   action: 'delete_timeline',
   deadlineSeconds: 600,
@@ -17,6 +17,6 @@ export const deleteTimeline: Action<Record<string, never>> = {
       await forgetBranch(tx, operation.branch_id as string)
     },
   },
-  // The branch stays deleted; what is left of its files is swept up.
+  // The branch stays deleted; the sweep loop removes the remaining files.
   async onFailure() {},
 }

@@ -7,7 +7,7 @@ import { deleteTimeline } from './delete_timeline.ts'
 import { startCompute } from './start_compute.ts'
 import { suspendCompute } from './suspend_compute.ts'
 
-/** Every action that a worker can do. */
+/** Every action that a worker can run. */
 export const ACTIONS = [
   createTimeline,
   createBranch,

@@ -5,7 +5,7 @@ import { insertOperation, type Operation } from '../catalog/operation.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, type Definition, OperationFailed } from '../engine/definition.ts'
 
-/** What an operation is about. */
+/** The resources that an operation concerns. */
 export interface Subject {
   readonly account_id: string
   readonly project_id: string
@@ -13,24 +13,24 @@ export interface Subject {
   readonly endpoint_id?: string
 }
 
-/** What an operation takes alone (`excludes`) and together with others (`shares`): ids of branches and projects. */
+/** The locks of an operation, exclusive (`excludes`) and shared (`shares`): ids of branches and projects. */
 export interface Locks {
   readonly excludes: readonly string[]
   readonly shares?: readonly string[]
-  /** It need not wait for those that only share what it takes alone: a start does not wait for a copy. */
+  /** Does not wait for shared locks on what it excludes: a start does not wait for a copy. */
   readonly passesShared?: boolean
 }
 
-/** An action of the control plane: what the engine must know, and what it locks. */
+/** An action of the control plane: its definition for the engine, and its locks. */
 export interface Action<Input = never> extends Definition<WorkerContext, Input> {
   readonly locks: (subject: Subject, input: Input) => Locks
-  /** Fails when the making of the branches it locks fails. */
+  /** Fails when the creation of a branch that it locks fails. */
   readonly needsBranches: boolean
 }
 
 /**
  * Queues an operation behind all that its project already has. Call in the transaction that changes the resources.
- * @param needs operations without whose success this one is to fail, beside those that make the data of its branches
+ * @param needs operations that it depends on, besides those that create its branches: it fails when one of them fails
  */
 export async function requestOperation<Input extends object>(
   tx: Db,
@@ -67,7 +67,7 @@ export async function branchOf(tx: Db, operation: Claimed): Promise<StoredBranch
   return branch
 }
 
-/** What a backend knows of a branch is where its data lies. */
+/** A backend knows a branch by its store. */
 export const refOf = (branch: StoredBranch): BranchRef => ({
   id: branch.store_id,
   number: branch.store_number,

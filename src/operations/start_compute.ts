@@ -16,7 +16,7 @@ export type StartReason = 'request' | 'connection'
 
 const MIB_PER_CU = 4096
 
-/** Starts the compute of an endpoint, or finds it running, and makes it known when it has answered a query. */
+/** Starts the compute of an endpoint, or finds it running, and records it once it has answered a query. */
 export const startCompute: Action<{ reason: StartReason }> = {
   action: 'start_compute',
   deadlineSeconds: 600,
@@ -37,7 +37,10 @@ export const startCompute: Action<{ reason: StartReason }> = {
   },
 }
 
-/** The step after which a compute answers and its endpoint is active: what a start is, and the end of a restart. */
+/**
+ * The step after which a compute answers and its endpoint is active: the only step of a start, and the last of a
+ * restart.
+ */
 export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await branchOf(tx, operation)
   const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
@@ -50,7 +53,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
   const configured = branch.applied_version >= branch.config_version
   const { address, pid, startedAt } = compute
-  // Clients may come in while the first query is asked. Not before new roles and passwords are real, though.
+  // Clients may log in during the first query, but only once new roles and passwords are applied.
   if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
   const options = { purpose: 'start' }
   const outcome = await withAdminSession(address, context.secrets.stores, options, async (session) => {
@@ -64,7 +67,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   return done
 }
 
-/** What a compute of this endpoint is configured for. */
+/** The size, settings and egress of an endpoint's compute. */
 export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpec {
   return {
     cpuCount: endpoint.max_cu,
@@ -75,8 +78,9 @@ export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpe
 }
 
 /**
- * Makes sure that a start_compute of the endpoint is under way and answers its id; nothing if the endpoint is active already
- * with another process than `deadPid`, the one that the caller found not to answer.
+ * Ensures that a start_compute of the endpoint is queued or running, and returns its id. Returns undefined when the
+ * endpoint is active with a process other than `deadPid`, which the caller found not to answer, and no operation is
+ * pending.
  * Errors: NOT_FOUND, NOT_ALLOWED (disabled).
  */
 export async function requestStart(
@@ -85,7 +89,7 @@ export async function requestStart(
   deadPid: number | undefined,
 ): Promise<string | undefined> {
   return catalog.transaction(async (tx) => {
-    // Sent in one go: a client waits.
+    // Pipelined: a client waits.
     const [, endpoint] = await Promise.all([lockEndpointAndProject(tx, endpointId), findEndpoint(tx, endpointId)])
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
     if (endpoint.disabled)
@@ -96,7 +100,10 @@ export async function requestStart(
   })
 }
 
-/** The start_compute that the endpoint will be active after: the last one queued, if nothing stands behind it, or a new one. */
+/**
+ * The start_compute after which the endpoint will be active: the last one queued, unless a suspend follows it, or a new
+ * one.
+ */
 export async function queueStart(tx: Db, endpoint: Endpoint, reason: StartReason): Promise<Operation> {
   const last = await lastMove(tx, endpoint)
   if (last?.action === 'start_compute' && last.branch_id === endpoint.branch_id) return last

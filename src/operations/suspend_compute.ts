@@ -1,12 +1,13 @@
 /*
- * Puts a compute to sleep. By the idle loop it is a hand-shake: proxies hold what they would forward, activity is read
- * once more, and if something woke meanwhile the endpoint stays active and what was held goes through. A suspend that a
- * person asks for goes the same way but does not look back.
+ * Suspends a compute by a hand-shake with the proxies: they pause traffic, activity is read once more, and if the
+ * endpoint was used meanwhile it stays active and the traffic resumes. Only suspends of the idle loop look back like
+ * this; a suspend that was requested always stops the compute.
  *
  *   checkpointed ─▶ intent_committed ─▶ proxies_hold ─▶ still_idle ─▶ compute_stopped ─▶ endpoint_idle
  *                                             └──────────────┴──────▶ reopened (idle loop only)
  *
- * What users have done by SQL to roles and databases is written down within compute_stopped, where nobody can change them any more.
+ * compute_stopped records the changes that users made by SQL to roles and databases, under a lock that prevents further
+ * ones.
  */
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
@@ -29,10 +30,13 @@ import { subjectOf } from './start_compute.ts'
 
 export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete' | 'move' | 'crash'
 
-/** How long the proxies get to say that they hold. One that cannot is stuck: then an idle suspend is put off. */
+/** How long proxies have to confirm the pause. A proxy that does not is stuck, and an idle suspend is put off. */
 const HOLD_MS = 2_000
 
-/** `to` is the branch that the endpoint has moved to: nothing may start there until what runs on the old one has ended. */
+/**
+ * `to` is the branch that the endpoint has moved to: no compute may start there until the one on the old branch has
+ * stopped.
+ */
 interface Input {
   readonly reason: SuspendReason
   readonly to?: string
@@ -41,15 +45,17 @@ interface Input {
 export const suspendCompute: Action<Input> = {
   action: 'suspend_compute',
   deadlineSeconds: 600,
-  // What runs is stopped also where the branch that its endpoint goes to is never made.
+  // The compute is stopped even if the branch that its endpoint moves to is never created.
   needsBranches: false,
   locks: (subject, { to }) => ({ excludes: [subject.branch_id as string, ...(to ? [to] : [])] }),
   steps: {
     async checkpointed(operation, { backend, secrets, log }, tx) {
       const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
-      // What runs may hide: code in a compute can spoil what its server says of itself. The stop goes by the kernel's lock.
+      // Code in a compute can falsify its server's status, so a running server may not be found. The stop checks the
+      // kernel lock.
       if (!compute) return goto('compute_stopped')
-      // Most of what a stop writes is written here, while the compute still serves. It is not needed for correctness.
+      // Writes most of the dirty pages while the compute still serves, so that the stop is short. Not needed for
+      // correctness.
       await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, (session) =>
         session.query('checkpoint'),
       ).catch((error: unknown) => log.debug({ err: error, operation: operation.id }, 'no checkpoint before the stop'))
@@ -72,7 +78,7 @@ export const suspendCompute: Action<Input> = {
       if (!compute) return undefined
       const activity = await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, readActivity)
       const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
-      // The counters come up to a second late; when a session that is still there last did something is known at once.
+      // The counters lag by up to a second; the last activity of a connected session is known at once.
       const used = activity.counters !== endpoint.idle_counters || (activity.idleSeconds ?? Infinity) < timeout
       const woken = activity.busy || used || holds.some((hold) => hold.woken)
       return woken ? goto('reopened') : undefined
@@ -90,7 +96,7 @@ export const suspendCompute: Action<Input> = {
     },
     async reopened(operation, _context, tx) {
       const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
-      // It has moved to another branch meanwhile: nobody is to go on here.
+      // The endpoint has moved to another branch meanwhile: no client may continue on this one.
       if (endpoint?.branch_id !== operation.branch_id) return goto('compute_stopped')
       await setHolding(tx, endpoint.id, null)
       return done
@@ -101,21 +107,21 @@ export const suspendCompute: Action<Input> = {
     const runs = await backend.findCompute(refOf(branch))
     if (runs) await setNoted(tx, branch.id, false)
     const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
-    // What still runs on a branch that its endpoint has left is none of the endpoint's: it is stopped as one that nobody wants.
+    // A compute on a branch that its endpoint has left does not concern the endpoint: the sweep loop stops it.
     if (!runs || endpoint?.branch_id !== branch.id) return noteStopped(tx, operation.endpoint_id as string)
     await setHolding(tx, endpoint.id, null)
   },
 }
 
-/** The suspend_compute after which the endpoint will be idle: the last one queued, if no start stands behind it, or a new one. */
+/** Queues a suspend_compute. For reason `idle`, returns the last one queued if no start follows it. */
 export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendReason): Promise<Operation> {
   const last = await lastMove(tx, endpoint)
-  // One of the idle loop's may still decide to stay: what a person asks for must not hang on that.
+  // A suspend of the idle loop may still decide to stay active, so a requested suspend must not rely on it.
   if (last?.action === 'suspend_compute' && reason === 'idle') return last
   return requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason })
 }
 
-/** The row of a deleted one goes with the first suspend that ends after the deletion; there may be another behind that. */
+/** The first suspend that ends after the deletion of an endpoint removes its row; another may follow it. */
 async function noteStopped(tx: Db, endpointId: string): Promise<void> {
   const endpoint = await findEndpointEver(tx, endpointId)
   if (endpoint?.deleted_at) await deleteEndpointRow(tx, endpoint.id)
@@ -123,8 +129,8 @@ async function noteStopped(tx: Db, endpointId: string): Promise<void> {
 }
 
 /**
- * True once every proxy holds what it would forward; false if one that lives does not within the time. One that has lost its session
- * gets that time as well: it may have clients, and be about to register again.
+ * Returns true once every proxy has paused the endpoint, false when a live one has not in time. A proxy that has lost
+ * its catalog session gets that time as well: it may have clients and be about to register again.
  */
 async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promise<boolean> {
   let look = (): void => {}

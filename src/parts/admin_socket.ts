@@ -1,6 +1,7 @@
 /*
- * The socket for whoever administers this Neap has one path, and several api processes may share the directory that it is in. The
- * last to start has it; when that one ends, however it ends, or stands still, another takes it. It changes hands by a rename, never leaving the path free.
+ * The socket for administrators of this Neap has one path, and several api processes may share its directory. The last
+ * one to start owns it; when that process ends or freezes, another takes it over. A takeover renames a new socket onto
+ * the path, without a gap.
  */
 import { once } from 'node:events'
 import { chmod, rename, rm, stat } from 'node:fs/promises'
@@ -24,7 +25,7 @@ export interface AdminSocketOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** Takes the socket, and again whenever nobody has it any more. Errors: the directory cannot be written to. */
+/** Takes the socket, and again whenever no process answers on it. Errors: the directory cannot be written to. */
 export async function holdAdminSocket(options: AdminSocketOptions): Promise<Loop> {
   const { path } = options
   let held = await take(options)
@@ -49,7 +50,7 @@ export async function holdAdminSocket(options: AdminSocketOptions): Promise<Loop
 }
 
 async function take({ path, serve, onConnection }: AdminSocketOptions): Promise<Held> {
-  // Not longer than the path itself, which may have just as many bytes as a socket's path can.
+  // Not longer than the path itself, which may use all bytes that a socket's path can have.
   const own = join(dirname(path), `.${process.pid.toString(36)}`)
   await rm(own, { force: true })
   const server = createServer(serve)
@@ -67,7 +68,7 @@ async function take({ path, serve, onConnection }: AdminSocketOptions): Promise<
   return { server, file: file ?? '' }
 }
 
-/** Which file is there: a number alone may be given out again. */
+/** Identifies the file at a path: an inode number alone may be reused. */
 async function fileAt(path: string): Promise<string | undefined> {
   try {
     const { ino, birthtimeMs } = await stat(path)
@@ -78,7 +79,7 @@ async function fileAt(path: string): Promise<string | undefined> {
   }
 }
 
-/** Whether somebody answers there: one that is frozen lets in and says nothing. */
+/** Whether a process answers there: a frozen one accepts connections and sends no answer. */
 function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve) => {
     const request = get({ socketPath, path: '/healthz', timeout: ANSWER_MS, agent: false }, (response) => {

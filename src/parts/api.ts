@@ -12,14 +12,14 @@ import { listenForApi } from './api_listeners.ts'
 import { certificateOf } from './certificate.ts'
 import type { Part } from './part.ts'
 
-/** The management API at the addresses that it listens on, and on a 0600 Unix socket for the administrator. */
+/** The management API, at its addresses and on a 0600 Unix socket for the administrator. */
 export async function startApi(context: Context, probes: Probes): Promise<Part> {
   const { config } = context
   await ensureDefaultAccount(context.catalog, config.plan)
   const app = await buildServer(context)
-  // Here, since it lives where a worker does not: a queue that nobody works at is what one wants to see.
+  // Here, since the API runs even without a worker: the metrics must show a queue that no worker processes.
   createCensusMetrics(context.registry, () => takeCensus(context.catalog))
-  // Load balancers ask these; metrics are on a port of their own, which need not be reachable from where the API is.
+  // For load balancers; metrics are on a port of their own, which they need not reach.
   for (const path of ['/healthz', '/readyz'] as const)
     app.get(path, { schema: { hide: true } }, async (_request, reply) => {
       const { status, type, body } = await probes(path)

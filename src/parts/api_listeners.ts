@@ -8,9 +8,9 @@ import { openFilesLimit, RESERVED_FILES } from '../observe/open_files.ts'
 import { type CurrentCertificate, followCertificate, readCertificate } from '../tls/follow.ts'
 
 const BACKLOG = 1024
-/** How long a client may be silent before its handshake, and that may take. */
+/** Limit on the silence of a client before its handshake, and on the handshake. */
 const SILENCE_MS = 5_000
-/** How long answers that are under way may take when the API ends. */
+/** Limit on answers in progress when the API stops. */
 const GOODBYE_MS = 10_000
 const LOOK_MS = 50
 
@@ -26,33 +26,33 @@ const PLAIN_REFUSED = [
 
 export interface ApiListeners {
   readonly port: number
-  /** Takes no more connections. */
+  /** Accepts no more connections. */
   close(): void
-  /** Ends the connections there are: idle ones at once, others after their answers, or after ten seconds. */
+  /** Ends open connections: idle ones at once, others after their answers, or after ten seconds. */
   end(): Promise<void>
 }
 
 export interface ApiPlaces {
   readonly addresses: readonly string[]
-  /** The same at each; 0 takes any that is free. */
+  /** The same at each address; 0 takes any free port. */
   readonly port: number
-  /** Of one client address at once; 0 sets no limit. */
+  /** Connections of one client address at once; 0 sets no limit. */
   readonly connectionsPerAddress: number
-  /** HTTP proxies, whose connections are those of all their clients: they have no limit. */
+  /** HTTP proxies, which carry the connections of many clients: they have no limit. */
   readonly unlimited: BlockList
   readonly certificate: CurrentCertificate
   readonly log: Logger
 }
 
 /**
- * Feeds an HTTP server with connections: plain ones at addresses of loopback, TLS at all others.
- * Errors: an address or port cannot be had (EADDRINUSE, EADDRNOTAVAIL); UsageError where the certificate does not serve.
+ * Passes connections to an HTTP server: plain ones at loopback addresses, TLS at all others.
+ * Errors: an address or port is not available (EADDRINUSE, EADDRNOTAVAIL); UsageError (the certificate is unusable).
  */
 export async function listenForApi(server: HttpServer, places: ApiPlaces): Promise<ApiListeners> {
   const open = new Set<Socket>()
   const listeners: Server[] = []
   const tls = places.addresses.every(isLoopback) ? undefined : await startTls(server, places)
-  // Its clocks for requests that are late run from then on, and it listens nowhere by itself.
+  // Starts the server's timers for late requests; the server itself listens nowhere.
   server.emit('listening')
 
   let { port } = places
@@ -65,7 +65,7 @@ export async function listenForApi(server: HttpServer, places: ApiPlaces): Promi
     })
     // `::` would take IPv4 too.
     const ipv6Only = host.includes(':') && places.addresses.some((address) => !address.includes(':'))
-    // What is in the midst of its handshake cannot be told that there is no room.
+    // During its handshake a client cannot be sent the error that there is no room: limit connections here.
     if (tls) listener.maxConnections = Math.max(1, openFilesLimit() - RESERVED_FILES)
     listener.listen({ host, port, ipv6Only, backlog: BACKLOG })
     await once(listener, 'listening')
@@ -90,7 +90,7 @@ export async function listenForApi(server: HttpServer, places: ApiPlaces): Promi
   }
 }
 
-/** Answers, reads on so that the answer is not lost by a reset, and closes whatever the client does. */
+/** Answers, continues to read so that a reset does not discard the answer, and closes in any case. */
 function refusePlain(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), SILENCE_MS)
   socket.once('close', () => clearTimeout(timer))
@@ -98,7 +98,7 @@ function refusePlain(socket: Socket): void {
   socket.resume().end(PLAIN_REFUSED)
 }
 
-/** Terminates TLS for an HTTP server. A client that speaks plainly is told so. */
+/** Terminates TLS for an HTTP server. A client without TLS gets a 400. */
 async function startTls(server: HttpServer, { certificate, connectionsPerAddress, unlimited, log }: ApiPlaces) {
   const first = await readCertificate(certificate)
   const tls = createTlsServer({ ...first, ALPNProtocols: ['http/1.1'], handshakeTimeout: SILENCE_MS })
@@ -111,7 +111,7 @@ async function startTls(server: HttpServer, { certificate, connectionsPerAddress
     const owner = ownerOf(socket.remoteAddress)
     const many = open.get(owner) ?? 0
     socket.on('error', () => {})
-    // The HTTP server limits those that are through; beside them as many may be in the midst of their handshakes.
+    // The HTTP server limits connections after their handshake; allow as many again during it.
     const isLimited = connectionsPerAddress > 0 && !isWithin(socket.remoteAddress, unlimited)
     if (isLimited && many >= 2 * connectionsPerAddress) return void socket.destroy()
     open.set(owner, many + 1)

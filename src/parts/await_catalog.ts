@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts'
 const SHORTEST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1_000
 
-/** Waits until the catalog answers: one that is away comes back, or the operator sees to it. Errors: what else is wrong with it. */
+/** Waits until the catalog answers, as long as it is unavailable. Errors: any but UNAVAILABLE. */
 export async function awaitCatalog({ catalog, log }: Pick<Context, 'catalog' | 'log'>): Promise<void> {
   for (let pause = SHORTEST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {

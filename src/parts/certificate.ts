@@ -5,7 +5,10 @@ import { ensureCertificates } from '../tls/certificates.ts'
 import type { CurrentCertificate } from '../tls/follow.ts'
 import { operatorFiles } from '../tls/operator.ts'
 
-/** The certificate that this Neap shows: the operator's, else one by its own authority. Errors: UsageError where only half of one is named. */
+/**
+ * The certificate of this Neap: the operator's, else one of its own authority. Errors: UsageError (only one of the
+ * operator's two files is set).
+ */
 export function certificateOf(config: Config): CurrentCertificate {
   const operators = operatorFiles(config)
   const names = { ...config, hosts: certifiedHosts(config) }

@@ -15,17 +15,17 @@ import { isSupervised, onStop, tellSupervisor } from './supervised.ts'
 
 /** A running part of Neap. */
 export interface Part {
-  /** What it says when it is ready: the port it listens on, where it listens. */
+  /** The port that it listens on, if any; logged when it is ready. */
   readonly port?: number
-  /** Takes nothing new from now on; resolves when what it has is done, or has gone on for long enough. */
+  /** Accepts no new work from now on; resolves when its current work is done, or its drain time is over. */
   drain?(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Runs one part in this process until a signal, or until the supervisor that started it says so or is gone. Under a supervisor
- * an interrupt from the terminal is left to it, since it stops the parts in order. A part that can drain does so on SIGTERM, and ends
- * at the second.
+ * Runs one part in this process until a signal, or until its supervisor requests a stop or ends. Under a supervisor it
+ * ignores an interrupt from the terminal, since the supervisor stops the parts in order. A part that can drain does so
+ * on SIGTERM, and ends at the second.
  */
 export async function runPart(
   name: PartName,
@@ -35,7 +35,7 @@ export async function runPart(
   const supervised = isSupervised()
   if (supervised) {
     process.on('disconnect', () => process.exit(0))
-    // It may have been killed while this process loaded.
+    // The supervisor may have been killed while this process loaded.
     if (!process.connected) process.exit(0)
   }
   const log = createLog(name, config.logLevel)
@@ -62,7 +62,7 @@ export async function runPart(
     draining = true
     const drained = part.drain()
     if (supervised) {
-      // Whoever takes its place is to have its port for metrics too.
+      // The replacement needs this port for metrics.
       await probes.stop()
       tellSupervisor({ draining: true })
     } else probes.missing('it was told to end and takes no new connections')

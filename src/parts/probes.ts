@@ -5,11 +5,11 @@ import { type Check, createReadiness } from '../observe/readiness.ts'
 
 export type PartName = 'api' | 'worker' | 'proxy'
 
-/** The probes of a part on a port of their own, from before it starts, which a worker may take long over. */
+/** The probes of a part on a port of their own, available before the part has started, which takes a worker long. */
 export interface PartProbes {
   readonly port: number
   readonly probes: Probes
-  /** Says from now on what keeps the part from its work; nothing while it does it. */
+  /** Sets the reason why the part cannot work; undefined while it works. */
   missing(what: string | undefined): void
   stop(): Promise<void>
 }
@@ -22,7 +22,7 @@ const STARTING = {
   proxy: 'it does not listen yet',
 } as const
 
-/** Starts them. */
+/** Starts the probes; a taken port is replaced by another. */
 export async function startProbes(name: PartName, context: Context): Promise<PartProbes> {
   let missing: string | undefined = STARTING[name]
   const wanted = context.config[PORTS[name]]
@@ -38,7 +38,9 @@ export async function startProbes(name: PartName, context: Context): Promise<Par
   }
 }
 
-/** What a process answers of itself: it is ready while the catalog answers and tells of changes, and more where there is more. */
+/**
+ * The probes of a process: ready while the catalog answers, its notifications arrive, and the checks in `more` pass.
+ */
 function probesOf(name: PartName, { catalog, registry }: Context, more: Record<string, Check> = {}): Probes {
   const readiness = createReadiness(registry, {
     catalog: async () => void (await catalog.row(sql`select 1`)),

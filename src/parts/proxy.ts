@@ -7,12 +7,12 @@ import { certificateOf } from './certificate.ts'
 import type { Part } from './part.ts'
 import { isSupervised, sharedListener } from './supervised.ts'
 
-/** The Postgres proxy at its places, which it shares with others under a supervisor. */
+/** The Postgres proxy at its addresses; under a supervisor it shares them with other proxies. */
 export async function startProxyPart({ catalog, config, secrets, log, registry }: Context): Promise<Part> {
   const verifiers = createVerifierReader(secrets.stores)
   const proxy = await startProxy({
     catalog,
-    // The supervisor has seen whether the extra port is free.
+    // Only the supervisor has checked whether the extra port is free.
     places: proxyPlaces(isSupervised() ? config : { ...config, extraProxyPort: 0 }),
     ...(isSupervised() && { shared: { among: config.proxies, socket: sharedListener } }),
     certificate: certificateOf(config),

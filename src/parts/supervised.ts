@@ -1,10 +1,10 @@
 import type { FromPart, ToPart } from '../supervisor/messages.ts'
 
-/* A part's side of the channel to the supervisor that started it, if one did. */
+/* A part's side of the channel to its supervisor, if it has one. */
 
 export const isSupervised = (): boolean => process.send !== undefined
 
-/** Tells the supervisor. One that is gone takes this process with it. */
+/** Sends a message to the supervisor. Ignores errors: this process ends with its supervisor. */
 export function tellSupervisor(message: FromPart): void {
   process.send?.(message, undefined, undefined, () => {})
 }
@@ -16,8 +16,8 @@ export function onStop(stop: () => void): void {
 }
 
 /**
- * Asks the supervisor for one of the sockets that all proxies accept on: each answer is a descriptor of its own. Errors: there is none left
- * for it.
+ * Asks the supervisor for one of the sockets that all proxies accept on: each answer is a new descriptor. Errors: no
+ * descriptor is left for it.
  */
 export function sharedListener(index: number): Promise<object> {
   return new Promise((resolve, reject) => {

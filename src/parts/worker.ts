@@ -21,12 +21,12 @@ import { webhookView } from '../views/webhook.ts'
 import { unwanted } from '../walls.ts'
 import type { Part } from './part.ts'
 
-/** How often logs are rotated, and versions of Postgres looked for that were installed meanwhile. */
+/** Interval of log rotation and of the search for newly installed versions of Postgres. */
 const HOUSEKEEPING_MS = 60_000
 
 /**
- * The worker: makes operations true through the backend and runs the control loops.
- * @param changed what the runner is to have other than usual: for tests, which make it fail at chosen steps
+ * The worker: executes operations through the backend and runs the control loops.
+ * @param changed overrides options of the runner, for tests that make it fail at chosen steps
  */
 export async function startWorker(
   context: Context,
@@ -46,7 +46,7 @@ export async function startWorker(
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
   const worker: WorkerContext = { ...context, backend }
-  // Before the first project is asked for.
+  // Before the first request for a project.
   await noteVersions(worker)
   const runner = await startRunner<WorkerContext>({
     catalog,
@@ -54,7 +54,7 @@ export async function startWorker(
     context: worker,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
-    // A program that is not installed will not be there the next time either.
+    // A missing program will be missing at the next attempt too.
     isFinal: (error) => error instanceof ConfigurationError || error instanceof UsageError,
     onStep: (operation, moment) => log.debug({ ...factsOf(operation), moment }, 'step'),
     onError: (error, operation) => {
@@ -74,7 +74,7 @@ export async function startWorker(
     ...changed,
   })
   log.info(await adopt(worker), 'the catalog and this machine agree')
-  // Not waited for: it opens a way out to see whether one can be had.
+  // Not awaited: it opens egress to test whether it works.
   void noteWhetherEgress(worker)
   const loops = [
     await startIdleLoop(worker),
@@ -98,7 +98,7 @@ export async function startWorker(
   }
 }
 
-/** Has the API say of projects whose computes are to reach out why they cannot. */
+/** Lets the API report to projects with egress enabled why it is missing. */
 async function noteWhetherEgress({ backend, catalog, log }: WorkerContext): Promise<void> {
   try {
     await noteEgress(catalog, await backend.whyNoEgress())
@@ -107,7 +107,7 @@ async function noteWhetherEgress({ backend, catalog, log }: WorkerContext): Prom
   }
 }
 
-/** Has the API refuse versions of Postgres that are not installed. */
+/** Lets the API refuse versions of Postgres that are not installed. */
 async function noteVersions({ backend, catalog, log }: WorkerContext): Promise<void> {
   try {
     await notePgVersions(catalog, await backend.pgVersions())
@@ -116,7 +116,7 @@ async function noteVersions({ backend, catalog, log }: WorkerContext): Promise<v
   }
 }
 
-/** What every line about an operation says of it. */
+/** The fields of every log line about an operation. */
 function factsOf({ id, action, step, project_id, branch_id, request_id }: Due) {
   return {
     operation: id,

@@ -1,24 +1,31 @@
 import type { EventEmitter } from 'node:events'
 import pg from 'pg'
 
-/** Neap's own superuser in every compute, and its own database there. Users can be neither and connect to neither. */
+/** Neap's own superuser in every compute, and its own database there. Users have access to neither. */
 export const ADMIN = 'neap_admin'
 export const ADMIN_DATABASE = 'neap'
-/** Neap's own role that proxies log in as, to read how the roles of users log in. */
+/** Neap's own role that proxies log in as, to read the verifiers of users' roles. */
 export const LOGIN_READER = 'neap_login_reader'
 
 /** Both, as a list in SQL. */
 export const OWN_ROLES = `('${ADMIN}', '${LOGIN_READER}')`
 
-/** Of what a compute sends until it is ready for the next query. The largest answers are a thousand names with verifiers of 1 KiB. */
+/**
+ * Limit on the bytes that a compute sends until it is ready for the next query. The largest answers are a thousand
+ * names with verifiers of 1 KiB.
+ */
 const MAX_ANSWER_BYTES = 4 * 2 ** 20
 
-/** Of the verifiers that Neap gives its own roles; those of stores from before each had its own have fewer. */
+/**
+ * Limit on SCRAM iterations: those of the verifiers that Neap gives its own roles. In stores from before each had its
+ * own verifiers, they have fewer.
+ */
 const MAX_ITERATIONS = 4096
 
 /**
- * Settings that Neap's own sessions rest on: an endpoint's settings, and its databases', must not make them other ones. What a session says
- * at its start outranks all of those (Postgres manual, "Parameter Interaction via the Configuration File").
+ * Settings that Neap's own sessions rely on: the settings of an endpoint or its databases must not change them. The
+ * startup options of a session override all of those (Postgres manual, "Parameter Interaction via the Configuration
+ * File").
  */
 const PINNED = {
   search_path: 'pg_catalog',
@@ -47,7 +54,7 @@ const PINNED = {
   statement_timeout: '0',
 }
 
-/** What only a superuser may set. A statement of his may hold a verifier, which is not to stand in a log. */
+/** Settings that only a superuser may set. Its statements may hold a verifier, which must not be logged. */
 const PINNED_FOR_ADMIN = {
   log_min_duration_statement: '-1',
   log_min_duration_sample: '-1',
@@ -60,10 +67,10 @@ export interface OwnSessionOptions {
   readonly host: string
   readonly port: number
   readonly user: typeof ADMIN | typeof LOGIN_READER
-  /** Those that the role may have: more than one only while passwords are being changed. */
+  /** The passwords that the role may have: more than one only while passwords are being changed. */
   readonly passwords: readonly string[]
   readonly database?: string
-  /** What the session is for, as it calls itself. */
+  /** The purpose of the session, as its application_name. */
   readonly name: string
   /** Limit in milliseconds for connecting, and for each statement; unlimited when left out. */
   readonly timeoutMs?: number
@@ -72,13 +79,13 @@ export interface OwnSessionOptions {
 const WRONG_PASSWORD = '28P01'
 
 /**
- * Opens a session of Neap's own at a compute. It logs in by SCRAM only, and only at a server that shows by its signature that it holds the
- * verifier of the password (RFC 5802, section 3): code in a compute that took the place of its socket learns no secret that it
- * could use elsewhere.
+ * Opens one of Neap's own sessions at a compute. It logs in by SCRAM only, and only at a server whose signature proves
+ * that it holds the password's verifier (RFC 5802, section 3): code in a compute that took over its socket learns no
+ * secret that it could use elsewhere.
  */
 export async function ownSession(options: OwnSessionOptions): Promise<pg.Client> {
   const { passwords } = options
-  // The first is what it is changed to, perhaps since it was tried.
+  // The first is the one that the password changes to, perhaps since it was tried.
   const tries = passwords.length > 1 ? [...passwords, ...passwords.slice(0, 1)] : passwords
   for (const [index, password] of tries.entries()) {
     const client = ownClient(options, password)
@@ -94,7 +101,7 @@ export async function ownSession(options: OwnSessionOptions): Promise<pg.Client>
   throw new Error(`there is no password for ${options.user}`)
 }
 
-/** The same at a server that was started for this alone, and asks for no proof. */
+/** As `ownSession`, at a server that was started for this alone and asks for no proof. */
 export async function unprovenSession(options: Omit<OwnSessionOptions, 'passwords'>): Promise<pg.Client> {
   const client = ownClient(options, undefined)
   await client.connect()
@@ -115,26 +122,26 @@ function ownClient(options: Omit<OwnSessionOptions, 'passwords'>, password: stri
     password,
     database: options.database ?? ADMIN_DATABASE,
     application_name: options.name,
-    // The server ends what takes too long; one that is frozen cannot.
+    // The server ends slow statements; a frozen server cannot.
     ...(timeoutMs && { connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs + 1_000 }),
     options: Object.entries(settings)
       .map(([name, value]) => `-c ${name}=${value}`)
       .join(' '),
   })
-  // A session that is lost while it does nothing shows at its next query.
+  // A session that is lost while idle fails at its next query.
   client.on('error', () => undefined)
   limitAnswers(client)
   return client
 }
 
-/** What the driver's connection tells, before the driver acts on it. */
+/** The events of the driver's connection, before the driver acts on them. */
 interface Connection extends EventEmitter {
   readonly stream: EventEmitter & { destroy(error: Error): void }
 }
 
 const connectionOf = (client: pg.Client): Connection => (client as unknown as { connection: Connection }).connection
 
-/** Ends a session that answers with more than any answer has: the driver would keep in memory whatever a taken-over compute sends. */
+/** Ends a session with an answer over the limit: the driver would buffer all that a compromised compute sends. */
 function limitAnswers(client: pg.Client): void {
   const connection = connectionOf(client)
   let received = 0
@@ -150,7 +157,7 @@ function requireScram(client: pg.Client): void {
   const connection = connectionOf(client)
   function refuse(why: string): void {
     connection.stream.destroy(new Error(`The server ${why}: it is not the compute.`))
-    // That it is ready may have come with the same bytes.
+    // ReadyForQuery may have arrived with the same bytes.
     connection.removeAllListeners('readyForQuery')
   }
   let isProven = false
@@ -158,11 +165,11 @@ function requireScram(client: pg.Client): void {
     connection.once(asked, () => refuse('asks for another proof than SCRAM'))
   connection.once('authenticationSASLContinue', (message: { data: string }) => {
     if (Number(/,i=(\d+)$/.exec(message.data)?.[1]) <= MAX_ITERATIONS) return
-    // Without it the driver would derive a key for as long as the server likes.
+    // Otherwise the driver would derive a key with as many iterations as the server demands.
     message.data = ''
     refuse('asks for too many iterations')
   })
-  // The driver checks the signature in it, and fails where it is wrong.
+  // The driver checks the signature in it, and fails when it is wrong.
   connection.once('authenticationSASLFinal', () => (isProven = true))
   connection.once('authenticationOk', () => {
     if (!isProven) refuse('asks for no proof')

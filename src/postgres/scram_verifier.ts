@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 
 /**
  * The SCRAM-SHA-256 verifier of a password in Postgres' own form (RFC 5802 and 7677; pg_authid in the Postgres manual).
- * The password must be printable ASCII, as Neap's are: for anything else SASLprep would have its say.
+ * The password must be printable ASCII, as Neap's are: any other one would need SASLprep.
  */
 export async function scramVerifier(
   password: string,

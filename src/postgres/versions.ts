@@ -1,5 +1,5 @@
 /** The major versions of Postgres that computes can have, where they are installed. */
 export const PG_VERSIONS = [15, 16, 17, 18] as const
 
-/** What a project has that asks for none. */
+/** The version of a project that is created without one. */
 export const DEFAULT_PG_VERSION = 18

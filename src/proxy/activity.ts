@@ -9,16 +9,16 @@ const EVERY_MS = 1_000
 
 export interface ActivityWriter {
   /**
-   * Writes when each endpoint was last used, of those that were since the last time; what cannot be written is kept for the next. Has what
-   * passed added as well, and does not wait for that.
+   * Writes the last activity of endpoints used since the last call. Entries that cannot be written are kept for the
+   * next call. Also adds the traffic counts, without waiting for them.
    */
   write(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Writes to the catalog, once a second and only if something passed, when the last byte of each endpoint did, and how many.
- * @param onCounted told what passed, of all endpoints
+ * Once a second, writes to the catalog the time of the last byte and the traffic counts of each endpoint with traffic.
+ * @param onCounted called with the counts of each endpoint
  */
 export function startActivityWriter(
   catalog: Catalog,
@@ -56,7 +56,7 @@ export function startActivityWriter(
 
   return {
     write() {
-      // Before an endpoint that is deleted is gone, and with it the branch that this counts for.
+      // Add the counts before a deleted endpoint and its branch are removed from the catalog.
       void writeCounts()
       return writeSeen()
     },

@@ -11,23 +11,23 @@ import { createBuckets } from './buckets.ts'
 import { createDecoy } from './decoy.ts'
 import { told, type Waker } from './wake.ts'
 
-/** Asks a compute for the verifier of a role. Errors: any, when it does not answer. */
+/** Reads the verifier of a role from a compute. Errors: any, when the compute does not answer. */
 export type ReadVerifier = (address: SessionAddress, pid: number, role: string) => Promise<string | null | undefined>
 
-/** What somebody must show who wants to be let in. */
+/** The verifier that a client must match, and the catalog's data on its endpoint. */
 export interface Admission {
-  /** One that no password fits where there is no such role or endpoint, or no password. */
+  /** A mock verifier that no password fits when the role, the endpoint or the password does not exist. */
   readonly verifier: Verifier
-  /** Makes the verifier of the same name that no password fits. */
+  /** Returns a mock verifier for the same endpoint and role. */
   readonly mock: () => Verifier
-  /** What else there is to know of the endpoint, where there is one. */
+  /** The endpoint's data in the catalog. undefined when the endpoint does not exist or the role is reserved. */
   readonly login: RoleLogin | undefined
 }
 
-/** Errors: md5_password, start_failed; catalog_away and not_in_time when it takes for so long. */
+/** Errors: md5_password, start_failed; catalog_away and not_in_time (after the time-out). */
 export type FindAdmission = (endpointId: string, role: string) => Promise<Admission>
 
-/** A compute, by its process too: another may be at the same address since. */
+/** The address and process of a compute. The pid tells it from a later compute at the same address. */
 interface Place extends SessionAddress {
   readonly pid: number
 }
@@ -38,21 +38,22 @@ function placeOf(login: RoleLogin): Place | undefined {
 }
 
 /**
- * How often logins without a proof may have an endpoint woken, to ask it for the verifiers of its roles: so often at once, and then once in
- * so many seconds. Each proxy process counts by itself.
+ * Limit of wakes per endpoint to read verifiers for logins without a proof: a burst, then a rate. Each proxy process
+ * counts by itself.
  */
 const WAKES_TO_ASK = { burst: 10, perSecond: 1 / 30 }
 
 /** Limit of endpoints with remembered computes. */
 const MAX_PLACES = 10_000
 
-/** Names that begin so are Neap's own roles in every compute: nobody logs in as one. */
+/** Names of Neap's own roles in every compute. Clients cannot log in as them. */
 const OWN_ROLES = /^neap_/
 
 /**
- * Looks for the verifier of a role: at its compute while one runs, since users change roles by SQL; in the catalog while it sleeps, where it
- * went to sleep in good order. Otherwise it is woken to be asked, a few times; after that the catalog's last copy counts: a right proof for it
- * wakes the compute, which decides.
+ * Looks up the verifier of a role. Reads it from the compute while one runs, since users change roles by SQL. Reads it
+ * from the catalog while the endpoint is idle and its last compute stored its roles when it stopped. Otherwise wakes
+ * the compute to read it, up to a limit. Beyond the limit the catalog's last copy counts: a right proof for it wakes
+ * the compute, which decides.
  */
 export function createFindAdmission(
   catalog: Catalog,
@@ -61,7 +62,7 @@ export function createFindAdmission(
   wakeTimeoutMs: number,
   mockSaltKey: Buffer,
 ): FindAdmission {
-  /** Where endpoints were when somebody last logged in. */
+  /** Computes of endpoints at their last login. */
   const places = new Map<string, Place>()
   const wakesToAsk = createBuckets(WAKES_TO_ASK.burst, WAKES_TO_ASK.perSecond)
   const decoy = createDecoy(mockSaltKey)
@@ -74,7 +75,7 @@ export function createFindAdmission(
     if (oldest !== undefined) places.delete(oldest)
   }
 
-  /** What the catalog says, when it is there. */
+  /** Reads the login from the catalog. Retries while the catalog is unavailable. */
   async function loginOf(endpointId: string, role: string, until: number): Promise<RoleLogin | undefined> {
     for (let turn = 2; ; turn++) {
       try {
@@ -87,13 +88,13 @@ export function createFindAdmission(
     }
   }
 
-  /** What the catalog says in the end, with the verifier from where it is to be had. */
+  /** Reads the login from the catalog, with the verifier from the compute or the catalog. */
   async function findVerifier(endpointId: string, role: string, until: number): Promise<RoleLogin | undefined> {
     const begun = performance.now()
     const guess = places.get(endpointId)
-    // Most likely it is there still, and the catalog need not be waited for to ask it.
+    // The compute is most likely still there: read the verifier in parallel with the catalog lookup.
     let guessed = guess && decoy.measure(endpointId, read(guess, guess.pid, role))
-    // If it is not there, nobody may be waiting for this answer; who is hears of its failure.
+    // A wrong guess is never awaited: its rejection must not be unhandled.
     guessed?.catch(() => {})
     for (let turn = 1; ; turn++) {
       const login = await loginOf(endpointId, role, until)
@@ -115,7 +116,7 @@ export function createFindAdmission(
           return { ...login, verifier: (await answer) ?? null }
         } catch (error) {
           why = error
-          // One that is only slow is asked again.
+          // A timeout does not mean that the compute is dead: read from it again.
           if (!/timeout/i.test(messageOf(error))) deadPid = pid
           if (turn > 1) await sleep(pauseMs(turn))
         }

@@ -19,7 +19,7 @@ import { readPacket } from './packet.ts'
 import { parseVerifier, type Verifier } from './scram.ts'
 import { encodeStartup, PROTOCOL_3_0 } from './startup.ts'
 
-/* What a compute sees of clients that have not shown their password yet. */
+/* Speculative sessions at a compute, opened before their clients have proved their passwords. */
 
 let dir: string
 let compute: Server
@@ -66,7 +66,7 @@ test('a session is taken once, at its own address, and outlives its client then'
   assert.deepEqual(await seen.toArray(), [STARTUP])
 })
 
-/** A verifier, and the keys that fit it. */
+/** A verifier and its keys. */
 async function known() {
   const salt = Buffer.from('salt')
   const verifier = parseVerifier(await scramVerifier('secret', { salt })) ?? assert.fail('no verifier')
@@ -75,7 +75,7 @@ async function known() {
   return { verifier, keys: { clientKey, serverKey: verifier.serverKey } }
 }
 
-/** Lets in who comes. */
+/** Runs the server side of a login. */
 async function admit(seen: Socket, verifier: Verifier): Promise<boolean> {
   const client = {
     stream: seen,
@@ -98,7 +98,7 @@ test('the compute has asked for the proof before the client is known, and gets i
     const [ahead, seen] = await opened(new PassThrough())
     await readPacket(seen, 1_000)
     const entered = admit(seen, verifier)
-    // Both of its messages have come so far.
+    // Wait for both server messages: the mechanisms and the challenge.
     while (seen.bytesWritten < 100) await setImmediate()
     const answer = ahead?.take(address())?.logIn(keys, () => held, AbortSignal.timeout(10_000))
     assert.equal(await entered, !held)

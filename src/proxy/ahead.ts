@@ -2,21 +2,23 @@ import type { Duplex } from 'node:stream'
 import type { ConnectTarget } from '../catalog/endpoint.ts'
 import { addressOf, type SessionAddress, type SessionOpening, openSession } from './compute.ts'
 
-/** Limits speculative pre-auth connections: of one proxy, and to one compute, since its sessions are for all its clients. */
+/**
+ * Limits of speculative pre-auth connections per proxy process and per compute, whose sessions serve all its clients.
+ */
 const MAX_OPEN = 8
 const MAX_OPEN_PER_COMPUTE = 4
 const open = new Set<SessionOpening>()
 
-/** A session at a compute whose opening was begun before it is known whether its client may enter. */
+/** A speculative session at a compute, opened before its client's login is complete. */
 export interface Ahead {
-  /** The opening, if it is at this address and nobody has taken it. It belongs to the caller then. */
+  /** Returns the opening, which the caller then owns; undefined if it is at another address or already taken. */
   take(address: SessionAddress): SessionOpening | undefined
 }
 
 /**
- * Begins to open a session at the compute of an endpoint while its client still proves who it is, since Postgres takes a while to make the
- * process for it and to ask for the proof. It is dropped with the client if nobody has taken it.
- * @param target where the endpoint is; nothing is begun if it sleeps, is held, or there are many such
+ * Opens a session at an endpoint's compute during the client's login, since Postgres needs time to fork the server
+ * process and to send the challenge. The session is dropped with the client unless it was taken.
+ * @param target the endpoint's compute. Returns undefined if it is idle or paused, or the limits are reached
  */
 export function openAhead(target: ConnectTarget, startup: Buffer, client: Duplex): Ahead | undefined {
   const address = target.holding_operation_id === null ? addressOf(target) : undefined

@@ -1,10 +1,10 @@
 import { isIP } from 'node:net'
 
-/** The addresses that a project lets connect, ready to be looked up. */
+/** The addresses that may connect to a project, compiled for lookups. */
 export interface AllowedAddresses {
-  /** Without entries the project lets all addresses in. */
+  /** True for an empty list, which allows all addresses. */
   readonly isEmpty: boolean
-  /** Sorted by their beginnings, and apart from each other. */
+  /** Sorted by `first`, disjoint and not adjacent. */
   readonly ranges: readonly AddressRange[]
 }
 
@@ -13,9 +13,9 @@ interface AddressRange {
   readonly last: bigint
 }
 
-/** Lists of all projects together: each range takes some 100 bytes. */
+/** Limit of cached ranges over all lists. A range takes some 100 bytes. */
 const MAX_CACHED_RANGES = 100_000
-/** Characters of lists, which are the keys of the cache. */
+/** Limit of the cache keys' characters over all lists. */
 const MAX_CACHED_CHARACTERS = 8_000_000
 
 export const ALL_ALLOWED: AllowedAddresses = { isEmpty: true, ranges: [] }
@@ -25,8 +25,9 @@ let cachedRanges = 0
 let cachedCharacters = 0
 
 /**
- * The addresses of a list, compiled once for as long as it is in use.
- * @param json an array of single addresses, ranges with a dash between, and networks as CIDR (RFC 4632); others in it let no address in
+ * Compiles a list of addresses. Lists in use are cached.
+ * @param json an array of single addresses, ranges with a dash between, and networks as CIDR (RFC 4632). Malformed
+ * entries allow no address
  */
 export function compileAllowed(json: string | null): AllowedAddresses {
   if (json === null || json === '[]') return ALL_ALLOWED
@@ -50,7 +51,7 @@ export function compileAllowed(json: string | null): AllowedAddresses {
   return compiled
 }
 
-/** Whether the list lets an address in. What is no address is let in by an empty list only. */
+/** Whether the list allows an address. Text that is not an address is allowed by an empty list only. */
 export function isAllowed(address: string | undefined, { isEmpty, ranges }: AllowedAddresses): boolean {
   if (isEmpty) return true
   const number = parseAddress(address ?? '')
@@ -66,7 +67,7 @@ export function isAllowed(address: string | undefined, { isEmpty, ranges }: Allo
   return nearest !== undefined && number <= nearest.last
 }
 
-/** The range that an entry stands for; undefined for a malformed one and for a range that goes backwards. */
+/** Parses an entry. Returns undefined for a malformed entry and for a reversed range. */
 export function parseRange(entry: string): AddressRange | undefined {
   const [, start = '', prefix, end] = /^([^/-]+)(?:\/(\d{1,3})|-([^/-]+))?$/.exec(entry) ?? []
   const first = parseAddress(start)
@@ -83,7 +84,7 @@ export function parseRange(entry: string): AddressRange | undefined {
     : { first, last }
 }
 
-/** An address as a number of 128 bits; IPv4 as its mapped IPv6 address (RFC 4291, section 2.5.5.2). A zone is left out. */
+/** An address as a 128-bit number; IPv4 as its mapped IPv6 address (RFC 4291, section 2.5.5.2). A zone is ignored. */
 function parseAddress(text: string): bigint | undefined {
   const version = isIP(text)
   if (version === 0) return undefined

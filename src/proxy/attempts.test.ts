@@ -5,7 +5,7 @@ import { type Attempt, createAttempts } from './attempts.ts'
 
 const AT = { address: '10.0.0.1', endpointId: 'ep-a', role: 'alice' }
 
-/** Attempts by a clock that the test sets: no token comes back while it stands. */
+/** Attempts with a clock that the test sets. No token is refilled while it stands still. */
 function makeAttempts() {
   const clock = { ms: 0 }
   const attempts = createAttempts(() => clock.ms)
@@ -14,7 +14,7 @@ function makeAttempts() {
   return {
     clock,
     checked,
-    /** Shows a password, which is right or wrong; its name is in `checked` once it was looked at. */
+    /** Checks a right or wrong password. `checked` contains it once its check has run. */
     show: (password: string, at: Partial<Attempt> = {}): Socket => {
       const client = new Socket()
       clients.push(client)
@@ -23,7 +23,7 @@ function makeAttempts() {
       attempts.check(client, { ...AT, ...at }, check, () => isRight).catch(() => {})
       return client
     },
-    /** All hang up, so that no timer is left. */
+    /** Closes all clients, so that no timer is left. */
     end: async (): Promise<void> => {
       for (const client of clients) client.destroy()
       await settle()
@@ -43,7 +43,7 @@ test('of wrong passwords a hundred are checked, and then as many as time has pas
   for (const seconds of [1, 10]) {
     const before: number = checked.length
     clock.ms += seconds * 1_000
-    // Each that comes has those before it looked at.
+    // A new attempt makes the queue serve earlier ones.
     show('wrong')
     await settle()
     assert.equal(checked.length - before, 4 * seconds)

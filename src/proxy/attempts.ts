@@ -3,24 +3,24 @@ import { ClientGone, ProxyError } from './errors.ts'
 import { ownerOf } from '../network.ts'
 
 /*
- * How fast passwords can be guessed. A proof is checked only for a token, and a wrong one keeps it. So the rate holds however many
- * connections guess at once, and whether they wait for their answers or hang up: until its token is there, no client learns anything.
- * A right proof gives its token back.
+ * Rate limit of password guesses. A proof is checked only with a token, and a wrong proof consumes it. So the rate
+ * holds for any number of parallel connections, whether they wait for their answers or hang up: without a token no
+ * client learns the result. A right proof returns its token.
  *
- * So that right proofs find a token beside a crowd of guessers, wrong ones are answered late once many tokens are gone: those who wait for
- * that answer are not back before, and those who hang up leave the queue.
+ * Wrong proofs are answered late once many tokens are consumed, so that right proofs find a token during an attack:
+ * guessers that wait for the answer cannot retry before it, and guessers that hang up leave the queue.
  */
 
-/** Wrong proofs for a role of an endpoint from one network (an IPv4 address, a /64 of IPv6): so many at once, then so many a second. */
+/** Wrong proofs for a role of an endpoint from one network (an IPv4 address, a /64 of IPv6). */
 const OF_NETWORK = { burst: 100, perSecond: 4 }
-/** And from all networks together, but from those where the right password was shown lately. */
+/** Wrong proofs from all networks together, except networks that recently sent the right password. */
 const OF_ROLE = { burst: 500, perSecond: 20 }
-/** How late a wrong proof is answered when no token is left, and less the more are; not at all while a tenth at most is gone. */
+/** Delay of the answer to a wrong proof when no token is left; less with more tokens, 0 above 90% of the burst. */
 const MAX_LATE_MS = 30_000
 const LATE_BELOW = 0.9
-/** A client that had no turn by then is refused. */
+/** A client still in the queue after this time is refused. */
 const MAX_WAIT_MS = 15_000
-/** Of roles and networks that are told apart; those with the oldest attempts are forgotten first. */
+/** Limit of the entries of each map: networks, roles, trusted networks. The oldest entry is dropped first. */
 const MAX_GATES = 20_000
 const TRUST_MS = 24 * 3_600_000
 
@@ -31,11 +31,11 @@ export interface Attempt {
   readonly role: string
 }
 
-/** Limits how often wrong passwords are tried, in this process. */
+/** Limits the rate of wrong passwords in this process. */
 export interface Attempts {
   /**
-   * Checks a proof in its turn, at once where few were wrong.
-   * @param isRight says of the answer whether the proof was right
+   * Checks a proof when a token is free, which is at once unless many proofs were wrong.
+   * @param isRight returns whether the result of `check` means a right proof
    * Errors: too_many_attempts after 15 seconds, ClientGone, and those of `check`.
    */
   readonly check: <T>(
@@ -49,7 +49,7 @@ export interface Attempts {
 export function createAttempts(now = () => performance.now()): Attempts {
   const ofNetworks = createGates(OF_NETWORK, now)
   const ofRoles = createGates(OF_ROLE, now)
-  /** Networks where the right password of a role was shown, and until when that counts. */
+  /** Networks that sent a role's right password, with the expiry of that trust. */
   const trusted = new Map<string, number>()
 
   function trust(name: string): void {
@@ -84,16 +84,16 @@ export function createAttempts(now = () => performance.now()): Attempts {
 
 interface Gate {
   tokens: number
-  /** Proofs that are being checked: their tokens may come back. */
+  /** Proofs being checked. Their tokens may be returned. */
   checking: number
-  /** When tokens were last added. */
+  /** Time of the last refill. */
   since: number
   /** Oldest first. */
   readonly waiting: Set<() => void>
   timer: NodeJS.Timeout | undefined
 }
 
-/** Resolves after so many milliseconds, or when the client is gone. */
+/** Resolves after `ms` milliseconds, or when the client disconnects. */
 function pause(client: Duplex, ms: number): Promise<void> {
   return new Promise((resolve) => {
     const over = (): void => {
@@ -107,7 +107,7 @@ function pause(client: Duplex, ms: number): Promise<void> {
   })
 }
 
-/** Token buckets by name, with a queue each. */
+/** Token buckets by name, each with a queue. */
 function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number) {
   const gates = new Map<string, Gate>()
 
@@ -132,7 +132,7 @@ function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number)
     gate.since = at
   }
 
-  /** Lets in those that there are tokens for, and looks again when there is the next. */
+  /** Admits waiting clients while tokens last, and sets a timer for the next token. */
   function serve(gate: Gate): void {
     refill(gate)
     for (const next of gate.waiting) {
@@ -174,8 +174,8 @@ function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number)
 
   return {
     /**
-     * Resolves when there is a token. The answer gives it back unless the proof was wrong, and says how late that is to be told, in
-     * milliseconds. Errors: as `check`.
+     * Resolves when a token is taken. The returned function ends the check: it returns the token unless the proof was
+     * wrong, and returns the delay of the client's answer in milliseconds. Errors: as `check`.
      */
     async enter(name: string, client: Duplex): Promise<(wasWrong: boolean) => number> {
       const gate = find(name)

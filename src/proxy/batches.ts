@@ -1,9 +1,9 @@
 export interface Batches<T, R> {
-  /** Does something with an item, together with those that are added while others are under way. Errors: those of doing it. */
+  /** Processes an item, in one batch with the items added while an earlier batch runs. Errors: those of `work`. */
   add(item: T): Promise<R>
 }
 
-/** Does one batch after the other, each with all that was added since the last began. */
+/** Runs one batch at a time, each with all items added since the previous batch began. */
 export function createBatches<T, R>(work: (items: readonly T[]) => Promise<R>): Batches<T, R> {
   let waiting: T[] = []
   let next: Promise<R> | undefined

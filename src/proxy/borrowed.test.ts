@@ -22,7 +22,7 @@ before(async () => {
 })
 after(() => rm(dir, { recursive: true }))
 
-/** Two ends of one connection, over TLS or plain. */
+/** Both ends of a connection, over TLS or plain. */
 async function pair(secure: boolean): Promise<[Socket, Socket]> {
   const options = { allowHalfOpen: true }
   const server = secure ? createTlsServer({ ...options, ...credentials }) : createServer(options)
@@ -35,7 +35,7 @@ async function pair(secure: boolean): Promise<[Socket, Socket]> {
   return [near, far]
 }
 
-/** Reads all there is, standing still now and then, so that whoever writes has to wait. */
+/** Reads until the end with pauses, so that the writer has to wait. */
 async function readSlowly(socket: Socket): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of socket as AsyncIterable<Buffer>) {
@@ -45,11 +45,11 @@ async function readSlowly(socket: Socket): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** No two stretches of it are alike. */
+/** Bytes without repeating sections. */
 const bytes = (words: number, seed: number): Buffer =>
   Buffer.from(Uint32Array.from({ length: words }, (_, at) => at * 2_654_435_761 + seed * 1_000_003).buffer)
 
-/** Small ones, one after the other, so that they come as many. */
+/** Small writes in separate turns, so that they arrive as separate chunks. */
 async function writeInPieces(to: Socket, all: Buffer): Promise<void> {
   for (let at = 0; at < all.length; at += 9_001) {
     to.write(all.subarray(at, at + 9_001))
@@ -68,7 +68,8 @@ test('sessions side by side, full in both directions, never see bytes of each ot
       client.write(asked)
       let isWritten = false
       const written = writeInPieces(compute, answered).then(() => (isWritten = true))
-      // Nobody reads: there is more than the kernel takes, in both directions, where its buffers are not huge.
+      // Both ends are unread: unless the kernel's buffers are huge, there is more data than they hold, in both
+      // directions.
       const full = (): boolean => clientSide.isPaused() && computeSide.isPaused()
       const taken = (): boolean => isWritten && client.writableLength + compute.writableLength === 0
       while (!full() && !taken()) await new Promise(setImmediate)
@@ -95,7 +96,7 @@ test('what cannot be sent at once is sent as it was, whatever becomes of the buf
       writeBorrowed(otherFar, borrowed.fill(0))
     }
     let number = 1
-    // Until the kernel takes no more, and three beyond.
+    // Until the kernel takes no more, and three chunks beyond.
     while (far.writableLength < 3 * borrowed.length) lend(number++ % 256)
     far.end()
     otherFar.destroy()

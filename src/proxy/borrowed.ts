@@ -1,8 +1,8 @@
 /*
- * Passing bytes on in a buffer that is used again for the next. A stream allocates a buffer for every read and schedules work after it, which
- * is a good part of what it costs to pass a small message on, and with bulk data leaves most of a core to the garbage collector. Node does
- * without for sockets that it connects itself (`onread` of net.connect), where pause and resume, end and errors are as ever; here that is
- * switched on for sockets which are open already.
+ * Forwards bytes through one reused read buffer. A stream allocates a buffer for every read and schedules work after
+ * it. That is a large part of the cost of forwarding a small message, and with bulk data keeps most of a core busy with
+ * garbage collection. Node avoids it for sockets that it connects itself (`onread` of net.connect), where pause,
+ * resume, end and errors behave as usual. This module enables it for sockets that are already open.
  */
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -10,18 +10,18 @@ import { TLSSocket } from 'node:tls'
 
 const BYTES = 65_536
 
-/** Every socket is read into this: what one has brought is dealt with before the next is read. */
+/** The read buffer of all sockets: a chunk is processed before the next read. */
 const incoming = Buffer.allocUnsafeSlow(BYTES)
 
-/** Views of its first bytes, by their number, up to the length of a small message: making one costs as much as copying that does. */
+/** Views of the buffer's first bytes, by length, for small messages: creating a view costs as much as copying them. */
 const beginnings = Array.from({ length: 1_024 }, (_, length) => incoming.subarray(0, length))
 
-/** A chunk of so many bytes is likely one of many. */
+/** A chunk of this size is likely part of bulk data. */
 const BULK = 4_096
-/** So much makes a write worth its while. */
+/** Buffered bytes that are worth a write. */
 const ENOUGH = 49_152
 
-/** What `onread` comes down to in a socket, under symbols of Node's own. */
+/** The fields that `onread` sets in a socket, under Node's own symbols. */
 interface Inside {
   _handle?: { useUserBuffer?: (into: Buffer) => void } | null
   [symbol: symbol]: unknown
@@ -31,8 +31,9 @@ const [BUFFER, ON_READ] = ['kBuffer', 'kBufferCb'].map((name) =>
 )
 
 /**
- * From now on has what comes given to `read`, as chunks that are borrowed: valid until it returns. What came before is first. The socket is
- * left paused. No stream but a socket can do this, and perhaps no other Node: then what comes is given as 'data', which is no less right.
+ * Passes incoming bytes to `read` as borrowed chunks, each valid until `read` returns. Bytes buffered earlier come
+ * first. The socket is left paused. Streams that are no sockets, and Node versions without these fields, fall back to
+ * 'data' events.
  */
 export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): void {
   stream.pause()
@@ -54,13 +55,14 @@ export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): voi
 }
 
 /**
- * Writes a chunk that is valid only until this returns. The answer is that of `write`. Of bulk data what one turn of the event loop brings is
- * written as one: TLS brings it record by record, and a small write costs nearly as much as a large one.
+ * Writes a chunk that is valid only until this returns. Returns the result of `write`. Bulk data of one turn of the
+ * event loop is combined into one write: TLS delivers it record by record, and a small write costs nearly as much as a
+ * large one.
  */
 export function writeBorrowed(to: Duplex, chunk: Buffer): boolean {
   if (!(to instanceof Socket) || chunk.length > BYTES) return to.write(Buffer.from(chunk))
   if (to.writableLength === 0) {
-    // It is encrypted before `write` returns.
+    // TLS encrypts the chunk before `write` returns.
     if (to instanceof TLSSocket) return to.write(chunk)
     if (chunk.length >= BULK) {
       to.cork()
@@ -78,7 +80,7 @@ export function writeBorrowed(to: Duplex, chunk: Buffer): boolean {
 
 const uncork = (socket: Socket): void => socket.uncork()
 
-/** Where what is to be written is kept until it is, one chunk behind the other: an allocation for each would have the garbage collector at work. */
+/** A buffer of chunks that wait for their write. An allocation per chunk would load the garbage collector. */
 interface Slab {
   readonly bytes: Buffer
   used: number
@@ -86,7 +88,7 @@ interface Slab {
   readonly written: () => void
 }
 
-/** So many are kept for later. */
+/** Limit of slabs kept for reuse. */
 const MAX_FREE = 16
 const free: Slab[] = []
 let slab = newSlab()

@@ -1,14 +1,14 @@
-/** Token buckets by name. Memory is bounded: buckets that are full are dropped, and of very many the one that was used least recently. */
+/** Token buckets by name. Memory is bounded: drops full buckets, and above a limit the least recently used one. */
 export interface Buckets {
-  /** Takes a token; false if there is none. */
+  /** Takes a token. Returns false if there is none. */
   take(name: string): boolean
 }
 
 const MAX_BUCKETS = 20_000
 
-/** @param burst tokens of a full bucket @param perSecond tokens that one gains in a second */
+/** @param burst tokens of a full bucket @param perSecond tokens refilled per second */
 export function createBuckets(burst: number, perSecond: number, now = () => performance.now()): Buckets {
-  /** Of each bucket that is not full: when it will be. */
+  /** For each bucket that is not full, the time when it will be. */
   const fullAt = new Map<string, number>()
   const tokenMs = 1_000 / perSecond
 

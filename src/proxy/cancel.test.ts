@@ -8,7 +8,7 @@ import { connect, type Fixture, makeFixture, observer, until } from '../../test/
 import { sql } from '../catalog/sql.ts'
 import type { Proxy } from './proxy.ts'
 
-/* Two proxies of one catalog: sessions are at the first. */
+/* Two proxies of one catalog. The sessions are at the first. */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -31,7 +31,7 @@ after(async () => {
 interface Sleeper {
   readonly client: pg.Client
   readonly key: Buffer
-  /** The SQLSTATE with which its query ended. */
+  /** The SQLSTATE of the query's error. */
   readonly ended: Promise<string>
 }
 
@@ -116,7 +116,7 @@ test('a request with a wrong key, or from where nobody may connect from, cancels
     await request(port, wrong)
     await request(port, one.key, '127.0.0.2')
   }
-  // What was asked of all proxies is heard in order: when this one is cancelled the others were.
+  // Notifications arrive in order: when this request is cancelled, the others have been processed.
   await request(other.port, last.key)
   assert.equal(await last.ended, '57014')
   assert.ok(await sleeps(one))

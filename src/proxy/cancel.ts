@@ -1,8 +1,9 @@
 /*
- * A request to cancel comes on a connection of its own, with nothing but the key that the session's client was given. It may come to any
- * proxy of the catalog: one that does not know the key asks the others, by a hash that only proxies can make, and whoever has the session
- * acts. Nothing is answered either way, as in Postgres; but the connection is closed only when the session has been told, since programs take
- * that for a promise that what they send next is not cancelled. So each proxy answers the others: that it has told the session, or has none.
+ * A CancelRequest arrives on its own connection, with only the key that the session's client was given, at any proxy of
+ * the catalog. A proxy that does not know the key asks the others by a keyed hash that only proxies can compute, and
+ * the proxy of the session cancels. The client gets no answer, as in Postgres. The connection is closed only after the
+ * cancel was sent to the session, since programs take the close as a promise that their next query is not cancelled. So
+ * each proxy answers the others: it has cancelled, or does not have the session.
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -22,10 +23,10 @@ import { closeGently } from './close.ts'
 import { type SessionAddress, openCompute } from './compute.ts'
 import { CANCEL_REQUEST } from './startup.ts'
 
-/** How long a compute may take to do with a request to cancel what it does, and close. */
+/** How long a compute may take to process a CancelRequest and to close the connection. */
 const CANCEL_MS = 5_000
 
-/** How long the other proxies are waited for: as long as a compute may take, and a moment for their answer. */
+/** How long to wait for other proxies: a compute's limit plus time for their answer. */
 const ANSWER_MS = CANCEL_MS + 500
 
 const LENGTH_AND_CODE = 8
@@ -33,34 +34,36 @@ const LENGTH_AND_CODE = 8
 /** Limit of cancel requests that wait for other proxies. Only a client that guesses keys sends more. */
 const MAX_WAITING = 1_000
 
-/** What a session lets those do who have its key. */
+/** A session as seen by cancel requests with its key. */
 export interface Cancellable {
-  /** Cancels what it is doing; resolves when that was asked for, and never rejects. */
+  /** Cancels the running query. Resolves when the request was sent. Never rejects. */
   cancel(): Promise<void> | void
-  /** Whether who comes from there may connect to its endpoint. */
+  /** Whether the address may connect to the session's endpoint. */
   admits(address: string | undefined): boolean
 }
 
 export interface CancelKeys {
-  /** Remembers the session whose client was given this key (the body of BackendKeyData). The answer forgets it. */
+  /** Registers the session of this key (the body of BackendKeyData). The returned function removes it. */
   remember(key: Buffer, session: Cancellable): () => void
-  /** Does what a CancelRequest asks for, here or where its session is, and closes. A network that sends very many is not listened to. */
+  /**
+   * Processes a CancelRequest, here or at the session's proxy, and closes. Ignores requests over the network's limit.
+   */
   pass(client: Pick<Client, 'stream' | 'address'>, packet: Buffer): void
   stop(): void
 }
 
-/** @param secret what all proxies of the catalog have in common. Errors: the catalog is away. */
+/** @param secret shared by all proxies of the catalog. Errors: the catalog is away. */
 export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Logger): Promise<CancelKeys> {
   const sessions = new Map<string, Cancellable>()
   const isWithinLimit = createCancelLimit()
   const me = randomUUID()
   let count = 0
-  /** Of requests that others were asked for: told of each answer. */
+  /** Pending requests to other proxies. Each function is called with each answer. */
   const open = new Map<string, (isHere: boolean) => void>()
 
   const nameOf = (key: Buffer): string => createHmac('sha256', secret).update('cancel ').update(key).digest('base64')
 
-  /** Answers whether the session is here, once it has been told. */
+  /** Cancels the session if it is at this proxy. Returns whether it is. */
   async function cancelHere({ name, address }: Omit<CancelAsked, 'id'>): Promise<boolean> {
     const session = sessions.get(name)
     if (session?.admits(address)) await session.cancel()
@@ -70,7 +73,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
   const asks = createBatches<CancelAsked, number>((all) => askToCancel(catalog, all))
   const answers = createBatches<CancelAnswer, void>((all) => answerCancels(catalog, all))
 
-  /** Asks the others; resolves when one has told the session, when all have answered, or are not waited for any longer. */
+  /** Asks the other proxies. Resolves when one has cancelled, when all have answered, or after the time-out. */
   async function askOthers(asked: Omit<CancelAsked, 'id'>): Promise<void> {
     if (open.size >= MAX_WAITING) return
     const id = `${me} ${++count}`
@@ -131,7 +134,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
   }
 }
 
-/** Asks a compute to cancel what the session does to which it gave this key; resolves when it has closed. */
+/** Sends a CancelRequest to the compute that issued the key. Resolves when the compute has closed the connection. */
 export function cancelAtCompute(address: SessionAddress, key: Buffer): Promise<void> {
   const packet = Buffer.alloc(LENGTH_AND_CODE + key.length)
   packet.writeInt32BE(packet.length, 0)

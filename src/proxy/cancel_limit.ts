@@ -1,13 +1,13 @@
 import { networkOf } from '../network.ts'
 
-/** So many requests to cancel may come from one network in so long: a pool of clients that all give up at once stays below. */
+/** Cancel requests per network and window. A client pool that cancels everywhere at once stays below. */
 const MOST = 200
 const WINDOW_MS = 10_000
 
-/** More networks than that are not told apart. */
+/** At this many networks all counts are reset. */
 const MAX_NETWORKS = 10_000
 
-/** Says of each request, by the address it comes from, whether it is within what its network may send. Its memory is bounded. */
+/** Returns a function that counts requests by address and returns whether one is within its network's limit. */
 export function createCancelLimit(now = () => performance.now()): (address: string | undefined) => boolean {
   const counts = new Map<string, number>()
   let since = now()

@@ -2,22 +2,24 @@ import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { createHash } from 'node:crypto'
 
-/** Who is at the other end: a program over TLS, or one that came over HTTP. */
+/** A client, over TLS or from the SQL-over-HTTP server. */
 export interface Client {
   readonly stream: Duplex
   /** Its IP address. */
   readonly address: string | undefined
-  /** The host that it says it wants: by TLS (SNI, RFC 6066), or by what came with its request. */
+  /** The requested host name: SNI (RFC 6066), or that of an HTTP request. */
   readonly serverName: string | undefined
-  /** How it shows its password: without telling it, bound to what is around its bytes, or in clear text within TLS. */
+  /** The authentication method: SCRAM, or a clear-text password within TLS. */
   readonly shows: 'scram' | 'password'
-  /** The hash of the certificate that it was shown (RFC 5929, section 4.1); nothing where its kind of signature names none. */
+  /**
+   * Hash of the server certificate for channel binding (RFC 5929, section 4.1). undefined over HTTP, and when the
+   * signature algorithm names neither SHA-256, SHA-384 nor SHA-512.
+   */
   readonly binding: Buffer | undefined
-  /** Told once the client has logged in. */
+  /** Called after the client's login. */
   readonly onLoggedIn?: (endpointId: string) => void
 }
 
-/** A client whose TLS handshake is over. */
 export function tlsClient(socket: TLSSocket, address: string | undefined): Client {
   return {
     stream: socket,

@@ -15,7 +15,7 @@ test('a client that has stopped reading keeps its socket for a minute, not for e
   client.pause()
   const [socket] = (await once(server, 'connection')) as [Socket]
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  // More than the buffers of both sides hold.
+  // More than the socket buffers of both sides hold.
   socket.write(Buffer.alloc(64 * 2 ** 20))
   closeGently(socket)
   t.mock.timers.tick(59_999)

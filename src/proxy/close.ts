@@ -3,12 +3,12 @@ import type { ProxyError } from './errors.ts'
 import { encodeError } from './messages.ts'
 
 const LINGER_MS = 2_000
-/** A client that has stopped reading would keep its socket, and what is still to be sent, for ever. */
+/** Without this limit a client that stops reading keeps its socket and unsent bytes forever. */
 const MAX_MS = 60_000
 
 /**
- * Sends what is still to be sent, says goodbye, and gives the other side a moment to do so too, a minute in all: closing with unread bytes
- * would reset the connection, and with it what was just sent.
+ * Flushes pending writes, ends the socket, and waits for the peer to end: two seconds after the flush, a minute in
+ * total. Closing with unread bytes would reset the connection and lose the last writes.
  */
 export function closeGently(socket: Duplex): void {
   if (socket.destroyed || socket.writableEnded) return
@@ -24,13 +24,13 @@ export function closeGently(socket: Duplex): void {
   else socket.once('finish', () => destroyAfter(LINGER_MS)).end()
 }
 
-/** Destroys a stream once everything is sent. */
+/** Destroys a stream once all pending writes are flushed. */
 export function destroySoon(socket: Duplex): void {
   if (socket.writableFinished) socket.destroy()
   else socket.once('finish', () => socket.destroy()).end()
 }
 
-/** Tells the client why, and closes. */
+/** Sends the error to the client, and closes. */
 export function refuse(socket: Duplex, error: ProxyError): void {
   if (socket.writable) socket.write(encodeError(error))
   closeGently(socket)

@@ -5,39 +5,39 @@ import { encodeMessage, errorFields, int32, MESSAGE_HEAD, messageAt } from './me
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
 
 /**
- * What came of connecting to a compute: the session is ready, or was refused for a reason that is the client's to hear; the compute is gone,
- * stopping or not up yet; it has no room just now; or the endpoint began to be held before the login was over. Or nothing is known of it,
- * since this process has no descriptor left to ask.
+ * Result of a connection to a compute. `there`: the session is ready, or was refused with an error for the client.
+ * `gone`: the compute is dead, stopping or not up yet. `full`: it has no free connection slot. `held`: the endpoint was
+ * paused before the login ended. `unasked`: unknown, since this process has no free file descriptor.
  */
 export type LoginOutcome =
   | {
       readonly is: 'there'
       readonly socket: Socket
-      /** What the client is to get: from what follows the login to the first ReadyForQuery, or an error. */
+      /** Bytes for the client: from the end of the login to the first ReadyForQuery, or an error. */
       readonly first: Buffer
-      /** The body of BackendKeyData, by which what the session does can be cancelled. */
+      /** The body of BackendKeyData: the key to cancel the session's queries. */
       readonly key: Buffer | undefined
     }
   | { readonly is: 'gone' | 'full' | 'held' | 'unasked'; readonly why: string }
 
 export type SessionAddress = Pick<ComputeLocation, 'host' | 'port' | 'store'>
 
-/** Which Authentication… message it is (Postgres manual, "Message Formats"). */
+/** Kinds of Authentication messages (Postgres manual, "Message Formats"). */
 const [SASL, SASL_CONTINUE, SASL_FINAL] = [10, 11, 12] as const
 
-/** It is starting, stopping, or was killed in the middle of the login: another turn finds it as it is then. */
+/** The compute is starting, stopping or was killed during the login. The next attempt reads its current state. */
 const IS_GONE = /^57P0[123]$/
 const TOO_MANY_CONNECTIONS = '53300'
-/** Of the ways to have too many connections the ones that no limit of the user's sets. */
+/** Messages of 53300 errors that do not come from a limit that the user set. */
 const NO_SLOT = /^(sorry, too many clients|remaining connection slots)/
 
-/** What an error of the socket says, if not that the compute is gone. A Unix socket whose queue of connections is full says EAGAIN. */
+/** Socket errors that do not mean that the compute is gone. A Unix socket with a full accept queue returns EAGAIN. */
 const MEANING: Readonly<Record<string, 'full' | 'unasked'>> = { EAGAIN: 'full', EMFILE: 'unasked', ENFILE: 'unasked' }
 
-/** Of what a compute sends until it is ready for queries. */
+/** Limit of the bytes that a compute sends before ReadyForQuery. */
 const MAX_FIRST_BYTES = 65_536
 
-/** Opens a socket to a compute; a host that begins with a slash is the directory of its Unix socket, as in libpq. */
+/** Opens a socket to a compute. As in libpq, a host that begins with a slash is the directory of the Unix socket. */
 export function openCompute({ host, port }: SessionAddress): Socket {
   const options = { allowHalfOpen: true, noDelay: true, keepAlive: true }
   return host.startsWith('/')
@@ -45,25 +45,25 @@ export function openCompute({ host, port }: SessionAddress): Socket {
     : connect({ ...options, host, port })
 }
 
-/** Where the compute of an endpoint is, if one runs. */
+/** The address of the endpoint's compute. undefined when no compute runs. */
 export const addressOf = (target: ConnectTarget): SessionAddress | undefined =>
   target.current_state === 'active' ? computeAddress(target) : undefined
 
-/** A session that is being opened at a compute, up to the proof of who wants it. */
+/** A session at a compute that is being opened, up to the client's proof. */
 export interface SessionOpening {
   readonly address: SessionAddress
-  /** Told when it closed before anybody logged in. */
+  /** Called when the attempt ends before `logIn`. */
   onLost: () => void
   /**
-   * Logs in with the keys that the client's own login brought to light, and waits until the compute is ready for queries. Once only.
-   * @param isHeld asked right before the proof is sent: from then on the compute knows of the session
+   * Logs in with the keys from the client's own login, and waits until the compute is ready for queries. Call it once.
+   * @param isHeld called right before the proof is sent: from then on the compute knows of the session
    */
   logIn(keys: ScramKeys, isHeld: () => boolean, signal: AbortSignal): Promise<LoginOutcome>
-  /** Closes it, where nobody has logged in. */
+  /** Closes the connection unless `logIn` was called. */
   drop(): void
 }
 
-/** Connects, and goes as far as a server has anybody come who has shown nothing yet: to the question for the proof. */
+/** Connects and runs the login up to the server's challenge, which needs no password. */
 export function openSession(address: SessionAddress, startup: Buffer): SessionOpening {
   const socket = openCompute(address)
   const scram = scramClient()
@@ -71,7 +71,7 @@ export function openSession(address: SessionAddress, startup: Buffer): SessionOp
   let prove: ((challenge: string) => void) | undefined
   let challenge: string | undefined
   let bytes: Buffer = Buffer.alloc(0)
-  /** Where what the client is to get begins, once the login is over. */
+  /** Offset of the client's first bytes, once the login is over. */
   let begins: number | undefined
   let at = 0
   let key: Buffer | undefined
@@ -104,7 +104,7 @@ export function openSession(address: SessionAddress, startup: Buffer): SessionOp
     }
   }
 
-  /** It was told to stop just when it was ready, and has said so already. Nobody has seen anything of it yet. */
+  /** Treat FATAL right after ReadyForQuery as a failed connect: the client has received no byte of the session yet. */
   function endsAtOnce(): boolean {
     const next = messageAt(bytes, at, MAX_FIRST_BYTES)
     return (
@@ -139,7 +139,7 @@ export function openSession(address: SessionAddress, startup: Buffer): SessionOp
     done({ is: 'gone', why: 'it closed the connection' })
   }
 
-  // Stays for the whole life of the socket: an error is always followed by 'close', on which the session acts.
+  // Stays for the socket's lifetime: 'close' follows every error, and the session handles that.
   socket.on('error', (error: NodeJS.ErrnoException) => {
     done({ is: MEANING[error.code ?? ''] ?? 'gone', why: error.message })
   })

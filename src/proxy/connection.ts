@@ -4,7 +4,7 @@
  *   startup packet ─▶ route ─▶ log in ─▶ reach (look up, wait, wake, connect) ─▶ splice
  *                                        └───▶ share the sessions of a pool
  *
- * Nothing is woken for a client before it has shown that it knows the password, but where only the compute knows what that is.
+ * No compute is woken before the client has proved its password, except where only the compute has the verifier.
  */
 import type { Duplex } from 'node:stream'
 import type { Client } from './client.ts'
@@ -20,7 +20,7 @@ import { asProxyError } from './report.ts'
 import { route } from './route.ts'
 import { CANCEL_REQUEST, isProtocolOption, packetCode, parseStartup, PROTOCOL_3_2, type Startup } from './startup.ts'
 
-/** Serves a client from its startup packet on. Never rejects: what goes wrong is told to the client or logged. */
+/** Serves a client from its startup packet on. Never rejects: errors are sent to the client or logged. */
 export async function serve(context: ConnectionContext, client: Client): Promise<void> {
   const { stream } = client
   try {
@@ -38,8 +38,8 @@ export async function serve(context: ConnectionContext, client: Client): Promise
 }
 
 /**
- * Tells a client that would speak a newer protocol, or with options, what is spoken here (Postgres manual, "Start-up"). Answers its startup
- * in the version that is spoken from now on.
+ * Negotiates a newer protocol version or protocol options down (Postgres manual, "Start-up"). Returns the startup with
+ * the version in use.
  */
 function negotiate(client: Duplex, { version, parameters }: Startup): Startup {
   const options = [...parameters.keys()].filter(isProtocolOption)

@@ -14,7 +14,7 @@ import type { SplicedSession } from './splice.ts'
 import type { TrafficTable } from './traffic.ts'
 import type { Waker } from './wake.ts'
 
-/** What connections share. */
+/** State shared by all connections. */
 export interface ConnectionContext {
   readonly domain: string
   readonly wakeTimeoutMs: number
@@ -28,7 +28,7 @@ export interface ConnectionContext {
   readonly origins: Origins
   readonly holds: Holds
   readonly cancelKeys: CancelKeys
-  /** The sessions that are under way, to be ended when the proxy stops. */
+  /** Open sessions, which end when the proxy stops. */
   readonly sessions: Set<Pick<SplicedSession, 'end'>>
   readonly pools: Pools
   readonly metrics: ProxyMetrics

@@ -6,7 +6,7 @@ import { sql } from '../catalog/sql.ts'
 import { branchTransfers, endpointTraffic, forgetTraffic, projectTransfer } from '../catalog/traffic.ts'
 import { createCountWriter } from './counts.ts'
 
-/* What passes is counted for each endpoint: all of it, and once. */
+/* Traffic is counted per endpoint, completely and once. */
 
 let fixture: Fixture
 let pid: number
@@ -17,7 +17,7 @@ before(async () => {
 })
 after(() => fixture.close())
 
-/** In the fixture a project has the id of its only endpoint. */
+/** In the fixture a project has the same id as its only endpoint. */
 async function trafficOf(endpoint: string): Promise<[toClients: number, fromClients: number, connections: number]> {
   const found = await endpointTraffic(fixture.catalog, endpoint, endpoint)
   return [found.bytes_to_clients, found.bytes_from_clients, found.connections]
@@ -43,7 +43,7 @@ test('what passes through several proxies, pooled or not, adds up in the catalog
     return found[0] > 3_000_000 && found[1] > 300_000 && found[2] === 3 && found
   })
   assert.ok(toClients < 3_010_000 && fromClients < 310_000, `${toClients} and ${fromClients} bytes`)
-  // A proxy that stops has added all it counted.
+  // A proxy that stops adds all its counts first.
   await Promise.all(clients.map((client) => client.end()))
   await Promise.all([one.stop(), two.stop()])
   const [last] = await trafficOf(endpoint)
@@ -99,7 +99,7 @@ test('what is counted while the catalog is away is added when it is back', async
 
 test('writers that add to the same endpoints do not lock each other out', async (t) => {
   const endpoints = await Promise.all(Array.from({ length: 20 }, () => fixture.endpoint()))
-  // A catalog with very many endpoints finds them in the order in which it is asked for them.
+  // Force the nested-loop plan of a large catalog, which locks endpoints in the order of the input.
   const nested = encodeURIComponent('-c enable_hashjoin=off -c enable_mergejoin=off')
   const catalog = openCatalog(`${fixture.catalogUrl}&options=${nested}`, 8, () => {})
   t.after(() => catalog.close())

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { Catalog } from '../catalog/catalog.ts'
 import { addTraffic, type TrafficCounts } from '../catalog/traffic.ts'
 
-/** Adds what was counted for each endpoint to the catalog. */
+/** Adds traffic counts per endpoint to the catalog. */
 export interface CountWriter {
-  /** Takes what is to be added. */
+  /** Queues counts for the next `write`. */
   take(counted: ReadonlyMap<string, TrafficCounts>): void
   /**
-   * Adds all that was taken. What cannot be added stays for the next time; since nobody knows then whether the catalog has it, it is sent
-   * again as it was, under the same number, by which the catalog knows it. Errors: any, of the catalog.
+   * Adds all queued counts. After a failure it is unknown whether the catalog stored the batch, so it is sent again
+   * unchanged under the same number, by which the catalog detects duplicates. Errors: any, of the catalog.
    */
   write(): Promise<void>
 }

@@ -2,27 +2,27 @@ import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /*
- * The verifier of a role is asked of the endpoint's compute while one runs, so that a login at such an endpoint is answered later than at
- * one that sleeps. So that the time tells nothing of which endpoints exist, a part of the names that no endpoint has, always the same
- * names, is answered as late as if a compute were asked, the others as early as if there were one that sleeps.
+ * While a compute runs, a role's verifier is read from it, so a login at an active endpoint is answered later than at
+ * an idle one. To keep the response time from revealing which endpoints exist, a fixed part of the unknown names is
+ * answered as late as an active endpoint, and the others as early as an idle one.
  */
 
-/** Of 256 missing names, so many look as if a compute ran. */
+/** Of 256 unknown names, this many are treated as active. */
 const LOOK_ACTIVE = 192
-/** A compute that was asked within that time is asked again over an open session (see compute/verifiers.ts). */
+/** Within this time a compute is asked again over an open session (see compute_admin/verifiers.ts). */
 const WARM_MS = 10_000
 const MAX_SAMPLES = 64
 const MAX_NAMES = 10_000
 
-/** Makes logins at missing endpoints take as long as at endpoints whose compute is asked. */
+/** Makes logins at unknown endpoints take as long as at active endpoints. */
 export interface Decoy {
-  /** Notes how long a compute takes to answer. */
+  /** Records how long a compute takes to answer. */
   measure<T>(endpointId: string, answer: Promise<T>): Promise<T>
-  /** Waits as long as for a compute, where the name is one that looks so. @param begun when the endpoint began to be looked up */
+  /** For a name treated as active, waits as long as a compute takes. @param begun start of the endpoint's lookup */
   wait(endpointId: string, begun: number): Promise<void>
 }
 
-/** @param secret keeps names that look active from being told from others. */
+/** @param secret keeps clients from computing which names are treated as active */
 export function createDecoy(secret: Buffer, now = () => performance.now()): Decoy {
   const samples = { cold: [] as number[], warm: [] as number[] }
   const askedAt = new Map<string, number>()
@@ -52,9 +52,9 @@ export function createDecoy(secret: Buffer, now = () => performance.now()): Deco
       const kind = temperature(endpointId)
       const kept = samples[kind]
       const sample = kept[Math.floor(Math.random() * kept.length)] ?? 0
-      // A compute that was asked lately is asked again while the catalog is.
+      // A recently asked compute is asked in parallel with the catalog lookup.
       const left = kind === 'warm' ? sample - (now() - begun) : sample
-      // Timers count in milliseconds.
+      // Timers have a resolution of one millisecond.
       if (left > 0.5) await sleep(left)
     },
   }

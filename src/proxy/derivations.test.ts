@@ -17,7 +17,7 @@ test('an endpoint derives keys for so many iterations at once, then for a share 
   await Promise.all(flood.slice(0, 5))
   for (let turn = 0; turn < 20; turn++) await derivations.derive(client, 'ep-other', 'any', salt, 4_096)
   assert.equal(done, 5)
-  // Half a second has room for one more.
+  // Half a second refills the budget for one more derivation.
   clock += 500
   await flood[5]
   await derivations.derive(client, 'ep-other', 'any', salt, 4_096)

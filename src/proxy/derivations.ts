@@ -3,21 +3,21 @@ import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import { ClientGone, ProxyError } from './errors.ts'
 
-/** Key derivations at once: half of the threads that libuv has for all that blocks (UV_THREADPOOL_SIZE, 4). */
+/** Concurrent key derivations: half of libuv's threads for blocking work (UV_THREADPOOL_SIZE, 4). */
 const MAX_RUNNING = 2
-/** Of one endpoint. */
+/** Per endpoint. */
 const MAX_WAITING = 1_000
 
-/** What one endpoint may derive for long: about a tenth of a core. A login takes 4,096 unless its role says otherwise. */
+/** Sustained budget per endpoint: about a tenth of a core. A login takes 4,096 unless its role says otherwise. */
 const ITERATIONS_PER_SECOND = 200_000
-/** And at once, after a pause. */
+/** Burst budget per endpoint. */
 const BURST_ITERATIONS = 500_000
 
-/** Derives keys from passwords that came in clear text, fairly between endpoints: a tenant sets what one costs for its roles. */
+/** Derives keys from clear-text passwords, fairly between endpoints: a tenant sets the iterations of its roles. */
 export interface Derivations {
   /**
-   * SaltedPassword (RFC 5802, section 3), as PBKDF2 with SHA-256, in its turn and within what the endpoint may take.
-   * Errors: too_many_logins, where very many wait for the same endpoint; ClientGone.
+   * Derives SaltedPassword (RFC 5802, section 3), PBKDF2 with SHA-256, in fair order and within the endpoint's budget.
+   * Errors: too_many_logins, when too many derivations wait for the same endpoint; ClientGone.
    */
   derive(client: Duplex, endpointId: string, password: string, salt: Buffer, iterations: number): Promise<Buffer>
 }
@@ -27,7 +27,7 @@ interface Job {
   readonly run: () => Promise<void>
 }
 
-/** The jobs of one endpoint, of which one runs at a time. */
+/** The jobs of one endpoint, which run one at a time. */
 interface Lane {
   readonly endpointId: string
   readonly jobs: Job[]
@@ -35,13 +35,13 @@ interface Lane {
 }
 
 /**
- * Weighted fair queueing with iterations as the cost: serves the lane with the earliest next finish if all lanes shared the threads
- * evenly. So a cheap job never waits for a queue of expensive ones, nor for many of another lane. A lane that has taken its share of CPU
- * waits, also where no other has work: the threads share cores with all that the proxies do.
+ * Weighted fair queueing with iterations as the cost: serves the lane whose next job has the earliest virtual finish
+ * time. So a cheap job never waits for a queue of expensive ones, nor for many of another lane. A lane that has used
+ * its budget waits even when threads are idle: they share cores with the proxies' other work.
  */
 export function createDerivations(now = () => performance.now()): Derivations {
   const lanes = new Map<string, Lane>()
-  /** Until when each lane with work has had its share, in iterations of virtual time. */
+  /** Virtual finish time of the last started job of each lane with work, in iterations. */
   const servedUntil = new Map<Lane, number>()
   let virtualTime = 0
   let running = 0
@@ -111,16 +111,16 @@ export function createDerivations(now = () => performance.now()): Derivations {
   }
 }
 
-/** A token bucket of iterations for each endpoint; one that is full is forgotten. */
+/** A token bucket of iterations per endpoint. Full buckets are dropped. */
 function createBudget(now: () => number) {
-  /** When each that is not full will be. */
+  /** For each bucket that is not full, the time when it will be. */
   const fullAt = new Map<string, number>()
   const msOf = (iterations: number): number => (iterations / ITERATIONS_PER_SECOND) * 1_000
   const after = (endpointId: string, iterations: number): number =>
     Math.max(fullAt.get(endpointId) ?? 0, now()) + msOf(iterations)
 
   return {
-    /** How long until there is enough; what is more than a full bucket needs a full one. */
+    /** Milliseconds until the budget suffices. A job larger than the burst waits for a full bucket. */
     waitMs: (endpointId: string, iterations: number): number =>
       Math.max(0, after(endpointId, Math.min(iterations, BURST_ITERATIONS)) - now() - msOf(BURST_ITERATIONS)),
     take(endpointId: string, iterations: number): void {

@@ -9,7 +9,7 @@ import { spliceSession } from './splice.ts'
 import { encodeStartup, type Startup } from './startup.ts'
 import type { Waker } from './wake.ts'
 
-/** Joins the client to a session of its own at the compute; returns once bytes pass. */
+/** Connects the client to its own session at the compute. Returns once bytes are forwarded. */
 export async function joinCompute(
   context: ConnectionContext,
   client: Duplex,

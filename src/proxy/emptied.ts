@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 
-/** Resolves when none of these sockets is open any more, or after so many milliseconds. The set is to lose each that closes, and gain none. */
+/** Resolves when all sockets are closed, or after `ms` milliseconds. The set must lose closed sockets and gain none. */
 export function emptied(sockets: ReadonlySet<Socket>, ms: number): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)

@@ -12,7 +12,7 @@ import type { ClientRoute } from './route.ts'
 import type { ScramKeys } from './scram.ts'
 import { encodeStartup } from './startup.ts'
 
-/** A client that may enter. */
+/** A client after its login. */
 export interface LoggedIn extends Admitted {
   readonly endpointId: string
   readonly target: RoleLogin
@@ -21,8 +21,9 @@ export interface LoggedIn extends Admitted {
 }
 
 /**
- * Has the client show that it knows the password of its role. What else stands against it is said only then: to anybody else it would
- * tell that there is such an endpoint. Errors: no_user, wrong_password, address, disabled_endpoint and what looking for it brings.
+ * Authenticates the client. Refusals that depend on the endpoint are sent only after the password is proved: earlier
+ * they would reveal that it exists. Errors: no_user, wrong_password, address, disabled_endpoint, and those of limits
+ * and lookup.
  */
 export async function logIn(context: ConnectionContext, client: Client, routed: ClientRoute): Promise<LoggedIn> {
   const { findAdmission, limits, refusals } = context
@@ -62,7 +63,7 @@ export async function logIn(context: ConnectionContext, client: Client, routed: 
 interface Asked {
   readonly user: string
   readonly endpointId: string
-  /** What was sent in clear text, where it was. */
+  /** The clear-text password, if the client sent one. */
   readonly password: string | undefined
   readonly admission: Promise<Admission>
 }

@@ -1,11 +1,11 @@
 /**
- * Every way the proxy says no: SQLSTATE (Postgres manual, "PostgreSQL Error Codes") and text. Class 08 is for what no
- * password mends, 28 for what stands in the way of getting in, 57P03 for what may work when tried again.
+ * The refusals of the proxy: SQLSTATE (Postgres manual, "PostgreSQL Error Codes") and text. Class 08 marks errors that
+ * no password resolves, class 28 denied access, 57P03 errors that a retry may resolve.
  */
 const PROXY_ERRORS = {
   insecure: { code: '28000', text: 'connection is insecure (try using `sslmode=require`)' },
   malformed: { code: '08P01', text: 'malformed startup packet' },
-  // As Postgres says it.
+  // Postgres' own text.
   early_data: {
     code: '08P01',
     text: 'received unencrypted data after SSL request',
@@ -37,7 +37,7 @@ const PROXY_ERRORS = {
     code: '08004',
     text: "The requested endpoint could not be found, or you don't have access to it. Please check the provided ID and try again.",
   },
-  // What hosted clients see for a disabled endpoint has this code.
+  // The code that the hosted service returns for a disabled endpoint.
   disabled_endpoint: { code: '28000', text: 'The endpoint has been disabled. Enable it using the API and retry.' },
   start_failed: { code: '08001', text: "Couldn't connect to compute node" },
   not_in_time: {
@@ -55,7 +55,7 @@ const PROXY_ERRORS = {
     text: 'The proxy has as many connections open as it may.',
     hint: 'Close some, or start Neap with a higher limit of open files (ulimit -n).',
   },
-  // One text for both: what to do is the same.
+  // One text for both: the remedy is the same.
   too_many_at_endpoint: { code: '53300', text: 'Too many connections to this endpoint. Please try again later.' },
   too_many_new: { code: '53300', text: 'Too many connections to this endpoint. Please try again later.' },
   too_many_from_address: { code: '53300', text: 'Too many connections from this address. Please try again later.' },
@@ -70,7 +70,7 @@ const PROXY_ERRORS = {
     text: 'No connection of the pool became free in time.',
     hint: 'Keep transactions short, or start Neap with a larger NEAP_POOL_SIZE.',
   },
-  // As Postgres says it.
+  // Postgres' own text.
   cancelled: { code: '57014', text: 'canceling statement due to user request' },
   compute_refused: { code: '08004', text: 'The compute refused the connection.' },
   compute_lost: { code: '08006', text: 'The compute was stopped in the middle of an answer.', hint: 'Connect again.' },
@@ -86,7 +86,7 @@ export type ProxyErrorReason = keyof typeof PROXY_ERRORS
 
 export const REASONS = Object.keys(PROXY_ERRORS) as ProxyErrorReason[]
 
-/** An end of the connection that its client is told about. */
+/** An error that ends the connection and is sent to its client. */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError'
   readonly reason: ProxyErrorReason
@@ -94,7 +94,7 @@ export class ProxyError extends Error {
   readonly detail: string | undefined
   readonly hint: string | undefined
 
-  /** `text` replaces the table's where it has to name something, and `code` where it is another's. */
+  /** `text` replaces the table's text to name an object, and `code` its code for an error from another source. */
   constructor(
     reason: ProxyErrorReason,
     more: {
@@ -114,7 +114,7 @@ export class ProxyError extends Error {
   }
 }
 
-/** The client is gone: nobody is left to be told anything. */
+/** The client has disconnected: no error can be sent to it. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone'
 }

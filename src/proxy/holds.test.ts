@@ -30,7 +30,7 @@ after(() => fixture.close())
 const living = async () =>
   (await registeredProxies(fixture.catalog)).filter(({ lives }) => lives).map(({ number }) => number)
 
-/** Has an endpoint held, and waits until every living proxy says that it does. */
+/** Pauses an endpoint, and waits until every live proxy has acknowledged. */
 async function hold(endpointId: string): Promise<string> {
   const { id } = await fixture.operation(endpointId, 'suspend_compute')
   await fixture.hold(endpointId, id)
@@ -66,7 +66,7 @@ test('who logs in while it is held is let in when it is open again, and puts not
   await (await connecting).end()
 })
 
-/** So long that what a proxy forwarded last surely is in Postgres' own statistics. */
+/** Waits until Postgres' statistics include the last forwarded bytes. */
 const pause = (): Promise<void> => sleep(300)
 
 test('a query sent while held wakes, does not reach the compute, and is answered when the endpoint is open again', async () => {

@@ -1,13 +1,13 @@
 /*
- * The proxy's side of the hand-shake by which an idle compute is suspended without cutting anybody off.
+ * The proxy's side of the handshake that suspends an idle compute without cutting off a client.
  *
- *   open ──row asks to hold──▶ held ──activity and hold written──▶ acknowledged
- *    ▲                          │ a byte or a connection comes ──▶ woken (written once)
- *    └──row asks no more────────┘ what was kept goes on, if the compute is still the same
+ *   open ──row requests a pause──▶ paused ──activity and pause written──▶ acknowledged
+ *    ▲                               │ a byte or a connection arrives ──▶ woken (written once)
+ *    └──row ends the pause───────────┘ kept bytes are forwarded, if the compute is still the same
  *
- * A login at the compute that is under way is given up and begins anew: the client has not heard of it yet.
- * Every living proxy acknowledges, with sessions there or without. Rows are read one batch at a time, so that what was
- * read last is what counts; whoever may have missed a notification reads all that matters.
+ * A login in progress at the compute is dropped and restarted: the client has seen nothing of it yet. Every live proxy
+ * acknowledges, with or without sessions. Rows are read one batch at a time, so the last read is the newest. A proxy
+ * that may have missed a notification reads all relevant rows.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -15,15 +15,15 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type EndpointHold, listHolding, readHoldings, recordHold } from '../catalog/proxy.ts'
 import type { Traffic, TrafficTable } from './traffic.ts'
 
-/** Bytes that were forwarded this short a time ago may not have reached Postgres' statistics yet. */
+/** Bytes forwarded within this time may be missing in Postgres' statistics. */
 const UNSEEN_MS = 250
 
 const RETRY_MS = 250
 
 export interface Holds {
-  /** Waits until the endpoint, whose row asks to hold, is open again; says that something wants through. */
+  /** Waits until the endpoint is not paused. Reports to the pausing operation that a client needs the compute. */
   pass(traffic: Traffic): Promise<void>
-  /** Reads all that matters anew, and acknowledges it under the number the proxy has now. */
+  /** Rereads all relevant rows, and acknowledges pauses under the proxy's current number. */
   renew(): Promise<void>
   stop(): void
 }
@@ -39,7 +39,7 @@ interface Held {
 export async function startHolds(options: {
   catalog: Catalog
   table: TrafficTable
-  /** The number that the proxy is registered under, while it is. */
+  /** The number under which the proxy is registered. undefined while it is not. */
   proxyNumber: () => number | undefined
   writeActivity: () => Promise<void>
   log: Logger
@@ -52,7 +52,7 @@ export async function startHolds(options: {
   let queued: Promise<void> | undefined
   let stopped = false
 
-  /** Resolves when what was unread at the call has been read and acted on. */
+  /** Resolves when the rows unread at the call have been read and applied. */
   function read(): Promise<void> {
     if (!queued) {
       queued = reading.then(() => {
@@ -106,7 +106,7 @@ export async function startHolds(options: {
     write(entry)
   }
 
-  /** Tells the operation, one write after the other. What cannot be written now is written when the catalog is back. */
+  /** Acknowledges to the operation, one write at a time. A failed write is repeated when the catalog is back. */
   function write(entry: Held): void {
     entry.written = entry.written.then(async () => {
       const number = options.proxyNumber()
@@ -124,7 +124,7 @@ export async function startHolds(options: {
     held.delete(traffic.endpointId)
     traffic.hold = undefined
     end()
-    // A session with a compute that is gone is left to end by what that compute said last.
+    // Sessions with a compute that is gone are not resumed: they end with that compute's last message.
     for (const session of traffic.sessions) if (session.computePid === computePid) session.release()
     table.leave(traffic)
   }

@@ -4,14 +4,14 @@ import { askToCloseIdle, CLOSE_IDLE } from '../catalog/proxy.ts'
 import type { Pools } from './pool/pools.ts'
 
 export interface IdleSessions {
-  /** Has all proxies close the sessions of an endpoint that no client has just now. */
+  /** Closes the endpoint's pooled sessions without a client, at all proxies. */
   close(endpointId: string): void
   stop(): void
 }
 
 /**
- * Pooled sessions that are at rest count for Postgres as others that are connected to their database, and would have it refuse to drop, rename
- * or copy that. It waits five seconds for them to go (CountOtherDBBackends in its procarray.c), so they are closed while the command runs.
+ * Idle pooled sessions make Postgres refuse to drop, rename or copy their database. Postgres waits five seconds for
+ * other sessions to leave (CountOtherDBBackends in procarray.c), so idle sessions are closed meanwhile.
  * Errors: the catalog is away.
  */
 export async function startIdleSessions(catalog: Catalog, pools: Pools, log: Logger): Promise<IdleSessions> {

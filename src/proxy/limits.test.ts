@@ -6,7 +6,7 @@ import { connect, type Fixture, makeFixture, until } from '../../test/proxy/fixt
 import { ProxyError } from './errors.ts'
 import { createLimits } from './limits.ts'
 
-/* How much of the proxy one endpoint, one address, or who never logs in, may take. */
+/* Limits per endpoint, per address, and of clients that never log in. */
 
 const NONE = { perEndpoint: 0, perAddress: 0, loggingIn: 0, loggingInPerAddress: 0, newPerSecond: 0 }
 
@@ -22,7 +22,7 @@ before(async () => {
 })
 after(() => fixture.close())
 
-/** A client is told so, and gets in when one of those that are there has gone. */
+/** A connection is refused, and admitted after another one has ended. */
 async function refusedUntilOneLeaves(port: number, there: { end(): Promise<void> }, text: string): Promise<void> {
   await assert.rejects(connect(port, endpoint), { code: '53300', message: text })
   await there.end()

@@ -4,32 +4,32 @@ import { createBuckets } from './buckets.ts'
 import { ProxyError, type ProxyErrorReason } from './errors.ts'
 import { ownerOf } from '../network.ts'
 
-/** How many of each there may be in this process; 0 sets no limit. */
+/** Limits of this process; 0 sets no limit. */
 export interface LimitSettings {
-  /** Connections of one endpoint at once, of those that have logged in. */
+  /** Concurrent logged-in connections per endpoint. */
   readonly perEndpoint: number
-  /** Connections from one address at once. */
+  /** Concurrent connections per address. */
   readonly perAddress: number
-  /** Connections in all that have not logged in yet. */
+  /** Concurrent connections before login, in total. */
   readonly loggingIn: number
-  /** Of these, from one address. */
+  /** Concurrent connections before login, per address. */
   readonly loggingInPerAddress: number
-  /** New connections of one endpoint, and from one address, in a second, for long. */
+  /** Sustained new connections per second, per endpoint and per address. */
   readonly newPerSecond: number
 }
 
-/** So many seconds' worth of new connections may come at once: a crowd that finds its endpoint asleep. */
+/** Burst of new connections, in seconds of `newPerSecond`: many clients may find their endpoint idle at once. */
 const BURST_SECONDS = 10
 
-/** Keeps one endpoint, one address, or clients that never log in, from taking all there is. Remembers only what is connected or was just now. */
+/** Limits the share of one endpoint, one address, or unauthenticated clients. Stores only current and recent names. */
 export interface Limits {
-  /** A connection was accepted. Errors: too_many_logins, too_many_from_address, before it has cost a handshake. */
+  /** Counts an accepted connection, before its TLS handshake. Errors: too_many_logins, too_many_from_address. */
   accept(socket: Socket, address: string | undefined): void
-  /** A client wants to log in at what may be an endpoint. Errors: too_many_new, too_many_from_address. */
+  /** Counts a login attempt at an endpoint, which may not exist. Errors: too_many_new, too_many_from_address. */
   attempt(client: Duplex, address: string | undefined, endpointId: string): void
-  /** It has logged in. Errors: too_many_at_endpoint, too_many_new. */
+  /** Counts a client after its login. Errors: too_many_at_endpoint, too_many_new. */
   admit(client: Duplex, endpointId: string): void
-  /** So has the connection that it came by, once or again. */
+  /** Counts the client's connection as logged in. Repeated calls count once. */
   loggedIn(connection: Socket, address: string | undefined): void
 }
 
@@ -54,7 +54,7 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
       const owner = ownerOf(address)
       refuseOver(settings.loggingInPerAddress, accepted.of(owner) - entered.of(owner), 'too_many_from_address')
       refuseOver(settings.loggingIn, accepted.all() - entered.all(), 'too_many_logins')
-      // They hear of it only once TLS protects what they are told; those that never get there are let be only so many.
+      // `attempt` enforces perAddress, where TLS protects the error. This bounds connections that never get there.
       refuseOver(2 * settings.perAddress, accepted.of(owner), 'too_many_from_address')
       countNew(ofAddresses, owner, 'too_many_from_address')
       accepted.add(owner, socket)
@@ -62,7 +62,7 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
     attempt(client, address, endpointId) {
       const owner = ownerOf(address)
       refuseOver(settings.perAddress, attempting.of(owner), 'too_many_from_address')
-      // Of each owner by itself: strangers cannot use up what an endpoint's own clients may.
+      // Per address and endpoint: other addresses cannot use up the rate of the endpoint's own clients.
       countNew(ofStrangers, `${owner} ${endpointId}`, 'too_many_new')
       attempting.add(owner, client)
     },
@@ -81,7 +81,7 @@ function refuseOver(most: number, there: number, reason: ProxyErrorReason): void
   if (most > 0 && there >= most) throw new ProxyError(reason)
 }
 
-/** Counts connections by name, each until it is closed. */
+/** Counts open connections by name. */
 function createTally() {
   const counts = new Map<string, number>()
   const counted = new WeakSet<Duplex>()

@@ -3,39 +3,39 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import type { Logger } from 'pino'
 import type { ListenAddress } from '../network.ts'
 
-/** Bursts of clients wait here, not at an error. The kernel takes the smaller of this and its own limit. */
+/** Bursts of connections queue here instead of failing. The kernel applies the smaller of this and its own limit. */
 const BACKLOG = 4096
 
-/** Accepting begins again only when there is room for some. */
+/** Free connections required before accepting resumes. */
 const ROOM_FOR_SOME = 16
 
 /**
- * In the midst of a burst a process that has just accepted stands still for so long. Without, whoever is awake first takes a burst of eight
- * whole, and the sessions of a pool of clients would have one core for all their lives.
+ * In a burst, a process sleeps this long after each accept. Otherwise the first process to wake accepts a whole burst
+ * of eight, and all sessions of a client pool share one core for their lifetime.
  */
 const GIVE_WAY_MS = 0.25
 const BURST_MS = 2
 
 const never = new Int32Array(new SharedArrayBuffer(4))
 
-/** Sockets, bound already, that several processes accept on. */
+/** Bound sockets that several processes accept on. */
 export interface SharedListeners {
-  /** How many they are. */
+  /** Number of processes. */
   readonly among: number
-  /** Answers the one of a place for `listen`: each time by a descriptor that is the asker's own. */
+  /** Returns the socket of a place for `listen`, each time on a descriptor that the caller owns. */
   socket(index: number): Promise<object>
 }
 
 export interface Listening {
-  /** That of the first place. */
+  /** The port of the first place. */
   readonly port: number
-  /** Accepts no more. What waits on a shared socket is left to the others. */
+  /** Stops accepting. Connections queued on a shared socket are left to the other processes. */
   close(): void
 }
 
 /**
- * Accepts connections at several places. A socket that is bound may still be taken by whoever listens on it first: an optional place is left
- * out then, with a word in the log. Errors: those of a place that is not optional.
+ * Accepts connections at several places. Another process may listen first on an address that both have bound: an
+ * optional place is then skipped with a warning. Errors: those of a required place.
  */
 export async function listenAt(
   places: readonly ListenAddress[],
@@ -65,16 +65,16 @@ export async function listenAt(
 }
 
 interface Options extends ListenAddress {
-  /** Instead of host and port. */
+  /** Replaces host and port. */
   readonly shared: { readonly among: number; socket(): Promise<object> } | undefined
-  /** For how many more connections there are descriptors. */
+  /** Returns the number of connections that the free descriptors still allow. */
   readonly room: () => number
   readonly onClient: (client: Socket) => void
 }
 
 /**
- * Accepts connections. On a shared socket only while there is room: a process that has no descriptor left would throw away all that wait
- * there (libuv sheds load so), whoever else has room for them.
+ * Accepts connections. On a shared socket only while descriptors are free: a process without one would drop queued
+ * connections (libuv sheds load this way) that other processes could serve.
  * Errors: the port is taken (EADDRINUSE).
  */
 async function startListening({ host, port, shared, room, onClient }: Options): Promise<Listening> {
@@ -115,7 +115,7 @@ async function startListening({ host, port, shared, room, onClient }: Options): 
   function resume(): void {
     if (server || isOpening || closed || room() < ROOM_FOR_SOME) return
     isOpening = true
-    // What keeps it from listening again may be over when the next client has gone.
+    // After a failure, the next closed client retries.
     void open()
       .catch(() => {})
       .finally(() => (isOpening = false))

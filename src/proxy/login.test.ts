@@ -20,7 +20,7 @@ import type { Proxy } from './proxy.ts'
 import { SCRAM } from './scram.ts'
 import { encodeStartup, PROTOCOL_3_0, PROTOCOL_3_2 } from './startup.ts'
 
-/* Who may enter: the proxy finds out by itself, and the compute believes it. */
+/* Clients authenticate at the proxy, which logs in at the compute with their keys. */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -158,7 +158,7 @@ const startup = (parameters: Record<string, string>, version = PROTOCOL_3_0): Bu
 const initial = (mechanism: string, first: string): Buffer =>
   encodeMessage(PASSWORD_MESSAGE, Buffer.from(`${mechanism}\0`), int32(first.length), Buffer.from(first))
 
-/** Sends all of these, hangs up, and answers what came. */
+/** Sends the packets, ends the connection, and returns the messages received. */
 async function converse(packets: readonly Buffer[], port = proxy.port): Promise<Message[]> {
   const socket = await secure(port)
   let bytes = Buffer.alloc(0)

@@ -1,10 +1,11 @@
 /*
- * How a client proves who it is, before anything is woken for it:
+ * Authentication of a client, before a compute is woken for it:
  *
  *   AuthenticationSASL ─▶ SASLInitialResponse ─▶ …Continue ─▶ SASLResponse ─▶ …Final, AuthenticationOk
  *
- * Who names a role or an endpoint that there is not is led through the same to the same end. A client that can say by neither host name
- * nor options which endpoint it means sends `endpoint=<id>;<password>` in the place of its password, in clear text within TLS.
+ * A client with an unknown role or endpoint gets the same exchange as one with a wrong password. A client that names
+ * its endpoint neither by host name nor by options sends `endpoint=<id>;<password>` as its password, in clear text
+ * within TLS.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Duplex } from 'node:stream'
@@ -16,25 +17,28 @@ import { encodeAuthentication } from './messages.ts'
 import { readMessage } from './packet.ts'
 import { SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from './scram.ts'
 
-/** A program answers at once. Who is asked for a password by one connects anew with it. */
+/** Clients answer at once: a program that prompts for a password reconnects with it. */
 const ANSWER_MS = 15_000
 
-/** Of SCRAM, for a password that the proxy has to derive the keys of: some 50 ms. Towards SCRAM clients, which derive them, there is no cap. */
+/**
+ * Limit of SCRAM iterations for clear-text passwords, whose keys the proxy derives: some 50 ms. SCRAM clients derive
+ * their own keys, without a limit.
+ */
 export const MAX_ITERATIONS = 100_000
 
-/** Checks a proof when it is its turn (see attempts.ts). */
+/** Checks a proof when the rate limit admits it (see attempts.ts). */
 export type CheckInTurn = <T>(check: () => T | Promise<T>, isRight: (answer: T) => boolean) => Promise<T>
 
-/** SaltedPassword (RFC 5802) of a password, when it is its turn (see derivations.ts). */
+/** Derives SaltedPassword (RFC 5802) of a password in fair order (see derivations.ts). */
 export type Derive = (password: string, salt: Buffer, iterations: number) => Promise<Buffer>
 
 const [OK, CLEARTEXT, SASL, SASL_CONTINUE, SASL_FINAL] = [0, 3, 10, 11, 12] as const
 
 /**
- * Has the client prove that it knows the password of a verifier, and answers the keys of that conversation.
- * @param found what is being looked for while the client makes its first message: a verifier that no password fits for a role that there is
- * not, or that has none
- * Errors: wrong_password, malformed, too_slow, ClientGone, and what looking for the verifier brings.
+ * Verifies the client's SCRAM proof against a verifier. Returns the keys of the exchange.
+ * @param found the verifier, looked up while the client prepares its first message; a mock verifier for an unknown role
+ * or a role without a password
+ * Errors: wrong_password, malformed, too_slow, ClientGone, and those of the lookup.
  */
 export async function authenticate(
   { stream: client, binding }: Client,
@@ -63,13 +67,13 @@ export async function authenticate(
   return verified.keys
 }
 
-/** Asks for the password in clear text. Errors: malformed, too_slow, ClientGone. */
+/** Requests the password in clear text. Errors: malformed, too_slow, ClientGone. */
 export async function askForPassword(client: Duplex): Promise<string> {
   client.write(encodeAuthentication(CLEARTEXT))
   return (await answer(client)).toString().replace(/\0$/, '')
 }
 
-/** What a password says that names the endpoint as well. Errors: no_endpoint. */
+/** Splits a password that includes the endpoint id. Errors: no_endpoint. */
 export function splitPassword(given: string): { endpointId: string; password: string } {
   const [, endpointId, password] = /^(?:endpoint|project)=([A-Za-z0-9-]+)[;$](.*)$/s.exec(given) ?? []
   if (endpointId === undefined || password === undefined) throw new ProxyError('no_endpoint')
@@ -77,8 +81,8 @@ export function splitPassword(given: string): { endpointId: string; password: st
 }
 
 /**
- * As `authenticate`, for a password that was sent in clear text. A verifier of too many iterations fits no password here, which looks like any
- * wrong password: it does not say whether there is such a role. Errors: wrong_password, and those of taking turns.
+ * As `authenticate`, for a clear-text password. A verifier with too many iterations is treated as a wrong password, so
+ * that the error does not reveal whether the role exists. Errors: wrong_password, and those of `inTurn` and `derive`.
  * @param mock makes a verifier that no password fits
  */
 export async function checkPassword(
@@ -92,7 +96,8 @@ export async function checkPassword(
   const { salt, iterations, storedKey, serverKey } = verifier.iterations > MAX_ITERATIONS ? mock() : verifier
   const clientKey = await inTurn(
     async () => {
-      // SASLprep (RFC 4013) comes down to this for what people type; Postgres too takes what it cannot prepare as it is.
+      // For typed passwords SASLprep (RFC 4013) amounts to NFKC. Postgres too keeps text that it cannot prepare as it
+      // is.
       const salted = await derive(password.normalize('NFKC'), salt, iterations)
       const key = createHmac('sha256', salted).update('Client Key').digest()
       return timingSafeEqual(createHash('sha256').update(key).digest(), storedKey) ? key : undefined
@@ -104,7 +109,7 @@ export async function checkPassword(
   return { clientKey, serverKey }
 }
 
-/** Every wrong password in clear text has it, so that it does not tell whether the role exists. */
+/** Sent with every wrong clear-text password, so that it does not reveal whether the role exists. */
 const CLEAR_TEXT_HINT = `A password that is not sent by SCRAM is checked against a verifier of at most ${MAX_ITERATIONS} SCRAM iterations.`
 
 const wrongPassword = (user: string, hint?: string): ProxyError =>

@@ -1,4 +1,4 @@
-/* The types of messages, their first byte (Postgres manual, "Message Formats"). Some letters mean another message from the other side. */
+/* Message types, their first byte (Postgres manual, "Message Formats"). Some bytes differ in meaning by direction. */
 
 /* From a client. */
 export const QUERY = 0x51
@@ -14,7 +14,7 @@ export const TERMINATE = 0x58
 export const COPY_DATA = 0x64
 export const COPY_DONE = 0x63
 export const COPY_FAIL = 0x66
-/** Whatever a client answers when it is asked to authenticate. */
+/** Any response of a client to an authentication request. */
 export const PASSWORD_MESSAGE = 0x70
 
 /* From a server. */
@@ -40,10 +40,10 @@ export const NOTIFICATION = 0x41
 export const NOTICE = 0x4e
 export const PARAMETER_STATUS = 0x53
 
-/** What a Describe or Close is about. */
+/** The kind byte of Describe and Close for a prepared statement. */
 export const OF_STATEMENT = 0x53
 
-/* The states that ReadyForQuery tells of. */
+/* The transaction states in ReadyForQuery. */
 export const IDLE = 0x49
 export const IN_BLOCK = 0x54
 export const FAILED = 0x45

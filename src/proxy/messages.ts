@@ -7,9 +7,9 @@ import {
   TERMINATE,
 } from './message_types.ts'
 
-/* The few messages that the proxy itself reads or writes (Postgres manual, "Message Formats"). */
+/* The messages that the proxy itself reads or writes (Postgres manual, "Message Formats"). */
 
-/** Type and length, which every message begins with. */
+/** Type and length, at the beginning of every message. */
 export const MESSAGE_HEAD = 5
 
 export interface Message {
@@ -17,7 +17,7 @@ export interface Message {
   readonly body: Buffer
 }
 
-/** The message that begins at `at`: nothing while it is not whole, `invalid` if it is longer than `most` or shorter than any. */
+/** The message at offset `at`: undefined while incomplete, `invalid` if its length is over `most` or too small. */
 export function messageAt(bytes: Buffer, at: number, most: number): Message | 'invalid' | undefined {
   if (bytes.length < at + MESSAGE_HEAD) return undefined
   const length = bytes.readInt32BE(at + 1)
@@ -39,11 +39,11 @@ export const int32 = (value: number): Buffer => {
   return bytes
 }
 
-/** An Authentication… message: which one, by its number, and what it carries. */
+/** An Authentication message: its kind number and its data. */
 export const encodeAuthentication = (kind: number, data: string | Buffer = ''): Buffer =>
   encodeMessage(AUTHENTICATION, int32(kind), Buffer.from(data))
 
-/** That this version of the protocol is spoken here, and none of these options of it. */
+/** A NegotiateProtocolVersion message: the version in use, and the options that are not supported. */
 export const encodeNegotiation = (version: number, options: readonly string[]): Buffer =>
   encodeMessage(
     NEGOTIATE_PROTOCOL_VERSION,
@@ -79,19 +79,21 @@ export function encodeFields(
   return encodeMessage(ERROR_RESPONSE, Buffer.from(`${encoded.join('')}\0`))
 }
 
-/** The fields of an ErrorResponse by their letters, such as `C` for the SQLSTATE (Postgres manual, "Error and Notice Message Fields"). */
+/**
+ * Fields of an ErrorResponse by letter, such as `C` for SQLSTATE (Postgres manual, "Error and Notice Message Fields").
+ */
 export function errorFields(body: Buffer): ReadonlyMap<string, string> {
   const fields = body.toString().split('\0')
   return new Map(fields.filter((field) => field !== '').map((field) => [field.slice(0, 1), field.slice(1)]))
 }
 
-/** True if what a client sent so far ends with Terminate. */
+/** Whether a chunk from a client ends with Terminate. */
 export function endsWithGoodbye(chunk: Buffer): boolean {
   const at = chunk.length - MESSAGE_HEAD
   return at >= 0 && chunk[at] === TERMINATE && chunk.readInt32BE(at + 1) === 4
 }
 
-/** True if what a server sent so far ends with ReadyForQuery: the session is between two messages and at rest. */
+/** Whether a chunk from a server ends with ReadyForQuery, so that the session is at rest between two messages. */
 export function endsReady(chunk: Buffer): boolean {
   const at = chunk.length - 6
   return (

@@ -4,30 +4,27 @@ import { readPacket, TLS_HANDSHAKE } from './packet.ts'
 import { CANCEL_REQUEST, GSSENC_REQUEST, packetCode, SSL_REQUEST } from './startup.ts'
 
 /*
- * How a connection begins (Postgres manual, "SSL Session Encryption", "GSSAPI Session Encryption"):
+ * The beginning of a connection (Postgres manual, "SSL Session Encryption", "GSSAPI Session Encryption"):
  *
  *   plain ──SSLRequest──▶ 'S' ──▶ TLS handshake ──▶ startup packet ──▶ session
  *     │ ▲                           ▲       └── plaintext behind the SSLRequest: dropped, and refused within TLS
- *     │ └─'N'─GSSENCRequest         └── first byte is TLS already, protocol agreed on by ALPN (HTTP where none was)
+ *     │ └─'N'─GSSENCRequest         └── first byte is TLS already, protocol selected by ALPN (default HTTP)
  *     ├──CancelRequest──▶ cancel
  *     └──StartupMessage──▶ refused: no session without TLS
  *
- * Each of the three stages may take a third of the fifteen seconds that the whole may take.
+ * Each packet and the TLS handshake have a time limit of STAGE_MS.
  */
 export const STAGE_MS = 5_000
 
-/** The names under which ALPN knows the two protocols (RFC 7301). */
+/** The ALPN names of the two protocols (RFC 7301). */
 export const [ALPN, ALPN_HTTP] = ['postgresql', 'http/1.1'] as const
 
-/**
- * What a client that speaks plainly wants: TLS, having asked for it or begun with it, or to cancel a query; or TLS with plaintext sent ahead,
- * which nobody reads.
- */
+/** A client's first request: TLS (by SSLRequest or directly), TLS after plaintext, which is dropped, or cancel. */
 export type ClientOpening =
   | { readonly wants: 'tls' | 'direct tls' | 'tls after plaintext' }
   | { readonly wants: 'cancel'; readonly packet: Buffer }
 
-/** Reads what comes before TLS. Errors: insecure, malformed, too_slow, ClientGone. */
+/** Reads the packets before TLS. Errors: insecure, malformed, too_slow, ClientGone. */
 export async function readOpening(socket: Duplex): Promise<ClientOpening> {
   let packet = await readPacket(socket, STAGE_MS)
   if (packet !== 'tls' && packetCode(packet) === GSSENC_REQUEST) {
@@ -49,8 +46,9 @@ export async function readOpening(socket: Duplex): Promise<ClientOpening> {
 }
 
 /**
- * Drops what was sent before the answer to SSLRequest: it was not encrypted, and somebody in between may have put it there (CVE-2021-23222).
- * A TLS handshake that begins there stays, as in Postgres since 17: it vouches for itself. Answers whether anything was dropped.
+ * Drops bytes sent before the answer to SSLRequest: they are not encrypted, and a man in the middle may have injected
+ * them (CVE-2021-23222). A TLS handshake is kept, as in Postgres since 17: it authenticates itself. Returns whether
+ * bytes were dropped.
  */
 function dropPlaintext(socket: Duplex): boolean {
   const early = socket.read() as Buffer | null
@@ -60,7 +58,7 @@ function dropPlaintext(socket: Duplex): boolean {
   return false
 }
 
-/** Reads the first packet inside TLS, which is a StartupMessage or a CancelRequest. Errors: malformed, too_slow, ClientGone. */
+/** Reads the first packet inside TLS: a StartupMessage or a CancelRequest. Errors: malformed, too_slow, ClientGone. */
 export async function readFirstPacket(socket: Duplex): Promise<Buffer> {
   const packet = await readPacket(socket, STAGE_MS)
   if (packet === 'tls') throw new ProxyError('malformed')

@@ -3,21 +3,21 @@ import type { Socket } from 'node:net'
 import { cidrList, forwardedAddress, isWithin } from '../network.ts'
 import { readProxyHeader } from './proxy_protocol.ts'
 
-/** Knows the addresses of clients, also of those that come through a forwarder. */
+/** Addresses of clients, including those behind a forwarder. */
 export interface Origins {
-  /** Reads what a forwarder says of a connection, where it comes from one. Errors: those of `readProxyHeader`. */
+  /** Reads the PROXY header of a connection from a configured forwarder. Errors: those of `readProxyHeader`. */
   read(socket: Socket, ms: number): Promise<void>
-  /** The client's IP address. A TLS socket has that of the connection it is on. */
+  /** The client's IP address, also for a TLS socket on the connection. */
   of(socket: Pick<Socket, Peer>): string | undefined
-  /** The address of the client of an HTTP request: as its proxies state it, where they are trusted. */
+  /** The client's address of an HTTP request, from `X-Forwarded-For` as far as its proxies are trusted. */
   ofRequest(request: IncomingMessage): string | undefined
 }
 
-/** The networks (CIDR) whose forwarders may state a client's address. */
+/** The networks (CIDR) of forwarders that may state a client's address. */
 export interface Forwarders {
-  /** Those that begin each connection with it by the PROXY protocol; from there it is required. */
+  /** Forwarders that begin each connection with the PROXY protocol, which is required from these networks. */
   readonly proxyProtocol: readonly string[]
-  /** HTTP proxies that add it to `X-Forwarded-For`. */
+  /** HTTP proxies that append it to `X-Forwarded-For`. */
   readonly forwardedFor: readonly string[]
 }
 
@@ -25,7 +25,7 @@ type Peer = 'remoteAddress' | 'remotePort' | 'localAddress' | 'localPort'
 
 export function createOrigins({ proxyProtocol, forwardedFor }: Forwarders): Origins {
   const [forwarders, httpProxies] = [cidrList(proxyProtocol), cidrList(forwardedFor)]
-  /** By the four that name a connection while it lasts: TLS sockets answer them too, and do not tell what they are on. */
+  /** By the connection's 4-tuple: a TLS socket has the same one, and does not expose its underlying socket. */
   const told = new Map<string, string>()
   const nameOf = ({ remoteAddress, remotePort, localAddress, localPort }: Pick<Socket, Peer>): string =>
     `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`

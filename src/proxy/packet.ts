@@ -3,23 +3,22 @@ import { ClientGone, ProxyError } from './errors.ts'
 import { MESSAGE_HEAD, type Message, messageAt } from './messages.ts'
 import { packetLength } from './startup.ts'
 
-/** First byte of a TLS handshake record: a client that begins with TLS instead of asking for it. */
+/** First byte of a TLS handshake record: the client begins with TLS directly. */
 export const TLS_HANDSHAKE = 0x16
 
-/** What a client may send to log in: names, nonces, a proof, or a password. */
+/** Limit of a login message: names, nonces, a proof, or a password. */
 const MAX_LOGIN_BYTES = 4_096
 
-/** What the first bytes of a connection hold. */
+/** A value parsed from the first bytes of a connection. */
 export interface Frame<T> {
   readonly value: T
-  /** How many bytes it has. */
+  /** Length in bytes. */
   readonly length: number
 }
 
 /**
- * Reads one packet that has no type byte, and leaves the socket paused with whatever follows unread.
- * The answer is 'tls' if the client has begun a TLS handshake instead.
- * Errors: malformed, too_slow after `ms`, ClientGone.
+ * Reads one packet without a type byte, and leaves the socket paused with later bytes unread. Returns 'tls' if the
+ * client has begun a TLS handshake instead. Errors: malformed, too_slow after `ms`, ClientGone.
  */
 export function readPacket(socket: Duplex, ms: number): Promise<Buffer | 'tls'> {
   return readFrame<Buffer | 'tls'>(socket, ms, (bytes) => {
@@ -30,7 +29,7 @@ export function readPacket(socket: Duplex, ms: number): Promise<Buffer | 'tls'> 
   })
 }
 
-/** Reads one message of a client that is logging in, and leaves the socket as `readPacket` does. Errors: as there. */
+/** Reads one login message, and leaves the socket as `readPacket` does. Errors: as there. */
 export function readMessage(socket: Duplex, ms: number): Promise<Message> {
   return readFrame(socket, ms, (bytes) => {
     const message = messageAt(bytes, 0, MAX_LOGIN_BYTES)
@@ -40,8 +39,8 @@ export function readMessage(socket: Duplex, ms: number): Promise<Message> {
 }
 
 /**
- * Reads until `frameOf` has found what it looks for, and leaves the socket paused with whatever follows unread.
- * Errors: those that it answers, too_slow after `ms`, ClientGone.
+ * Reads until `frameOf` returns a frame, and leaves the socket paused with later bytes unread.
+ * Errors: those that `frameOf` returns, too_slow after `ms`, ClientGone.
  */
 export function readFrame<T>(
   socket: Duplex,

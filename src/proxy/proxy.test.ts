@@ -31,7 +31,7 @@ before(async () => {
 })
 after(() => fixture.close())
 
-/** What the client is told, with its SQLSTATE. */
+/** The error that psql prints, with its SQLSTATE. */
 async function refusal(connection: string): Promise<string> {
   const { code, stderr } = await psql(connection, '\\errverbose')
   assert.equal(code, 1, 'psql was let in')

@@ -32,7 +32,7 @@ import { createRegistration } from './registration.ts'
 import { createTrafficTable } from './traffic.ts'
 import { type RequestStart, startWaker } from './wake.ts'
 
-/** What clients that have hung up, or were told to, may take to be gone. */
+/** Time for clients to close after the proxy has ended their connections. */
 const GOODBYE_MS = 500
 
 /** Descriptors for the catalog, listeners and logs. */
@@ -41,40 +41,40 @@ const OTHER_FILES = 64
 export interface ProxyOptions {
   readonly catalog: Catalog
   readonly places: readonly ListenAddress[]
-  /** The sockets of these, where others accept on them too. */
+  /** Bound sockets of `places` that other processes accept on too. */
   readonly shared?: SharedListeners
   readonly certificate: CurrentCertificate
-  /** What follows the endpoint id in a host name. */
+  /** The suffix of endpoint host names. */
   readonly domain: string
-  /** How long a client may be kept waiting for its endpoint. */
+  /** Time limit of a client's wait for its endpoint. */
   readonly wakeTimeoutMs: number
-  /** How many sessions the clients of one user and database of an endpoint may share. */
+  /** Maximum number of sessions of a pool. */
   readonly poolSize: number
   readonly requestStart: RequestStart
   readonly readVerifier: ReadVerifier
-  /** Makes the salts of roles that there are not, and names keys to cancel among proxies: the same in all of them. */
+  /** Key of mock salts and of the names that proxies exchange for cancel keys. The same in all proxies. */
   readonly mockSaltKey: Buffer
-  /** None, where there are none. */
+  /** No limits when undefined. */
   readonly limits?: LimitSettings
-  /** None, where there are none. */
+  /** No forwarders when undefined. */
   readonly forwarders?: Forwarders
   readonly log: Logger
-  /** Where it counts. */
+  /** The registry of the metrics. */
   readonly registry?: Registry
 }
 
 export interface Proxy {
   readonly port: number
   /**
-   * Takes no more connections; resolves when those it has are over, or after so many milliseconds. Until it is stopped it takes part in
-   * all that concerns their endpoints.
+   * Stops accepting. Resolves when all connections have closed, or after `ms` milliseconds. Until `stop`, the proxy
+   * stays registered and acknowledges pauses.
    */
   drain(ms: number): Promise<void>
-  /** Takes no more connections, ends those it has, and unregisters. */
+  /** Stops accepting, ends all connections, and unregisters. */
   stop(): Promise<void>
 }
 
-/** Starts a proxy. Errors: the files cannot be read, the catalog is away (UNAVAILABLE), the port is taken (EADDRINUSE). */
+/** Starts a proxy. Errors: certificate files unreadable, catalog away (UNAVAILABLE), port taken (EADDRINUSE). */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.certificate)

@@ -15,7 +15,7 @@ function version2(command: number, family: number, body: Buffer): Buffer {
 const V4 = Buffer.from([192, 0, 2, 1, 198, 51, 100, 1, 0, 80, 21, 56])
 const V6 = Buffer.concat([Buffer.from('20010db8000000000000000000000001', 'hex'), Buffer.alloc(20)])
 
-/** What is read of what comes in pieces of `size` bytes, and what is left behind it. */
+/** Reads a header sent in pieces of `size` bytes. Returns the address and the bytes after the header. */
 async function read(bytes: Buffer | string, size: number): Promise<{ address: string | undefined; rest: string }> {
   const socket = new PassThrough()
   const all = Buffer.from(bytes as string, 'latin1')

@@ -1,28 +1,28 @@
 /*
- * The header by which a forwarder tells whose connection it forwards, before the first byte of that connection (HAProxy's document
- * "The PROXY protocol", versions 1 and 2).
+ * The header in which a forwarder states the client of a connection, before its first byte (HAProxy's document "The
+ * PROXY protocol", versions 1 and 2).
  */
 import { isIP } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { ProxyError } from './errors.ts'
 import { type Frame, readFrame } from './packet.ts'
 
-/** Section 2.2: no packet of Postgres and no TLS record begins so. */
+/** Section 2.2: no packet of Postgres and no TLS record begins with it. */
 const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1')
 const HEAD_BYTES = 16
-/** Addresses, and what forwarders add of themselves; two addresses of Unix sockets have 216 bytes. */
+/** Limit of addresses and extensions by forwarders. Two addresses of Unix sockets have 216 bytes. */
 const MAX_BODY_BYTES = 4_096
-/** Section 2.1: the longest line of version 1, its end included. */
+/** Section 2.1: the longest line of version 1, including its end. */
 const MAX_LINE_BYTES = 107
 
 const [LOCAL, PROXY] = [0x20, 0x21] as const
 const [IPV4, IPV6] = [0x1, 0x2] as const
-/** Of two addresses and two ports. */
+/** Length of two addresses and two ports. */
 const ADDRESS_BYTES: Readonly<Record<number, number>> = { [IPV4]: 12, [IPV6]: 36 }
 
 /**
- * Reads the header, and leaves the socket paused behind it. The answer is the client's IP address; none where the forwarder speaks for
- * itself, as in a look whether this server is up, or forwards what is no IP.
+ * Reads the header, and leaves the socket paused behind it. Returns the client's IP address; undefined when the
+ * forwarder connects for itself, as in a health check, or the client has no IP address.
  * Errors: malformed, too_slow after `ms`, ClientGone.
  */
 export function readProxyHeader(socket: Duplex, ms: number): Promise<string | undefined> {
@@ -56,7 +56,7 @@ function addressIn(body: Buffer, family: number): string {
   return Array.from({ length: 8 }, (_, index) => body.readUInt16BE(2 * index).toString(16)).join(':')
 }
 
-/** `PROXY TCP4 <source> <destination> <port> <port>`, or `PROXY UNKNOWN` and anything. */
+/** `PROXY TCP4 <source> <destination> <port> <port>`, or `PROXY UNKNOWN` and any text. */
 function lineAt(bytes: Buffer): Frame<Header> | ProxyError | undefined {
   const end = bytes.subarray(0, MAX_LINE_BYTES).indexOf('\r\n')
   if (end < 0) return bytes.length < MAX_LINE_BYTES ? undefined : malformed('invalid PROXY header')

@@ -9,11 +9,11 @@ import type { ScramKeys } from './scram.ts'
 import type { Traffic } from './traffic.ts'
 import type { Waker } from './wake.ts'
 
-/** What a login has brought. */
+/** Result of a login. */
 export interface Admitted {
   readonly keys: ScramKeys
   readonly target: ConnectTarget
-  /** A session at its compute that is being opened meanwhile. */
+  /** A speculative session at the compute. */
   readonly ahead?: Ahead | undefined
 }
 
@@ -21,7 +21,7 @@ export interface Reached {
   readonly address: SessionAddress
   readonly computePid: number | undefined
   readonly socket: Socket
-  /** What the compute has sent already. */
+  /** Bytes that the compute has sent already. */
   readonly first: Buffer
   /** The body of BackendKeyData. */
   readonly key: Buffer | undefined
@@ -30,11 +30,11 @@ export interface Reached {
 const LONGEST_PAUSE_MS = 500
 
 /**
- * Gets a compute that answers: waits while the endpoint is held, has it started when it sleeps or when its compute turns
- * out to be gone, tries again when there is no room or the catalog is away.
+ * Connects to the endpoint's compute. Waits while the endpoint is paused, wakes it when it is idle or its compute is
+ * gone, and retries when the compute has no free slot or the catalog is away.
  * @param startup the packet to open the session with
- * @param admitted the client's keys, and where the endpoint was when it was looked up for its login: a moment ago, or some seconds
- * @param signal ends the attempt; what it was aborted with is thrown, or catalog_away if that is why it took so long
+ * @param admitted the client's keys, and the endpoint as of the login's lookup, which may be seconds old
+ * @param signal ends the attempt; its reason is thrown, or catalog_away if that caused a time-out
  * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time, crowded.
  */
 export async function reachCompute(
@@ -47,7 +47,7 @@ export async function reachCompute(
 ): Promise<Reached> {
   const { endpointId } = traffic
   const find = (): Promise<ConnectTarget> => waker.find(endpointId)
-  // An endpoint that slept may be awake by now: a look costs less than another request to start it.
+  // An idle endpoint may be active by now: a lookup costs less than another request to start it.
   let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find
   let away: ProxyError | undefined
 
@@ -72,12 +72,12 @@ export async function reachCompute(
     const isHeld = (): boolean => traffic.hold !== undefined
     const opening = ahead?.take(address) ?? openSession(address, startup)
     const answer = await opening.logIn(keys, isHeld, signal)
-    // One that has not answered yet when the client hangs up is not gone for that.
+    // A compute that has not answered before the client disconnects is not treated as gone.
     if (signal.aborted) throw signal.reason
     const computePid = endpoint.compute_pid ?? undefined
     if (answer.is === 'there') {
       if (!traffic.hold) return { address, computePid, socket: answer.socket, first: answer.first, key: answer.key }
-      // The client has not heard of it yet, so it can begin anew.
+      // The client has seen nothing of this session yet, so restart.
       answer.socket.destroy()
     }
     if (answer.is === 'unasked') throw new ProxyError('crowded')
@@ -85,10 +85,10 @@ export async function reachCompute(
   }
 }
 
-/** The first two turns follow at once: a look, and after a wake the compute. Then 25, 50, 100, … milliseconds. */
+/** Turns 0 and 1 start at once (a lookup; after a wake the compute). Later pauses: 25, 50, 100, … milliseconds. */
 export const pauseMs = (turn: number): number => Math.min(25 * 2 ** (turn - 2), LONGEST_PAUSE_MS)
 
-/** Waits for the promise or the signal, whichever is first. */
+/** Settles with the promise, or rejects when the signal aborts first. */
 async function within<T>(signal: AbortSignal, promise: Promise<T>, instead?: Error): Promise<T> {
   let abort = (): void => {}
   const aborted = new Promise<never>((_, reject) => {

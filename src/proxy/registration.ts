@@ -8,16 +8,16 @@ const CONFIRM_MS = 4_000
 
 export interface Registration {
   /**
-   * Registers, and again whenever that is lost. Errors: the catalog is away, the first time.
-   * @param onRenewed told each time it was registered again: under a new number, so what was said under the old is void
+   * Registers the proxy, and registers it again after its session is lost. Errors: the catalog is away, the first time.
+   * @param onRenewed called after each new registration, whose new number voids acknowledgements under the old one
    */
   start(onRenewed: () => void): Promise<void>
-  /** The number under which the worker knows this proxy; nothing while its session is lost. */
+  /** The number under which the worker knows this proxy. undefined while its session is lost. */
   number(): number | undefined
   stop(): Promise<void>
 }
 
-/** This process's registration as a proxy that lives, by a session in the catalog that it keeps. */
+/** Registers this process as a live proxy, by a catalog session that it keeps open. */
 export function createRegistration(catalog: Catalog, log: Logger): Registration {
   let tellRenewed = (): void => {}
   let number: number | undefined
@@ -46,7 +46,7 @@ export function createRegistration(catalog: Catalog, log: Logger): Registration 
     }
   }
 
-  /** A session that does not answer any more is given up, and another opened. */
+  /** Closes a session that does not answer, so that another is opened. */
   function confirm(): void {
     const current = session
     if (!current) return

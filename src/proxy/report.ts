@@ -1,7 +1,7 @@
 import type { ConnectionContext } from './context.ts'
 import { ProxyError } from './errors.ts'
 
-/** What the client is told, counted; what is not meant for it, or is the operator's to mend, goes to the log. */
+/** Counts the error and returns the client's error. Logs internal errors and those that the operator must resolve. */
 export function asProxyError(error: unknown, { metrics, log }: Pick<ConnectionContext, 'metrics' | 'log'>): ProxyError {
   metrics.refused(error instanceof ProxyError ? error.reason : 'internal')
   if (!(error instanceof ProxyError)) {

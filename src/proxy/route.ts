@@ -2,21 +2,21 @@ import { ProxyError } from './errors.ts'
 import { isProtocolOption, type Startup } from './startup.ts'
 
 export interface ClientRoute {
-  /** Nothing where the client has not said: it may with its password. */
+  /** undefined when the client has not named it; the password may include it. */
   readonly endpointId: string | undefined
-  /** Whether it asks to share sessions with others: its endpoint is named with `-pooler`. */
+  /** Whether the client asks for a pooled session, by `-pooler` in the endpoint's name. */
   readonly pooled: boolean
-  /** What the compute is to get: the client's own words without those that were meant for the proxy. */
+  /** The startup packet for the compute: the client's, without the options for the proxy. */
   readonly startup: Startup
 }
 
 const POOLER = /-pooler$/
 
 /**
- * Finds which endpoint a client means: by the first label of the host name it sent by TLS, if the rest of that name is
- * ours, or by the word `endpoint=<id>` (formerly `project=<id>`) in its startup options, where the whole name may stand too.
- * @param serverName what the client sent by SNI (RFC 6066), which is never an address
- * @param domain what follows the endpoint in our host names
+ * Determines a client's endpoint from the first label of its SNI host name, if that is in our domain, or from
+ * `endpoint=<id>` (formerly `project=<id>`) in its startup options, which may also hold the whole host name.
+ * @param serverName the client's SNI (RFC 6066), which is never an address
+ * @param domain the suffix of endpoint host names
  * Errors: inconsistent_endpoint, bad_endpoint.
  */
 export function route(startup: Startup, serverName: string | undefined, domain: string): ClientRoute {
@@ -57,7 +57,7 @@ function labelOf(serverName: string | undefined, domain: string): string | undef
 
 const isOurs = (word: string): boolean => /^(?:endpoint|project)=|^neon_[a-z_]+:/s.test(word)
 
-/** Splits as Postgres does: at (ASCII) white space that no backslash precedes. Each word as it came and as it is meant. */
+/** Splits as Postgres does, at (ASCII) white space without a backslash before it, into words raw and unescaped. */
 function splitOptions(options: string): { raw: string; text: string }[] {
   const words = options.match(/(?:\\[\s\S]|[^\\ \t\n\v\f\r])+/g) ?? []
   return words.map((raw) => ({ raw, text: raw.replace(/\\([\s\S])/g, '$1') }))

@@ -1,8 +1,9 @@
 /*
- * SCRAM-SHA-256 (RFC 5802, RFC 7677; Postgres manual, "SASL Authentication") on both sides: as the server of a client, with the verifier of
- * its role, and as a client of the compute, with the key that the first conversation has brought to light. No password is ever known.
+ * SCRAM-SHA-256 (RFC 5802, RFC 7677; Postgres manual, "SASL Authentication") on both sides: as the server of a client,
+ * with the verifier of its role, and as a client of the compute, with the ClientKey from the first exchange. The proxy
+ * never sees the password.
  *
- *   client ─first▶ proxy ─challenge▶ client ─proof▶ proxy: StoredKey fits, so XOR gives the ClientKey ─▶ the same towards the compute
+ *   client ─first▶ proxy ─challenge▶ client ─proof▶ proxy: StoredKey fits, XOR gives ClientKey ─▶ login at the compute
  */
 import { createHash, createHmac, createSecretKey, randomBytes, timingSafeEqual } from 'node:crypto'
 
@@ -11,12 +12,12 @@ export const SCRAM_PLUS = 'SCRAM-SHA-256-PLUS'
 
 const KEY_BYTES = 32
 const NONCE_BYTES = 18
-/** Postgres' own limit from version 18 on (MAX_ENCRYPTED_PASSWORD_LEN); before, a superuser could store a verifier of any length. */
+/** Postgres' own limit from version 18 on (MAX_ENCRYPTED_PASSWORD_LEN). Before, superusers could store any length. */
 const MAX_VERIFIER_CHARACTERS = 512
-/** Of the challenge that clients get, beside nonces. Postgres makes 16. */
+/** Limit of the salt in the challenge to clients. Postgres makes 16 bytes. */
 const MAX_SALT_BYTES = 128
 
-/** What Postgres keeps of a password (Postgres manual, pg_authid). */
+/** A SCRAM verifier (Postgres manual, pg_authid). */
 export interface Verifier {
   readonly iterations: number
   readonly salt: Buffer
@@ -24,13 +25,13 @@ export interface Verifier {
   readonly serverKey: Buffer
 }
 
-/** Enough to log in as the role, wherever its verifier is the same. */
+/** Sufficient to log in as the role wherever its verifier is the same. */
 export interface ScramKeys {
   readonly clientKey: Buffer
   readonly serverKey: Buffer
 }
 
-/** Reads a verifier in Postgres' own form; undefined for other text (an md5 hash), no iterations, or an oversized salt. */
+/** Parses a verifier. Returns undefined for other text (an md5 hash), no iterations, or an oversized salt. */
 export function parseVerifier(text: string): Verifier | undefined {
   if (text.length > MAX_VERIFIER_CHARACTERS) return undefined
   const [, iterations, salt = '', stored = '', server = ''] =
@@ -43,26 +44,23 @@ export function parseVerifier(text: string): Verifier | undefined {
 }
 
 /**
- * A verifier that no password fits, the same for the same name each time: who asks for a role that there is not, is asked the same questions
- * as one who has forgotten a password.
- * @param secret keeps anybody from telling such a salt from a real one
+ * A verifier that no password fits, with a fixed salt per name: a login of an unknown role looks like a wrong password.
+ * @param secret keeps clients from telling mock salts from real ones
  */
 export function mockVerifier(secret: Buffer, name: string): Verifier {
   const salt = hmac(secret, name).subarray(0, 16)
   return { iterations: 4096, salt, storedKey: randomBytes(KEY_BYTES), serverKey: randomBytes(KEY_BYTES) }
 }
 
-/** One conversation with a client, whose messages come in order. `undefined` where what came is no SCRAM. */
+/** The server side of one exchange, with messages in order. Methods return undefined for malformed messages. */
 export interface ScramServer {
-  /** @param mechanism what the client has chosen */
+  /** @param mechanism the client's choice */
   challenge(mechanism: string, clientFirst: string): string | undefined
-  /** The last message to the client and the keys, `wrong` for a proof that does not fit. */
+  /** Returns the final message to the client and the keys, or `wrong` for a wrong proof. */
   verify(clientFinal: string): { readonly serverFinal: string; readonly keys: ScramKeys } | 'wrong' | undefined
 }
 
-/**
- * @param binding the hash of the server's certificate (`tls-server-end-point`, RFC 5929), where that was offered
- */
+/** @param binding hash of the server's certificate (`tls-server-end-point`, RFC 5929), if it was offered */
 export function scramServer(verifier: Verifier, binding: Buffer | undefined, nonce = newNonce()): ScramServer {
   let header = ''
   let clientBare = ''
@@ -77,7 +75,7 @@ export function scramServer(verifier: Verifier, binding: Buffer | undefined, non
       if (clientNonce === undefined) return undefined
       const plus = mechanism === SCRAM_PLUS
       if (plus ? flag !== 'p=tls-server-end-point' : flag.startsWith('p=')) return undefined
-      // It could have bound and was made to believe that we cannot: somebody stands between.
+      // The client supports channel binding but believes that the server does not: a downgrade by a man in the middle.
       if (flag === 'y' && binding) return undefined
       header = gs2
       clientBare = bare
@@ -102,12 +100,12 @@ export function scramServer(verifier: Verifier, binding: Buffer | undefined, non
   }
 }
 
-/** The other side, with keys in the place of a password. */
+/** The client side, with keys instead of a password. */
 export interface ScramClient {
   readonly first: string
-  /** Answers the server's challenge; nothing for one that is none. */
+  /** Returns the response to the server's challenge. Returns undefined for a malformed challenge. */
   prove(serverFirst: string, keys: ScramKeys): string | undefined
-  /** Whether the server has shown that it knows the verifier too. */
+  /** Whether the server has proved that it knows the verifier. */
   isServer(serverFinal: string): boolean
 }
 
@@ -133,7 +131,7 @@ export function scramClient(nonce = newNonce()): ScramClient {
 }
 
 const newNonce = (): string => randomBytes(NONCE_BYTES).toString('base64')
-/** Of what a key may be, this is what Node takes the least time to look at. */
+/** A KeyObject is the kind of key that Node checks fastest. */
 const hmac = (key: Buffer, text: string): Buffer => createHmac('sha256', createSecretKey(key)).update(text).digest()
 const sha256 = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
 const xor = (one: Buffer, other: Buffer): Buffer => Buffer.from(one.map((byte, index) => byte ^ (other[index] ?? 0)))

@@ -42,7 +42,7 @@ test('a slow reader slows the compute down instead of filling the proxy', { skip
     env: { PATH: process.env['PATH'], PGPASSWORD: PASSWORD },
   })
   t.after(() => child.kill('SIGKILL'))
-  // Nobody reads what psql prints: the compute must come to stand still with most of it unsent.
+  // psql's output is not read: the compute must block with most of it unsent.
   let still = 0
   let begun = false
   while (still < 50) {
@@ -65,7 +65,7 @@ test('a slow reader slows the compute down instead of filling the proxy', { skip
   await watching.end()
 })
 
-/** Two ends of one TCP connection. */
+/** Both ends of a TCP connection. */
 async function pair(): Promise<[Socket, Socket]> {
   const server = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -106,7 +106,7 @@ test('half-closed, a session still delivers what the compute sends', async () =>
   assert.equal(String(Buffer.concat(await client.toArray())), 'first and last')
 })
 
-/** Numbers that look random and are the same each time (mulberry32). */
+/** Reproducible pseudo-random numbers (mulberry32). */
 function random(seed: number): () => number {
   let state = seed
   return () => {

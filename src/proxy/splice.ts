@@ -8,27 +8,28 @@ import type { ForwardedSession, Traffic } from './traffic.ts'
 
 export interface SplicedSession extends ForwardedSession {
   /**
-   * Joins the client to its compute.
-   * @param first what the compute has sent already
-   * @param abandoned told when the client is gone while the compute is at work for it
+   * Connects the client to its compute.
+   * @param first bytes that the compute has sent already
+   * @param abandoned called when the client disconnects while the compute works for it
    */
   attach(server: Socket, first: Buffer, computePid: number | undefined, abandoned?: () => void): void
-  /** Ends the session; the client is told why if nothing is under way to it. */
+  /** Ends the session. The client gets the error unless an answer to it is in progress. */
   end(why: ProxyError): void
 }
 
 /**
- * Moves bytes between a client and its compute, with back-pressure: each side is read only as fast as the other takes.
- * What the client sends before there is a compute, or while its endpoint is held, is kept (one chunk; reading stops).
+ * Forwards bytes between a client and its compute, with back-pressure: each side is read only as fast as the other
+ * takes. Bytes from the client are kept (one chunk; reading stops) before the compute is attached and while the
+ * endpoint is paused.
  */
 export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession {
   let server: Socket | undefined
   let computePid: number | undefined
   let clientEnded = false
   let over = false
-  /** The compute has answered all that it has begun to answer: the client can be told something. */
+  /** The last chunk from the compute ended with ReadyForQuery: an error can be sent to the client. */
   let atRest = false
-  /** The client has asked for something since, and has not said goodbye. */
+  /** The client has sent a request since, and no Terminate. */
   let hasAsked = false
   let abandon = (): void => {}
   const kept: Buffer[] = []
@@ -104,7 +105,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     },
   }
 
-  /** Postgres itself does not notice that a client is gone before it has something to tell it. */
+  /** Has the query cancelled: Postgres detects a disconnected client only when it next sends to it. */
   function leave(): void {
     if (server && hasAsked) abandon()
     abandon = () => {}

@@ -1,16 +1,16 @@
 import { ProxyError } from './errors.ts'
 
-/* What a client sends before anything else (Postgres manual, "Message Formats"): no type byte, a length, a code. */
+/* The first packet of a client (Postgres manual, "Message Formats"): a length and a code, without a type byte. */
 
 export const SSL_REQUEST = 80_877_103
 export const GSSENC_REQUEST = 80_877_104
 export const CANCEL_REQUEST = 80_877_102
 
 export const PROTOCOL_3_0 = 3 << 16
-/** The newest version that the proxy speaks, on both sides, as Postgres 18: keys to cancel may be longer than in 3.0. */
+/** The newest version that the proxy speaks, on both sides, as Postgres 18: cancel keys may be longer than in 3.0. */
 export const PROTOCOL_3_2 = PROTOCOL_3_0 + 2
 
-/** Whether a startup parameter is an option of the protocol, none of which the proxy knows. */
+/** Whether a startup parameter is a protocol option. The proxy supports none. */
 export const isProtocolOption = (name: string): boolean => name.startsWith('_pq_.')
 
 /** Postgres' own limit (MAX_STARTUP_PACKET_LENGTH). */
@@ -18,14 +18,14 @@ export const MAX_STARTUP_BYTES = 10_000
 
 const SHORTEST = 8
 
-/** Names and values as Latin-1, which keeps every byte as it came, whatever encoding the client meant. */
+/** Names and values in Latin-1, which keeps every byte unchanged for any client encoding. */
 export interface Startup {
   /** The protocol version: major in the upper sixteen bits. */
   readonly version: number
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** The length that a packet announces in its first four bytes, or nothing while there are fewer. */
+/** The length in a packet's first four bytes. undefined while there are fewer. */
 export function packetLength(bytes: Buffer): number | 'invalid' | undefined {
   if (bytes.length < 4) return undefined
   const length = bytes.readInt32BE(0)
@@ -36,7 +36,7 @@ export function packetCode(packet: Buffer): number {
   return packet.readInt32BE(4)
 }
 
-/** Reads a whole StartupMessage. Where a name comes twice the last one counts, as in Postgres. Errors: malformed, unsupported_protocol. */
+/** Parses a StartupMessage. The last duplicate name counts, as in Postgres. Errors: malformed, unsupported_protocol. */
 export function parseStartup(packet: Buffer): Startup {
   const version = packetCode(packet)
   if (version >> 16 !== 3) {

@@ -1,56 +1,56 @@
 import type { TrafficCounts } from '../catalog/traffic.ts'
 import { isDatabaseCommand } from './database_command.ts'
 
-/** What the proxy asks of a session; the byte path of the session is in splice.ts. */
+/** The session's interface for pauses; its byte path is in splice.ts. */
 export interface ForwardedSession {
-  /** The process its compute had when it was connected. */
+  /** The process of its compute at the time of the connection. */
   readonly computePid: number | undefined
-  /** True if the client, or bytes of it, are still on the way to the compute. */
+  /** True while the client is not connected to the compute, or bytes from it are unsent. */
   isSending(): boolean
-  /** Forwards what was kept while held. */
+  /** Forwards the bytes that a pause held back. */
   release(): void
 }
 
-/** While proxies must hold what they would forward, because an operation wants to suspend the compute. */
+/** A pause: proxies forward no new bytes, because an operation wants to suspend the compute. */
 export interface Hold {
   readonly operationId: string
-  /** Something wants through: tells the operation, the first time. */
+  /** Reports to the operation, once, that a client needs the compute. */
   wake(): void
-  /** Resolves when the hold is over. */
+  /** Resolves when the pause ends. */
   readonly over: Promise<void>
 }
 
-/** What the connections of one endpoint share. The byte path only sets and reads fields of this. */
+/** State shared by the connections of one endpoint. The byte path only sets and reads its fields. */
 export interface Traffic {
   readonly endpointId: string
   readonly sessions: Set<ForwardedSession>
   /** Milliseconds since 1970 at which the last byte passed; 0 before the first. */
   lastByteAt: number
-  /** Bytes and connections that nobody has taken yet, see `takeCounts`. */
+  /** Bytes and connections since the last `takeCounts`. */
   toClients: number
   fromClients: number
   connections: number
   hold: Hold | undefined
-  /** Looks at what a client has sent for a command that needs a database to itself, ahead of passing it on. */
+  /** Examines a chunk from a client, before it is forwarded, for a command that needs a database to itself. */
   look(chunk: Buffer): void
 }
 
 export interface TrafficTable {
-  /** The endpoint's entry, made if need be; it stays until everyone that entered has left. */
+  /** Returns the endpoint's entry, created if missing. It stays until every `enter` has its `leave`. */
   enter(endpointId: string): Traffic
   leave(traffic: Traffic): void
   get(endpointId: string): Traffic | undefined
   held(): Traffic[]
-  /** What passed since the last call: endpoint id and time of the last byte. */
+  /** Endpoints with bytes forwarded since the last call, and the time of the last byte. */
   takeSeen(): Map<string, number>
-  /** What was counted since the last call, by endpoint id. */
+  /** Counts since the last call, by endpoint id. */
   takeCounts(): Map<string, TrafficCounts>
 }
 
-/** So often it is told of commands that need a database to themselves, which wait ten times as long. */
+/** Minimum interval between `onDatabaseCommand` calls. Postgres waits ten times as long for other sessions. */
 const TOLD_MS = 500
 
-/** @param onDatabaseCommand told of an endpoint where a client has sent a command that needs a database to itself */
+/** @param onDatabaseCommand called when a client of the endpoint has sent a command that needs a database to itself */
 export function createTrafficTable(onDatabaseCommand: (endpointId: string) => void = () => {}): TrafficTable {
   const entries = new Map<string, { traffic: Traffic; users: number; taken: number }>()
 

@@ -12,17 +12,18 @@ import { AppError } from '../errors.ts'
 import { ProxyError } from './errors.ts'
 
 /**
- * Makes sure that a start_compute of the endpoint is unfinished and answers its id; nothing if the endpoint is active
- * already with another process than `deadPid`. Errors: NOT_FOUND, NOT_ALLOWED (disabled), UNAVAILABLE.
+ * Requests a start_compute operation of the endpoint, or joins an unfinished one, and returns its id. Returns undefined
+ * if the endpoint is already active with another process than `deadPid`. Errors: NOT_FOUND, NOT_ALLOWED (disabled),
+ * UNAVAILABLE.
  */
 export type RequestStart = (endpointId: string, deadPid: number | undefined) => Promise<string | undefined>
 
 export interface Waker {
-  /** The endpoint as the catalog has it. Errors: unknown_endpoint, disabled_endpoint, catalog_away. */
+  /** Reads the endpoint from the catalog. Errors: unknown_endpoint, disabled_endpoint, catalog_away. */
   find(endpointId: string): Promise<Endpoint>
   /**
-   * Has the endpoint started and answers it as it is then. However many wait for one endpoint, it is asked for once.
-   * @param deadPid the process of its compute that was found not to answer, if one was
+   * Wakes the endpoint and returns its target. Concurrent calls for one endpoint share one request.
+   * @param deadPid the process of a compute that did not answer, if any
    * Errors: as `find`; start_failed, not_in_time.
    */
   wake(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget>
@@ -33,7 +34,7 @@ export async function startWaker(options: {
   catalog: Catalog
   requestStart: RequestStart
   wakeTimeoutMs: number
-  /** Told how each wake went: `ready`, or the reason why not. */
+  /** Called with the outcome of each wake: `ready`, or the reason of its failure. */
   onWoken?: (outcome: string) => void
 }): Promise<Waker> {
   const { catalog, requestStart, wakeTimeoutMs, onWoken } = options
@@ -57,7 +58,7 @@ export async function startWaker(options: {
     }
   }
 
-  /** Resolves when a worker says where the compute accepts connections, which it may some time before the operation ends. */
+  /** Resolves when a worker announces the compute's address, which may be before the operation ends. */
   function announcement(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget> {
     return new Promise((resolve) => {
       watched.set(endpointId, ({ host, port, store, pid }) => {
@@ -100,7 +101,7 @@ export async function startWaker(options: {
   return { find: together(find), wake, stop: unlisten }
 }
 
-/** Whoever asks about an endpoint while an answer is under way gets that answer. */
+/** Concurrent calls for one endpoint share the first call's result. */
 function together<Rest extends unknown[], Result>(ask: (endpointId: string, ...rest: Rest) => Promise<Result>) {
   const underWay = new Map<string, Promise<Result>>()
   return (endpointId: string, ...rest: Rest): Promise<Result> => {
@@ -112,7 +113,7 @@ function together<Rest extends unknown[], Result>(ask: (endpointId: string, ...r
   }
 }
 
-/** Turns what the catalog and the operations say into what the client is told. */
+/** Maps errors of the catalog and of operations to errors for the client. */
 export function told(error: unknown): never {
   if (isBusy(error)) throw new ProxyError('catalog_away', { cause: error })
   if (!(error instanceof AppError)) throw error

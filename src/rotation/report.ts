@@ -8,12 +8,12 @@ import { operatorFiles } from '../tls/operator.ts'
 import { countSealed, type SealedCounts } from './reseal.ts'
 import { withCatalog } from './with_catalog.ts'
 
-/** How old the secrets of a Neap are. Moments are RFC 3339. */
+/** The ages of a Neap's secrets. Times are RFC 3339. */
 export interface SecretsReport {
   readonly keys: readonly SecretAge[]
   /** Passwords, webhook secrets and kept replies in the catalog. */
   readonly encrypted: SealedCounts
-  /** API keys in force that are hashed under an earlier key: each moves with its next use. */
+  /** Valid API keys that are hashed under an earlier key: each moves at its next use. */
   readonly api_keys_under_earlier_key: number
   /** Branches whose computes get the passwords of the current key at their next start. */
   readonly branches_under_earlier_key: readonly string[]
@@ -21,14 +21,14 @@ export interface SecretsReport {
 
 export interface SecretAge {
   readonly name: string
-  /** `next` and `old` while a rotation is under way; `retired` opens nothing any more. */
+  /** `next` and `old` during a rotation; a `retired` one opens no sealed text any more. */
   readonly state: 'current' | 'next' | 'old' | 'retired'
   readonly made_at: string
-  /** Null for what does not end by itself. */
+  /** Null when it does not expire. */
   readonly ends_at: string | null
 }
 
-/** Errors: UsageError where Neap does not run. */
+/** Errors: UsageError (Neap does not run). */
 export function reportSecrets(config: Config): Promise<SecretsReport> {
   return withCatalog(config, async (catalog, secrets) => {
     const ring = await readOrCreateRing(config.secretFile)

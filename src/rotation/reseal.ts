@@ -15,14 +15,14 @@ export interface SealedCounts {
   unreadable: number
 }
 
-/** Seals all texts of the catalog under the current key that are not. Killed anywhere, it does the rest when it runs again. */
+/** Reseals all texts of the catalog that are not under the current key. Resumes when repeated after a kill. */
 export function resealAll(db: Db, secrets: Secrets): Promise<SealedCounts> {
   return visitAll(db, secrets, async (column, row, text) => {
     await column.replace(db, row, secrets.encrypt(column.what, text, contextOf(column, row)))
   })
 }
 
-/** How many texts are sealed, and under which keys. */
+/** The number of sealed texts, by their keys. */
 export const countSealed = (db: Db, secrets: Secrets): Promise<SealedCounts> => visitAll(db, secrets, async () => {})
 
 type Visit = (column: SealedColumn, row: SealedRow, text: string) => Promise<void>
@@ -57,7 +57,7 @@ async function visitRow(
   return 'earlier'
 }
 
-/** Undefined where its key is lost, or it is damaged: one row must not keep all others under an old key. */
+/** Returns undefined when its key is lost or it is damaged: one row must not keep all others under an old key. */
 function openRow(column: SealedColumn, row: SealedRow, secrets: Secrets): string | undefined {
   try {
     return secrets.decrypt(column.what, row.sealed, contextOf(column, row))

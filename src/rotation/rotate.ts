@@ -1,9 +1,11 @@
 /*
- * Gives every secret of a Neap that runs a new one. What is under way is in the key file: run again after a kill anywhere, it goes on there.
+ * Replaces every secret of a running Neap. The key file records the progress: repeated after a kill at any point, it
+ * resumes there.
  *
- *   one key ──▶ a next one is made and every part reads it ──▶ it is current, and every part knows ──▶ all is moved to it ──▶ the old one is gone
+ *   one key ──▶ every part reads a next one ──▶ it is current, and every part knows
+ *           ──▶ all is moved to it ──▶ the old one is gone
  *
- * A part that writes with the new key is never ahead of one that could not read that yet, nor behind when the old one is destroyed.
+ * No part writes with the new key before all can read it, or needs the old one when it is destroyed.
  */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -31,14 +33,14 @@ export type RotationStep = 'made' | 'current' | 'sealed' | 'stores' | 'catalog' 
 
 export interface RotateOptions {
   readonly config: Config
-  /** Told of each step that was done. */
+  /** Called after each step. */
   readonly onStep?: (step: RotationStep) => void
 }
 
 /** Any number that no other lock of the catalog has. */
 const LOCK = 6_327_002
 
-/** Rotates all secrets. Errors: UsageError, with what is to be done; a second call goes on where it ended. */
+/** Rotates all secrets. Errors: UsageError, with the remedy; a second call resumes where it ended. */
 export function rotate({ config, onStep = () => {} }: RotateOptions): Promise<void> {
   return withCatalog(config, async (catalog, secrets) => {
     const session = await catalog.session()
@@ -95,14 +97,14 @@ const advanced = (each: Generation): Generation => {
   return each.state === 'next' ? { ...each, state: 'current' } : each
 }
 
-/** Of an old generation only what hashes API keys is kept, while there are some that were not used since. */
+/** Of an old generation keeps only the key that hashes API keys, while some of those have not been used since. */
 function retired(each: Generation, kept: ReadonlySet<string>): Generation {
   if (each.state !== 'old' && each.state !== 'retired') return each
   const apiKey = each.master ? apiKeyHashKey(each.master) : each.apiKey
   return { ...each, state: 'retired', master: undefined, apiKey: kept.has(each.id) ? apiKey : undefined }
 }
 
-/** Writes another ring. Errors: UsageError where another rotation has written one meanwhile, as while this one was stopped. */
+/** Writes another ring. Errors: UsageError (another rotation has written one since, as while this one was stopped). */
 async function change(rotation: Rotation, to: (generations: readonly Generation[]) => Generation[]): Promise<void> {
   const { config, ring } = rotation
   if ((await readOrCreateRing(config.secretFile)).revision !== ring.revision)
@@ -114,7 +116,7 @@ async function change(rotation: Rotation, to: (generations: readonly Generation[
 const PATIENCE_MS = 30_000
 const LOOK_MS = 50
 
-/** Gives every part that runs the keys as they are now, and returns when all have read them. Errors: UsageError. */
+/** Gives the present keys to every running part, and returns when all have read them. Errors: UsageError. */
 async function distribute({ config, catalog, secrets, ring }: Rotation): Promise<void> {
   await writePartKeys(config.dataDir, ring)
   await secrets.reload()
@@ -135,7 +137,7 @@ const whyBehind = ({ part, address }: KeyReader): string =>
 
 const LONGEST_TRANSACTION_MS = 60_000
 
-/** Waits for the end of what may write with the key of before: transactions of the catalog that began before now. */
+/** Waits for catalog transactions that began before now: they may write with the previous key. */
 async function awaitOlderTransactions(catalog: Catalog): Promise<void> {
   const since = (await catalog.row<{ now: string }>(sql`select clock_timestamp() as now`))?.now ?? ''
   const deadline = performance.now() + LONGEST_TRANSACTION_MS
@@ -148,9 +150,9 @@ async function awaitOlderTransactions(catalog: Catalog): Promise<void> {
   throw new UsageError('A transaction in the catalog takes longer than a minute. When it has ended, run this again.')
 }
 
-/** Gives running stores their new passwords; those that sleep get theirs at their next start. Errors: UsageError. */
+/** Gives running stores their new passwords; idle ones get theirs at their next start. Errors: UsageError. */
 async function renewStores({ config, catalog, secrets }: Rotation): Promise<void> {
-  // A compute that does not answer keeps no other from its passwords. Those that are left are found below.
+  // A compute that does not answer must not keep others from their passwords. The remaining ones are found below.
   for (const store of await runningStores(catalog))
     await renewPasswords(config, store, secrets.stores).catch(() => undefined)
   const left = await storesWithOtherPasswords(config, secrets.stores, { running: true })

@@ -5,7 +5,9 @@ import { AppError, UsageError } from '../errors.ts'
 import { readRing } from '../secrets/ring.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets/secrets.ts'
 
-/** Does something with the master key and the catalog of a Neap that runs. Errors: UsageError where there is none, or it does not run. */
+/**
+ * Runs `work` with a running Neap's master key and catalog. Errors: UsageError (there is no Neap, or it does not run).
+ */
 export async function withCatalog<T>(
   config: Config,
   work: (catalog: Catalog, secrets: Secrets) => Promise<T>,

@@ -8,7 +8,7 @@ const PASSWORD_WIDTH = 43 // characters of 256 bits in base 62
 export const subkey = (master: Buffer, purpose: string): Buffer =>
   Buffer.from(hkdfSync('sha256', master, '', `neap ${purpose}`, KEY_BYTES))
 
-/** A password of 256 bits in letters and digits. @param holder whose it is */
+/** A password of 256 bits in letters and digits. @param holder identifies its owner */
 export const derivedPassword = (key: Buffer, holder: string): string =>
   base62(Buffer.from(hkdfSync('sha256', key, '', holder, KEY_BYTES)), PASSWORD_WIDTH)
 

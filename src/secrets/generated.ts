@@ -15,7 +15,7 @@ export function newApiKey(): string {
   return key + checksum(key)
 }
 
-/** Whether a text can be an API key: a mistyped or cut one is told apart without a look into the catalog. */
+/** Whether a text can be an API key: detects a mistyped or truncated one without a catalog query. */
 export function isWellFormedApiKey(key: string): boolean {
   if (!/^neap_[0-9A-Za-z]{49}$/.test(key)) return false
   return key.slice(-CHECKSUM_WIDTH) === checksum(key.slice(0, -CHECKSUM_WIDTH))

@@ -2,7 +2,10 @@ import { stat } from 'node:fs/promises'
 import { readIfExists } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
 
-/** The bytes of a file that its owner alone may read. Undefined where there is no such file. Errors: UsageError. */
+/**
+ * The bytes of a file that only its owner may read. Returns undefined when there is no such file. Errors: UsageError
+ * (others may access it, or it cannot be read).
+ */
 export async function readKeyFile(file: string): Promise<Buffer | undefined> {
   try {
     const bytes = await readIfExists(file)
@@ -24,7 +27,7 @@ export function encodeKeys(keys: object): Buffer {
   return Buffer.from(`${JSON.stringify(keys, asText, 2)}\n`)
 }
 
-/** Undefined for what is no such JSON. */
+/** Returns undefined when the bytes are no such JSON. */
 export function decodeKeys<T>(bytes: Buffer): Partial<T> | undefined {
   const asBytes = (_name: string, value: unknown): unknown =>
     value !== null && typeof value === 'object' && 'bytes' in value ? Buffer.from(String(value.bytes), 'base64') : value

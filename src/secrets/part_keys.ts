@@ -10,13 +10,13 @@ import { FIRST_GENERATION, type Generation, readRing, type Ring } from './ring.t
 export type KeyHolder = 'api' | 'worker' | 'proxy'
 export const KEY_HOLDERS: readonly KeyHolder[] = ['api', 'worker', 'proxy']
 
-/** What is derived from a master key, each for one purpose. */
+/** The keys that derive from a master key, each for one purpose. */
 export interface Keys {
-  /** Seals passwords of roles, secrets of webhooks, replies that are kept for `Idempotency-Key`. */
+  /** Seal passwords of roles, secrets of webhooks, and replies that are stored for `Idempotency-Key`. */
   readonly password?: Buffer
   readonly webhook?: Buffer
   readonly reply?: Buffer
-  /** Opens what was sealed before each of these had a key of its own. */
+  /** Opens texts that were sealed before each of these had a key of its own. */
   readonly sealedFirst?: Buffer
   /** Hashes API keys. */
   readonly apiKey?: Buffer
@@ -29,7 +29,7 @@ export interface Keys {
   readonly catalogProxy?: Buffer
 }
 
-/** What each part needs, and gets no more: a proxy opens no password and mints no key. */
+/** The keys of each part, and no more than it needs: a proxy opens no password and mints no key. */
 const NEEDS: Record<KeyHolder, readonly (keyof Keys)[]> = {
   api: ['password', 'webhook', 'reply', 'sealedFirst', 'apiKey', 'storeAdmin'],
   worker: ['webhook', 'storeAdmin', 'storeLogin', 'shared'],
@@ -40,21 +40,21 @@ export interface GenerationKeys extends Pick<Generation, 'id' | 'state'> {
   readonly keys: Keys
 }
 
-/** What a part reads: keys of the generations that are not over, the current one first. */
+/** The keys that a part reads, of all generations that still have some, the current one first. */
 export interface PartKeys {
   readonly holder: KeyHolder | 'all'
   readonly revision: number
   readonly lost: boolean
-  /** Of proxies only. */
+  /** Of proxies and `all` only. */
   readonly mockSalt?: Buffer
   readonly generations: readonly GenerationKeys[]
-  /** Ids of generations that are over. */
+  /** Ids of retired generations. */
   readonly retired: readonly string[]
 }
 
 const ORDER = ['current', 'next', 'old', 'retired']
 
-/** What of a ring is for one part, or for them all. */
+/** The keys in a ring for one part, or for all of them. */
 export function keysFor(holder: PartKeys['holder'], ring: Ring): PartKeys {
   const needed = (name: keyof Keys): boolean => holder === 'all' || NEEDS[holder].includes(name)
   const generations = ring.generations
@@ -74,7 +74,7 @@ export function keysFor(holder: PartKeys['holder'], ring: Ring): PartKeys {
   }
 }
 
-/** What hashes API keys under a master key. */
+/** The key that hashes API keys under a master key. */
 export const apiKeyHashKey = (master: Buffer): Buffer => subkey(master, 'api key hash v1')
 
 const derivedKeys = (master: Buffer, isFirst: boolean): Keys => ({
@@ -88,10 +88,10 @@ const derivedKeys = (master: Buffer, isFirst: boolean): Keys => ({
   ...(isFirst && { sealedFirst: subkey(master, 'encrypt v1'), shared: subkey(master, 'admin password v1') }),
 })
 
-/** Where the keys of a part lie; the master key is beside no part. */
+/** The path of a part's keys; no part has the master key beside them. */
 export const partKeysFile = (dataDir: string, holder: KeyHolder): string => join(dataDir, 'keys', `${holder}.key`)
 
-/** Writes what each part reads. */
+/** Writes the key file of each part. */
 export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> {
   await mkdir(dirname(partKeysFile(dataDir, 'api')), { recursive: true, mode: 0o700 })
   for (const holder of KEY_HOLDERS)
@@ -99,8 +99,8 @@ export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> 
 }
 
 /**
- * The keys for a part in `file`: its own, or the master key, of which it keeps no more than its own would hold.
- * Undefined where there is no such file. Errors: UsageError.
+ * The keys for a part in `file`: its own, or the master key, of which it keeps only the part's own keys.
+ * Returns undefined when there is no such file. Errors: UsageError.
  */
 export async function readPartKeys(file: string, holder: KeyHolder): Promise<PartKeys | undefined> {
   const bytes = await readKeyFile(file)

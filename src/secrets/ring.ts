@@ -8,16 +8,16 @@ import { decodeKeys, encodeKeys, readKeyFile } from './key_file.ts'
 const KEY_BYTES = 32
 
 /**
- * The master keys of a Neap, of which a rotation makes a new generation:
+ * The master keys of a Neap, to which a rotation adds a generation:
  *
- *     next ──every part has it──▶ current ──the next one is──▶ old ──nothing is under it any more──▶ retired
+ *   next ──every part has it──▶ current ──the next one is──▶ old ──no secret is under it──▶ retired
  */
 export interface Ring {
-  /** Grows with each change, by which a rotation knows who has read the last one. */
+  /** Increases with each change, so that a rotation knows which parts have read the last one. */
   readonly revision: number
-  /** Salts of roles that there are not: they outlive a rotation, or it would show which ones they are. */
+  /** Derives salts for roles that do not exist. Outlives a rotation, since changed salts would reveal those roles. */
   readonly mockSalt: Buffer
-  /** Keys from before this one were lost: what is under them can only be replaced. */
+  /** Earlier keys were lost: secrets under them can only be replaced. */
   readonly lost: boolean
   readonly generations: readonly Generation[]
 }
@@ -29,11 +29,11 @@ export interface Generation {
   readonly state: 'next' | 'current' | 'old' | 'retired'
   /** 32 bytes; undefined once retired. */
   readonly master: Buffer | undefined
-  /** Of a retired one: what API keys are hashed with that were not used since. */
+  /** Of a retired one: the key that hashes API keys not used since. */
   readonly apiKey: Buffer | undefined
 }
 
-/** The id of a master key from before there were generations: 32 bytes in a file and nothing else. */
+/** The id of a master key from before generations: its file holds 32 bytes only. */
 export const FIRST_GENERATION = '00000000'
 
 export const newGeneration = (state: Generation['state'], createdAt = new Date().toISOString()): Generation => ({
@@ -51,11 +51,11 @@ export const newRing = (lost: boolean): Ring => ({
   generations: [newGeneration('current')],
 })
 
-/** The generation that is written with. */
+/** The generation that encrypts and hashes new secrets. */
 export const currentOf = ({ generations }: Ring): Generation =>
   generations.find(({ state }) => state === 'current') as Generation
 
-/** The ring in `file`, which is made when it does not exist. Errors: as `readRing`. */
+/** The ring in `file`, created when it does not exist. Errors: as `readRing`. */
 export async function readOrCreateRing(file: string): Promise<Ring> {
   await readOrCreate(file, 0o600, () => encodeKeys(newRing(false))).catch((error: unknown) => {
     throw new UsageError(`The master key ${file} cannot be read or made: ${messageOf(error)}`)
@@ -63,7 +63,10 @@ export async function readOrCreateRing(file: string): Promise<Ring> {
   return (await readRing(file)) as Ring
 }
 
-/** Undefined where there is no such file. Errors: UsageError where it is open to others, is no such key or cannot be read. */
+/**
+ * Returns undefined when there is no file. Errors: UsageError (it is open to others, is no such key, or cannot be
+ * read).
+ */
 export async function readRing(file: string): Promise<Ring | undefined> {
   const bytes = await readKeyFile(file)
   if (!bytes) return undefined
@@ -71,7 +74,7 @@ export async function readRing(file: string): Promise<Ring | undefined> {
   return decodeRing(bytes, file)
 }
 
-/** Writes a ring in place of what is there: where `file` is a link, where that leads. */
+/** Replaces the ring in `file`, or in the target when `file` is a link. */
 export async function writeRing(file: string, ring: Ring): Promise<void> {
   await replaceFile(await realpath(file).catch(() => file), 0o600, encodeKeys(ring))
 }
@@ -91,7 +94,7 @@ function decodeRing(bytes: Buffer, file: string): Ring {
   )
 }
 
-/** Undefined for what is none. */
+/** Returns undefined when the bytes are no ring. */
 function ringIn(bytes: Buffer): Ring | undefined {
   const read = decodeKeys<Ring>(bytes)
   if (!Array.isArray(read?.generations)) return undefined
@@ -103,6 +106,6 @@ function ringIn(bytes: Buffer): Ring | undefined {
   return { ...read, mockSalt: bytesOf(read.mockSalt), generations } as Ring
 }
 
-/** The first rings held bytes as base64 alone. */
+/** The first rings stored bytes as base64 alone. */
 const bytesOf = (value: Buffer | string | undefined): Buffer | undefined =>
   typeof value === 'string' ? Buffer.from(value, 'base64') : value

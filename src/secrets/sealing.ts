@@ -3,14 +3,15 @@ import { AppError } from '../errors.ts'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** Of sealed texts from before keys had generations. */
+/** The version of texts sealed before keys had generations. */
 const FIRST_VERSION = 1
 const VERSION = 2
 
 /**
- * Seals a text with AES-256-GCM (NIST SP 800-38D): version (1 byte), generation of the key (4), nonce (12), ciphertext, tag (16).
+ * Seals a text with AES-256-GCM (NIST SP 800-38D): version (1 byte), generation of the key (4), nonce (12), ciphertext,
+ * tag (16).
  * @param generation 8 hexadecimal digits
- * @param context what it is for and whose: it opens again only with the same
+ * @param context its purpose and owner: the text opens only with the same one
  */
 export function seal(key: Buffer, generation: string, text: string, context: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
@@ -20,14 +21,14 @@ export function seal(key: Buffer, generation: string, text: string, context: str
   return Buffer.concat([head, nonce, body, cipher.getAuthTag()])
 }
 
-/** The generation of the key that something was sealed under; undefined for what was sealed before keys had one. */
+/** The generation of the key of a sealed text; undefined when it was sealed before keys had one. */
 export function generationOf(sealed: Buffer): string | undefined {
   if (sealed[0] === FIRST_VERSION) return undefined
   if (sealed[0] !== VERSION) throw new Error('This was not sealed by Neap, or by a newer one')
   return sealed.toString('hex', 1, 5)
 }
 
-/** Opens what was sealed. Throws when the key, the context or a single bit is another. */
+/** Opens a sealed text. Throws when the key, the context or a single bit differs. */
 export function open(key: Buffer, sealed: Buffer, context: string): string {
   const head = generationOf(sealed) === undefined ? 1 : 5
   if (sealed.length < head + NONCE_BYTES + TAG_BYTES) throw new Error('This was not sealed by Neap, or was cut')
@@ -39,6 +40,6 @@ export function open(key: Buffer, sealed: Buffer, context: string): string {
   return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8')
 }
 
-/** What was sealed under a key that is lost can be replaced, never read. */
+/** A text sealed under a lost key can be replaced, never read. */
 export const sealedUnderLostKey = (): AppError =>
   new AppError('NOT_ALLOWED', 'This was encrypted under a key that is lost: reset it to have another.')

@@ -5,7 +5,7 @@ import { readOrCreateRing } from './ring.ts'
 import { generationOf, open, seal, sealedUnderLostKey } from './sealing.ts'
 import { CATALOG, type Passwords, type StoreSecrets, storeSecrets } from './stores.ts'
 
-/** What is sealed: each has a key of its own. */
+/** The kinds of sealed texts: each has a key of its own. */
 export type Sealed = 'password' | 'webhook' | 'reply'
 
 /** A keyed hash, and the generation of the key that made it. */
@@ -14,37 +14,43 @@ export interface HashedApiKey {
   readonly generation: string
 }
 
-/** What a part of Neap does with its keys. What it has no key for throws. */
+/** The uses of a part's keys. A use without its key throws. */
 export interface Secrets {
-  /** Seals a text. It opens again only with the same `context`, which says whose it is. */
+  /** Seals a text. It opens only with the same `context`, which identifies its owner. */
   readonly encrypt: (what: Sealed, text: string, context: string) => Buffer
-  /** Opens what `encrypt` sealed. Throws when the key, the context or a single bit is another. Errors: NOT_ALLOWED (its key is lost). */
+  /**
+   * Opens a sealed text. Throws when the key, the context or a single bit differs. Errors: NOT_ALLOWED (its key is
+   * lost).
+   */
   readonly decrypt: (what: Sealed, sealed: Buffer, context: string) => string
-  /** Whether something is sealed under the current key. */
+  /** Whether a text is sealed under the current key. */
   readonly isCurrent: (sealed: Buffer) => boolean
-  /** What the catalog keeps of an API key: HMAC-SHA-256. Under an earlier key where the catalog has seen none since: those follow. */
+  /**
+   * The hashes of an API key for the catalog (HMAC-SHA-256): under the current key, then under earlier ones, since the
+   * catalog keeps the earlier hash until the API key is used.
+   */
   readonly hashApiKey: (key: string) => readonly [current: HashedApiKey, ...earlier: HashedApiKey[]]
-  /** Of the role by which this part logs in at the embedded catalog. */
+  /** The passwords of the role that this part logs in as at the embedded catalog. */
   readonly catalogPasswords: () => Passwords
-  /** The password that proxies have there. */
+  /** The password of proxies at the embedded catalog. */
   readonly proxyPassword: () => string
-  /** Of Neap's own roles in computes. */
+  /** The passwords of Neap's own roles in computes. */
   readonly stores: StoreSecrets
-  /** Makes the salts that are shown for roles that there are not: the same in every process, and not to be told from real ones. */
+  /** The key for salts of roles that do not exist: the same in every process, indistinguishable from real ones. */
   readonly mockSaltKey: () => Buffer
-  /** Which change of the keys these are of. */
+  /** The revision of the ring that these keys are from. */
   readonly revision: () => number
   /** Reads the keys again. */
   readonly reload: () => Promise<void>
 }
 
-/** All that rests on the master key in `file`, which is made when it does not exist. Errors: UsageError. */
+/** All secrets that derive from the master key in `file`, created when it does not exist. Errors: UsageError. */
 export async function loadOrCreateSecrets(file: string): Promise<Secrets> {
   const read = async (): Promise<PartKeys> => keysFor('all', await readOrCreateRing(file))
   return secretsFrom(await read(), read)
 }
 
-/** What one part may do, by the keys in `file`. Errors: UsageError, also where there is no such file. */
+/** The secrets of one part, by the keys in `file`. Errors: UsageError, also when there is no such file. */
 export async function loadPartSecrets(file: string, holder: KeyHolder): Promise<Secrets> {
   const read = async (): Promise<PartKeys> => {
     const keys = await readPartKeys(file, holder)

@@ -2,30 +2,33 @@ import { derivedPassword, keyAsPassword } from './derive.ts'
 import { FIRST_GENERATION } from './ring.ts'
 import type { PartKeys } from './part_keys.ts'
 
-/** What the embedded catalog and the templates are called where passwords are derived; branches' stores begin with `br-`. */
+/** The ids of the embedded catalog and the templates for deriving passwords; branches' stores begin with `br-`. */
 export const CATALOG = 'catalog'
 export const TEMPLATE = 'template'
 
-/** The passwords that one of Neap's own roles may have at a store: more than one only while keys are being rotated, the current first. */
+/** The passwords that one of Neap's own roles may have at a store, the current one first; several during a rotation. */
 export type Passwords = readonly [current: string, ...others: string[]]
 
-/** Passwords of Neap's own roles in a compute, other ones for each store: what is learned at one opens no other. */
+/** Passwords of Neap's own roles in a compute, different for each store: one that leaks opens no other store. */
 export interface StoreSecrets {
   /** Of the superuser neap_admin. */
   readonly admin: (store: string) => Passwords
   /** Of neap_login_reader, which can read the verifiers of roles only. */
   readonly loginReader: (store: string) => Passwords
-  /** What a store with current passwords notes: by which id and generation they are derived. */
+  /** The note of a store with current passwords: the id and generation that they derive from. */
   readonly note: (store: string) => string
-  /** The passwords that neap_admin may have in a store with this note; none if they are under a key that is no more. */
+  /** The passwords that neap_admin may have in a store with this note; empty when their key no longer exists. */
   readonly adminOf: (note: string | undefined) => readonly string[]
-  /** Whether it is known that the key is no more under which a store with this note has its passwords. */
+  /** Whether the key of the passwords in a store with this note is known to be gone. */
   readonly isGone: (note: string | undefined) => boolean
-  /** Whether that key was lost, and did not end with a rotation: a rotation moves the catalog, so one with such a note is of before it. */
+  /**
+   * Whether that key was lost rather than retired by a rotation. A rotation renews the catalog's passwords, so a
+   * catalog with the note of a retired key is from before it.
+   */
   readonly isLost: (note: string | undefined) => boolean
 }
 
-/** @param keys those of now: they may be read again */
+/** @param keys returns the keys of now: they may be reloaded */
 export function storeSecrets(keys: () => PartKeys): StoreSecrets {
   const passwords = (name: 'storeAdmin' | 'storeLogin', store: string): Passwords => {
     const [current, ...others] = keys().generations.flatMap((generation) => generation.keys[name] ?? [])
@@ -55,7 +58,7 @@ export function storeSecrets(keys: () => PartKeys): StoreSecrets {
   }
 }
 
-/** Stores of the first generation noted their id alone; those from before that, nothing. */
+/** Stores of the first generation have only their id in the note; older ones have no note. */
 const noteOf = (store: string, generation: string): string =>
   generation === FIRST_GENERATION ? store : `${store}@${generation}`
 

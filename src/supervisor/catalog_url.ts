@@ -2,7 +2,7 @@ import { openCatalog } from '../catalog/catalog.ts'
 import { sql } from '../catalog/sql.ts'
 import { messageOf, UsageError } from '../errors.ts'
 
-/** Sees that the operator's catalog answers, before anything is made. Errors: UsageError, which does not tell the password. */
+/** Checks that the operator's catalog answers, before any change. Errors: UsageError, without the password. */
 export async function checkCatalogUrl(url: string): Promise<void> {
   const catalog = openCatalog(url, 1, () => {})
   try {

@@ -9,14 +9,14 @@ import type { FromPart, ToPart } from './messages.ts'
 /*
  * A part of Neap as a child process:
  *
- *   launched ──ready──▶ serving ──ends──▶ launched again, after a pause that grows
- *                          └──says that it drains──▶ leaving, until it ends; another is launched at once
+ *   launched ──ready──▶ serving ──ends──▶ launched again, after a growing pause
+ *                          └──reports that it drains──▶ leaving, until it ends; another is launched at once
  */
 export interface Child {
   readonly name: string
-  /** Resolves when it says the first time that it is ready. Errors: UsageError with the end of its log when it ends before. */
+  /** Resolves when it first reports that it is ready. Errors: UsageError with the end of its log (it ended before). */
   readonly ready: Promise<void>
-  /** Ends it, and those that are leaving: asks, and after the time kills. Resolves when all are gone. */
+  /** Ends it and its draining predecessors: requests a stop, kills after 15 seconds. Resolves when all have ended. */
   stop(): Promise<void>
 }
 
@@ -26,11 +26,11 @@ export interface ChildOptions {
   readonly args: readonly string[]
   readonly env: NodeJS.ProcessEnv
   readonly logFile: string
-  /** Started again also if it ends before it was ever ready. */
+  /** Restarted even if it ends before it was ever ready. */
   readonly isSpare?: boolean
-  /** The sockets, of which it is sent one whenever it asks for it. */
+  /** The listening sockets; the part is sent one whenever it asks for it. */
   readonly listeners?: readonly BoundSocket[]
-  /** Told of every start, the first one too. */
+  /** Called at every start, including the first. */
   readonly onStart: (pid: number) => void
   readonly onEnd: (pid: number) => void
   readonly onRestart: (name: string, why: string) => void
@@ -44,9 +44,9 @@ const STEADY_MS = 10_000
 
 export function launchChild(options: ChildOptions): Child {
   const { promise: ready, resolve: becomeReady, reject: fail } = Promise.withResolvers<void>()
-  // Whoever does not wait for it has it started again.
+  // A caller that does not await it relies on the restart.
   ready.catch(() => {})
-  /** Those that are ready can be asked to end; others are told by a signal. */
+  /** Parts that are ready take a stop message; others get a signal. */
   const listening = new WeakSet<ChildProcess>()
   const leaving = new Set<ChildProcess>()
   let stopping = false
@@ -57,7 +57,7 @@ export function launchChild(options: ChildOptions): Child {
   if (options.isSpare) launchIn(0)
   else current = launch()
 
-  /** Where the machine has no file or process left for it, a moment later there may be one. */
+  /** Also after a launch that failed: the machine may lack descriptors or processes only for a moment. */
   function launchAgain(why: string): void {
     if (!wasReady)
       fail(new UsageError(`neap ${options.name} did not start: ${lastLine(options.logFile)} (log: ${options.logFile})`))
@@ -139,12 +139,12 @@ export function launchChild(options: ChildOptions): Child {
   }
 }
 
-/** One that is gone meanwhile is not told any more. */
+/** Ignores the error of a child that has ended. */
 function tell(child: ChildProcess, message: ToPart, listener?: BoundSocket): void {
   child.send(message, listener?.handle, () => {})
 }
 
-/** What a part last said went wrong, for the person who started it. */
+/** The last message in a part's log, to show at the terminal. */
 export function lastLine(file: string): string {
   const lines = endOf(file, 0).filter((line) => line !== '')
   for (const line of lines.toReversed()) {

@@ -15,10 +15,13 @@ import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'
 
-/** The layout of a data directory that this Neap writes; it understands those from 1 on. In 1 there were no passwords and keys of their own for stores and parts. */
+/**
+ * The layout of a data directory that this Neap writes; it reads layouts from 1 on. In layout 1, stores and parts had
+ * no passwords and keys of their own.
+ */
 const LAYOUT = 2
 
-/** What `neap up` remembers in its data directory from one start to the next. */
+/** The state that `neap up` keeps in its data directory from one start to the next. */
 export interface State {
   readonly layout: number
   readonly apiPort?: number
@@ -26,29 +29,30 @@ export interface State {
   readonly apiMetricsPort?: number
   readonly workerMetricsPort?: number
   readonly proxyMetricsPort?: number
-  /** Of all proxies, that one first. */
+  /** Of all proxies, in their order. */
   readonly proxyMetricsPorts?: readonly number[]
-  /** Of the last start, as its flags and environment had them. */
+  /** From the flags and environment of the last start. */
   readonly reach?: ReachSettings
   readonly extraProxyPort?: number | undefined
   readonly projectId?: string | undefined
   /** The walls that computes are without on this machine. */
   readonly missingWalls?: readonly string[]
-  /** Why computes that may reach out cannot on this machine; null where they can. */
+  /** Why computes with egress enabled cannot have it on this machine; null when they can. */
   readonly egressMissing?: string | null
-  /** True from the first start on until its key has been shown: a start that was killed before is made up for. */
+  /** True from the first start until its key has been shown: the next start makes up for one that was killed before. */
   readonly isFirstStart?: boolean
   /** True from the replacement of a lost master key, which voids all API keys, until another API key has been shown. */
   readonly isKeyDue?: boolean
-  /** The supervisor and its parts that run now, or ran when it was killed. */
+  /** The running supervisor and its parts, or those that ran when it was killed. */
   readonly pids?: readonly number[]
 }
 
 const stateFile = (dataDir: string) => join(dataDir, 'state.json')
 
 /**
- * Looks whether a data directory can be used, without changing anything.
- * Errors: UsageError when it cannot be written, is no directory, belongs to another user, or was made by a newer Neap.
+ * Checks that a data directory can be used, without changing it.
+ * Errors: UsageError (it cannot be written, is not a directory, belongs to another user, is closed to the users of
+ * computes, or was written by a newer Neap).
  */
 export function checkDataDir(dataDir: string): void {
   const other = 'choose another with --data-dir'
@@ -73,10 +77,10 @@ export function checkDataDir(dataDir: string): void {
   }
 }
 
-/** The longest path of a Unix socket that kernels take. */
+/** The maximum length of a Unix socket's path. */
 const SOCKET_PATH_MAX = 107
 
-/** Errors: UsageError when the sockets' directory has too long a path for them. */
+/** Errors: UsageError (the path of the sockets' directory is too long). */
 export function checkRuntimeDir(runtimeDir: string): void {
   const longest = SOCKET_PATH_MAX - Buffer.byteLength('/b0000000/.s.PGSQL.65535')
   if (Buffer.byteLength(runtimeDir) <= longest) return
@@ -89,7 +93,7 @@ function firstExisting(path: string): string {
   return existsSync(path) || path === dirname(path) ? path : firstExisting(dirname(path))
 }
 
-/** Makes the directories. As root they are open to pass through, since every compute has a user of its own. */
+/** Creates the directories. As root they are open for other users to traverse, since every compute has its own user. */
 export function makeDirectories(dataDir: string, runtimeDir: string): void {
   try {
     for (const directory of [dataDir, runtimeDir, join(dataDir, 'parts')]) {
@@ -103,7 +107,7 @@ export function makeDirectories(dataDir: string, runtimeDir: string): void {
   }
 }
 
-/** The owner of a directory, or of a link to it, can replace all that is in it. Errors: UsageError. */
+/** The owner of a directory, or of a link to it, can replace its content. Errors: UsageError (another user owns it). */
 function requireOwn(directory: string, setting: string): void {
   if (!existsSync(directory)) return
   for (const { uid } of [lstatSync(directory), statSync(directory)])
@@ -113,14 +117,14 @@ function requireOwn(directory: string, setting: string): void {
       )
 }
 
-/** One level after the other: Node's own way to make them all never returns where the kernel takes none, as below /proc. */
+/** Level by level: Node's recursive mkdir never returns where the kernel allows no directory, as below /proc. */
 function makeDirectory(path: string): void {
   if (existsSync(path)) return
   makeDirectory(dirname(path))
   mkdirSync(path, { mode: 0o700 })
 }
 
-/** The first directory on the way that other users cannot pass through, as the users of computes must where Neap is root. */
+/** The first directory of a path that other users cannot traverse; as root, the users of computes must. */
 function closedAncestor(path: string): string | undefined {
   const parent = dirname(path)
   if (parent === path) return undefined
@@ -137,7 +141,7 @@ export function readState(dataDir: string): State {
   }
 }
 
-/** Changes what is given and keeps the rest; the file is whole at any moment. */
+/** Merges changes into the state and replaces the file atomically. */
 export function updateState(dataDir: string, changes: Partial<State>): void {
   const file = stateFile(dataDir)
   writeFileSync(`${file}.new`, `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`, {

@@ -13,19 +13,19 @@ const SHORTEST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 5_000
 const STOP_MS = 60_000
 
-/** The Postgres that holds the catalog. The embedded one outlives this process, and is found again. */
+/** The Postgres server that holds the catalog. The embedded one outlives this process, and the next start finds it. */
 export interface EmbeddedCatalog {
   readonly target: string | EmbeddedLogin
-  /** Keeps it running: when it ends by itself it is started again, and again if that fails, with growing pauses. Says so. */
+  /** Restarts it whenever it ends, with growing pauses after failed attempts, and reports that through `say`. */
   watch(say: (line: string) => void): Promise<void>
-  /** Watches it no more and lets it run. */
+  /** Stops watching it and leaves it running. */
   leave(): Promise<void>
   stop(): Promise<void>
 }
 
 type Session = Awaited<ReturnType<Catalog['session']>>
 
-/** Starts the embedded catalog or finds it running. One of the operator's (`catalogUrl`) is left to the operator. */
+/** Starts the embedded catalog or finds it running. The operator's own (`catalogUrl`) is left to the operator. */
 export async function openEmbeddedCatalog(
   config: Config,
   secrets: Secrets,
@@ -53,7 +53,7 @@ export async function openEmbeddedCatalog(
   let isReleased = false
   let watching: Promise<void> = Promise.resolve()
 
-  /** A session says at once when the server behind it is gone. */
+  /** A session reports at once that its server is gone. */
   async function keepRunning(first: Session, say: (line: string) => void): Promise<void> {
     let session: Session | undefined = first
     let pause = SHORTEST_PAUSE_MS

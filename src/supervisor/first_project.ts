@@ -6,7 +6,7 @@ import { AppError, UsageError } from '../errors.ts'
 import { readState, updateState } from './data_dir.ts'
 import type { ProgressReporter } from './progress.ts'
 
-/** What a newcomer connects to. */
+/** The first project and its connection string, to show to a new user. */
 export interface ReadyProject {
   readonly project_id: string | null
   readonly connection_uri: string | null
@@ -16,7 +16,10 @@ const NONE: ReadyProject = { project_id: null, connection_uri: null }
 const MAKE_MS = 120_000
 const TRIES = 5
 
-/** The project that the first start made, if it still exists; on that first start (`make`) makes it, or sees to its end what a killed one began. */
+/**
+ * The project that the first start created, if it still exists. On the first start (`make`), creates it, or completes
+ * the creation that a killed start began.
+ */
 export async function firstProject(
   config: Config,
   catalog: Catalog,
@@ -36,15 +39,15 @@ export async function firstProject(
   const ended = await progress.during('making a first project', awaitOperations(catalog, ids, MAKE_MS))
   const failed = ended.find((operation) => operation.status !== 'finished')
   if (!failed) return find(project_id)
-  // The next start begins with another.
+  // The next start creates another.
   await call('DELETE /projects/:project_id', { params })
   updateState(config.dataDir, { projectId: undefined })
   throw new UsageError(`The first project could not be made: ${failed.action}: ${failed.error ?? 'it takes too long'}`)
 }
 
 /**
- * As `findProject`. Only a compute knows for sure whether a password is still the one that was given out, if the last one was killed:
- * then it is woken to be asked. One that nobody can be sure of is no reason not to start.
+ * As `findProject`. If the last compute was killed, only a running one can confirm that a password is still the one
+ * given out: then it is woken and asked. An unconfirmed password does not prevent the start.
  */
 async function findSurely(
   call: ApiClient,
@@ -57,7 +60,7 @@ async function findSurely(
       return await findProject(call, id)
     } catch (error) {
       if (!(error instanceof AppError) || !['NOT_ALLOWED', 'UNAVAILABLE'].includes(error.code)) throw error
-      // A compute that is busy may answer the next time.
+      // A busy compute may answer the next time.
       if (error.code === 'UNAVAILABLE' && turn < TRIES) continue
       if (error.code === 'NOT_ALLOWED' && turn === 1) {
         await wakeCompute()
@@ -93,7 +96,7 @@ async function makeProject(call: ApiClient): Promise<string> {
   return (await call('POST /projects', { body: { project: { name: 'first' } } })).project.id
 }
 
-/** The project, and how to connect to its default branch. Errors: NOT_ALLOWED, UNAVAILABLE where its password is not known for sure. */
+/** The project and the URI of its default branch. Errors: NOT_ALLOWED, UNAVAILABLE (its password is not confirmed). */
 export async function findProject(call: ApiClient, id: string): Promise<ReadyProject> {
   try {
     const params = { project_id: id }

@@ -2,7 +2,9 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { KEYS_CHANGED, sessionName } from '../catalog/key_reader.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 
-/** Reads the keys again whenever they were changed, and says in the catalog which ones this process has. Errors: the catalog is away. */
+/**
+ * Reloads the keys when they change, and publishes their revision in the catalog. Errors: the catalog is unavailable.
+ */
 export async function followKeys(
   name: string,
   catalog: Pick<Catalog, 'listen' | 'rename'>,

@@ -6,20 +6,20 @@ import { UsageError } from '../errors.ts'
 import type { ListenAddress } from '../network.ts'
 import { proxyPlaces } from '../public_address.ts'
 
-/** A socket that is bound to a port, for several processes to accept on. While this one has it, no connection that waits there is lost. */
+/** A bound socket on which several processes accept. While it is open here, no connection in its backlog is lost. */
 export interface BoundSocket {
-  /** What is sent to a process that is to accept on it. */
+  /** Sent to a process that is to accept on it. */
   readonly handle: SendHandle
   close(): void
 }
 
-/** What libuv's handle can do, as far as it is used here. */
+/** The methods of libuv's handle that are used here. */
 interface Handle {
   getsockname(address: object): number
   close(): void
 }
 
-/** How Node's own cluster makes a socket that the process which makes it does not accept on: `listen` would begin to. */
+/** Node's cluster creates its sockets with this: the creating process does not accept on them, as `listen` would. */
 const { _createServerHandle: createHandle } = net as unknown as {
   _createServerHandle(this: void, host: string, port: number, family: 4 | 6, fd: null, flags: number): Handle | number
 }
@@ -29,27 +29,27 @@ const IPV6_ONLY = 1
 
 /**
  * Binds a port of an address.
- * @param beside what else is listened on: `::` takes IPv4 too where that is not
- * Errors: UsageError when it is taken, or is none of this machine's.
+ * @param beside the other addresses to listen on: `::` takes IPv4 too unless one of them is IPv4
+ * Errors: UsageError (the port is taken, or the address is not one of this machine).
  */
 function bindListener({ host, port }: ListenAddress, beside: readonly string[]): BoundSocket {
   const flags = isIPv6(host) && beside.some(isIPv4) ? IPV6_ONLY : 0
   const handle = createHandle(host, port, isIPv6(host) ? 6 : 4, null, flags)
-  // That the port is taken is said only when something is asked of the handle.
+  // A taken port is reported only by the next call on the handle.
   const failed = typeof handle === 'number' ? handle : handle.getsockname({})
   if (typeof handle === 'number' || failed !== 0)
     throw new UsageError(`Port ${port} of ${host} cannot be used for the proxy: ${getSystemErrorName(failed)}.`)
   return { handle: handle as unknown as SendHandle, close: () => handle.close() }
 }
 
-/** The sockets of the proxy's places. */
+/** The sockets of the proxy's addresses. */
 export interface ProxyListeners {
   readonly all: readonly BoundSocket[]
-  /** 0 where it could not be had: it is for convenience, and may belong to another Postgres. */
+  /** 0 when it could not be bound: it is for convenience, and may belong to another Postgres. */
   readonly extraProxyPort: number
 }
 
-/** Binds the places that the proxy is to listen at. Errors: UsageError where its own port is taken at one of the addresses. */
+/** Binds the addresses that the proxy listens on. Errors: UsageError (its own port is taken at one of them). */
 export function bindProxy(config: Config): ProxyListeners {
   const own = bindAll(proxyPlaces({ ...config, extraProxyPort: 0 }), config.listen)
   try {

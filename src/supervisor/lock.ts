@@ -6,10 +6,11 @@ export interface FileLock {
   readonly release: () => Promise<void>
 }
 
-/** Takes the lock on a file, or answers nothing when another process has it. */
+/** Takes the lock on a file. Returns undefined when another process has it. */
 export async function takeLock(path: string): Promise<FileLock | undefined> {
   const file = await open(path, 'a', 0o600)
-  // The child locks the open file that both share; when it has ended the lock is this process' own.
+  // The child locks the open file description that both share; after the child has ended this process alone holds the
+  // lock.
   if ((await runEffectHere(['take', '1'], { descriptors: [file.fd] })) === 'done')
     return { release: () => file.close() }
   await file.close()

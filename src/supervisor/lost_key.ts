@@ -7,8 +7,8 @@ import { takeLock } from './lock.ts'
 import { hasHadKey } from './master_key.ts'
 
 /**
- * Makes a new master key where the old one is lost. What was under the old one is replaced where it is met: passwords of stores and of the
- * catalog at their next start; passwords of roles when they are reset. Errors: UsageError.
+ * Creates a new master key when the old one is lost. Secrets under the old one are replaced later: passwords of stores
+ * and of the catalog at their next start, passwords of roles when they are reset. Errors: UsageError.
  */
 export async function replaceLostKey({ secretFile, dataDir }: Config): Promise<void> {
   if (!hasHadKey(dataDir))

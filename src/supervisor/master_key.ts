@@ -4,11 +4,11 @@ import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { readRing } from '../secrets/ring.ts'
 
-/** Whether there is a Neap that has had a key: its catalog, or branches where the catalog is the operator's. */
+/** Whether this Neap has had a key: it has a catalog, or branches when the catalog is the operator's. */
 export const hasHadKey = (dataDir: string): boolean =>
   existsSync(join(dataDir, 'catalog/pgdata')) || existsSync(join(dataDir, 'branches'))
 
-/** Sees that the master key can be used, or may be made since there is nothing yet. Errors: UsageError. */
+/** Checks that the master key is usable, or may be created because there is no data yet. Errors: UsageError. */
 export async function checkMasterKey({ secretFile, dataDir }: Config): Promise<void> {
   if ((await readRing(secretFile)) || !hasHadKey(dataDir)) return
   throw new UsageError(

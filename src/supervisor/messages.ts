@@ -1,17 +1,17 @@
-/* What the supervisor and a part that it started say to each other, over the channel between them. */
+/* The messages between the supervisor and a part that it started, over their channel. */
 
 /** From a part. */
 export type FromPart =
-  /** It does its work. */
+  /** It is ready. */
   | { readonly ready: true }
-  /** It would accept connections: it is to be sent a socket that all its kind share, by its number. */
+  /** It asks for a listening socket that all its kind share, by its number. */
   | { readonly wants: 'listener'; readonly index: number }
-  /** It was told to end and takes nothing new, but lets go on what it has: another may take its place. */
+  /** It was told to end: it accepts no new work and finishes its current work. Another may take its place. */
   | { readonly draining: true }
 
 /** To a part. */
 export type ToPart =
-  /** It is to end at once. */
+  /** It must end at once. */
   | { readonly stop: true }
-  /** The socket of this number, which it asked for, comes with this. */
+  /** Comes with the socket of this number, which the part asked for. */
   | { readonly listener: number }

@@ -11,7 +11,7 @@ after(() => rmSync(directory, { recursive: true }))
 mkdirSync(join(directory, 'parts'))
 const log = join(directory, 'parts', 'api.log')
 
-/** Makes the log so large, without its taking room on disk, and ends it with a line. */
+/** Grows the log to a size without using disk space, and appends a line. */
 function grow(bytes: number, line: string): void {
   truncateSync(log, bytes)
   appendFileSync(log, `\n${line}\n`)

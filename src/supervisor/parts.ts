@@ -16,7 +16,7 @@ const MAX_DEFAULT_PROXIES = 4
 
 /** The parts that run as children of the supervisor. */
 export interface Parts {
-  /** The other port that proxies listen on; 0 where there is none. */
+  /** The other port that proxies listen on; 0 when there is none. */
   readonly extraProxyPort: number
   readonly api: Pick<Child, 'stop'>
   readonly worker: Pick<Child, 'stop'>
@@ -26,23 +26,23 @@ export interface Parts {
   startRest(): void
 }
 
-/** The settings of a part: of the keys it is given its own. */
+/** The settings of a part. Its key file holds only its own keys. */
 const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv => {
   const catalogUrl = part === 'proxy' ? (config.proxyCatalogUrl ?? config.catalogUrl) : config.catalogUrl
   return configEnv({ ...config, catalogUrl, secretFile: partKeysFile(config.dataDir, part) })
 }
 
 /**
- * How many proxies are to run: unless told otherwise one per two cores, since what a proxy passes on keeps a compute as busy as itself. With
- * more, each is awake for fewer messages at a time, which costs more CPU time for each.
+ * The number of proxies: by default one per two cores and at most four, since the traffic of a proxy keeps a compute as
+ * busy as itself. With more, each wakes for fewer messages at a time, which costs more CPU time per message.
  */
 export const proxyCount = ({ proxies }: Pick<Config, 'proxies'>, cores = availableParallelism()): number =>
   proxies === 0 ? Math.min(Math.max(1, Math.floor(cores / 2)), MAX_DEFAULT_PROXIES) : proxies
 
 /**
- * Starts api, worker and the first proxy, all at once, and notes their pids for a supervisor that comes after this one was killed. Resolves
- * when they are ready; the other proxies can wait until nobody waits for these. Errors: UsageError.
- * @param metricsPorts of the proxies, one each
+ * Starts api, worker and the first proxy concurrently, and notes their pids for the next supervisor in case this one is
+ * killed. Resolves when they are ready; `startRest` starts the other proxies. Errors: UsageError.
+ * @param metricsPorts one for each proxy
  */
 export async function startParts(
   config: Config,
@@ -97,7 +97,7 @@ export async function startParts(
     },
     proxies: {
       async stop() {
-        // First, so that whoever comes now is refused, and does not wait for nobody.
+        // First, so that new clients are refused at once and do not wait in the backlog.
         closeListeners()
         await Promise.all(proxies.map((child) => child.stop()))
       },
@@ -107,7 +107,7 @@ export async function startParts(
 
 const ROTATE_MS = 60_000
 
-/** Keeps the logs of the parts from growing without end, as `rotateLog` does, until it is told to stop. */
+/** Rotates the logs of the parts periodically, as `rotateLog` does, until the returned function is called. */
 export function keepRotating({ dataDir }: Config, { say }: ProgressReporter): () => Promise<void> {
   const rotate = () => rotatePartLogs(dataDir).catch((error: unknown) => say(`no log was rotated: ${messageOf(error)}`))
   const timer = setInterval(() => void rotate(), ROTATE_MS)

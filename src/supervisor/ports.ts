@@ -4,18 +4,18 @@ import { UsageError } from '../errors.ts'
 
 const LOOPBACK = ['127.0.0.1']
 
-/** Where a port number came from decides what happens when it is taken. */
+/** A port number and its origin, which decides whether a taken one is an error. */
 export interface WantedPort {
   readonly name: string
   readonly flag: string
   readonly port: number
-  /** Asked for on the command line or in the environment: then a taken one is an error. */
+  /** Set on the command line or in the environment: then a taken one is an error. */
   readonly asked: boolean
-  /** Where it is to be free, if not on loopback alone. */
+  /** The addresses where it must be free; loopback when absent. */
   readonly addresses?: readonly string[]
 }
 
-/** Whether the port is free at each of the addresses. Errors: UsageError for one that cannot be listened on at all. */
+/** Whether the port is free at each of the addresses. Errors: UsageError (an address cannot be listened on at all). */
 async function isFree(port: number, addresses: readonly string[]): Promise<boolean> {
   for (const address of addresses) if (!(await isFreeAt(port, address))) return false
   return true
@@ -37,12 +37,12 @@ const WHY: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'this machine has no such address; name another in --listen',
 }
 
-/** Below those that systems give to outgoing connections, one of which could take the port before it is listened on. */
+/** Below the ephemeral ports of systems: an outgoing connection could take one of those before it is listened on. */
 const [LOWEST_PICKED, HIGHEST_PICKED] = [20_000, 32_767] as const
 
 /**
- * Chooses a port, for 0 any. A taken one that somebody asked for is an error; a stored or default one gives way to the next free one,
- * of which `say` is told.
+ * Chooses a port; 0 means any. A taken one that was set explicitly is an error; a stored or default one is replaced by
+ * the next free one, which `say` reports.
  */
 export async function choosePort(
   wanted: WantedPort,

@@ -1,13 +1,13 @@
 const SHOW_AFTER_MS = 700
 
-/** Tells a person at the terminal what takes its time. */
+/** Reports slow work at the terminal. */
 export interface ProgressReporter {
   readonly say: (line: string) => void
-  /** Names the work as soon as it lasts long enough to wonder, and says when it is done. */
+  /** Names the work after SHOW_AFTER_MS, and then reports its completion. */
   during<T>(what: string, work: Promise<T>): Promise<T>
 }
 
-/** Progress on standard error, which leaves standard output to the result. */
+/** Progress on standard error; standard output is left to the result. */
 export function terminalProgress(): ProgressReporter {
   const say = (line: string) => void process.stderr.write(`${line}\n`)
   return {

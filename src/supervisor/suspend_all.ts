@@ -5,10 +5,10 @@ import { awaitOperations } from '../catalog/operation.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 
 const SUSPEND_MS = 60_000
-/** Longer than a shutdown lasts: a check would start a compute behind it. */
+/** Longer than a shutdown lasts: a check would start a suspended compute again. */
 const NO_CHECK_SECONDS = 120
 
-/** Suspends every compute through the worker, as any suspend is done. Answers how many could not be suspended in a minute. */
+/** Suspends every compute through the worker. Returns the number that could not be suspended within a minute. */
 export async function suspendAll(catalog: Catalog): Promise<number> {
   await putOffChecks(catalog, NO_CHECK_SECONDS)
   const endpoints = await listEndpointsWithCompute(catalog)

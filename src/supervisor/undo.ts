@@ -1,7 +1,7 @@
-/** What takes back something that was begun. */
+/** Reverts one step. */
 export type Undo = () => Promise<unknown>
 
-/** Takes all back, the last that was begun first, whatever becomes of each. Errors: the first that there was, at the end. */
+/** Reverts all steps in reverse order, even when some fail. Errors: the first one, at the end. */
 export async function undoAll(steps: readonly Undo[]): Promise<void> {
   const errors: Error[] = []
   for (const step of steps.toReversed()) {

@@ -36,34 +36,34 @@ import { type Undo, undoAll } from './undo.ts'
 
 export interface UpOptions {
   readonly config: Config
-  /** Which ports somebody asked for, as apart from the defaults. */
+  /** Whether each port was set explicitly, as opposed to defaults. */
   readonly asked: Readonly<
     Record<'apiPort' | 'proxyPort' | 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort', boolean>
   >
   readonly project: boolean
   readonly leaveRunning: boolean
   readonly progress: ProgressReporter
-  /** Told once, when everything is ready. */
+  /** Called once, when Neap is ready. */
   readonly onReady: (ready: Ready) => void
 }
 
 export interface Ready extends ReadyProject {
   readonly api_url: string
-  /** Null after the first start: only its hash is kept. */
+  /** Null unless this start created it: only its hash is stored. */
   readonly api_key: string | null
   readonly proxy_host: string
   readonly proxy_port: number
-  /** Where the proxy listens too, for clients that take the standard port. */
+  /** The other port of the proxy, for clients that use the standard port. */
   readonly extra_proxy_port: number | null
-  /** What clients verify the proxy with; null with a certificate of the operator's, whose authority they know. */
+  /** The CA file for clients to verify the proxy; null with the operator's certificate: they know its authority. */
   readonly ca_file: string | null
   readonly data_dir: string
   readonly pid: number
 }
 
 /**
- * Runs Neap: catalog, api, worker and proxies, each a process of its own that is started again when it ends. Resolves when it
- * was told to stop and everything has; `told` resolves when somebody says so. Errors: UsageError, with what was started stopped again.
+ * Runs Neap: catalog, api, worker and proxies, each a process of its own that is restarted when it ends. Resolves when
+ * `told` has resolved and all have stopped. Errors: UsageError, after the started processes have been stopped.
  */
 export async function up(options: UpOptions, told: Promise<unknown>): Promise<void> {
   const { progress } = options
@@ -116,7 +116,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       'starting api, worker and proxy',
       startParts(config, proxyMetricsPorts, progress),
     )
-    // Copies outlive the worker that asked for them.
+    // Copies outlive the worker that requested them.
     undo.push(() => (options.leaveRunning ? Promise.resolve() : backend.stopHelpers()))
     undo.push(() => stopParts(parts, catalog, options))
     undo.push(keepRotating(config, progress))
@@ -143,7 +143,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   await undoAll(undo)
 }
 
-/** Ends the parts in the order in which nothing new can begin: first what takes requests, last the worker that suspends. */
+/** Stops the parts so that no new work begins: first those that take requests, last the worker that suspends. */
 async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunning }: UpOptions): Promise<void> {
   await Promise.all([parts.api.stop(), parts.proxies.stop()])
   try {
@@ -164,13 +164,13 @@ const isWrongPassword = (error: unknown): boolean => error instanceof Error && '
 const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
   new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
 
-/** What this machine does not give, said where somebody sees it. */
+/** Reports at the terminal which features this machine lacks. */
 function sayPlainly(storage: 'reflink' | 'copy', walls: string, { say }: ProgressReporter): void {
   if (walls) say(walls)
   if (storage === 'copy') say('This filesystem cannot clone files: branches are copied byte by byte.')
 }
 
-/** Errors: UsageError, before anything was made. */
+/** Errors: UsageError, before any change. */
 async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<void> {
   checkDataDir(config.dataDir)
   checkRuntimeDir(config.runtimeDir)
@@ -186,7 +186,9 @@ async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<v
     await choosePort({ name: 'the proxy', flag: '--proxy-port', port: config.proxyPort, ...places }, [], progress.say)
 }
 
-/** An asked-for port, else the stored one, else the default; 0 keeps what is stored, so that a port once picked stays. */
+/**
+ * The explicitly set port, else the stored one, else the default; 0 keeps the stored one, so that a picked port stays.
+ */
 async function chosenPorts(
   { config, asked, progress }: UpOptions,
   stored: State,
@@ -200,14 +202,14 @@ async function chosenPorts(
     [apiPort],
     progress.say,
   )
-  // The default ports of API and proxy stay free of metrics: the README's commands name them.
+  // Keep metrics off the default ports of API and proxy: the README's commands name those.
   const taken = [apiPort, proxyPort, SETTINGS.apiPort.fallback(''), SETTINGS.proxyPort.fallback('')]
   const metrics = async (
     name: 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort',
     least?: number,
   ): Promise<number> => {
     const port = least ?? wanted(asked[name], config[name], stored[name]).port
-    // Nobody is to be kept from a database by a port for metrics: a taken one gives way, asked for or not.
+    // A metrics port must not prevent the start: a taken one is replaced, set explicitly or not.
     const chosen = await choosePort({ name: 'metrics', flag: SETTINGS[name].env, port, asked: false }, taken, () => {})
     taken.push(chosen)
     return chosen
@@ -231,7 +233,10 @@ function wanted(asked: boolean, port: number, stored: number | undefined) {
 
 const FIRST_KEY = 'first'
 
-/** The key of the first start, or of the one after a lost master key; only its hash is kept. One that was made but never shown is replaced. */
+/**
+ * The key of the first start, or of the one after a lost master key; only its hash is stored. A key that was created
+ * but never shown is replaced. Returns null when no key is due.
+ */
 async function firstKey(catalog: Catalog, secrets: Secrets, { dataDir, plan }: Config): Promise<string | null> {
   const { isFirstStart, isKeyDue } = readState(dataDir)
   if (!isFirstStart && !isKeyDue && (await hasApiKeys(catalog))) return null

@@ -6,12 +6,12 @@ import { messageOf, UsageError } from '../errors.ts'
 import { plainAddress } from '../network.ts'
 import type { Subjects } from './issue.ts'
 
-/** They begin so much earlier, for clients whose clocks are behind. */
+/** How much certificates are backdated, for clients with clocks that are behind. */
 export const BACKDATED_MS = 3_600_000
 const RENEW_BEFORE_MS = 30 * 86_400_000
 const ADDRESSES = ['127.0.0.1', '::1']
 
-/** What the server's certificate is made out to: every endpoint of a region, and where else clients reach it. */
+/** The names in the server's certificate: every endpoint of a region, and other hosts that clients connect to. */
 export interface ServerNames {
   readonly region: string
   readonly domain: string
@@ -19,7 +19,7 @@ export interface ServerNames {
   readonly hosts?: Subjects
 }
 
-/** PEM files: what clients verify with, the server's chain, and its private key (mode 0600). */
+/** PEM files: the authority for clients to verify with, the server's chain, and its private key (mode 0600). */
 export interface CertificateFiles {
   readonly caFile: string
   readonly certFile: string
@@ -27,11 +27,11 @@ export interface CertificateFiles {
 }
 
 /**
- * Neap's own certificate authority and the server certificate that it signs, in `dir`: made where they do not exist, the certificate
- * anew when it ends within 30 days or lacks a name. It keeps the names that it has until then: parts that are set otherwise share it. The
- * authority stays, so clients keep the file they have.
- * Safe when processes race: keys are made once, and a certificate is only a signature under a key that stays.
- * To be called again every day by whoever runs for long. Throws UsageError for a key that is damaged.
+ * Neap's own certificate authority and the server certificate that it signs, in `dir`. Both are created when they do
+ * not exist; the certificate is renewed when it ends within 30 days or lacks a name. It keeps its names until then:
+ * parts with other settings share it. The authority stays, so clients keep the file they have.
+ * Safe when processes race: keys are created once, and a certificate is only a signature under a key that stays.
+ * A process that runs for long calls it again every day. Throws UsageError for a damaged key.
  */
 export async function ensureCertificates(dir: string, names: ServerNames): Promise<CertificateFiles> {
   await mkdir(dir, { recursive: true })
@@ -54,8 +54,8 @@ export async function ensureCertificates(dir: string, names: ServerNames): Promi
 const nextFiles = (dir: string) => ({ nextKey: join(dir, 'next-ca.key'), nextCertificate: join(dir, 'next-ca.crt') })
 
 /**
- * Makes the authority that is to follow, unless there is one, and adds its certificate to `ca.crt`: clients that verify have time to take
- * that file before `changeAuthority`.
+ * Creates the next authority, unless it exists, and adds its certificate to `ca.crt`: clients that verify have time to
+ * take that file before `changeAuthority`.
  */
 export async function prepareAuthority(dir: string): Promise<void> {
   const { nextKey, nextCertificate } = nextFiles(dir)
@@ -67,8 +67,8 @@ export async function prepareAuthority(dir: string): Promise<void> {
 }
 
 /**
- * Signs with the authority that was prepared from now on, and trusts the one before no more. Killed anywhere, it ends in the same state when
- * it runs again. Errors: UsageError where none was prepared.
+ * Signs with the prepared authority from now on, and stops trusting the previous one. Killed at any point, it ends in
+ * the same state when repeated. Errors: UsageError (none was prepared).
  */
 export async function changeAuthority(dir: string, names: ServerNames): Promise<void> {
   const { nextKey, nextCertificate } = nextFiles(dir)
@@ -81,7 +81,7 @@ export async function changeAuthority(dir: string, names: ServerNames): Promise<
   for (const file of [nextKey, nextCertificate]) await rm(file, { force: true })
 }
 
-/** When a certificate of Neap's own was made and when it ends; undefined where there is none. */
+/** When a certificate of Neap's own was created and when it expires; undefined when there is none. */
 export async function lifetimeOf(
   file: string,
 ): Promise<{ readonly madeAt: string; readonly endsAt: string } | undefined> {
@@ -91,7 +91,7 @@ export async function lifetimeOf(
   return { madeAt: madeAt.toISOString(), endsAt: parsed.validToDate.toISOString() }
 }
 
-/** The files of the authority, of the one that is to follow, and of the server's certificate. */
+/** The files of the authority, of the next authority, and of the server's certificate. */
 export const certificateFiles = (dir: string) => ({
   authority: join(dir, 'ca.crt'),
   nextAuthority: nextFiles(dir).nextCertificate,
@@ -125,7 +125,7 @@ async function ensureKey(file: string): Promise<string> {
   return key
 }
 
-/** The one in use; behind it may be the one that is to follow. */
+/** The authority in use; the next one may follow it in the file. */
 function firstOf(certificates: string): string {
   return `${certificates.split(END)[0]}${END}\n`
 }
@@ -137,7 +137,7 @@ function signsWith(certificate: Buffer, key: string): boolean {
   return parsed !== undefined && lasts(parsed) && parsed.checkPrivateKey(createPrivateKey(key))
 }
 
-/** What a certificate is made out to; undefined where it does not serve any more. */
+/** The names in a certificate. Returns undefined when it is not usable any more. */
 function subjectsIn(certificate: Buffer, key: string, authority: string): Subjects | undefined {
   const parsed = parse(certificate)
   if (!parsed || !signsWith(certificate, key) || !parsed.verify(new X509Certificate(authority).publicKey))

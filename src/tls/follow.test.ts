@@ -27,7 +27,7 @@ after(() => rm(dir, { recursive: true }))
 
 const HOUR_MS = 3_600_000
 
-/** A server that follows a certificate, and what a client is shown of it. */
+/** A server that follows a certificate, and the certificate that a client gets. */
 async function serverOf(t: TestContext, current: CurrentCertificate, { everyMs = HOUR_MS, logged = log } = {}) {
   const first = await readCertificate(current)
   const server = createServer(first).listen(0, '127.0.0.1')
@@ -86,7 +86,7 @@ test('a new pair is shown however it was put in the place of the old one', async
     await rename(`${link}.new`, link)
   }
   const ways: Record<string, { files: PairFiles; put: (pair: PairFiles) => Promise<unknown> }> = {
-    // As who writes files beside and renames them.
+    // Files are written under other names and renamed.
     renamed: {
       files: { certFile: join(dir, 'renamed', 'a.crt'), keyFile: join(dir, 'renamed', 'a.key') },
       put: async ({ certFile, keyFile }) => {
@@ -96,7 +96,7 @@ test('a new pair is shown however it was put in the place of the old one', async
         await rename(join(dir, 'renamed', 'next.key'), join(dir, 'renamed', 'a.key'))
       },
     },
-    // As Kubernetes mounts a secret: the files are links by way of a directory that is a link.
+    // As Kubernetes mounts a secret: the files are links through a directory that is a link.
     mounted: {
       files: { certFile: join(dir, 'mounted', 'tls.crt'), keyFile: join(dir, 'mounted', 'tls.key') },
       put: async ({ certFile }) => {

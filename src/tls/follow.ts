@@ -6,27 +6,28 @@ import type { Logger } from 'pino'
 import { messageOf } from '../errors.ts'
 import { type Pair, type PairFiles, readPair } from './operator.ts'
 
-/** Looks without having heard of a change: some filesystems tell of none, nor does a directory that a symbolic link leads to. */
+/** Interval of checks without a change event: some filesystems send none, nor do directories behind symbolic links. */
 const EVERY_MS = 60_000
 /** Certificate and key are replaced one after the other. */
 const SETTLED_MS = 200
 
-/** Answers the files as they should be now: renewed, if it was time. */
+/** Returns the files as they should be now: renewed when due. */
 export type CurrentCertificate = () => Promise<PairFiles>
 
-/** Errors: UsageError, where the files do not serve. */
+/** Errors: UsageError (the files are unusable). */
 export async function readCertificate(current: CurrentCertificate) {
   return secure(await readPair(await current()))
 }
 
-/** Renegotiation would have clients of TLS 1.2 cost one handshake after the other on one connection. */
+/** Renegotiation would let clients of TLS 1.2 demand one handshake after the other on one connection. */
 const secure = (pair: Pair) =>
   ({ ...pair, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION }) as const
 
 /**
- * Has servers show new clients the certificate that the files hold, from shortly after they have changed, however they were replaced.
- * While they do not serve, the one in use stays, and the log says why. Connections that are open go on. The answer stops that.
- * @param used what they show now
+ * Makes servers show new clients the certificate in the files, shortly after a change, however they were replaced.
+ * While the files are unusable, the certificate in use stays, and the log says why. Open connections continue. Returns
+ * a function that stops this.
+ * @param used the certificate that they show now
  */
 export function followCertificate(
   servers: readonly Server[],
@@ -60,7 +61,7 @@ export function followCertificate(
     }
   }
 
-  /** Directories, since a file that is replaced is another one; anew each time, since a directory may be replaced too. */
+  /** Directories, since a replaced file is another one; renewed each time, since a directory may be replaced too. */
   function watchAnew(directories: ReadonlySet<string>): void {
     unwatch()
     for (const directory of directories) {

@@ -1,4 +1,4 @@
-// The library finds its parts by decorators, which want this loaded first.
+// The library finds its parts by decorators, which need this loaded first.
 import 'reflect-metadata'
 import {
   AuthorityKeyIdentifierExtension,
@@ -22,7 +22,7 @@ const SERVER_DAYS = 365
 const KEY = { name: 'ECDSA', namedCurve: 'P-256' }
 const SIGNATURE = { name: 'ECDSA', hash: 'SHA-256' }
 
-/** What a certificate is made out to: host names, of which the first label may be `*`, and addresses. */
+/** The names in a certificate: host names, of which the first label may be `*`, and addresses. */
 export interface Subjects {
   readonly dns: readonly string[]
   readonly ip: readonly string[]
@@ -34,7 +34,7 @@ export async function newKey(): Promise<string> {
   return `${PemConverter.encode(await crypto.subtle.exportKey('pkcs8', privateKey), 'PRIVATE KEY')}\n`
 }
 
-/** The certificate, in PEM, of the authority that holds `key`: signed by itself, for signing servers and nothing below. */
+/** The self-signed certificate, in PEM, of the authority with this key: signs servers, not further authorities. */
 export async function issueAuthority(key: string): Promise<string> {
   const keys = await importKey(key)
   const certificate = await X509CertificateGenerator.createSelfSigned({

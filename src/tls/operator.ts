@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { messageOf, UsageError } from '../errors.ts'
 
-/** PEM files of a server: its certificate, with those between it and the authority behind it, and the private key that fits. */
+/** PEM files of a server: its certificate with the intermediate ones, and the private key that matches it. */
 export interface PairFiles {
   readonly certFile: string
   readonly keyFile: string
@@ -13,7 +13,7 @@ export interface Pair {
   readonly key: Buffer
 }
 
-/** The operator's own files, where there are some. Errors: UsageError where only one of the two is named. */
+/** The operator's own files; undefined when there are none. Errors: UsageError (only one of the two is set). */
 export function operatorFiles(settings: {
   readonly tlsCert: string | undefined
   readonly tlsKey: string | undefined
@@ -25,7 +25,7 @@ export function operatorFiles(settings: {
   throw new UsageError(`NEAP_TLS_${given} is set and NEAP_TLS_${absent} is not: set both, or neither.`)
 }
 
-/** Reads both files and sees that they fit. Errors: UsageError that names the file and what is wrong with it. */
+/** Reads both files and checks that they match. Errors: UsageError with the file and the reason. */
 export async function readPair({ certFile, keyFile }: PairFiles): Promise<Pair> {
   const cert = await read(certFile)
   const key = await read(keyFile)
@@ -38,7 +38,7 @@ export async function readPair({ certFile, keyFile }: PairFiles): Promise<Pair> 
   return { cert, key }
 }
 
-/** What clients that verify will not like about a certificate that serves, in words: `host` is a name they connect to. */
+/** The reasons why verifying clients reject a usable certificate, as text: `host` is a name they connect to. */
 export function doubtsOf({ cert }: Pair, { certFile }: PairFiles, host: string): string[] {
   const certificate = new X509Certificate(cert)
   const { validToDate, subjectAltName } = certificate

@@ -6,7 +6,7 @@ export const Scope = Type.Union([Type.Literal('read'), Type.Literal('write'), Ty
 
 const LastUse = { last_used_at: Type.Union([Type.String(), Type.Null()]), last_used_from_addr: Type.String() }
 
-/** Only where it was asked for: public clients take an unasked project_id for a mistake. */
+/** Present only if set: public clients treat an unrequested project_id as an error. */
 const Restriction = { project_id: Type.Optional(Type.String()), expires_at: Type.Optional(Type.String()) }
 
 export const NewKey = Type.Object({
@@ -19,7 +19,7 @@ export const NewKey = Type.Object({
   created_by: Type.String(),
 })
 
-/** A new key as clients see it: `key` itself is shown this once. */
+/** A new key as clients see it: the only response that contains `key`. */
 export function newKeyView({ row, key }: { readonly row: ApiKey; readonly key: string }): Static<typeof NewKey> {
   return {
     id: row.id,

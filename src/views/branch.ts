@@ -34,9 +34,9 @@ export const Branch = Type.Object(
 )
 
 /**
- * A branch as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require
- * the fields.
- * @param transferred bytes that went to clients this month
+ * A branch as clients see it. Consumption other than transfer is not measured yet and reported as zero, since clients'
+ * types require the fields.
+ * @param transferred bytes sent to clients this month
  */
 export function branchView(row: BranchRow, transferred = 0): Static<typeof Branch> {
   return {
@@ -64,7 +64,7 @@ export function branchView(row: BranchRow, transferred = 0): Static<typeof Branc
   }
 }
 
-/** The same, with what it transferred looked up. */
+/** `branchView` with the branch's transfer of this month. */
 export async function branchViewWithTransfer(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
   return branchView(row, (await branchTransfers(db, row.project_id, row.id)).get(row.id))
 }

@@ -14,7 +14,7 @@ export const ConnectionDetails = Type.Object({
   }),
 })
 
-/** How to connect to a new branch, in the form that clients of the API read. */
+/** Connection details of a new branch, in the API's format. */
 export function connectionDetails(
   { config, namesResolve }: { readonly config: Config; readonly namesResolve: () => boolean },
   endpoint: Endpoint,
@@ -48,9 +48,10 @@ export interface Connection {
 }
 
 /**
- * A URI that connects as it stands. Where clients do not resolve endpoints' names it goes to the public host and names the endpoint in
- * `options`, which every libpq and driver passes on. The whole name stands there: clients that want the pooled host replace one by the other.
- * @param resolves whether this machine resolves such names
+ * A connection URI that works as given. If clients cannot resolve endpoint names, it uses the public host and names the
+ * endpoint in `options`, which every libpq and driver passes on. `options` has the full host name, since some clients
+ * derive the pooled host by text replacement.
+ * @param resolves whether this machine resolves endpoint names
  */
 export function connectionUri(config: Config, resolves: boolean, connection: Connection): string {
   const name = `${connection.endpointId}${connection.pooled ? '-pooler' : ''}.${proxyHost(config)}`

@@ -38,8 +38,8 @@ export const Endpoint = Type.Object(
 )
 
 /**
- * An endpoint as clients see it. `pending_state` says where it is on its way to; after an update (`settled`) also where it stays, and in
- * lists and after a deletion (`gone`) never.
+ * An endpoint as clients see it. `pending_state` is the state that it moves to; after an update (`settled`) also the
+ * state that it keeps; in lists and after a deletion (`gone`) it is absent.
  */
 export function endpointView(
   row: ShownEndpoint,

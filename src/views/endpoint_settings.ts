@@ -17,10 +17,10 @@ const others = {
   preload_libraries: Type.Optional(PreloadLibraries),
 }
 
-/** The settings of an endpoint as they are asked for. */
+/** The settings of an endpoint in requests. */
 export const EndpointSettings = Type.Object({ pg_settings: Type.Optional(PgSettings), ...others })
 
-/** The same as they are answered. Source: the API's reference, whose endpoints all have `pg_settings`. */
+/** The settings of an endpoint in responses. Source: the API's reference, whose endpoints all have `pg_settings`. */
 export const ShownEndpointSettings = Type.Object({ pg_settings: PgSettings, ...others })
 
 export const Provisioner = Type.String({

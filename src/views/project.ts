@@ -109,7 +109,10 @@ export function projectListItemView(row: ProjectRow, { config, account }: ViewCo
   }
 }
 
-/** A project as clients see it. Other consumption than its transfer is not measured yet and stands at zero, as the clients' types require the fields. */
+/**
+ * A project as clients see it. Consumption other than transfer is not measured yet and reported as zero, since clients'
+ * types require the fields.
+ */
 export async function projectView(row: ProjectRow, context: ViewContext): Promise<Static<typeof Project>> {
   const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = projectListItemView(row, context)
   const egressMissing = row.settings.enable_egress ? await whyNoEgress(context.db) : undefined

@@ -46,7 +46,7 @@ const others = {
   hipaa: NotAvailable,
 }
 
-/** The settings of a project that Neap knows. What it cannot do is declared to be refused when it is asked for. */
+/** The settings of a project in requests. Unsupported ones are declared, so that requests for them are rejected. */
 export const ProjectSettings = Type.Object({
   allowed_ips: Type.Optional(
     Type.Object({
@@ -59,14 +59,14 @@ export const ProjectSettings = Type.Object({
   ...others,
 })
 
-/** The same as they are answered: public clients read the first two without a look at whether they are there. */
+/** The settings of a project in responses: public clients read the first two without checking that they are present. */
 export const ShownProjectSettings = Type.Object({
   allowed_ips: Type.Object({ ips: Type.Array(Type.String()), protected_branches_only: Type.Boolean() }),
   enable_logical_replication: Replication,
   ...others,
 })
 
-/** The settings of a project with what it has where nothing was asked for. */
+/** The settings of a project, with defaults. */
 export function shownProjectSettings({ settings }: Project): Static<typeof ShownProjectSettings> {
   const allowed_ips = { ips: [], protected_branches_only: false, ...settings.allowed_ips }
   return { enable_logical_replication: false, ...settings, allowed_ips }

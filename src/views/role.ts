@@ -14,7 +14,7 @@ export const Role = Type.Object(
   { $id: 'Role' },
 )
 
-/** A role as clients see it; with its password only where it was just made or reset. */
+/** A role as clients see it; with its password only if that was just created or reset. */
 export function roleView(row: RoleRow, password?: string): Static<typeof Role> {
   return {
     branch_id: row.branch_id,

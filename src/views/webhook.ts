@@ -6,7 +6,7 @@ import { branchView } from './branch.ts'
 import { endpointView } from './endpoint.ts'
 import { operationView } from './operation.ts'
 
-/** The data of a webhook's event: what the API would have answered then about the row that it is about. The same at every try. */
+/** The data of a webhook's event: the API's JSON of the row at the time of the event. The same in each attempt. */
 export function webhookView(
   config: Config,
   { event, occurred_at }: { readonly event: string; readonly occurred_at: string },
@@ -17,7 +17,7 @@ export function webhookView(
       return operationView(row as Operation, occurred_at)
     case 'endpoint': {
       const endpoint = row as Endpoint
-      // The row was taken as it got there, a moment before the operation that brought it there had ended.
+      // The trigger took the row when the state changed, just before the operation that changed it ended.
       const isThere = endpoint.pending_state === endpoint.current_state
       const settled = isThere ? { ...endpoint, pending_state: null } : endpoint
       return endpointView(settled, config, { gone: event === 'endpoint.deleted' })

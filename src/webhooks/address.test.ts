@@ -125,7 +125,7 @@ test('what is connected to is the very address that was judged, however the name
     })
   assert.deepEqual(await send('127.0.0.1'), { status: 200, text: 'heard' })
   assert.deepEqual([asked, hosts], [1, [`rebound.test:${port}`]])
-  // The next attempt asks and judges anew: it goes where the name now is, or nowhere.
+  // The next attempt resolves and judges again: it follows the name, or fails.
   await assert.rejects(send(), { name: 'NotDelivered', message: /neither public nor/ })
   assert.equal(hosts.length, 1)
 })

@@ -1,6 +1,6 @@
 /*
- * Where a webhook may reach. Neap stands in networks that its users do not: a URL of theirs must not become a door into those. The
- * name is resolved once for each attempt, every address is judged, and only addresses that were judged are connected to.
+ * The addresses that webhooks may reach. Neap has access to networks that its users lack; a user's URL must not reach
+ * into those. Each attempt resolves the name once, judges every address, and connects only to judged addresses.
  */
 import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
@@ -8,7 +8,7 @@ import { BlockList, isIP } from 'node:net'
 import { AppError } from '../errors.ts'
 import { CLOSED_V4, CLOSED_V6, GLOBAL_V6 } from '../network.ts'
 
-/** What keeps a request from being sent or answered, in words for who made the webhook: nothing of what lies behind. */
+/** Why a request was not sent or answered, for the creator of the webhook: it discloses no internal detail. */
 export class NotDelivered extends Error {
   override readonly name = 'NotDelivered'
 }
@@ -40,7 +40,7 @@ export function judge(address: string, allowed: BlockList): Verdict {
     if (allowed.check(address, 'ipv4')) return 'allowed'
     return closed.check(address, 'ipv4') ? 'closed' : 'public'
   }
-  // A zone (`%eth0`) belongs to a link, and nothing on a link alone is public.
+  // A zone (`%eth0`) belongs to a link, so the address is not public.
   if (family !== 6 || address.includes('%')) return 'closed'
   if (allowed.check(address, 'ipv6')) return 'allowed'
   return global.check(address, 'ipv6') && !closed.check(address, 'ipv6') ? 'public' : 'closed'
@@ -50,8 +50,9 @@ const NOT_REACHED = 'is neither public nor in a network of NEAP_WEBHOOK_ALLOW'
 const PLAIN = 'http is for networks of NEAP_WEBHOOK_ALLOW only: use https'
 
 /**
- * Reads the URL of a webhook, as far as that goes without resolving its name.
- * Errors: INVALID_REQUEST for what is no URL; NOT_ALLOWED for one that will never be reached.
+ * Validates and normalizes the URL of a webhook, without resolving its name.
+ * Errors: INVALID_REQUEST (not a URL of http or https); NOT_ALLOWED (a user or password, or a URL that will never be
+ * reached).
  */
 export function requireWebhookUrl(text: string, allow: readonly string[]): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -69,7 +70,7 @@ export function requireWebhookUrl(text: string, allow: readonly string[]): strin
 }
 
 /**
- * The addresses that a URL may be reached at. One that is not allowed refuses all: nobody has good reasons for such a name.
+ * Resolves the host of a URL to its addresses. One address that is not allowed refuses all: no legitimate name has one.
  * Errors: NotDelivered.
  */
 export async function addressesOf(url: URL, allowed: BlockList, resolve: Resolve): Promise<readonly LookupAddress[]> {

@@ -1,10 +1,10 @@
 /*
  *   pending ──2xx──▶ delivered
  *      │ ▲
- *      │ └── anything else: again after a while ◀─┐
- *      └── the last try failed, the webhook is gone or disabled ──▶ failed
+ *      │ └── any other result: retried after a delay
+ *      └── the last attempt failed, the answer was 410, the webhook was deleted or disabled ──▶ failed
  *
- * At least once: an attempt whose end nobody wrote down is made again.
+ * At least once: an attempt without a recorded result is repeated.
  */
 import type { Catalog } from '../catalog/catalog.ts'
 import { disableWebhook, findWebhookOfDelivery, noteGivenUp, noteReached, type Webhook } from '../catalog/webhook.ts'
@@ -19,12 +19,12 @@ import { signatureHeaders } from './signature.ts'
 /** Seconds before each try but the first. */
 const BACK_OFF_SECONDS = [5, 30, 120, 600, 3600, 14_400, 43_200]
 
-/** A webhook that nothing has reached for so long after a delivery was given up is disabled. */
+/** Days of failed deliveries, without one that arrived, after which a webhook is disabled. */
 const DISABLED_AFTER_DAYS = 3
 
 const GONE = 410
 
-/** An event's data from the row that it is about: what the API would have answered then. */
+/** Makes an event's data from its row, as the API would have answered then. */
 export type Present = (delivery: Pick<WebhookDelivery, 'event' | 'occurred_at'>, row: object) => object
 
 export interface Delivering {
@@ -32,11 +32,11 @@ export interface Delivering {
   readonly secrets: Secrets
   readonly present: Present
   readonly reach: PostOptions
-  /** Told of what should not have happened, for the log. */
+  /** Logs an unexpected error. */
   readonly onError: (error: unknown, delivery: WebhookDelivery) => void
 }
 
-/** Makes one attempt at a delivery and writes down what came of it. Errors: the catalog's, and the reason of the signal that broke it off. */
+/** Makes one attempt at a delivery and records its result. Errors: the catalog's; the reason of an aborted signal. */
 export async function deliver(delivery: WebhookDelivery, context: Delivering): Promise<void> {
   const { catalog } = context
   const webhook = await findWebhookOfDelivery(catalog, delivery.webhook_id)
@@ -48,7 +48,7 @@ export async function deliver(delivery: WebhookDelivery, context: Delivering): P
     if (error instanceof NotDelivered) return error
     const isAway = error instanceof AppError && error.code === 'UNAVAILABLE'
     if (isAway || context.reach.signal?.aborted) throw error
-    // It counts as an attempt, or it would be made again every few seconds.
+    // It counts as an attempt; otherwise it would be repeated every few seconds.
     context.onError(error, delivery)
     return new NotDelivered('it could not be sent: the log of the worker says why')
   })
@@ -74,14 +74,14 @@ async function send(
   return post(webhook.url, { ...headers, 'user-agent': 'Neap-Webhooks' }, body, context.reach)
 }
 
-/** The newest first. */
+/** The valid secrets, the newest first. */
 function secretsOf(webhook: Webhook, secrets: Secrets): string[] {
   const { id, secret, previous_secret: previous, previous_secret_until: until } = webhook
   const counting = previous && until && Date.parse(until) > Date.now() ? [secret, previous] : [secret]
   return counting.map((sealed) => secrets.decrypt('webhook', sealed, webhookSecretContext(id)))
 }
 
-/** Tries again later, or gives up; in the end the webhook too. */
+/** Schedules a retry, or gives the delivery up; disables a webhook that fails for long or is gone. */
 async function failed(
   catalog: Catalog,
   delivery: WebhookDelivery,
@@ -90,7 +90,7 @@ async function failed(
   const gone = came.response_status === GONE
   const seconds = BACK_OFF_SECONDS[delivery.attempts - delivery.attempts_before - 1]
   if (seconds !== undefined && !gone) {
-    // Some chance in it, so that what failed together does not come back together.
+    // Jitter, so that deliveries that failed together are not retried together.
     await noteAttempt(catalog, delivery, { ...came, status: 'pending', again: seconds * (0.8 + Math.random() * 0.4) })
     return
   }

@@ -7,23 +7,23 @@ const KEPT_BYTES = 4096
 
 export interface Response {
   readonly status: number
-  /** The beginning of what it said. */
+  /** The beginning of the answer's body. */
   readonly text: string
 }
 
 export interface PostOptions {
-  /** Networks beyond the public ones. */
+  /** Allowed networks in addition to the public ones. */
   readonly allowed: BlockList
-  /** For all of it: name, connection, answer. */
+  /** For name resolution, connection and answer together. */
   readonly timeoutMs: number
   readonly resolve?: Resolve
-  /** Breaks it off. */
+  /** Aborts the request. */
   readonly signal?: AbortSignal
 }
 
 /**
- * Sends a body as JSON and takes the answer, whatever it is; a redirect is an answer too. Each request has a connection of its own, to an
- * address that has just been judged. Errors: NotDelivered; the signal's reason.
+ * Posts a body as JSON and returns the answer of any status; redirects are not followed. Each request has its own
+ * connection, to an address that has just been judged. Errors: NotDelivered; the signal's reason.
  */
 export async function post(
   target: string,
@@ -70,7 +70,7 @@ function request(
   })
 }
 
-/** What is said beyond it is not read. One who has said how it went and then speaks slowly has answered all the same. */
+/** Reads KEPT_BYTES of the body at most. If the body is late, its beginning is kept: the status has arrived. */
 async function beginning(response: IncomingMessage): Promise<string> {
   const parts: Buffer[] = []
   let length = 0
@@ -81,14 +81,14 @@ async function beginning(response: IncomingMessage): Promise<string> {
       if (length >= KEPT_BYTES) break
     }
   } catch {
-    // What has come will do.
+    // Keep the parts that arrived.
   }
   response.destroy()
-  // Postgres keeps no NUL in a text.
+  // Postgres text cannot hold NUL.
   return Buffer.concat(parts).subarray(0, KEPT_BYTES).toString('utf8').replaceAll('\0', '\ufffd')
 }
 
-/** Waits for something that cannot be broken off, for as long as the signal lets it. */
+/** Waits for a promise that cannot be cancelled, until the signal aborts. */
 async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   signal.throwIfAborted()
   const over = Promise.withResolvers<never>()

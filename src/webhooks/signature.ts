@@ -3,14 +3,14 @@ import { createHmac, randomBytes } from 'node:crypto'
 const PREFIX = 'whsec_'
 const SECRET_BYTES = 32
 
-/** A new secret for the signatures of a webhook: `whsec_` and 256 random bits in base64, as Standard Webhooks has them. */
+/** A new secret for the signatures of a webhook: `whsec_` and 256 random bits in base64 (Standard Webhooks). */
 export function newWebhookSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
 /**
- * The headers that let a receiver check who sent a body, and when: HMAC-SHA-256 of `id.timestamp.body`, one signature for each secret
- * that counts (Standard Webhooks, "Signature scheme").
+ * The headers that let a receiver verify the sender and the time of a body: HMAC-SHA-256 of `id.timestamp.body`, one
+ * signature for each valid secret (Standard Webhooks, "Signature scheme").
  * @param at milliseconds since 1970
  */
 export function signatureHeaders(

@@ -1,4 +1,4 @@
-/** What a worker that begins finds: computes that run or are gone, and what failed operations left behind. */
+/** The state that a starting worker finds: computes that run or have ended, and remains of failed operations. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { pino } from 'pino'
@@ -20,7 +20,7 @@ import { createWorld, type World } from './world.ts'
 
 let site: Site
 let world: World
-/** A branch that no test is about. */
+/** A branch that the tests do not check. */
 let aside: Branch | undefined
 
 before(async () => {
@@ -30,7 +30,7 @@ before(async () => {
 
 after(() => site.close())
 
-/** Has the next worker begin, which adopts what there is. */
+/** Replaces the worker; the next one adopts the current state. */
 async function anotherWorker(): Promise<void> {
   aside ??= await world.branchOff(await world.home())
   await site.crew.relieve()
@@ -133,7 +133,7 @@ test('a restore that is cancelled before its exchange leaves no copy, under a na
     await anotherWorker()
     await until('the copy is removed', async () => !(await world.read(copy)).stored)
     const { store_id, is_default } = await world.read(branch)
-    // The project goes on having a default branch.
+    // The project still has a default branch.
     assert.deepEqual([store_id, is_default], [branch.id, true])
     assert.equal(await hasChildren(site.catalog, source.id), false)
     await site.agree()

@@ -19,7 +19,7 @@ export interface Premises {
   readonly runtimeDir: string
 }
 
-/** Fails unless catalog and machine agree about everything there is. Nothing may be under way. */
+/** Asserts that catalog and machine agree completely. No operation may be unfinished. */
 export async function assertAgreement(premises: Premises): Promise<void> {
   const { catalog, dataDir } = premises
   const directoryOf = (store: string) => join(dataDir, 'branches', store, 'pgdata')
@@ -41,7 +41,7 @@ export async function assertAgreement(premises: Premises): Promise<void> {
       assert.ok(existsSync(directoryOf(branch.store_id)), `${branch.id} has its data`)
     if (!branch.deleted_at) await assertEndpoint(premises, branch, served.includes(directoryOf(branch.store_id)))
   }
-  // No two on one directory, and none that the catalog does not know of; a deletion that failed may have left its own.
+  // One postmaster per directory, and only computes that the catalog has; a failed deletion may have left its own.
   assert.equal(new Set(served).size, served.length)
   const known = await catalog.rows<{ store_id: string }>(
     sql`select b.store_id from endpoint e join branch b on b.id = e.branch_id where e.current_state = 'active'`,

@@ -6,7 +6,7 @@ import { kill } from '../processes.ts'
 import type { Case } from './cases.ts'
 import type { World } from './world.ts'
 
-/** What of an endpoint a check leaves as it was. */
+/** The fields of an endpoint that a check does not change. */
 async function seen(world: World, branch: Branch) {
   const { current_state, last_active, started_at, suspended_at } = await world.endpointOf(world.catalog, branch)
   return { current_state, last_active, started_at, suspended_at }

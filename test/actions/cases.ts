@@ -27,28 +27,28 @@ import { configurations } from './configurations.ts'
 import { restorations } from './restorations.ts'
 import type { World } from './world.ts'
 
-/** One way in which an action is asked for, and what comes of it. */
+/** One way to request an action, with its expected results. */
 export interface Case {
   readonly action: string
   readonly about: string
-  /** The steps that it goes through, in order. */
+  /** The expected steps, in order. */
   readonly steps: readonly string[]
-  /** Those of them that other cases of the action do not go through in the same way: where faults strike. All, where absent. */
+  /** The steps at which faults are injected: those that other cases of the action do not cover. All by default. */
   readonly faultsAt?: readonly string[]
-  /** The step that changes something on the machine: its worker is also killed in the middle of that. */
+  /** The step that changes the machine: its worker is also killed during that change. */
   readonly effectAt?: string
-  /** Makes ready what one run is about. */
+  /** Prepares the resources of one run. */
   readonly prepare: (world: World) => Promise<Run>
 }
 
 export interface Run {
   /** Changes the resources and queues the operation, as the API does. */
   readonly request: (tx: Db) => Promise<Operation>
-  /** Waits for what else this asked for. */
+  /** Waits for other operations of the request. */
   readonly settled?: () => Promise<void>
-  /** What must be true after it, beyond that catalog and machine agree. */
+  /** Asserts the result, beyond the agreement of catalog and machine. */
   readonly finished: () => Promise<void>
-  /** The same after it failed: what is left must be of use, or go away. */
+  /** The same after a failure: the remains must be usable or removed. */
   readonly failed: () => Promise<void>
 }
 
@@ -107,7 +107,7 @@ const branching = (parentRuns: boolean): Case => ({
       },
       async failed() {
         assert.equal((await world.read(branch)).current_state, 'init')
-        // It can still be deleted.
+        // The branch can still be deleted.
         world.children.push(branch)
       },
     }
@@ -168,7 +168,7 @@ const idleSuspend: Case = {
   async prepare(world) {
     const branch = await world.home()
     const endpoint = await world.running(branch)
-    // The idle loop writes what it saw when a compute has started: let it, or it would overwrite this.
+    // The idle loop records its check after a compute has started: wait for it, because it would overwrite this.
     await until('the idle loop has looked', async () => {
       const { idle_check_at } = await world.endpointOf(world.catalog, branch)
       return Date.parse(idle_check_at ?? '') > Date.now() + 600_000
@@ -215,7 +215,7 @@ const reopeningLately: Case = {
     const time = (seconds: number) =>
       world.catalog.rows(sql`update endpoint set suspend_timeout_seconds = ${seconds} where id = ${endpoint.id}`)
     await time(3600)
-    // As it is when the session's own count of what it did has not come yet.
+    // As if the session's own statistics had not been reported yet.
     await until('its counters have come', async () => {
       const { counters } = await world.atCompute(branch, readActivity)
       const looked = await world.endpointOf(world.catalog, branch)

@@ -104,7 +104,8 @@ const restart: Case = {
         return requestOperation(tx, applyConfigOperation, subject, { settings: ['track_activity_query_size'] })
       },
       async finished() {
-        // A catalog that crashed may have forgotten that the compute was stopped for this: then it sleeps, and has it at its next start.
+        // A crashed catalog may have lost the record that this operation stopped the compute: then the endpoint is
+        // idle, and its next start applies the setting.
         await world.running(branch)
         const inForce = await world.atCompute(branch, (session) => session.query('show track_activity_query_size'))
         assert.deepEqual(inForce, [{ track_activity_query_size: `${track_activity_query_size}B` }])

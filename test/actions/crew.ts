@@ -3,17 +3,17 @@ import { EventEmitter, once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** One worker process at a time; when it is killed another takes its place, loaded already. */
+/** One worker process at a time; when it is killed, a preloaded one replaces it. */
 export interface Crew {
-  /** How many workers were killed so far. */
+  /** The number of workers killed so far. */
   deaths(): number
-  /** Resolves when so many were killed. */
+  /** Resolves when this many have been killed. */
   awaitDeaths(count: number): Promise<void>
-  /** Ends the worker as a signal would, and has another begin. */
+  /** Stops the worker by a signal and starts another. */
   relieve(): Promise<void>
-  /** Ends all, and answers which workers ever ended otherwise than by being killed or told to. */
+  /** Stops all workers. Returns the unexpected exits of workers. */
   dismiss(): Promise<readonly string[]>
-  /** What the workers logged lately. */
+  /** The latest log output of the workers. */
   log(): string
 }
 

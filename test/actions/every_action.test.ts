@@ -1,7 +1,7 @@
 /**
- * Every action of the control plane, run by real workers on a real machine: through; each step twice; its worker killed
- * before, during and after each step; the catalog killed under it; an error and a failure at each step. Whatever happens,
- * the operation ends, and catalog and machine agree afterwards.
+ * Runs every action of the control plane with real workers on a real machine: without a fault; each step twice; its
+ * worker killed before, during and after each step; the catalog killed meanwhile; an error and a failure at each step.
+ * In each case the operation ends, and catalog and machine agree afterwards.
  */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
@@ -73,9 +73,9 @@ type Planned = Omit<Fault, 'mark' | 'catalogPid'>
 
 interface End {
   readonly status: 'finished' | 'failed'
-  /** How many workers die of it. */
+  /** The number of workers that it kills. */
   readonly deaths?: number
-  /** How many tries it counts as failed, where that is certain. */
+  /** Its number of failed attempts, where that is deterministic. */
   readonly failures?: number
 }
 
@@ -102,7 +102,7 @@ function scenario(its: Case, name: string, planned: readonly Planned[], expected
   })
 }
 
-/** Queues the operation with its faults; where the catalog is to crash under it, answers when that has happened. */
+/** Queues the operation with its faults; when one of them crashes the catalog, resolves after the crash. */
 async function ask(run: Run, faults: readonly Fault[]): Promise<Operation> {
   if (!faults.some(({ what }) => what === 'crash')) return queue(run, faults)
   return site.throughCrash((catalogPid) =>

@@ -6,17 +6,20 @@ import type { Due } from '../../src/engine/claim.ts'
 import { type Definition, OperationFailed, type Step } from '../../src/engine/definition.ts'
 import type { Moment } from '../../src/engine/runner.ts'
 
-/** What is to go wrong with one operation. It travels in the operation's own input, so that whoever runs it knows. */
+/**
+ * A fault to inject into one operation. It is part of the operation's input, so that every worker that runs it knows
+ * it.
+ */
 export interface Fault {
   /**
-   * `die`: the worker kills itself. `crash`: it kills the catalog's server. `throw`: an error that may pass. `fail`: one that
-   * will not. `twice`: the step runs twice.
+   * `die`: the worker kills itself. `crash`: it kills the catalog's server. `throw`: a temporary error. `fail`: a
+   * permanent one. `twice`: the step runs twice.
    */
   readonly what: 'die' | 'crash' | 'throw' | 'fail' | 'twice'
   readonly step: string
-  /** `during`: as soon as something changes among the branches' directories. */
+  /** `during`: at the first change in the branches' directories. */
   readonly moment: Moment | 'during'
-  /** A file that does not exist yet and does once the fault has struck: it strikes once. */
+  /** A file that the fault creates when it strikes, so that it strikes once. */
   readonly mark: string
   readonly catalogPid?: number
 }
@@ -24,7 +27,7 @@ export interface Fault {
 const faultsOf = ({ input }: { readonly input: unknown }) => (input as { faults?: Fault[] }).faults ?? []
 const die = () => process.kill(process.pid, 'SIGKILL')
 
-/** What the worker calls around each step. */
+/** Called by the worker at each moment of a step. */
 export async function strike(operation: Due, moment: Moment): Promise<void> {
   for (const fault of faultsOf(operation)) {
     if (fault.step !== operation.step || fault.moment !== moment || !isFirst(fault.mark)) continue
@@ -37,7 +40,10 @@ export async function strike(operation: Due, moment: Moment): Promise<void> {
 
 type Action = Definition<WorkerContext>
 
-/** Wraps the steps of an action so that each runs twice in a row, or has its worker killed, where the operation asks for it. */
+/**
+ * Wraps the steps of an action so that each runs twice in a row, or has its worker killed, when the operation's faults
+ * say so.
+ */
 export function withFaults(action: Action): Action {
   const steps = Object.entries(action.steps).map(([name, step]) => [name, faulty(step)] as const)
   return { ...action, steps: Object.fromEntries(steps) }
@@ -51,7 +57,7 @@ function faulty<Input>(step: Step<WorkerContext, Input>): Step<WorkerContext, In
         dieAtChange(await findStoredBranch(tx, operation.branch_id ?? ''), context, fault)
     const first = await step(operation, context, tx)
     const again = faults.some(({ what }) => what === 'twice')
-    // One that waits comes again anyway.
+    // A waiting step is repeated anyway.
     return again && !(first && 'wait' in first) ? step(operation, context, tx) : first
   }
 }

@@ -8,7 +8,7 @@ import { requestOperation } from '../../src/operations/request.ts'
 import type { Case } from './cases.ts'
 import type { World } from './world.ts'
 
-/** The second half of a restore: a copy of the source is there, and the branch takes its data. */
+/** The second half of a restore: the copy of the source exists, and the branch takes over its data. */
 const restoration = (from: 'another branch' | 'itself'): Case => ({
   action: 'create_branch',
   about: `create_branch that restores a branch from ${from}`,
@@ -46,7 +46,7 @@ const restoration = (from: 'another branch' | 'itself'): Case => ({
   },
 })
 
-/** A copy of the source, made, that is to become the data of the branch. */
+/** Creates the copy of the source whose data the branch is to take over. */
 async function copyOf(world: World, source: Branch, branch: Branch): Promise<Branch> {
   let copy: Branch | undefined
   await world.have(async (tx) => {
@@ -60,7 +60,7 @@ async function copyOf(world: World, source: Branch, branch: Branch): Promise<Bra
 
 let marks = 0
 
-/** Writes something into a branch that no other holds, and leaves it running. */
+/** Writes a unique mark into a branch, and leaves its compute running. */
 async function marked(world: World, branch: Branch): Promise<string> {
   const mark = `mark ${++marks}`
   await world.running(branch)

@@ -21,13 +21,13 @@ export interface Site {
   readonly backend: LocalBackend
   readonly secrets: Secrets
   readonly crew: Crew
-  /** Does `work`, in which the process with the given id, the catalog's server, is killed, and starts it again. */
+  /** Runs `work`, which must kill the catalog's server (the given pid), and starts the server again. */
   readonly throughCrash: <T>(work: (catalogPid: number) => Promise<T>) => Promise<T>
-  /** A path that nothing uses yet, for a fault to leave its mark. */
+  /** An unused path for a fault's mark. */
   readonly newMark: () => string
-  /** Fails unless catalog and machine agree about everything there is. Nothing may be under way. */
+  /** Asserts that catalog and machine agree completely. No operation may be unfinished. */
   readonly agree: () => Promise<void>
-  /** Fails unless nothing is left of what was made here; then ends everything. */
+  /** Stops everything, and asserts that the tests left no files or processes. */
   readonly close: () => Promise<void>
 }
 
@@ -77,7 +77,7 @@ export async function openSite(): Promise<Site> {
     await server.stop()
     const names = (path: string) => readdirSync(path).filter((name) => name !== 'catalog')
     const left = [...['branches', 'trash', 'logs'].flatMap((name) => names(join(dataDir, name))), ...names(runtimeDir)]
-    // Where a test failed there may be more, which is not to stay either.
+    // After a failed test more may remain: remove it as well.
     for (const { pid } of postmastersOf(dir)) process.kill(pid, 'SIGQUIT')
     await nothingLeft(dir)
     rmSync(dir, { recursive: true })

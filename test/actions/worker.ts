@@ -1,4 +1,4 @@
-/** A worker as `neap worker` starts it, but with faults. It is loaded ahead of time and begins when its parent says so. */
+/** A worker as `neap worker` starts it, but with faults. It is preloaded and starts when its parent says so. */
 import { once } from 'node:events'
 import { loadConfig } from '../../src/config.ts'
 import { ACTIONS } from '../../src/operations/index.ts'

@@ -23,7 +23,10 @@ import type { Site } from './site.ts'
 const PASSWORD = 'correct horse'
 const PATIENCE_MS = 60_000
 
-/** Changes resources as the API does: whoever inserts operations locks the project first, or the loops and it could wait for each other. */
+/**
+ * Changes resources as the API does: inserting operations requires the project's lock first, to avoid deadlocks with
+ * the loops.
+ */
 export function changing<T>(catalog: Catalog, change: (tx: Db) => Promise<T>): Promise<T> {
   return catalog.transaction(async (tx) => {
     await tx.rows(sql`select from project order by id for no key update`)
@@ -33,10 +36,10 @@ export function changing<T>(catalog: Catalog, change: (tx: Db) => Promise<T>): P
 
 export type World = Awaited<ReturnType<typeof createWorld>>
 
-/** What cases work with: places that are made when first needed, and brought into a state by operations that the workers do. */
+/** Resources for the cases: created on first use, and brought into a state by operations of the workers. */
 export async function createWorld({ catalog, crew, secrets }: Site) {
   const verifier = await scramVerifier(PASSWORD)
-  /** First branches of projects, and branches, that cases have made and have no more use for. */
+  /** Projects (by their first branch) and branches that cases have created and no longer use. */
   const projects: Branch[] = []
   const children: Branch[] = []
   let names = 0
@@ -49,7 +52,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return end
   }
 
-  /** Has an operation done, in the way of preparation. */
+  /** Runs an operation to prepare a case. */
   async function have(request: (tx: Db) => Promise<Operation>): Promise<void> {
     const end = await ended(await changing(catalog, request))
     assert.equal(end.status, 'finished', `${end.action}: ${end.error}\n${crew.log()}`)
@@ -68,7 +71,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return homeBranch
   }
 
-  /** A branch whose data may become any other. */
+  /** A branch for restores: its data may be replaced. */
   async function target(): Promise<Branch> {
     targetBranch ??= await branchOff(await home())
     return targetBranch
@@ -110,7 +113,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return withAdminSession(address, secrets.stores, { purpose: 'test' }, work)
   }
 
-  /** Has a compute write a number that is new, and answers it. */
+  /** Inserts a new number through the compute, and returns it. */
   async function write(branch: Branch): Promise<number> {
     return atCompute(branch, async (session) => {
       await session.query('create table if not exists neap.public.written (number int)')
@@ -132,7 +135,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     await insertRole(tx, { branch_id: branch.id, account_id: branch.account_id, name, password: null, verifier })
   }
 
-  /** A client's session with an open transaction. */
+  /** A client session with an open transaction. */
   async function clientInTransaction(branch: Branch): Promise<pg.Client> {
     const user = newName()
     await atCompute(branch, (session) => session.query(`create role ${user} login password '${verifier}'`))
@@ -144,7 +147,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return client
   }
 
-  /** What a failed operation left of a branch that is deleted goes when the next worker begins. */
+  /** Waits until the next worker has removed the remains of a deleted branch that a failed operation left. */
   async function sweptUp({ project_id, id }: Branch): Promise<void> {
     await crew.relieve()
     await until('the rest of it is removed', async () => {

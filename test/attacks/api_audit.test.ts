@@ -15,7 +15,7 @@ import { firstPlace, type Place } from '../project.ts'
 import { newApiKey } from '../../src/secrets/generated.ts'
 import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 
-/* What reveals a secret, and what tries to get in, is in the audit list; a flood of tries does not fill the catalog. */
+/* Reads of secrets and refused access are in the audit list; a flood of attempts does not fill the catalog. */
 
 let neap: Neap
 let place: Place
@@ -51,7 +51,7 @@ interface Audit {
 
 const audit = async (): Promise<Audit> => (await send(neap, 'GET', '/audit')).body as unknown as Audit
 
-/** The one record of refusals that has all of these. */
+/** The only record of refusals with all of these fields. Returns undefined when there is no such record. */
 const refusal = async (wanted: Partial<NonNullable<Audit['refused']>[number]>) => {
   const found = ((await audit()).refused ?? []).filter((each) =>
     Object.entries(wanted).every(([name, value]) => each[name as keyof typeof each] === value),
@@ -102,7 +102,7 @@ test('the reply to a repeated request, which may hold a password, leaves an audi
     assert.equal(row?.request_id, answer.headers.get('x-request-id'))
   }
   assert.equal(new Set(passwords).size, 1)
-  // Its own key has seen it already.
+  // The first key has seen this reply already, so its replay reveals no new secret.
   const own = await send(neap, 'POST', path, { key: first.key ?? '', headers: { 'idempotency-key': 'deploy-1' } })
   assert.equal(own.status, 200)
   const rows = (await audit()).audit.filter(({ subject }) => subject.endsWith(path))
@@ -152,7 +152,7 @@ test('refused API keys are in the audit list, a flood of them as one record', as
   })
   assert.ok(Date.parse(unknown.first_at) < Date.parse(unknown.last_at))
   assert.deepEqual(await catalogQuery(neap, `select count(*)::int from refused_access`), [{ count: 2 }])
-  // No part of a key is kept.
+  // No part of a key is stored.
   const text = JSON.stringify(await audit())
   for (const key of guesses.slice(0, 4)) assert.ok(!text.includes(key.slice(5, 20)))
 })
@@ -176,7 +176,7 @@ test('refused logins are in the audit list by endpoint, role and network', async
     const all = ((await audit()).refused ?? []).filter(({ kind }) => kind === 'login')
     return all.reduce((sum, { count }) => sum + count, 0) === 6 && all
   })
-  // What is not there is not written down by its name.
+  // Names of endpoints and roles that do not exist are not stored.
   assert.deepEqual(
     new Set(logins.map(({ endpoint_id, role, count }) => `${endpoint_id} ${role} ${count}`)),
     new Set([`${place.endpoint_id} neondb_owner 3`, `${place.endpoint_id} undefined 2`, 'undefined undefined 1']),
@@ -217,7 +217,7 @@ test('refusals from ever more networks, of names that are made up, take a bounde
       )
     const { sum: then, rows } = (await total()) ?? {}
     assert.deepEqual([then, rows], [sum + 4 * MAX_RECORDS, MAX_RECORDS + 1])
-    // In memory it is the same, and a name that Postgres does not take keeps nothing back.
+    // The same bound holds in memory, and a name that Postgres cannot store does not block the others.
     const errors: unknown[] = []
     const writer = startRefusalWriter(catalog, (error) => errors.push(error))
     for (let each = 0; each < 5_000; each++)

@@ -8,7 +8,10 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { firstPlace } from '../project.ts'
 
-/* One address opens connections and does not finish its requests. Others from the same address are still served, since it need not be theirs. */
+/*
+ * One address opens connections without finishing its requests. Other clients of that address, which may belong to
+ * other users, are still served.
+ */
 
 const PER_ADDRESS = 50
 
@@ -24,7 +27,7 @@ after(async () => {
   await neap?.stop()
 })
 
-/** A connection that begins a request and never ends it. */
+/** A connection that sends an incomplete request. */
 function loris(where: { port: number } | { path: string }): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect(where, () => {
@@ -50,7 +53,7 @@ test('connections whose request does not come are ended, the oldest first, where
   try {
     const lorises: Socket[] = []
     for (let each = 0; each < 4 * PER_ADDRESS; each++) lorises.push(await loris({ port }))
-    // A client that comes after all of them.
+    // A client that connects after all of them.
     assert.equal((await send(neap, 'GET', '/projects', { headers: { connection: 'close' } })).status, 200)
     await until('the end of those that are too many', () => open(lorises).length < PER_ADDRESS)
     assert.deepEqual(open(lorises), lorises.slice(-open(lorises).length), 'the last ones are left')
@@ -65,7 +68,7 @@ test('connections whose request does not come are ended, the oldest first, where
 test('requests are refused with a reason where an address has all its connections in use', async () => {
   const { project_id } = await firstPlace(neap)
   const stops = Array.from({ length: PER_ADDRESS }, () => new AbortController())
-  /** Kept, since fetch ends the connection of a response that is garbage collected. */
+  /** Keeps a reference: fetch closes the connection of a garbage-collected response. */
   const streams: Response[] = []
   try {
     await until('no connection of before', async () => (await neap.call('GET /projects', {})).projects)
@@ -74,7 +77,7 @@ test('requests are refused with a reason where an address has all its connection
         headers: { authorization: `Bearer ${neap.ready.api_key}` },
         signal,
       })
-    // Connections of the tests before this one may be closing still.
+    // Connections of the previous tests may still be closing.
     for (const { signal } of stops)
       streams.push(
         await until('a stream', async () => {
@@ -82,7 +85,7 @@ test('requests are refused with a reason where an address has all its connection
           return stream.status === 200 && stream
         }),
       )
-    // One that has just become idle gives way first.
+    // A connection that has just become idle is closed first.
     const answer = await until('a refusal', async () => {
       const found = await send(neap, 'GET', '/projects', { headers: { connection: 'close' } })
       return found.status === 200 ? undefined : found

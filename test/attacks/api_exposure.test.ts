@@ -5,7 +5,7 @@ import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { postmastersOf, until } from '../processes.ts'
 import { firstPlace } from '../project.ts'
 
-/* What the API's port says without a key, and what a key can make of itself. */
+/* The information on the API port without a key, and the keys that a key can create. */
 
 let neap: Neap
 const origin = () => new URL(neap.ready.api_url).origin

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { send } from '../http.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 
-/* A client without a key sends very many requests on one connection and reads no answer. */
+/* A client without a key sends many requests on one connection and reads no answers. */
 
 const REQUESTS = 1_400
 
@@ -28,13 +28,13 @@ function flood(port: number, path: string): Promise<void> {
   socket.pause()
   socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`.repeat(REQUESTS))
   return new Promise((resolve) => {
-    // What was answered before the end has to be read for the end to be seen.
+    // The client sees the close only after it has read the earlier answers.
     socket.once('error', () => resolve()).once('close', () => resolve())
     setTimeout(() => socket.resume(), 3_000)
   })
 }
 
-/** The most memory that a process ever had, in MB. */
+/** The peak memory of a process, in MB. */
 const peakMb = (pid: number) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
 test('pipelined requests for large documents cost the API little memory, and their connection ends', async (t) => {

@@ -6,7 +6,10 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* One API key that asks for as much as it can: streams, requests that wait, large bodies, CPU time. Another key is served meanwhile. */
+/*
+ * One API key uses as much as it can: streams, waiting requests, large bodies, CPU time. Another key is served
+ * meanwhile.
+ */
 
 const STREAMS_PER_KEY = 100
 const REQUESTS_PER_KEY = 100
@@ -18,11 +21,11 @@ async function makeKey(neap: Neap, scope: string): Promise<string> {
   return body.key
 }
 
-/** Sends a GET that may be aborted; answers before the body has been read. */
+/** Sends a GET that can be aborted; resolves before the body has been read. */
 const get = (neap: Neap, path: string, key: string, signal: AbortSignal, headers: Record<string, string> = {}) =>
   fetch(`${neap.ready.api_url}${path}`, { headers: { ...headers, authorization: `Bearer ${key}` }, signal })
 
-/** The numbers in the events of a stream, in the order in which they come: `failures_count` carries them here. */
+/** The numbers of a stream's events, in order of arrival; the test stores them in `failures_count`. */
 async function* numbersIn(response: Response): AsyncGenerator<number> {
   let text = ''
   for await (const chunk of (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
@@ -49,7 +52,7 @@ describe('with the settings as they are', () => {
 
   after(() => neap?.stop())
 
-  /** Inserts events with the numbers from `first` on, as a change of an operation does. */
+  /** Inserts events numbered from `first` on, as a change of an operation does. */
   const insertEvents = (first: number, many: number) =>
     catalogQuery(
       neap,
@@ -68,7 +71,7 @@ describe('with the settings as they are', () => {
     assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]))
     const holder = await catalogClient(neap)
     try {
-      // Each reader of events stands still from here on, with its connection to the catalog.
+      // From here on each reader of events waits, and occupies a catalog connection.
       await holder.query('begin; lock table operation_event in access exclusive mode')
       await announce()
       const readers = () =>
@@ -124,7 +127,7 @@ describe('with the settings as they are', () => {
     const reading = (async () => {
       for await (const number of numbersIn(quick)) if (found.push(number) === MANY) return
     })()
-    // More than sockets keep of what is not read.
+    // More than socket buffers hold.
     for (let first = 1; first <= MANY; first += 200) {
       await insertEvents(first, 200)
       await announce()

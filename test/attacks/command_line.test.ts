@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { envOf, type Neap, NEAP, startNeap } from '../neap.ts'
 import { firstPlace } from '../project.ts'
 
-/* The arguments of a process can be read by every local user, for as long as it runs. */
+/* Every local user can read the arguments of a process while it runs. */
 
 let neap: Neap
 

@@ -12,8 +12,8 @@ import { processesOf } from '../processes.ts'
 import { branchOff, computeOf, firstPlace, type Place } from '../project.ts'
 
 /*
- * Code in a compute: what it can reach beside its own data. A hole in Postgres is played by its superuser, whose COPY … PROGRAM runs a
- * shell as the user of the compute. Each of these succeeded before computes had walls.
+ * The reach of code in a compute, besides its own data. Its superuser stands in for a vulnerability in Postgres: with
+ * COPY … PROGRAM it runs a shell as the user of the compute. Each attack succeeded before computes had walls.
  */
 
 let neap: Neap
@@ -58,7 +58,7 @@ test('it can execute and load no file that it wrote', async () => {
   const said = await shell(`${script}; true`)
   assert.doesNotMatch(said, /^ran$/m)
   assert.match(said, /Permission denied/)
-  // As an output plugin any user's session with replication would load it.
+  // As an output plugin, any session with replication could load it.
   const lib = dirname(dirname(await serverProgram()))
   const [library] = ['lib/postgresql/test_decoding.so', 'lib/test_decoding.so']
     .map((path) => join(lib, path))
@@ -83,7 +83,8 @@ test(
   async () => {
     const memfd = `perl -e '$n = "x"; print syscall(319, $n, 0) < 0 ? "refused" : "made"'`
     assert.equal(await shell(memfd), 'refused')
-    // In an ordinary user's installation its watches would be taken from what Neap's own starts need.
+    // In an ordinary user's installation its inotify instances would count against the user's limit, which Neap's own
+    // starts need.
     assert.equal(await shell(`perl -e 'print syscall(294, 0) < 0 ? "refused" : "made"'`), 'refused')
   },
 )
@@ -98,7 +99,7 @@ test('it sees no process but its own, and signals none', async () => {
   assert.ok(victims.length > 3)
   const said = await shell(`for pid in ${victims.join(' ')}; do kill -0 $pid && echo reached $pid; done; true`)
   const own = Number(await shell('for i in 1; do sh -c "echo \\$PPID"; done'))
-  // Pids of its own may be the same numbers.
+  // Processes inside the pid namespace may have the same numbers.
   const reached = [...said.matchAll(/^reached (\d+)$/gm)].map((match) => Number(match[1]))
   assert.deepEqual(
     reached.filter((pid) => pid > own + 10),

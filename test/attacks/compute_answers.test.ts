@@ -8,8 +8,9 @@ import { until } from '../processes.ts'
 import { branchOff, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
 /*
- * What a compute that was taken over answers to Neap's own sessions. A verifier of 600 MiB made a proxy hold 1.1 GiB, an error of 60 MiB
- * stood as long in the catalog and in each answer of the API, and a session that waits for ever held a worker's step for ever.
+ * Malicious answers of a compromised compute to Neap's own sessions. Without limits, a verifier of 600 MiB made a proxy
+ * use 1.1 GiB, an error of 60 MiB was stored in the catalog and sent in each answer of the API, and a session that
+ * never answers blocked a worker's step forever.
  */
 
 const MIB = 2 ** 20

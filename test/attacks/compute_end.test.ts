@@ -8,8 +8,9 @@ import { processesOf, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
 
 /*
- * Code in a compute that would run on after the compute's end, or make its end impossible. A released lock, and a postmaster.pid that names
- * another directory, let a compute outlive its suspend; with the lock it outlived the deletion of its branch and Neap itself.
+ * Code in a compute that tries to survive or prevent the compute's stop. A released lock, and a postmaster.pid that
+ * names another directory, let a compute outlive its suspend; with the lock it outlived the deletion of its branch and
+ * Neap itself.
  */
 
 let neap: Neap
@@ -22,7 +23,7 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-/** A branch whose compute has run this script, and the compute's process. */
+/** A branch whose compute has run this script, and the pid of the compute. */
 async function attacked(script: string): Promise<{ place: Place; pid: number }> {
   const place = await branchOff(neap, first)
   await query(neap, place.uri, 'select 1')

@@ -12,8 +12,9 @@ import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, computeOf, firstPlace, type Place } from '../project.ts'
 
 /*
- * What a tenant with SQL learns of Neap's own roles, and what a false server learns of Neap. Before each store had passwords of its own one
- * verifier, of one iteration, stood in every compute and in the catalog, and a server that asked for the password in clear got it.
+ * The credentials of Neap's own roles, attacked by a tenant with SQL and by a fake server. Before each store had
+ * separate passwords, every compute and the catalog had one verifier with one iteration, and a server that requested a
+ * cleartext password received it.
  */
 
 let neap: Neap
@@ -73,7 +74,7 @@ const authentication = (kind: number, data = ''): Buffer => {
   return message('R', Buffer.concat([head, Buffer.from(data)]))
 }
 
-/** A server that answers the first message of a login, and keeps what it is sent from then on. */
+/** A server that answers the first message of a login and records all later messages. */
 async function falseServer(answers: readonly Buffer[]) {
   const dir = mkdtempSync('/tmp/neap-false-')
   const heard: Buffer[] = []

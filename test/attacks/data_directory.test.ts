@@ -16,8 +16,10 @@ import { after, before, test } from 'node:test'
 import { envOf, neapRun } from '../neap.ts'
 import { withoutOrdinaryUser } from '../ordinary_user.ts'
 
-/* Another user of the machine has made the directory that Neap is told to use, where all may make some. Its owner could put a key of
- * their own in it, and programs in the place of Postgres'. */
+/*
+ * Another local user has created the configured data directory inside a world-writable one. Its owner could replace the
+ * key and Postgres' programs in it.
+ */
 
 const NOBODY = 65534
 const skip = withoutOrdinaryUser()

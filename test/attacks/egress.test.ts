@@ -5,13 +5,13 @@ import { without } from '../clients.ts'
 import { run } from '../neap.ts'
 import { withoutOrdinaryUser } from '../ordinary_user.ts'
 
-/* Computes with a way out, in a world of network namespaces: what they reach there, and what not. */
+/* Computes with egress, in simulated networks of namespaces: which addresses they reach and which not. */
 
 const file = (name: string) => fileURLToPath(new URL(`egress/${name}`, import.meta.url))
 const absent = () => (process.getuid?.() === 0 ? without('pasta', 'nft', 'ip', 'unshare', 'nsenter') : 'not root')
 
 async function inWorld(user: 'root' | 'ordinary', means: 'whole' | 'without-pasta', tests: string): Promise<void> {
-  // Its own environment variables would have a test runner within a test runner do nothing.
+  // With the runner's own environment variable, a nested test runner would run no tests.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   const args = ['--net', '--mount', process.execPath, file('world.ts'), user, means, file(tests)]
   const { code, stdout, stderr } = await run('unshare', args, env)

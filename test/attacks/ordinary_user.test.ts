@@ -2,7 +2,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { testAsOrdinaryUser, withoutOrdinaryUser } from '../ordinary_user.ts'
 
-/* Computes of an ordinary user's installation all run as that user: only their walls keep them apart. */
+/* In an ordinary user's installation all computes run as that user: only their walls separate them. */
 
 test('code in a compute gets nowhere in an ordinary user’s installation', { skip: withoutOrdinaryUser() }, () =>
   testAsOrdinaryUser([fileURLToPath(new URL('compute.test.ts', import.meta.url))]),

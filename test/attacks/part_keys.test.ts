@@ -11,7 +11,7 @@ import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* A part of Neap that an attacker has taken over: what he can do with the keys that it holds, and with its login at the catalog. */
+/* A compromised part of Neap: the powers of its keys and its catalog login. */
 
 let neap: Neap
 let place: Place

@@ -5,7 +5,10 @@ import { connect, observer, PASSWORD, until } from '../proxy/fixture.ts'
 import { makeScene, type Scene } from '../proxy/protocol.ts'
 import { query, type RawClient, rawClient, run, sync } from '../proxy/protocol_client.ts'
 
-/* A session ends while a transaction of a pooled client is open in it: the client is told what became of the transaction. */
+/*
+ * A session is lost while a pooled client has a transaction open in it: the client learns the outcome of the
+ * transaction.
+ */
 
 const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 60_000 }, body)
 
@@ -32,7 +35,7 @@ after(async () => {
 
 const raw = (): Promise<RawClient> => rawClient(scene.way('pooled'))
 
-/** Ends the session that sleeps. */
+/** Terminates the sleeping session. */
 const endSleeper = (): Promise<unknown> =>
   until(async () => {
     const { rowCount } = await watcher.query(
@@ -77,7 +80,7 @@ test('a ROLLBACK is done, and the connection is idle then', async () => {
   await client.answer()
   const [, row = ''] = await client.answer()
   const pid = Number(row.replace('D ', ''))
-  // It reads the ROLLBACK only after it was told to end.
+  // While stopped, it receives the termination before it reads the ROLLBACK.
   process.kill(pid, 'SIGSTOP')
   client.send(query('rollback'))
   await watcher.query('select pg_terminate_backend($1)', [pid])

@@ -7,12 +7,12 @@ import { makeScene, type Scene } from '../proxy/protocol.ts'
 import { rawClient, run, sync } from '../proxy/protocol_client.ts'
 import { type SqlOverHttp, sqlOverHttp, uriOf } from '../proxy/sql_over_http.ts'
 
-/* One client of a pool tries to leave something in the session that the next client of it is given. */
+/* A pooled client tries to leave state in a session for the next client of that session. */
 
 const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 60_000 }, body)
 
 let scene: Scene
-/** One session for all clients of a pool. */
+/** A proxy with one session for all clients of a pool. */
 let single: Proxy
 let http: SqlOverHttp
 
@@ -50,7 +50,7 @@ async function value(client: pg.Client, sql: string | pg.QueryConfig): Promise<u
   return Object.values((await client.query<Record<string, unknown>>(sql)).rows[0] ?? {})[0]
 }
 
-/** What one client does, and what another then asks, with the answer of a session that was never used. */
+/** The statement of one client, the query of the next, and its result in a fresh session. */
 const ATTACKS: Record<string, readonly [leave: string, look: string, clean: unknown]> = {
   'a tenant by set_config': [`select set_config('app.tenant', '2', false)`, 'select count(*)::int from note', 0],
   'a tenant by a function': [`select become('2')`, 'select count(*)::int from note', 0],
@@ -148,7 +148,7 @@ for (const kind of ['direct', 'pooled'] as const)
     )
   })
 
-/** Leaves a session that cannot be reset: its tables are too many to be dropped in the time that it leaves. */
+/** Leaves a session that cannot be reset: dropping its many tables takes longer than the statement timeout it sets. */
 async function spoil(client: pg.Client): Promise<unknown> {
   await client.query(
     `do $$ begin for n in 1..500 loop execute format('create temp table %I ()', 'left_' || n); end loop; end $$`,

@@ -6,8 +6,8 @@ import { makeScene, type Scene } from '../proxy/protocol.ts'
 import { type Random, randomOf } from '../random.ts'
 
 /*
- * Random clients of a pool do at random what changes a session. Witnesses, which change nothing, compare state by state what they see with
- * what a session shows that was never used. NEAP_FUZZ_SEED repeats one run, and NEAP_FUZZ_STEPS says how long it is.
+ * Random pooled clients execute random statements that change a session. Witnesses, which change no state, compare
+ * their session state with that of a fresh session. NEAP_FUZZ_SEED repeats a run, and NEAP_FUZZ_STEPS sets its length.
  */
 
 const SEED = Number(process.env['NEAP_FUZZ_SEED'] ?? Date.now() % 1_000_000)
@@ -15,7 +15,7 @@ const STEPS = Number(process.env['NEAP_FUZZ_STEPS'] ?? 400)
 const POOL_SIZE = 2
 const ACTORS = 5
 
-/** What there may be in a session beside the settings that follow its client. */
+/** The state of a session, besides the settings that follow its client. */
 const STATE = `
   select json_build_object(
     'settings', (select json_object_agg(name, setting order by name) from pg_catalog.pg_settings),
@@ -45,7 +45,9 @@ const SET_UP = `
   create trigger fuzz before insert on fuzz_table for each row execute function fuzz_trigger();
   create view fuzz_view as select fuzz_do('set work_mem = ''1111kB''') as did;`
 
-/** What changes a session, and is left in it unless it is reset. Those of the second list may not be run in a function. */
+/**
+ * Statements that change a session and persist unless it is reset. Those of the second list cannot run in a function.
+ */
 const CHANGES: readonly string[] = [
   `set app.tenant = '7'`,
   `set fuzz.own = 'x'`,
@@ -131,12 +133,12 @@ async function stateOf(client: pg.Client): Promise<unknown> {
   return JSON.parse(rows[0]?.state ?? '')
 }
 
-/** One of the clients that change sessions; another takes its place when it has gone. */
+/** Runs one statement of a client that changes sessions. Returns the client, or a new one when it has disconnected. */
 async function act(client: pg.Client, random: Random): Promise<pg.Client> {
   const text = statement(random)
   const way = random.between(1, 4)
   const query = way === 1 ? { text, values: [] } : way === 2 ? { name: text.slice(0, 60), text } : { text }
-  // Extended query messages take one statement: that it is refused is as good a change as any.
+  // Extended query messages take one statement: a refusal is a valid case as well.
   await client.query(query).catch(() => {})
   if (random.chance(0.8)) await client.query('rollback').catch(() => {})
   if (random.chance(0.9)) return client
@@ -159,7 +161,7 @@ test(`clients of a pool meet no state of another, seed ${SEED}`, { timeout: 300_
   for (let step = 0; step < STEPS; step++) {
     const index = random.between(0, ACTORS - 1)
     const did = randomOf(SEED, `step ${step}`)
-    // One that stays in a transaction keeps its session: the last session must not be kept from the witness.
+    // An actor in a transaction occupies a session: roll back, so that the witness can have the last one.
     const [actor] = actors.slice(index, index + 1)
     assert.ok(actor)
     actors[index] = await act(actor, did)

@@ -5,7 +5,7 @@ import { connect } from '../proxy/fixture.ts'
 import { makeScene, type Scene } from '../proxy/protocol.ts'
 import { query, type RawClient, rawClient } from '../proxy/protocol_client.ts'
 
-/* A reset that takes long, or is lost with its compute, must not keep pooled clients from being answered. */
+/* A slow reset, or one lost with its compute, must not keep other pooled clients from being served. */
 
 const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 20_000 }, body)
 
@@ -23,7 +23,9 @@ async function pidOf(client: pg.Client): Promise<number> {
   return rows[0]?.pid ?? 0
 }
 
-/** Uses both sessions of the pool. Answers the backend of the one that comes to rest last, which is lent first. */
+/**
+ * Uses both sessions of the pool. Returns the backend pid of the one that is released last, which is assigned first.
+ */
 async function useBoth(): Promise<number> {
   const users = await Promise.all([0, 1].map(() => connect(scene.proxy.port, scene.host('pooled'))))
   const [first, last] = users as [pg.Client, pg.Client]
@@ -41,7 +43,7 @@ test('a client that is served while another waits for a reset is served again', 
   const pid = await useBoth()
   process.kill(pid, 'SIGSTOP')
   try {
-    // Two requests in one write are not sent behind a reset: they wait for its end, and the backend stands still.
+    // Two requests in one write are not pipelined behind a reset: they wait for its end, and the backend is frozen.
     slow.send(query('select 1'), query('select 2'))
     for (const n of [3, 4, 5]) {
       other.send(query(`select ${n}`))
@@ -60,7 +62,7 @@ test('requests behind one whose reset is lost with the compute are answered', as
   witness.on('error', () => {})
   const pid = await useBoth()
   process.kill(pid, 'SIGSTOP')
-  // The proxy has read what was sent before a query that it answers.
+  // Once the proxy has answered a later query, it has read the earlier message.
   client.send(query('select 6'))
   await witness.query('select 1')
   client.send(query('select 7'))
@@ -69,7 +71,7 @@ test('requests behind one whose reset is lost with the compute are answered', as
   const [lost, ready] = await client.answer()
   assert.match(lost ?? '', /^E 40003/)
   assert.equal(ready, 'Z I')
-  // It may have been sent to the other session just before that ended, too.
+  // The request may have been sent to the other session just before that one ended, too.
   assert.equal((await client.answer()).at(-1), 'Z I')
   client.close()
 })

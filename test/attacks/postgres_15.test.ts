@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import { connect } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 
-/* Until Postgres 16 a role that may create roles may grant itself every other one that is no superuser. */
+/* Before Postgres 16, a role with CREATEROLE may grant itself every role that is not a superuser. */
 
 const skip = !existsSync('/usr/lib/postgresql/15/bin/initdb') && 'Postgres 15 not installed'
 

@@ -4,7 +4,7 @@ import { sql } from '../../src/catalog/sql.ts'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 import { connect, type Fixture, makeFixture } from '../proxy/fixture.ts'
 
-/* Strangers log in at an endpoint whose allowed_ips are very long, which the API once took. */
+/* Strangers log in at an endpoint with a very long allowed_ips list, which the API formerly accepted. */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -39,7 +39,7 @@ test('a list of 45,000 allowed addresses does not make logins elsewhere slow', a
   let attempts = 0
   const strangers = Array.from({ length: 8 }, async () => {
     while (!over) {
-      // Each in its own name, so that no limit on guesses slows them down.
+      // Each attempt uses a new role name, so that the limit on guesses does not slow them down.
       await assert.rejects(connect(proxy.port, hostile, { user: `nobody_${attempts++}` }), { code: '28P01' })
     }
   })

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { connect as tls } from 'node:tls'
 import { connect, type Fixture, makeFixture } from '../proxy/fixture.ts'
 
-/* What connections cost before TLS and a login: slots, and handshakes. */
+/* The cost of connections before TLS and login: slots and handshakes. */
 
 const NO_LIMITS = { perEndpoint: 0, perAddress: 0, loggingIn: 0, loggingInPerAddress: 0, newPerSecond: 0 }
 
@@ -20,7 +20,7 @@ after(() => fixture.close())
 
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
-/** Resolves at the first of these events. */
+/** Resolves with the name of the first of these events. */
 const first = (socket: Socket, ...events: string[]): Promise<string> =>
   new Promise((resolve) => {
     for (const event of events) socket.once(event, () => resolve(event))

@@ -5,7 +5,7 @@ import type { Proxy } from '../../src/proxy/proxy.ts'
 import { newEndpointId } from '../../src/ids.ts'
 import { connect, type Fixture, makeFixture, PASSWORD } from '../proxy/fixture.ts'
 
-/* What a stranger learns of endpoints, and what it can have started, without a password. */
+/* The information about endpoints, and the starts, that a client without a password can obtain. */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -18,7 +18,7 @@ after(() => fixture.close())
 
 test('a killed compute is woken ten times for unknown roles, and for a right password at any time', async (t) => {
   const endpoint = await fixture.endpoint()
-  // As after a crash: asleep, and it is not known what SQL had changed.
+  // As after a crash: idle, and without a record of the changes by SQL.
   const crash = async (): Promise<void> => {
     await fixture.idle(endpoint)
     await fixture.catalog.rows(sql`update branch set noted = false where id = ${endpoint}`)
@@ -43,12 +43,12 @@ const median = (samples: number[]): number => samples.toSorted((a, b) => a - b)[
 
 test('an endpoint that does not exist is answered as late as one that runs', async (t) => {
   const active = await fixture.endpoint(1)
-  // Some names look asleep, for good: these are left out.
+  // Some names always look idle: these are excluded.
   const missing = Array.from({ length: 12 }, newEndpointId)
   let role = 0
   const took = async (endpoint: string): Promise<number> => {
     const begun = performance.now()
-    // Each role once: many wrong passwords for one are answered late.
+    // A new role each time: repeated wrong passwords for one role are answered late.
     await assert.rejects(connect(proxy.port, endpoint, { user: `no_such_role_${role++}`, password: PASSWORD }), {
       code: '28P01',
     })

@@ -10,7 +10,7 @@ import { sql } from '../../src/catalog/sql.ts'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 import { DOMAIN, type Fixture, makeFixture, PASSWORD } from '../proxy/fixture.ts'
 
-/* Somebody who may not connect says that he is somebody who may: only named forwarders are believed. */
+/* A client forges a PROXY header to appear as an allowed one: only configured forwarders are trusted. */
 
 const [STRANGER, FORWARDER, ALLOWED] = ['127.0.0.1', '127.0.0.2', '192.0.2.7'] as const
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
@@ -39,7 +39,7 @@ async function open(localAddress: string, ...first: readonly Buffer[]): Promise<
   return socket
 }
 
-/** What a session answers that begins so; errors are those that the client is told. */
+/** The first bytes or the query result of a session that starts with these bytes, or the error sent to the client. */
 async function session(localAddress: string, ...first: readonly Buffer[]): Promise<string> {
   const plain = await open(localAddress, ...first, SSL_REQUEST)
   const [answer] = (await once(plain, 'data')) as [Buffer]
@@ -65,7 +65,7 @@ async function session(localAddress: string, ...first: readonly Buffer[]): Promi
   }
 }
 
-/** The driver would connect it; it is there. */
+/** The driver would connect the stream, which is connected already. */
 function connected<T extends { connect: unknown; emit: (event: string) => boolean }>(stream: T): T {
   stream.connect = () => setImmediate(() => stream.emit('connect'))
   return stream

@@ -6,7 +6,7 @@ import { connect, DOMAIN, type Fixture, makeFixture } from '../proxy/fixture.ts'
 import { uriOf } from '../proxy/sql_over_http.ts'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 
-/* Strangers at one address guess passwords of a role. All clients of these tests come from that address too. */
+/* Strangers at one address guess the passwords of a role. All clients of these tests have that address too. */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -19,12 +19,15 @@ before(async () => {
 after(() => fixture.close())
 
 interface Guessers {
-  /** How many guesses were answered: each shows that its password is wrong. */
+  /** The number of answered guesses; each answer shows that the password is wrong. */
   readonly answered: () => number
   stop(): Promise<void>
 }
 
-/** So many strangers, each with one connection after the other. @param patience after which one gives up and takes the next */
+/**
+ * Starts `count` strangers, each with one connection at a time. @param patience ms until a stranger gives up and
+ * reconnects
+ */
 function guess(count: number, patience?: number): Guessers {
   let answered = 0
   let over = false
@@ -61,7 +64,7 @@ function guess(count: number, patience?: number): Guessers {
   }
 }
 
-/** Without waiting for what it was about to be told. */
+/** Closes the connection without waiting for the answer. */
 const hangUp = (client: pg.Client): void => {
   ;(client as pg.Client & { connection: { stream: Socket } }).connection.stream.destroy()
 }
@@ -76,7 +79,7 @@ for (const [how, strangers, patience] of [
     proxy = await fixture.proxy()
     const guessers = guess(strangers, patience)
     try {
-      // Until they are slowed down, or have had what is free.
+      // Until the guesses are slowed down or have used up the free ones.
       await pause(2_000)
       const [begun, already] = [performance.now(), guessers.answered()]
       const answers: string[] = []

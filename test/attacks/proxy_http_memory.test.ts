@@ -11,7 +11,10 @@ import { encodeStartup, PROTOCOL_3_0 } from '../../src/proxy/startup.ts'
 import { DOMAIN, type Fixture, makeFixture, PASSWORD, until } from '../proxy/fixture.ts'
 import { sqlOverHttp, type SqlOverHttp, uriOf } from '../proxy/sql_over_http.ts'
 
-/* What a client makes the proxy keep in memory, over HTTP and WebSocket: little before it has logged in, and then a share. */
+/*
+ * The memory that a client makes the proxy use over HTTP and WebSocket: little before login, a limited share
+ * afterwards.
+ */
 
 const MEGABYTE = 2 ** 20
 
@@ -43,12 +46,12 @@ async function open(): Promise<TLSSocket> {
 const head = (uri: string, length: number): string =>
   `POST /sql HTTP/1.1\r\nhost: x\r\nneon-connection-string: ${uri}\r\ncontent-length: ${length}\r\n\r\n`
 
-/** The status line of what is answered, or `closed`. */
+/** The status line of the answer, or `closed`. */
 async function status(socket: TLSSocket): Promise<string> {
   try {
     for await (const chunk of socket) return String(chunk).split('\r\n')[0] ?? ''
   } catch {
-    // Reset, as it was closed with bytes on their way.
+    // A reset: the server closed the connection with bytes in flight.
   }
   return 'closed'
 }
@@ -132,7 +135,7 @@ test('WebSockets of one endpoint that never end their messages do not deny /sql 
   const sockets: WebSocket[] = []
   const closed: Promise<unknown>[] = []
   for (let count = 0; count < 8; count++) {
-    // One after the other: one that has not logged in is closed after a time.
+    // Sequentially: a WebSocket without a login is closed after a time.
     const socket = await webSocket()
     sockets.push(socket)
     closed.push(once(socket, 'close'))
@@ -142,7 +145,7 @@ test('WebSockets of one endpoint that never end their messages do not deny /sql 
     await until(async () => received.endsWith('I'))
     socket.send(Buffer.alloc(40 * MEGABYTE), { fin: false })
   }
-  // More than the share of one endpoint: some are cut off.
+  // More than the share of one endpoint: some WebSockets are closed.
   await Promise.race(closed)
   assert.deepEqual(await over.rows('select 1 as n'), [{ n: 1 }])
   for (const socket of sockets) socket.terminate()

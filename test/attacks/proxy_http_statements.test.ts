@@ -5,7 +5,10 @@ import type { Proxy } from '../../src/proxy/proxy.ts'
 import { type Fixture, makeFixture } from '../proxy/fixture.ts'
 import { sqlOverHttp, type SqlOverHttp } from '../proxy/sql_over_http.ts'
 
-/* What a tenant, logged in over HTTP, makes the proxy do for one body of at most 10 MiB: it is one process for all. */
+/*
+ * The work that a logged-in tenant causes in the proxy with one HTTP body of at most 10 MiB: all tenants share the
+ * process.
+ */
 
 let fixture: Fixture
 let proxy: Proxy

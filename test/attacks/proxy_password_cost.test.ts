@@ -5,7 +5,10 @@ import pg from 'pg'
 import { type Fixture, makeFixture, observer, PASSWORD } from '../proxy/fixture.ts'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 
-/* A tenant chooses the SCRAM iterations of its roles: deriving keys for them must not delay the logins of other tenants. */
+/*
+ * A tenant chooses the SCRAM iterations of its roles: deriving keys for them must not delay the logins of other
+ * tenants.
+ */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -20,7 +23,7 @@ before(async () => {
 })
 after(() => fixture.close())
 
-/** Makes a role whose verifier says what it costs to check a password, but fits no known password. */
+/** Creates a role whose verifier has this cost but matches no known password. */
 async function makeRole(name: string, iterations: number, salt = randomBytes(16)): Promise<void> {
   const admin = await observer(fixture)
   const [stored, server] = [randomBytes(32), randomBytes(32)].map((key) => key.toString('base64'))
@@ -29,7 +32,7 @@ async function makeRole(name: string, iterations: number, salt = randomBytes(16)
   await admin.end()
 }
 
-/** Logs in with a password in clear text and answers 'in', or why not. */
+/** Logs in with a cleartext password. Returns 'in' or the error. */
 async function logIn(endpoint: string, user: string, password: string): Promise<string> {
   const client = new pg.Client({
     host: '127.0.0.1',
@@ -78,7 +81,7 @@ test('derivations take turns between endpoints: a flood at one does not delay a 
   await makeRole('costly', 100_000)
   let ended = 0
   const flood = Array.from({ length: 40 }, () => logIn(hostile, 'costly', 'any').then(() => ended++))
-  // One of the flood's has been checked: all are in the queue, or on their way to it.
+  // One login of the flood has been checked, so all others are queued or about to be.
   await Promise.race(flood)
   const already = ended
   assert.equal(await logIn(victim, 'alice', PASSWORD), 'in')

@@ -10,7 +10,7 @@ import { dumpSchema } from '../../src/compute_admin/schema.ts'
 import { superuser } from '../admin.ts'
 import { type Neap, startNeap } from '../neap.ts'
 
-/* A compute answers a query of pg_dump's with rows that do not end. */
+/* A compute answers a query of pg_dump with an endless stream of rows. */
 
 const MAX_SENT = 2 ** 30
 const MAX_PEAK_KIB = 700 * 1024
@@ -28,12 +28,12 @@ function message(type: string, body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** A column of text, and many rows of it (Postgres manual, "Message Formats"). */
+/** A text column, and many rows of it (Postgres manual, "Message Formats"). */
 const COLUMN = message('T', Buffer.from('\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0', 'latin1'))
 const ROW = message('D', Buffer.concat([Buffer.from('\0\x01\0\0\x20\0', 'latin1'), Buffer.alloc(8192, 'x')]))
 const ROWS = Buffer.concat(Array.from({ length: 128 }, () => ROW))
 
-/** Passes a session on until the client's first query, and then floods it. */
+/** Relays a session until the client's first query, then floods the client. */
 async function falseCompute(real: string) {
   const dir = mkdtempSync(join(tmpdir(), 'neap-false-'))
   let sent = 0
@@ -67,7 +67,7 @@ async function falseCompute(real: string) {
   }
 }
 
-/** The most memory in KiB that a child of this process has had. */
+/** The peak memory of any child of this process, in KiB. */
 function childrenPeak(): number {
   const pids = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ')
   const statuses = pids.map((pid) => `/proc/${pid}/status`).filter((file) => existsSync(file))

@@ -6,7 +6,10 @@ import { send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 
-/* A tenant makes each reading of a schema last as long as it waits for locks. Four at once were all that one API process runs. */
+/*
+ * A tenant makes each schema request take as long as its lock timeout. Formerly four concurrent ones used up all slots
+ * of an API process.
+ */
 
 const skip = !existsSync('/usr/lib/postgresql/15/bin/pg_dump') && 'Postgres 15 not installed'
 

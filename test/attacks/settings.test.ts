@@ -10,8 +10,9 @@ import { until } from '../processes.ts'
 import { branchOff, operationsOf, type Place, suspend } from '../project.ts'
 
 /*
- * Every setting that an endpoint may have, at its extremes, all at once: Neap goes on starting, configuring, suspending, checking and cloning
- * it. transaction_timeout=1 and default_transaction_read_only=on kept it from all of that, and from the PATCH that takes them back.
+ * Every allowed setting of an endpoint, at its extremes, all at once: Neap can still start, configure, suspend, check
+ * and clone it. Formerly transaction_timeout=1 and default_transaction_read_only=on prevented all of that, and the
+ * PATCH that reverts them.
  */
 
 let neap: Neap
@@ -42,11 +43,11 @@ function extreme({ name, vartype, min_val, max_val, enumvals }: Setting, end: 'l
   if (vartype === 'enum') return (isLeast ? enumvals?.[0] : enumvals?.at(-1)) ?? ''
   if (vartype === 'string') return TEXTS[name]?.[isLeast ? 0 : 1] ?? assert.fail(`${name} is not in TEXTS`)
   const value = Number(isLeast ? (min ?? min_val) : (max ?? max_val))
-  // 0 turns a time-out off.
+  // 0 disables a timeout.
   return String(isLeast && value === 0 && name.endsWith('_timeout') ? 1 : value)
 }
 
-/** A client's session, whatever time-outs the endpoint has. */
+/** Waits until a client's query succeeds, regardless of the endpoint's timeouts. */
 async function answers(place: Place): Promise<void> {
   await until('a query is answered', async () => {
     const client = await connect(neap, place.uri)

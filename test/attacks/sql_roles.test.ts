@@ -5,7 +5,10 @@ import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, type Place, suspend } from '../project.ts'
 
-/* Roles that a tenant makes by SQL: neither their number nor their names reach the catalog. 3,000 were stored before, where 500 is the limit. */
+/*
+ * Roles that a tenant creates by SQL: the catalog stores only as many as a branch may have, and no reserved name.
+ * Formerly 3,000 were stored despite a limit of 500.
+ */
 
 const LIMIT = 20
 

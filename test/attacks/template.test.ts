@@ -7,13 +7,14 @@ import { freshBackend, PG_VERSION } from '../local_backend.ts'
 import { withoutOrdinaryUser } from '../ordinary_user.ts'
 
 /*
- * As root, initdb runs as `nobody`, as services of the machine may too. What it makes is what all branches and the catalog begin with, so no
- * process of that user may change it meanwhile: a line in postgresql.auto.conf would be in force in each of them for ever.
+ * As root, initdb runs as `nobody`, as other services of the machine may. All branches and the catalog are cloned from
+ * its result, so no other process of that user may change it meanwhile: a line in postgresql.auto.conf would be in
+ * force in all of them.
  */
 
 const NOBODY = 65534
 
-/** Looks for an initdb of ours, and writes into the directory that it names. */
+/** Looks for our initdb, and writes into the directory on its command line. */
 const POISON = `
   import { appendFileSync, readdirSync, readFileSync } from 'node:fs'
   const seen = new Set()
@@ -74,7 +75,7 @@ test('a process of the user that runs initdb cannot change the template', { skip
 })
 
 test('the lock of a template is closed to other users', { skip }, () => {
-  // A kernel lock can be taken by any process that can open the file, to read it even.
+  // Any process that can open the file, even for reading, can take a kernel lock on it.
   const lock = join(local.options.dataDir, 'templates', String(PG_VERSION), 'lock')
   assert.equal(statSync(lock).mode & 0o077, 0)
 })

@@ -9,8 +9,9 @@ import { kill } from '../processes.ts'
 import { branchOff, computeOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
 /*
- * A step that waits (a stop that sessions hold up, a copy of a large parent) keeps its place in the worker until its deadline: ten minutes,
- * or six hours. A tenant with as many endpoints as a worker has places keeps all others from waking.
+ * A waiting step (a stop blocked by sessions, a copy of a large parent) occupies a slot of the worker until its
+ * deadline: ten minutes, or six hours. A tenant with as many endpoints as the worker has slots prevents all other
+ * wakes.
  */
 
 const PLACES = 2
@@ -29,7 +30,7 @@ after(async () => {
   await neap?.stop()
 })
 
-/** A compute with a session that does not end, since the process of it is stopped. */
+/** A compute with a session that does not end, because its process is stopped. */
 async function frozenPlace(): Promise<Place> {
   const place = await branchOff(neap, first)
   await query(neap, place.uri, 'select 1')
@@ -63,7 +64,7 @@ test('stops that do not end leave others their wakes', { todo: TODO }, async () 
   )
   const outcome = await Promise.race([wake, sleep(usualMs * 20 + 5_000, 'still asleep')])
   const stops = (await operationsOf(neap, first)).filter(({ action }) => action === 'suspend_compute')
-  // The stops end, for the test's own end.
+  // Killing the computes lets the stops end, and with them the test.
   await kill(...frozen)
   await wake
   assert.equal(outcome, 'woken', JSON.stringify(stops.slice(0, PLACES)))

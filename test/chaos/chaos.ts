@@ -18,15 +18,15 @@ import { write } from './writers.ts'
 export interface ChaosOptions {
   readonly seed: number
   readonly minutes: number
-  /** Faults whose names match this are left out. */
+  /** Excludes faults whose names match. */
   readonly without?: RegExp
-  /** Told of each fault and of each violation as they come. */
+  /** Called with each fault and each violation. */
   readonly say?: (line: string) => void
 }
 
 export interface Result {
   readonly faults: ReadonlyMap<string, number>
-  /** Faults that cannot be done on this machine, or were left out. */
+  /** Faults that are not possible on this machine, or were excluded. */
   readonly impossible: readonly string[]
   readonly checks: Checks
   readonly history: History
@@ -36,12 +36,12 @@ export interface Result {
 const WRITERS = 3
 const ASKERS = 2
 const BETWEEN_FAULTS_MS = [500, 4_000] as const
-/** How long all may take to come to rest when nothing is done any more. */
+/** The time limit for all tasks and faults to end after the load has stopped. */
 const REST_MS = 300_000
 
 /**
- * Runs a real Neap under load and faults for so many minutes, then looks at everything at rest. Ends at the first violation.
- * All choices follow from the seed.
+ * Runs a real Neap under load and faults for this many minutes, then checks all invariants at rest. Stops at the first
+ * violation. The seed determines all choices.
  */
 export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOptions): Promise<Result> {
   const random = randomOf(seed, 'faults')
@@ -69,7 +69,7 @@ export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOpt
     for (let number = 1; number <= ASKERS; number++) tasks.push(ask(world, `asked_${number}`, tasks))
     await pause(minutes * 60_000)
     rest()
-    // What was asked for may have added to them.
+    // Tasks may have started other tasks meanwhile.
     for (let ended = 0; ended < tasks.length;) {
       const begun = tasks.length
       await Promise.all(tasks.slice(ended))
@@ -94,7 +94,7 @@ export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOpt
 
 export const firstOf = ({ spots: [first] }: World): Spot => first as Spot
 
-/** A Neap to do things to, with one branch that has the tables, and somebody who has nothing to do with it. */
+/** A Neap under test, with one branch that has the tables, and a second, unrelated account. */
 export async function openWorld(
   seed: number,
   onViolation: (what: string) => void = () => {},
@@ -106,7 +106,7 @@ export async function openWorld(
   const checks = startChecks(history, ({ what }) => onViolation(what))
   async function close(): Promise<void> {
     over.abort()
-    // Whatever still runs of a run that broke off. What waits for a disk that stands still ends when that is released.
+    // Kills remaining processes of an aborted run. Processes that wait for a frozen disk end when it is released.
     await kill(...processesOf(dataDir).map(({ pid }) => pid)).catch(() => {})
     disk.release()
   }

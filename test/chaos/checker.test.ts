@@ -1,6 +1,6 @@
 /**
- * The checks of `make chaos` at a Neap that is deliberately broken: each deed does what a bug of that kind would, behind the
- * back of the run, and its check must find it. Before, each check is seen to find nothing.
+ * Tests the checks of `make chaos` on a deliberately broken Neap: each deed has the effect of a bug of one kind,
+ * outside of the recorded faults, and its check must detect it. Before that, each check must find no violation.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -41,10 +41,13 @@ after(async () => {
 
 const SECRET = 'not to be told'
 
-/** Whether sessions are to be ended in the midst of their transactions. */
+/** Whether to terminate sessions within their transactions. */
 let striking = false
 
-/** For each invariant what looks, unless it is looked at all the time, and what breaks it. Answers how to mend it, if others need that. */
+/**
+ * For each invariant, its check unless it runs continuously, and a deed that violates it. The deed returns its undo, if
+ * later tests need that.
+ */
 const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => Promise<(() => unknown) | void> }> = {
   durable: {
     look: () => inspect(world, firstOf(world)),
@@ -106,7 +109,7 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
     },
   },
   undisturbed: {
-    // The end of a session that had rested for long is excused: they are struck until one had not.
+    // A lost session is excused when it was idle for long: terminate sessions until one was not.
     async look() {
       if (striking)
         await asOwner(
@@ -179,11 +182,11 @@ for (const invariant of Object.keys(INVARIANTS) as Invariant[]) {
   })
 }
 
-/** As the role that owns the tables. */
+/** Runs a statement as the owner of the tables. */
 const asOwner = (text: string) => query(world.neap, firstOf(world).uri, text)
 
 async function asSuperuser(text: string): Promise<void> {
-  // It may sleep just now; its writer comes again.
+  // The compute may be idle now; its writer will wake it.
   const session = await until('a compute that runs', () => superuser(world.neap, firstOf(world)).catch(() => undefined))
   await session.query(text)
   await session.end()
@@ -193,7 +196,7 @@ async function inCatalog(sql: string, values: unknown[] = []): Promise<void> {
   await catalogQuery(world.neap, sql, values)
 }
 
-/** The same request twice with one key. */
+/** Sends the same request twice with one idempotency key. */
 async function asked(name: string) {
   const { project_id, branch_id } = firstOf(world)
   const once = () =>
@@ -201,7 +204,7 @@ async function asked(name: string) {
   return [await once(), await once()] as const
 }
 
-/** A process that is called like this. */
+/** A process with this command line. */
 const posing = (command: string): ChildProcess =>
   spawn('perl', ['-e', '$0 = shift; sleep 60', command], {
     stdio: 'ignore',

@@ -1,6 +1,6 @@
 import type { History } from './history.ts'
 
-/** What must hold whatever happens, by the number and in the words of the list of invariants. */
+/** The invariants, by number and text of the list of invariants. */
 export const INVARIANTS = {
   durable: '1 what was acknowledged is there, without a gap',
   balanced: '1 the sum of all accounts stays what it was',
@@ -28,7 +28,7 @@ export interface Violation {
 }
 
 export interface Checks {
-  /** One look: `wrong` says what does not hold, if it does not. */
+  /** Records one check: `wrong` describes the violation, if there is one. */
   look(invariant: Invariant, wrong: string | undefined | false): void
   readonly looks: Readonly<Record<Invariant, number>>
   readonly violations: readonly Violation[]

@@ -4,8 +4,8 @@ import type { Random } from '../random.ts'
 import { pause, postmasterOf, type Spot, type World } from './world.ts'
 
 /*
- * What the clients write: money moves between accounts, and each move is an entry in the sequence of its writer. The sum of the
- * accounts never changes; a sequence has no gap; every entry says which branch it was written to.
+ * The data that clients write: transfers between accounts, each recorded as an entry in its writer's sequence. The sum
+ * of the accounts is constant, a sequence has no gap, and every entry names the branch it was written to.
  */
 
 const ACCOUNTS = 500
@@ -23,13 +23,13 @@ export interface Move {
 }
 
 export const someMove = (random: Random): Move => ({
-  // The lower account always pays: with one order of locks there is no deadlock.
+  // The lower account always pays: a single lock order prevents deadlocks.
   debit: random.between(1, ACCOUNTS / 2),
   credit: random.between(ACCOUNTS / 2 + 1, ACCOUNTS),
   amount: random.between(1, 100),
 })
 
-/** One transaction. */
+/** Runs one transfer in a transaction, without the commit. */
 export async function transfer(client: pg.Client, writer: string, number: number, branch: string, move: Move) {
   await client.query('begin')
   await client.query('update account set balance = balance - $1 where id = $2', [move.amount, move.debit])
@@ -46,13 +46,13 @@ export interface Sequence {
 export interface Holdings {
   readonly sum: string
   readonly sequences: readonly Sequence[]
-  /** Entries of its own and of branches before it. */
+  /** The branches named in its entries: itself and its ancestors. */
   readonly branches: readonly string[]
-  /** The hash of all that was not written here. */
+  /** The hash of all entries that were written to other branches. */
   readonly inherited: string
 }
 
-/** All that a branch holds, as one snapshot sees it. */
+/** The contents of a branch, in one snapshot. */
 export async function holdings(client: pg.Client, branch: string): Promise<Holdings> {
   const { rows } = await client.query<Holdings>(
     `select (select sum(balance) from account)::text as sum,
@@ -67,7 +67,7 @@ export async function holdings(client: pg.Client, branch: string): Promise<Holdi
 
 export const EXPECTED_SUM = String(ACCOUNTS * BALANCE)
 
-/** What is wrong with what a branch holds, whatever was written to it. */
+/** Violations visible in the contents alone, regardless of what was written. */
 export function flawOf({ sum, sequences }: Holdings): { balanced: string | undefined; durable: string | undefined } {
   const gap = sequences.find(({ last, count }) => last !== count)
   return {
@@ -76,7 +76,10 @@ export function flawOf({ sum, sequences }: Holdings): { balanced: string | undef
   }
 }
 
-/** Connects as a client does, again until it is let in: every refusal needs something that explains it. Nothing for a branch that is going. */
+/**
+ * Connects, and retries until admitted; every refusal needs an excuse in the history. Returns undefined when the branch
+ * is being deleted or the run ends.
+ */
 export async function enter(
   world: World,
   spot: Spot,
@@ -91,7 +94,7 @@ export async function enter(
     try {
       const client = await connect(world.neap, uri, { lost, connectionTimeoutMillis: 90_000 })
       checks.look('admitted', undefined)
-      // A pooled session is opened by its first query.
+      // Only its first query assigns a server session to a pooled client.
       if (sleeps && !pooled) latencies.note('wake', since)
       if (!spot.leaving) return client
       await client.end().catch(() => {})

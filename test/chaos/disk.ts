@@ -6,21 +6,21 @@ import { newDataDir } from '../neap.ts'
 
 const run = promisify(execFile)
 const MEBIBYTES = 3_000
-/** What the filesystem needs for itself. */
+/** The overhead of the filesystem. */
 const SPARE_MEBIBYTES = 100
 
-/** Where a run keeps its data. */
+/** The storage of a run's data. */
 export interface Disk {
   readonly dataDir: string
-  /** A filesystem of its own, which may be filled without harm to others. */
+  /** Whether it is a separate filesystem, which can be filled without harm to others. */
   readonly own: boolean
-  /** Lets nothing be written until `thaw`: whoever tries waits. Not where only a simpler filesystem could be mounted. */
+  /** Blocks all writes until `thaw`. Undefined when the filesystem does not support it. */
   readonly freeze?: (() => Promise<void>) | undefined
   readonly thaw: () => void
   readonly release: () => void
 }
 
-/** A data directory, on a filesystem of its own in memory where mounting one is allowed. */
+/** A data directory, on a separate filesystem in memory where mounting is permitted. */
 export function makeDisk(): Disk {
   const dir = newDataDir()
   const place = join(dir, 'disk')
@@ -46,7 +46,7 @@ export function makeDisk(): Disk {
   }
 }
 
-/** An image in memory with a filesystem of the kind that most machines have. */
+/** Mounts an image in memory with ext4, which most machines use. Returns false when that is not possible. */
 function mountExt4(image: string, place: string): boolean {
   if (spawnSync('fsfreeze', ['--version']).error) return false
   try {

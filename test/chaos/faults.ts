@@ -8,27 +8,27 @@ import { enter } from './data.ts'
 import { HOSTILE_TENANT, hostileTenant } from './hostile.ts'
 import { catalogOf, DRAIN_MS, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
 
-/** Something that goes wrong. It says itself what it may break, and ends when that is over. */
+/** A fault. It records the kinds of work that it may break, and resolves when its effects are over. */
 interface Fault {
   readonly name: string
   readonly run: (world: World, random: Random) => Promise<void>
-  /** Whether it can be done here. */
+  /** Whether it is possible on this machine. */
   readonly can?: (world: World) => boolean
 }
 
 const part = (name: PartName) => async (world: World, random: Random) => {
   const breaks = { api: ['requests'], worker: [], proxy: ['sessions', 'connects'] } as const
   const over = world.history.disrupt(`kill -9 of ${name}`, breaks[name])
-  // Of several, often one alone: the others serve on.
+  // Often one of several only: the others continue.
   const all = world.neap.parts(name)
   await kill(...(random.chance(0.5) ? all : all.slice(0, 1)))
   await healed(world)
   over()
 }
 
-/** Frozen for so long that the catalog gives up on it; what it does when it goes on is late. */
+/** Freezes a part for so long that the catalog drops its sessions; its later actions are late. */
 const frozen = (name: PartName, least: number, most: number) => async (world: World, random: Random) => {
-  // What waits for a process that stands still waits as well. That it breaks nothing is the point.
+  // Clients of a frozen process wait. It must not break sessions or connects.
   const over = world.history.disrupt(`${name} frozen`, name === 'api' ? ['requests'] : [])
   const all = world.neap.parts(name)
   const still = random.chance(0.5) ? all : all.slice(0, 1)
@@ -39,13 +39,16 @@ const frozen = (name: PartName, least: number, most: number) => async (world: Wo
   over()
 }
 
-/** Proxies are told to end and others take their place: what is not over when their time is ends, and nobody is refused. */
+/**
+ * Terminates proxies, which are replaced: sessions end at the latest after the drain timeout, and no new connection is
+ * refused.
+ */
 async function drained(world: World, random: Random): Promise<void> {
   const over = world.history.disrupt('proxies drained', ['sessions'])
   const all = world.neap.parts('proxy')
   const leaving = random.chance(0.5) ? all : all.slice(0, 1)
   for (const pid of leaving) signal(pid, 'SIGTERM')
-  // Who waits since before for an endpoint that is slow to wake is sent away with the rest.
+  // Connections that have waited since then for a slow wake are closed at the end of the drain.
   await pause(DRAIN_MS - 1_000)
   const late = world.history.disrupt('the end of a drain', ['connects'])
   while (leaving.some((pid) => world.neap.parts('proxy').includes(pid))) await pause(100)
@@ -53,7 +56,7 @@ async function drained(world: World, random: Random): Promise<void> {
   over()
 }
 
-/** Kills a postmaster and leaves what a power cut might. */
+/** Kills a postmaster and leaves files as a power failure might. */
 const compute = (leave: (directory: string) => void) => async (world: World, random: Random) => {
   const spot = random.pick(standing(world))
   const pid = postmasterOf(world, spot)
@@ -103,7 +106,7 @@ async function everything(world: World): Promise<void> {
   over()
 }
 
-/** Everybody comes at once to a compute that sleeps, or is being put to sleep. */
+/** Many clients connect at once to a compute that is idle or being suspended. */
 async function burst(world: World, random: Random): Promise<void> {
   const spot = random.pick(standing(world))
   const asked = world.history.disrupt(`a burst at ${spot.name}`, ['sessions'], spot.branch_id)
@@ -120,7 +123,7 @@ async function burst(world: World, random: Random): Promise<void> {
   asked()
 }
 
-/** Start-ups that never end, that break off, and bytes that mean nothing: nobody else notices. */
+/** Startups that never finish or break off, and random bytes: no other client is affected. */
 async function nonsense(world: World, random: Random): Promise<void> {
   world.history.note('nonsense at proxy and API')
   const { proxy_port, api_url } = world.neap.ready
@@ -136,7 +139,7 @@ async function nonsense(world: World, random: Random): Promise<void> {
 
 function someBytes(random: Random, number: number): Buffer {
   const bytes = Buffer.from(Array.from({ length: random.between(1, 600) }, () => random.between(0, 255)))
-  // The beginning of a start-up that is never finished, of a TLS hello, of a request.
+  // The beginning of an unfinished startup, of a TLS hello, of an HTTP request.
   const beginnings = [
     [0, 0, 2, 0, 0, 3, 0, 0],
     [0, 0, 0, 8, 4, 210, 22, 47],
@@ -149,7 +152,7 @@ function someBytes(random: Random, number: number): Buffer {
 
 const hangUp = (socket: Socket, random: Random) => (random.chance(0.5) ? socket.destroy() : socket.end())
 
-/** The disk is full for a while. What needs room fails or waits; Postgres may stop where it cannot write its log. */
+/** Fills the disk for a while. Operations that need space fail or wait; Postgres may stop when it cannot write WAL. */
 async function diskFull(world: World, random: Random): Promise<void> {
   const over = world.history.disrupt('the disk is full', ['sessions', 'connects', 'requests'])
   const ballast = join(world.dataDir, 'ballast')
@@ -169,7 +172,7 @@ async function diskFull(world: World, random: Random): Promise<void> {
   over()
 }
 
-/** Nothing can be written for a while: whoever writes waits, and nobody is cut off. */
+/** Blocks all writes for a while: writers wait, and no session is lost. */
 async function diskStandsStill(world: World, random: Random): Promise<void> {
   const over = world.history.disrupt('the disk stands still', ['requests'])
   await world.disk.freeze?.()

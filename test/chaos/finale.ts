@@ -7,11 +7,11 @@ import { enter, flawOf, holdings } from './data.ts'
 import { removeProjects } from './requests.ts'
 import { healed, request, type Spot, standing, type World } from './world.ts'
 
-/** How an operation may end that a deletion overtook. */
+/** The error of an operation that a deletion cancelled. */
 const OVERTAKEN =
   /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|the endpoint is disabled|branch \S+ is gone|the branch has no data)/
 const ENDED = /^Postgres ended while it was checked/
-/** What a full disk explains. */
+/** Errors that a full disk explains. */
 const NO_ROOM = /no space|disk|room|ENOSPC|not done within|given up|could not write|needs what failed/i
 
 const NOTICED_MS = 30_000
@@ -25,7 +25,9 @@ interface Failed {
   readonly until: number
 }
 
-/** What is looked at when nothing goes on any more: data, operations, audit, logs; then all is deleted, and nothing may be left. */
+/**
+ * The checks at rest: data, operations, audit, logs. Then it deletes all resources and checks that they leave no trace.
+ */
 export async function finale(world: World, secrets: readonly string[]): Promise<void> {
   await healed(world)
   await operationsEnd(world)
@@ -45,7 +47,7 @@ export async function operationsEnd(world: World): Promise<void> {
       world.neap,
       'select id, action, step, error from operation where finished_at is null',
     )
-  // The catalog may be coming back just now, from a disk that was full.
+  // The catalog may be restarting after a full disk.
   const ended = () =>
     open().then(
       ({ length }) => length === 0,
@@ -56,12 +58,12 @@ export async function operationsEnd(world: World): Promise<void> {
   world.checks.look('ended', left && `an operation does not end: ${JSON.stringify(left)}`)
 }
 
-/** A branch has all that its writers were told of, what its parent had, and nothing of what was written elsewhere. */
+/** Checks that a branch has all acknowledged entries and its parent's data, and no entries of other branches. */
 export async function inspect(world: World, spot: Spot): Promise<void> {
   const { checks } = world
   const client = await enter({ ...world, stopping: new AbortController().signal }, spot, () => {})
   if (!client) return
-  // As of now: whoever writes meanwhile is told of more than is found here.
+  // A snapshot of now: writers continue, so later acknowledgements may exceed the contents read here.
   const told = spot.writers.map(({ name, acknowledged }) => ({ name, acknowledged }))
   const found = await holdings(client, spot.branch_id)
   await client.end()
@@ -95,7 +97,7 @@ export async function justified({ neap, checks, history }: World): Promise<void>
   )
   const isExplained = ({ branch_id, reason, error, since, until: end }: Failed): boolean => {
     if (OVERTAKEN.test(error)) return true
-    // A compute that was killed is put on record so, when its worker is there again; or the check failed that looked at it just then.
+    // The worker records a killed compute when it is back; or the kill hit an availability check.
     if (reason === 'crash' || ENDED.test(error))
       return history.excuse('sessions', since - NOTICED_MS, end, branch_id) !== undefined
     return NO_ROOM.test(error) && history.excuse('sessions', since, end) === 'the disk is full'
@@ -116,7 +118,7 @@ export async function audited({ neap, checks, answered }: World): Promise<void> 
   checks.look('audited', many ? `request ${many.request_id} has ${many.count} audit rows` : words)
 }
 
-/** Reads all that was logged, by Neap and by its computes. */
+/** Checks all logs of Neap and its computes for secrets. */
 export function discreet({ neap, dataDir, checks }: World, secrets: readonly string[]): void {
   const files = readdirSync(join(dataDir, 'logs'), { recursive: true, withFileTypes: true }).filter((file) =>
     file.isFile(),
@@ -126,7 +128,7 @@ export function discreet({ neap, dataDir, checks }: World, secrets: readonly str
   checks.look('discreet', shown && `a secret that begins with ${shown.slice(0, 4)} stands in a log`)
 }
 
-/** All branches but the first go, children before their parents. */
+/** Deletes all branches except the first, children before their parents. */
 async function removeBranches(world: World): Promise<void> {
   for (const spot of world.spots) spot.leaving = spot.parent !== undefined
   for (;;) {
@@ -140,7 +142,7 @@ async function removeBranches(world: World): Promise<void> {
   }
 }
 
-/** Of all but the first branch there is no process, no directory and no row. */
+/** Checks that no branch except the first has a process, a directory or a row. */
 export async function gone({ neap, dataDir, checks, spots }: World): Promise<void> {
   const kept = spots[0]?.branch_id ?? ''
   const rows = await catalogQuery<{ what: string }>(

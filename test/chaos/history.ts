@@ -1,29 +1,29 @@
-/** What a fault may break while it lasts: sessions that are open, attempts to connect, requests to the API. */
+/** The kinds of work that a fault may break while it lasts: open sessions, attempts to connect, requests to the API. */
 export type Breakable = 'sessions' | 'connects' | 'requests'
 
 interface Disruption {
   readonly what: string
   readonly breaks: readonly Breakable[]
-  /** The only branch that it is about, if it is about one. */
+  /** The only affected branch. Undefined when the disruption is not limited to one. */
   readonly branch: string | undefined
   readonly since: number
   until: number
 }
 
-/** What happened in a run, in order, and what explains that something broke. */
+/** The events of a run in order, and the disruptions that excuse failures. */
 export interface History {
   note(what: string): void
-  /** Something begins that may break these; the answer ends it. */
+  /** Starts a disruption that may break these; the returned function ends it. */
   disrupt(what: string, breaks: readonly Breakable[], branch?: string): () => void
-  /** What explains that this broke at some time between two: a disruption that lasted then. Milliseconds, as Date.now. */
+  /** A disruption that lasted at some time between the two and may break this. In milliseconds, as Date.now. */
   excuse(broke: Breakable, since: number, until: number, branch?: string): string | undefined
-  /** All disruptions that lasted at some time between two, whatever they break. */
+  /** All disruptions that lasted at some time between the two, regardless of what they may break. */
   lasting(since: number, until: number): readonly string[]
-  /** The last lines, oldest first; all that are kept if no number is given. */
+  /** The last lines, oldest first; by default all that are kept. */
   last(lines?: number): readonly string[]
 }
 
-/** What breaks is often seen a moment after what broke it is over. */
+/** A failure is often seen a moment after the disruption that caused it has ended. */
 const GRACE_MS = 3_000
 const KEPT_LINES = 100_000
 

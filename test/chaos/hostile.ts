@@ -4,7 +4,7 @@ import { awaitEnds, pause, request, type World } from './world.ts'
 
 export const HOSTILE_TENANT = 'a hostile tenant'
 
-/** All but those with the key, which here is that of the others too: its limits would be theirs. */
+/** Attacks without the API key: the tenant uses the key of the run, and would exhaust its limits. */
 const ATTACKS: readonly AttackName[] = [
   'forks',
   'fills',
@@ -19,7 +19,10 @@ const ATTACKS: readonly AttackName[] = [
   'load',
 ]
 
-/** A tenant in a project of his own attacks with a key, with SQL and with code in his compute, all at once: no other branch is disturbed. */
+/**
+ * A tenant attacks from a separate project with SQL, connections and code in its compute at once: no other branch is
+ * disturbed.
+ */
 export async function hostileTenant(world: World, random: Random): Promise<void> {
   const made = await request(world, 'POST', '/projects', { project: { name: 'hostile' } })
   await awaitEnds(world, made)
@@ -31,7 +34,7 @@ export async function hostileTenant(world: World, random: Random): Promise<void>
   }
   const uri = connection_uris[0]?.connection_uri ?? ''
   const place = { project_id: project.id, branch_id: branch.id, endpoint_id: endpoints[0]?.id ?? '', uri }
-  // What he does to his own compute is his own.
+  // Disruptions of the tenant's own compute are excused.
   const ended = world.history.disrupt(HOSTILE_TENANT, ['sessions', 'connects'], place.branch_id)
   const tenant = startHostile({ neap: world.neap, place, key: world.key })
   tenant.begin(ATTACKS)

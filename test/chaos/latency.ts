@@ -1,6 +1,6 @@
 import type { History } from './history.ts'
 
-/** What clients wait for: a transaction at a compute that runs, a connection to one that sleeps. */
+/** Waits of clients: a transaction on a running compute, a connection to an idle one. */
 export type Waited = 'transaction' | 'wake'
 
 interface Sample {
@@ -8,11 +8,14 @@ interface Sample {
   readonly until: number
 }
 
-/** How long clients waited in a run, told apart by what went on meanwhile. */
+/** The latencies of a run, grouped by the disruptions meanwhile. */
 export interface Latencies {
-  /** Notes a wait that is over. @param since when it began, as Date.now */
+  /** Records a completed wait. @param since its start, as Date.now */
   note(waited: Waited, since: number): void
-  /** The milliseconds of all waits during which this disruption, and no other, lasted; without a name those in which nothing was disrupted. */
+  /**
+   * The durations in ms of all waits during which only this disruption lasted; without a name, those without any
+   * disruption.
+   */
   during(waited: Waited, disruption?: string): number[]
 }
 

@@ -1,9 +1,10 @@
 /*
- * A real Neap under random requests, SQL load and faults, checked all the time:
+ * A real Neap under random requests, SQL load and faults, checked continuously:
  *
  *   node test/chaos/main.ts [--seed N] [--minutes M] [--without REGEXP]
  *
- * Exit code 1 at the first violation, with what led to it. What is chosen follows from the seed; at which instruction a fault falls is the machine's.
+ * Exits with 1 at the first violation and prints the events that led to it. The seed determines the choices, but not
+ * the exact instruction that a fault hits.
  */
 import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,7 +18,7 @@ import { INVARIANTS, type Invariant } from './checks.ts'
 const { values } = parseArgs({
   options: { seed: { type: 'string' }, minutes: { type: 'string' }, without: { type: 'string' } },
 })
-// make passes on what was not given as empty.
+// make passes unset variables as empty strings.
 const seed = Number(given(values.seed) ?? Math.floor(Math.random() * 2 ** 31))
 const minutes = Number(given(values.minutes) ?? 5)
 const without = regexp(given(values.without) ?? '^$')
@@ -51,7 +52,7 @@ if (first) {
 } else console.log(`0 violations (seed ${seed})`)
 process.exit(first ? 1 : 0)
 
-/** How long clients waited while nothing was disrupted, and while a hostile tenant was at work and nothing else. */
+/** The waits of clients without a disruption, and while only the hostile tenant was active. */
 function waits(): string {
   const rows = (['transaction', 'wake'] as const).map((waited) => {
     const [quiet, hostile] = [latencies.during(waited), latencies.during(waited, HOSTILE_TENANT)]

@@ -8,7 +8,7 @@ import { write } from './writers.ts'
 const MAX_SPOTS = 7
 const MAX_WRITERS = 8
 
-/** Asks the API for one thing after the other until the run ends. */
+/** Sends random requests to the API, one after the other, until the run ends. */
 export async function ask(world: World, name: string, tasks: Promise<unknown>[]): Promise<void> {
   const random = randomOf(world.seed, name)
   for (let number = 1; !world.stopping.aborted; number++) {
@@ -33,14 +33,14 @@ export async function ask(world: World, name: string, tasks: Promise<unknown>[])
 interface Asker {
   readonly world: World
   readonly random: Random
-  /** What goes on beside; a writer to a new branch is added to it. */
+  /** Concurrent tasks; a writer to a new branch is added. */
   readonly tasks: Promise<unknown>[]
 }
 
-/** Asks for one thing, under a name that nothing else has, and looks at what comes of it. */
+/** Makes one request, with a unique name, and checks its result. */
 export type Act = (asker: Asker, name: string) => Promise<void>
 
-/** A branch of any branch, at once with the same request again, then looked at, and written to. */
+/** Creates a branch of a random branch, possibly with a duplicate request, checks its data and adds a writer. */
 const branchOff: Act = async (asker, name) => {
   const { world, random, tasks } = asker
   const { checks } = world
@@ -73,9 +73,9 @@ const branchOff: Act = async (asker, name) => {
     parent,
     children: 0,
   }
-  // Deleted while its compute starts, or while it is being made.
+  // Deletes it while it is being created, or while its compute starts.
   if (random.chance(0.15)) return gone(asker, spot)
-  // Others use it at once: what it needs stands before.
+  // Complete before this line, because other tasks use it from here on.
   world.spots.push(spot)
   await awaitEnds(world, answer)
   const client = await enter(world, spot, () => {})
@@ -94,7 +94,7 @@ const branchOff: Act = async (asker, name) => {
   if (writers < MAX_WRITERS) tasks.push(write(world, spot, `writer_of_${name}`))
 }
 
-/** Sends the same request with the same key twice, at once or one after the other: one effect, one reply. */
+/** Sends a request once, or twice concurrently with the same idempotency key: one effect, one reply. */
 async function twice(
   { world, random }: Asker,
   path: string,
@@ -129,7 +129,7 @@ async function gone({ world, random }: Asker, spot: Spot): Promise<void> {
   if (random.chance(0.5)) await awaitEnds(world, answer)
 }
 
-/** Ends the sessions of a branch, as asked; who connects meanwhile waits. */
+/** Ends the sessions of a branch, as requested; new connections wait. */
 const suspend: Act = (asker) => move(asker, 'suspend')
 const restart: Act = (asker) => move(asker, 'restart')
 
@@ -155,7 +155,7 @@ const databases: Act = async ({ world, random }, name) => {
   if (answer.status === 201 && random.chance(0.7)) await request(world, 'DELETE', `${path}/${name}`)
 }
 
-/** What must not be done is refused. */
+/** Forbidden requests are refused. */
 const refuse: Act = async ({ world }) => {
   const [first] = world.spots
   if (!first) return
@@ -163,7 +163,7 @@ const refuse: Act = async ({ world }) => {
   world.checks.look('answered', answer.status !== 422 && `the deletion of a parent was answered ${answer.status}`)
 }
 
-/** A project of its own, deleted at once, or when it is there. */
+/** Creates a separate project, and deletes it immediately or when its operations have ended. */
 const project: Act = async ({ world, random }, name) => {
   const made = await request(world, 'POST', '/projects', { project: { name } })
   if (random.chance(0.5)) await awaitEnds(world, made)
@@ -171,7 +171,7 @@ const project: Act = async ({ world, random }, name) => {
   await request(world, 'DELETE', `/projects/${id}`)
 }
 
-/** All projects but the first go. */
+/** Deletes all projects except the first. */
 export async function removeProjects(world: World, kept: string): Promise<void> {
   const listed = await send(world.neap, 'GET', '/projects?limit=400', { key: world.key })
   for (const { id } of listed.body['projects'] as { id: string }[])

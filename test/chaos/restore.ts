@@ -4,8 +4,8 @@ import type { Act } from './requests.ts'
 import { awaitEnds, pause, request, type Spot, standing, type World } from './world.ts'
 
 /**
- * A branch gets its parent's data. What it had stays under a name of its own: all that was written there is looked for, and nothing of it
- * may be left in the branch.
+ * Restores a branch to its parent's data and preserves its own under another name: the preserved copy must have all
+ * acknowledged entries, and the restored branch must have lost them.
  */
 export const restore: Act = async ({ world, random }, name) => {
   const { checks } = world
@@ -14,9 +14,9 @@ export const restore: Act = async ({ world, random }, name) => {
   const spot = random.pick(leaves)
   const { parent, project_id, branch_id } = spot
   if (!parent) return
-  // Whoever writes there stops: the branch is not what it was any more.
+  // Stop its writers: the contents of the branch are replaced.
   spot.leaving = true
-  // A pooled one would be none the wiser, and write on.
+  // A pooled writer would not notice the restore and would continue.
   await Promise.all(spot.pooled)
   const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
   const asked = { source_branch_id: parent.branch_id, preserve_under_name: name }
@@ -27,7 +27,7 @@ export const restore: Act = async ({ world, random }, name) => {
   if (!stores) return
   const again: Spot = { ...spot, store: stores.own, leaving: false, writers: [], pooled: new Set() }
   world.spots.push(again)
-  // It failed, for want of room perhaps, and nothing has changed.
+  // The restore failed, possibly for lack of space, without effect.
   if (!stores.kept) return
   parent.children++
   const restored = await look(world, again)
@@ -46,7 +46,7 @@ export const restore: Act = async ({ world, random }, name) => {
   checks.look('durable', lost && `${name}, kept of ${spot.name}, lacks what ${lost.name} was told of`)
 }
 
-/** What was kept, with an endpoint. */
+/** The preserved branch, with an endpoint. */
 async function keep(world: World, spot: Spot, name: string, { id, store }: Stored): Promise<Spot> {
   const { project_id } = spot
   const body = { endpoint: { branch_id: id, type: 'read_write' } }
@@ -85,7 +85,7 @@ interface Stored {
   readonly store: string
 }
 
-/** Where a branch has its data now, and what was kept of it under a name. Nothing if the run ends before the catalog says so. */
+/** The stores of a branch and of its preserved copy. Returns undefined when the run ends before the catalog answers. */
 async function storesOf(world: World, id: string, name: string): Promise<{ own: string; kept?: Stored } | undefined> {
   while (!world.stopping.aborted) {
     const rows = await catalogQuery<Stored>(

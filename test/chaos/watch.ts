@@ -4,10 +4,10 @@ import { postmastersOf } from '../processes.ts'
 import type { Actor } from '../surface/account.ts'
 import { pause, type World } from './world.ts'
 
-/** A worker may be frozen for this long, and its time-out run out: an operation that is over its time by no more may still be failed. */
+/** A worker may be frozen for this long: an operation past its deadline by less may still fail in time. */
 const LATE_SECONDS = 60
 
-/** Looks at all that can be looked at while everything goes on, until the run ends. */
+/** Runs the checks that are possible during the run, until it ends. */
 export async function watch(world: World, stranger: Actor): Promise<void> {
   await Promise.all([
     every(world, 50, () => single(world)),
@@ -30,7 +30,7 @@ export function single({ dataDir, checks }: World): void {
   checks.look('single', second && `two postmasters on ${second}`)
 }
 
-/** The catalog may be away. */
+/** Returns undefined when the catalog does not answer. */
 const ask = <R extends object>({ neap }: World, sql: string, values: unknown[] = []): Promise<R[] | undefined> =>
   catalogQuery<R>(neap, sql, values).catch(() => undefined)
 
@@ -44,7 +44,7 @@ export async function ended(world: World): Promise<void> {
   if (late) world.checks.look('ended', late[0] && `an operation is over its time: ${JSON.stringify(late[0])}`)
 }
 
-/** Lists the operations of the first project page by page: each that was there at the start comes once. */
+/** Lists the operations of the first project page by page: each one that existed at the start must appear once. */
 export async function paged(world: World): Promise<void> {
   const { neap, key, checks } = world
   const project = world.spots[0]?.project_id ?? ''
@@ -56,7 +56,7 @@ export async function paged(world: World): Promise<void> {
     const from = cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor)}`
     const path = `/projects/${project}/operations?limit=100${from}`
     const answer = await send(neap, 'GET', path, { key }).catch(() => undefined)
-    // Who is told to try again begins anew another time.
+    // After an error the listing is abandoned; the next one starts from the beginning.
     if (answer?.status !== 200) return
     const { operations, pagination } = answer.body as unknown as {
       operations: { id: string }[]
@@ -71,7 +71,7 @@ export async function paged(world: World): Promise<void> {
   checks.look('paged', wrong)
 }
 
-/** Somebody else's key: the lists are empty, and what can be guessed is not found. */
+/** The key of another account: lists must be empty, and guessed ids not found. */
 export async function apart(world: World, stranger: Actor): Promise<void> {
   const { neap, checks } = world
   const spot = world.spots[Math.floor(Math.random() * world.spots.length)]

@@ -11,35 +11,35 @@ import type { Disk } from './disk.ts'
 import type { History } from './history.ts'
 import type { Latencies } from './latency.ts'
 
-/** A branch with its endpoint, and what is known of its data. */
+/** A branch with its endpoint, and the expected state of its data. */
 export interface Spot extends Place {
   readonly name: string
-  /** The directory that has its data: another than the branch's own after a restore. */
+  /** The directory of its data: after a restore not the branch's own. */
   readonly store: string
-  /** Whose sequences it got from its parent: their rows have this hash ever after. */
+  /** The hash of the entries it inherited from its parent, which never changes. */
   inherited?: string
-  /** A request to delete it is on its way, or was answered. */
+  /** A request to delete it has been sent, and possibly answered. */
   leaving: boolean
   readonly writers: Writer[]
-  /** Sessions that outlive what happens to the compute, and write on after it. */
+  /** Pooled sessions, which survive a suspend or restart of the compute and continue to write. */
   readonly pooled: Set<Promise<void>>
   readonly parent?: Spot
-  /** Whose data it keeps since that branch was restored. */
+  /** The restored branch of which it preserves the former data. */
   readonly before?: Spot
   children: number
 }
 
-/** What a writer was told, and what it tried. */
+/** The writes that a writer attempted, and those that were acknowledged. */
 export interface Writer {
   readonly name: string
   attempted: number
   acknowledged: number
 }
 
-/** What everything in a run works with. */
+/** The shared state of a run. */
 export interface World {
   neap: Neap
-  /** The owner's key: only the first start says it. */
+  /** The owner's key, which only the first start prints. */
   readonly key: string
   readonly dataDir: string
   readonly seed: number
@@ -47,15 +47,15 @@ export interface World {
   readonly checks: Checks
   readonly latencies: Latencies
   readonly spots: Spot[]
-  /** Writes that were answered, by their request ids, and whether the answer was one given before. */
+  /** Answered writes by request id: 'again' for a replayed reply. */
   readonly answered: Map<string, 'anew' | 'again'>
   readonly disk: Pick<Disk, 'own' | 'freeze' | 'thaw'>
   readonly stopping: AbortSignal
-  /** Ends the whole control plane by what `how` does, and starts it again. */
+  /** Ends the whole control plane by calling `how`, and starts it again. */
   restart(how: () => Promise<void>): Promise<void>
 }
 
-/** How long a proxy that is told to end lets its sessions go on. */
+/** The drain timeout of a proxy. */
 export const DRAIN_MS = 3_000
 
 export const env = {
@@ -67,7 +67,7 @@ export const env = {
   NEAP_RATE_LIMIT_PER_SECOND: '0',
 }
 
-/** The branches that are there to be used. */
+/** The branches that are not being deleted. */
 export const standing = (world: World): Spot[] => world.spots.filter((spot) => !spot.leaving)
 
 /** Resolves when API and proxy answer again. */
@@ -90,8 +90,8 @@ async function proxyListens({ neap }: World): Promise<boolean> {
 }
 
 /**
- * Sends a write until it is answered, with the same Idempotency-Key each time: an API that is away for a reason is waited for.
- * Every answer but that of an API that is away is as it should be, or a violation.
+ * Sends a write until it is answered, with the same Idempotency-Key each time; waits while the API is unavailable for a
+ * recorded reason. Any other failure is a violation.
  */
 export async function request(
   world: World,
@@ -122,7 +122,7 @@ export async function request(
 }
 const causeOf = (error: Error): string => (error.cause instanceof Error ? error.cause.message : error.message)
 
-/** Waits until operations have ended, however they end; a time-out is left to the check of deadlines. */
+/** Waits until operations have ended, in either state; the check of deadlines covers those that do not end. */
 export async function awaitEnds(world: World, answer: Answer): Promise<void> {
   const operations = (answer.body['operations'] ?? []) as { id: string; project_id: string }[]
   for (const { id, project_id } of operations) {
@@ -138,10 +138,10 @@ export async function awaitEnds(world: World, answer: Answer): Promise<void> {
   }
 }
 
-/** Where a branch has its data. */
+/** The data directory of a branch. */
 export const pgdataOf = ({ dataDir }: World, { store }: Spot): string => join(dataDir, 'branches', store, 'pgdata')
 
-/** The postmaster that serves a branch now. */
+/** The pid of the postmaster that serves a branch. Returns undefined when no postmaster does. */
 export const postmasterOf = (world: World, spot: Spot): number | undefined =>
   postmastersOf(world.dataDir).find(({ directory }) => directory === pgdataOf(world, spot))?.pid
 

@@ -4,10 +4,10 @@ import { type Random, randomOf } from '../random.ts'
 import { enter, flawOf, holdings, someMove, transfer } from './data.ts'
 import { pause, type Spot, type World, type Writer } from './world.ts'
 
-/** A client whose session rests for so long may find, also with its next statement, that its compute went to sleep. */
+/** After this much inactivity a session may find that its compute was suspended, even at its next statement. */
 const MAY_SLEEP_MS = 800
 
-/** Adds a writer to a branch and lets it write until the run, or the branch, ends. */
+/** Adds a writer to a branch, which writes until the run or the branch ends. */
 export async function write(world: World, spot: Spot, name: string): Promise<void> {
   const writer: Writer = { name, attempted: 0, acknowledged: 0 }
   spot.writers.push(writer)
@@ -21,7 +21,7 @@ export async function write(world: World, spot: Spot, name: string): Promise<voi
     await over
     spot.pooled.delete(over)
     await client.end().catch(() => {})
-    // At times nobody is there for long enough that the compute sleeps.
+    // Pauses are sometimes long enough for the compute to be suspended.
     await pause(random.chance(0.4) ? random.between(1_000, 4_000) : random.between(0, 200))
   }
 }
@@ -48,7 +48,7 @@ async function session(
       writer.attempted = writer.acknowledged + 1
       await transfer(client, writer.name, writer.attempted, spot.branch_id, someMove(random))
       if (since - quietSince < MAY_SLEEP_MS) latencies.note('transaction', since)
-      // Longer than it takes to be idle: a transaction keeps its compute awake.
+      // Longer than the suspend timeout: an open transaction keeps its compute awake.
       if (random.chance(0.05)) await pause(random.between(500, 3_000))
       await client.query('commit')
       writer.acknowledged = writer.attempted
@@ -56,7 +56,7 @@ async function session(
     }
     checks.look('undisturbed', undefined)
   } catch (error) {
-    // Whoever is pooled does not notice that.
+    // Pooled sessions do not notice a suspend.
     const slept = !pooled && since - quietSince >= MAY_SLEEP_MS
     const excused = spot.leaving || slept || history.excuse('sessions', quietSince, Date.now(), spot.branch_id)
     if (excused) return checks.look('undisturbed', undefined)
@@ -68,7 +68,10 @@ async function session(
   }
 }
 
-/** Sees that all it was told is there; goes on after the last that is, since of one commit it may not have heard. */
+/**
+ * Checks that all acknowledged entries are there, and continues after the last one found: the acknowledgement of one
+ * commit may have been lost.
+ */
 async function verify(world: World, spot: Spot, writer: Writer, client: pg.Client): Promise<boolean> {
   const found = await holdings(client, spot.branch_id)
   const flaw = flawOf(found)
@@ -83,7 +86,7 @@ async function verify(world: World, spot: Spot, writer: Writer, client: pg.Clien
   return !lost
 }
 
-/** What was done to a branch lately, for whoever reads the history. */
+/** Records the latest operations of a branch in the history. */
 async function noteOperations({ neap, history }: World, { branch_id, name }: Spot): Promise<void> {
   const rows = await catalogQuery<{ line: string }>(
     neap,

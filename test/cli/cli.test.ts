@@ -19,7 +19,7 @@ before(async () => {
 })
 after(() => started.stop())
 
-/** A conversation that is compared with its golden file when it is over. */
+/** A transcript that is compared with its golden file at the end. */
 function conversation(name: string, hold: (neap: Transcript['neap']) => Promise<void>): void {
   void test(name, async () => {
     const { neap, compare } = transcript(name, started)
@@ -203,7 +203,7 @@ conversation('operations', async (neap) => {
 })
 
 conversation('waiting', async (neap) => {
-  // A worker that stands still begins nothing.
+  // A frozen worker starts no operation.
   const worker = started.part('worker') ?? assert.fail('no worker runs')
   process.kill(worker, 'SIGSTOP')
   try {
@@ -285,7 +285,7 @@ conversation('access', async (neap) => {
   await neap('projects list --api-url here --api-key neap_none')
   await neap('projects list --api-key neap_none')
   await neap('projects list --data-dir /nowhere')
-  // A key alone, as the environment has it for other programs, asks for no other API.
+  // A key alone, as the environment may have it for other programs, does not select another API.
   await neap('projects list', { NEAP_API_KEY: 'neap_none' })
 })
 
@@ -321,7 +321,7 @@ test('the client waits where it is asked to, repeats nothing under the same key,
   other.close()
 })
 
-/** What makes a terminal forget the rest of a line. */
+/** The sequence that clears the rest of a terminal's line. */
 const CLEARED = '\x1b[K'
 
 test(

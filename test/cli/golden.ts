@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { envOf, type Neap, neapRun, type Ran } from '../neap.ts'
 
-/** One conversation with the command line, as it stands in test/cli/golden. */
+/** A transcript of the command line, as stored in test/cli/golden. */
 export interface Transcript {
-  /** Runs `neap` with these words, or these arguments, and writes down what it said; answers it as it was. */
+  /** Runs `neap` with these words or arguments, records the output, and returns it unchanged. */
   readonly neap: (words: string | readonly string[], env?: NodeJS.ProcessEnv) => Promise<Ran>
-  /** Compares what was written down with the golden file; UPDATE_GOLDEN=1 writes the file instead. */
+  /** Compares the transcript with the golden file; UPDATE_GOLDEN=1 writes the file instead. */
   readonly compare: () => void
 }
 
-/** Begins a conversation. What differs from run to run stands as a placeholder: the same thing as the same one. */
+/** Starts a transcript. Placeholders replace values that differ between runs; equal values get the same placeholder. */
 export function transcript(name: string, neap?: Neap): Transcript {
   const file = new URL(`golden/${name}.txt`, import.meta.url)
   const stable = placeholders(neap)
@@ -18,7 +18,7 @@ export function transcript(name: string, neap?: Neap): Transcript {
   return {
     async neap(words, env = {}) {
       const args = typeof words === 'string' ? words.split(' ') : words
-      // Nothing of the environment that would change what is said.
+      // Unset environment variables that would change the output.
       const plain = { NEAP_API_URL: undefined, NEAP_API_KEY: undefined, FORCE_COLOR: undefined, ...env }
       const ran = await neapRun(args, envOf(neap?.ready.data_dir ?? '/nowhere', plain))
       const asked = args.map((arg) => (/^[\w.:/=<>-]+$/.test(arg) ? arg : `'${arg}'`)).join(' ')
@@ -36,7 +36,7 @@ export function transcript(name: string, neap?: Neap): Transcript {
   }
 }
 
-/** The API's answer stands as its fields: what they hold is the API's affair, and compared with it elsewhere. */
+/** The field names of the API's answer. Other tests compare their values. */
 function shape(stdout: string): string {
   assert.match(stdout, /^[^\n]+\n$/, '--json is one line')
   const answer = JSON.parse(stdout) as object
@@ -46,7 +46,7 @@ function shape(stdout: string): string {
     : `{${fields(answer)}}\n`
 }
 
-/** Sees that below each heading of a table its column begins, after two spaces. */
+/** Asserts that each column of a table starts below its heading, after two spaces. */
 function aligned(stdout: string): void {
   const [heading = '', ...rows] = stdout.trimEnd().split('\n')
   if (!/^[A-Z]+( [A-Z]+)*( {2,}[A-Z]+( [A-Z]+)*)+$/.test(heading)) return
@@ -87,7 +87,7 @@ function placeholders(neap: Neap | undefined): (text: string) => string {
   }
 }
 
-/** A connection string, with the endpoint as its host whether names resolve here or not. */
+/** A connection string with the endpoint as its host, regardless of name resolution on this machine. */
 function connection(uri: string): string {
   const { username, pathname, searchParams, hostname } = new URL(uri)
   const endpoint = (searchParams.get('options')?.replace('endpoint=', '') ?? hostname).replace(/\..*/, '')

@@ -8,8 +8,8 @@ import { checkedClient, refusal, type Seen } from './checked_client.ts'
 import { plainKey, shippedRoutes, wrongIn } from './shipped_contract.ts'
 
 /*
- * The public client, unmodified, against everything it can ask of us. Each answer, refusals too, is checked against the
- * document that the client ships; where ours differs, the reference or the contract says so, and this table with it.
+ * The public client, unmodified, with all requests that Neap supports. Each answer, including refusals, is checked
+ * against the document that the client ships; the table lists the differences, each with its reason.
  */
 
 interface Deviation {
@@ -54,7 +54,7 @@ test('the account, its organization and the regions', async () => {
   const { data: auth } = await api.getAuthDetails()
   const { data: me } = await api.getCurrentUserInfo()
   assert.deepEqual([auth.auth_method, auth.account_id], ['api_key_user', me.id])
-  // Go's client takes every field of it for granted.
+  // Go's client requires every field of it.
   assert.deepEqual([me.billing_account?.email, me.billing_account?.payment_method], [me.email, 'none'])
   const [organization] = (await api.getCurrentUserOrganizations()).data.organizations
   assert.ok(organization)
@@ -149,7 +149,7 @@ test('branches are made, listed, counted, changed and deleted', async () => {
   assert.equal((await api.getProjectBranch(project, id)).data.branch.current_state, 'ready')
   assert.equal((await api.listProjectBranchEndpoints(project, id)).data.endpoints[0]?.branch_id, id)
   assert.deepEqual((await api.listProjectBranchBuckets(project, id)).data, { buckets: [] })
-  // An empty list would make `neon env pull` take it for a branch with an AI gateway, and ask for a key to that.
+  // An empty list would make `neon env pull` assume a branch with an AI gateway, and ask for a key to it.
   assert.equal((await refusal(api.listCredentials(project, id))).code, 'NOT_SUPPORTED')
   assert.deepEqual((await api.listProjectBranchFunctions({ projectId: project, branchId: id })).data.functions, [])
   assert.equal((await api.countProjectBranches({ projectId: project })).data.count, 2)

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { type Api, createApiClient } from '@neondatabase/api-client'
 import { routeOf, wrongIn } from './shipped_contract.ts'
 
-/** What was asked through the client, and what the answers had wrong by the document that it ships. */
+/**
+ * The requests sent through the client, and the deviations of their answers from the document that the client ships.
+ */
 export interface Seen {
-  /** The statuses that each route answered with. */
+  /** The statuses of each route's answers. */
   readonly statuses: Map<string, Set<number>>
   readonly wrong: { readonly route: string; readonly what: string }[]
 }
@@ -15,7 +17,7 @@ interface Answer {
   readonly config: { readonly method?: string; readonly url?: string }
 }
 
-/** The public client, unmodified, which notes in `seen` what each answer, a refusal too, has wrong. */
+/** The public client, unmodified; it records the deviations of each answer, including refusals, in `seen`. */
 export function checkedClient(baseURL: string, apiKey: string | null, seen: Seen): Api<unknown> {
   const client = createApiClient({ apiKey, baseURL })
   client.instance.interceptors.response.use(
@@ -38,7 +40,7 @@ function note({ statuses, wrong }: Seen, { status, data, config: { method = '', 
   wrong.push(...wrongIn(route, status, data).map((what) => ({ route, what: `${status} ${what}` })))
 }
 
-/** The answer to a request that must not succeed. */
+/** The answer to a request that must fail. */
 export async function refusal(
   request: Promise<unknown>,
 ): Promise<{ readonly status: number; readonly code: string; readonly message: string }> {

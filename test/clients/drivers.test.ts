@@ -11,8 +11,9 @@ import { firstPlace, type Place, suspend } from '../project.ts'
 import { peer, withoutPeers } from './peers.ts'
 
 /*
- * One program for each driver asks the same of it, in the way that suits it: statements prepared and used again, COPY both ways, much
- * sent without waiting, an error in the middle of that and of a transaction, a request to cancel. Then its endpoint is suspended.
+ * One program per driver makes the same requests in the driver's own style: prepared statements that are reused, COPY
+ * in both directions, pipelining, an error within a pipeline and within a transaction, a cancel request. Then its
+ * endpoint is suspended.
  */
 
 let neap: Neap
@@ -27,7 +28,7 @@ after(() => neap?.stop())
 
 const program = (name: string) => fileURLToPath(new URL(`drivers/${name}`, import.meta.url))
 
-/** The URI as JDBC has it, with the user as a parameter. */
+/** The URI in the form of JDBC, with the user as a parameter. */
 function jdbc(uri: string): string {
   const { host, pathname, searchParams, username, password } = new URL(uri)
   searchParams.set('user', decodeURIComponent(username))
@@ -54,7 +55,7 @@ interface Step {
   readonly value: unknown
 }
 
-/** What programs wait for before they go on. */
+/** Conditions that a program waits for at a step. */
 const AWAITED: Record<string, () => Promise<unknown>> = {
   suspend_now: () => suspend(neap, place),
   cancel_soon: () =>
@@ -64,7 +65,7 @@ const AWAITED: Record<string, () => Promise<unknown>> = {
     }),
 }
 
-/** What a program says, told to go on where it waits. */
+/** The steps that a program prints; it continues when told to. */
 async function stepsOf([file = '', ...args]: readonly string[], uri: string): Promise<Step[]> {
   const child = spawn(file, [...args, uri], { stdio: ['pipe', 'pipe', 'pipe'] })
   let stderr = ''
@@ -108,7 +109,7 @@ for (const [name, { skip, command, uri }] of Object.entries(DRIVERS))
       const there = pooled ? place.uri.replace(place.endpoint_id, `${place.endpoint_id}-pooler`) : place.uri
       const said = Object.fromEntries((await stepsOf(command, uri(there))).map(({ step, value }) => [step, value]))
       if (!pooled) {
-        // A direct session ends with its compute; a driver that looks at its socket late finds it closed.
+        // A direct session ends with its compute; a driver that checks its socket late finds it closed.
         assert.match(String(said['after_suspend']), /^(57P01|closed)$/)
         said['after_suspend'] = null
       }

@@ -12,9 +12,10 @@ import { type Field, fieldsOf, type Known } from './request_fields.ts'
 import { plainKey, requestBodyOf } from './shipped_contract.ts'
 
 /*
- * Every field of every request body in the document that the public client ships, for each operation that Neap has: it is kept, and
- * answered as it was given by the request itself, by GET and by the list; or it is refused with 422 and a message that names it. The
- * fields come from the document: a newer one brings its fields with it. No worker runs meanwhile, since nothing here needs a compute.
+ * Every field of every request body in the document that the public client ships, for each operation of Neap: the field
+ * is stored, and returned unchanged by the request itself, by GET and by the list; or it is refused with 422 and a
+ * message that names it. The fields come from the document, so a newer document brings new ones. No worker runs,
+ * because no test here needs a compute.
  */
 
 let neap: Neap
@@ -50,7 +51,7 @@ before(async () => {
 })
 
 after(async () => {
-  // What was asked for is not begun, then.
+  // Delete the projects before the worker runs, so that it does not start their operations.
   const { projects } = (await get('/projects?limit=400')) as { projects: { id: string }[] }
   for (const { id } of projects) await ask('DELETE', `/projects/${id}`)
   await thaw?.()
@@ -68,7 +69,7 @@ async function get(path: string): Promise<unknown> {
 
 type Find = (made: unknown, given: unknown) => unknown
 
-/** Where an answer has a field that it calls otherwise, or has elsewhere than the request. */
+/** Fields that an answer has under another name or at another place than the request. */
 const ELSEWHERE: Record<string, Record<string, Find>> = {
   'POST /api_keys': { key_name: (made) => at(made, 'name') },
   'POST /organizations/{}/api_keys': { key_name: (made) => at(made, 'name') },
@@ -88,7 +89,7 @@ const ELSEWHERE: Record<string, Record<string, Find>> = {
   },
   'POST /projects/{}/branches/{}/restore': {
     source_branch_id: (made) => at(made, 'branch.parent_id'),
-    // The copy has its name from now on, and is listed once it is there.
+    // The preserved copy has this name from now on, but is listed only later.
     preserve_under_name: async (_made, name) => {
       const taken = await ask('POST', `/projects/${scene.project_id}/branches`, { branch: { name } })
       return taken.body.code === 'BRANCH_ALREADY_EXISTS' ? name : taken.body
@@ -104,7 +105,7 @@ async function annotation(made: unknown): Promise<unknown> {
   return at(await get(`/projects/${project_id}/branches/${id}`), 'annotation.value')
 }
 
-/** What is valid for a field where the document does not say it in a form that can be read. */
+/** Valid values of fields that the document does not specify in machine-readable form. */
 function knownBeside(given: unknown): Known {
   return (path) => {
     const [name = '', within = ''] = path.toReversed()
@@ -178,7 +179,7 @@ test('the check of fields sees what is dropped, changed, or refused without its 
   assert.equal(await problem(422, { message: 'no quota' }), undefined)
 })
 
-/** What is wrong with the answer to a request that has this field. */
+/** The problem of an answer to a request with this field. Returns undefined when it is correct. */
 async function problemOf(key: Key, path: string, field: Field, answer: Answer): Promise<string | undefined> {
   const { status, body } = answer
   if (status >= 300) {
@@ -190,7 +191,7 @@ async function problemOf(key: Key, path: string, field: Field, answer: Answer): 
   return undefined
 }
 
-/** The field wherever it is to be seen: in the answer, in that of GET, in the list. */
+/** The values of the field in the answer, in that of GET, and in the list. */
 async function shownIn(
   key: Key,
   path: string,
@@ -217,7 +218,7 @@ async function shownIn(
   return [answer, ['GET', at(one, inside.join('.'))], ['the list', at(listed, inside.join('.'))]]
 }
 
-/** What tells a thing apart among those that a request makes or changes, where there is a GET for it. */
+/** The name or id of a resource that a request creates or changes. Returns undefined when it has no GET route. */
 function nameOf(key: Key, thing: unknown): string | undefined {
   const [method = '', path = ''] = key.split(' ')
   const start = `GET ${method === 'POST' ? path : path.slice(0, path.lastIndexOf('/'))}/:`
@@ -229,7 +230,7 @@ function plainName(key: string): string {
   return plainKey(...(key.split(' ') as [string, string]))
 }
 
-/** What lies at a path of names and positions; the thing itself where there is no path. */
+/** The value at a path of names and indexes; the whole value for an empty path. */
 function at(thing: unknown, path: string): unknown {
   const names = path.split('.').filter((name) => name !== '')
   return names.reduce(
@@ -238,7 +239,10 @@ function at(thing: unknown, path: string): unknown {
   )
 }
 
-/** Whether what was found is what was given, or has more fields than that. `null` is what is not there; times may be written otherwise. */
+/**
+ * Returns true when the found value equals the given one, or has additional fields. `null` means absent; times may have
+ * another format.
+ */
 function holds(found: unknown, given: unknown): boolean {
   if (given === null) return found === undefined || found === null
   if (Array.isArray(given))
@@ -259,7 +263,7 @@ function put(thing: unknown, [name, ...rest]: readonly string[], value: unknown)
   return isMap(thing) ? { ...thing, [name]: put(thing[name], rest, value) } : { [name]: value }
 }
 
-/** The one body with what the other has, at any depth. */
+/** Deep-merges `other` into `body`. */
 function merged(body: unknown, other: unknown): unknown {
   if (Array.isArray(body) && Array.isArray(other)) return other.map((each, index) => merged(body[index], each))
   if (!isMap(body) || !isMap(other)) return other

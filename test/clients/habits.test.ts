@@ -4,7 +4,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* What clients in other languages send by way of habit, byte for byte: none of it may stand in their way. */
+/* Harmless habits of clients in other languages, byte for byte: Neap accepts them all. */
 
 let neap: Neap
 let place: Place
@@ -47,12 +47,12 @@ interface Asked {
   readonly body?: string
 }
 
-/** Sends exactly this: no content type and no body but those given. */
+/** Sends exactly this: no content type or body unless given. */
 async function ask(method: string, path: string, { headers = {}, body }: Asked = {}) {
   const response = await fetch(`${neap.ready.api_url}/${path}`, {
     method,
     headers: { authorization: `Bearer ${neap.ready.api_key}`, ...headers },
-    // Bytes carry no content type of their own, text does.
+    // fetch adds a content type to text, not to bytes.
     ...(body !== undefined && { body: Buffer.from(body) }),
   })
   return { status: response.status, headers: response.headers, body: (await response.json()) as Body }
@@ -64,7 +64,7 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const json = (method: string, path: string, body: unknown) =>
   ask(method, path, { headers: JSON_TYPE, body: JSON.stringify(body) })
 
-/** Sees a success and waits for what it started. */
+/** Asserts success and waits for the operations. */
 async function done(answer: Promise<{ status: number; body: Body }>): Promise<Body> {
   const { status, body } = await answer
   assert.ok(status === 200 || status === 201, `${status} ${body.message}`)

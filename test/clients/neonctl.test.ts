@@ -7,7 +7,7 @@ import { type Neap, run, startNeap } from '../neap.ts'
 import { endpointOf, firstPlace, operationsOf, type Place } from '../project.ts'
 import { type Neonctl, neonctlFor } from './neonctl.ts'
 
-/* A user works with the public command line, unmodified, and connects with psql to what it prints. */
+/* A user of the unmodified public command line, who connects with psql to the URIs it prints. */
 
 let neap: Neap
 let cli: Neonctl
@@ -27,13 +27,13 @@ after(async () => {
 const noPsql = without('psql')
 const of = (projectId = place.project_id) => ['--project-id', projectId]
 
-/** Waits until everything that was asked of a project is done; the command line itself never waits. */
+/** Waits until all operations of a project have ended; the command line never waits. */
 async function quiet(project_id = place.project_id): Promise<void> {
   const operations = await operationsOf(neap, { ...place, project_id })
   await neap.ended(operations.filter(({ status }) => status === 'scheduling' || status === 'running'))
 }
 
-/** Runs psql as a user does who has put the proxy's address into the environment, and answers what it printed. */
+/** Runs psql with the proxy's address in the environment, and returns its output. */
 async function psql(connection: string, sql: string): Promise<string> {
   const env = { PATH: process.env['PATH'], PGHOSTADDR: '127.0.0.1', PGPORT: String(neap.ready.proxy_port) }
   const { code, stdout, stderr } = await run('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', connection, '-c', sql], env)
@@ -41,14 +41,14 @@ async function psql(connection: string, sql: string): Promise<string> {
   return stdout.trim()
 }
 
-/** A command that must end with exit code 1, and what it says on standard error. */
+/** Asserts that a command exits with code 1 and this message on standard error. */
 async function fails(args: readonly string[], says: RegExp, key?: string): Promise<void> {
   const { code, stdout, stderr } = await cli.run(args, key === undefined ? {} : { key })
   assert.deepEqual([code, stdout], [1, ''], stderr)
   assert.match(stderr, says)
 }
 
-/** The rows of a printed table, without its frame. */
+/** The cells of a printed table, without its frame. */
 const rowsOf = (table: string): string[][] =>
   table
     .split('\n')
@@ -206,7 +206,7 @@ test('a compute is added to a branch that was made without one', async () => {
   await fails(['branches', 'add-compute', 'bare', ...of()], /Only endpoints of the type read_write are supported/)
   const add = ['branches', 'add-compute', 'bare', '--type', 'read_write', ...of()]
   const added = await cli.json<Endpoint>(...add)
-  // This command line names a compute after the branch that it was told.
+  // This command line names a compute after the branch in the command.
   assert.deepEqual([added.name, added.type], ['bare', 'read_write'])
   await fails(add, /read_write endpoint already exists/)
   await quiet()

@@ -8,31 +8,31 @@ import type { Neap, Ran } from '../neap.ts'
 
 const PINNED = fileURLToPath(import.meta.resolve('neonctl/dist/cli.js'))
 
-/** The public command line, unmodified, with a home of its own; it talks to one Neap only. */
+/** The public command line, unmodified, with a separate home; it talks to one Neap only. */
 export interface Neonctl {
-  /** Runs a command and answers how it ended, output as a table. */
+  /** Runs a command with tables as output, and returns its result. */
   run(args: readonly string[], options?: { readonly key?: string }): Promise<Ran>
-  /** Runs a command that must succeed, and answers what it printed as JSON. */
+  /** Runs a command that must succeed, and returns its JSON output. */
   json<T>(...args: readonly string[]): Promise<T>
-  /** Runs a command that must succeed, and answers the text that it printed. */
+  /** Runs a command that must succeed, and returns its text output. */
   text(...args: readonly string[]): Promise<string>
   /** Removes its home. */
   leave(): void
 }
 
 /**
- * A command line for a Neap: the file `program`, or the version that comes with Neap's own development. Each run is a
- * process of its own without telemetry, colours or questions; `more` is what it and the psql that it starts get besides.
+ * A command line for a Neap: the file `program`, by default the version in Neap's development dependencies. Each run is
+ * a separate process without telemetry, colours or questions; `more` adds environment variables for it and for psql.
  */
 export function neonctlFor({ ready }: Neap, program = PINNED, more: NodeJS.ProcessEnv = {}): Neonctl {
   const home = mkdtempSync(join(tmpdir(), 'neonctl-'))
   const env = { PATH: process.env['PATH'], HOME: home, CI: 'true', ...more }
   const fixed = ['--api-host', ready.api_url, '--config-dir', home, '--context-file', join(home, '.neon')]
 
-  // In its home, since some commands write into the directory that they run in.
+  // In its home, because some commands write to the working directory.
   const ran = (args: readonly string[], key = ready.api_key ?? '') =>
     new Promise<Ran>((resolve) => {
-      // Everything behind `--` is for psql.
+      // Arguments behind `--` are for psql.
       const end = args.includes('--') ? args.indexOf('--') : args.length
       const options = [...fixed, '--api-key', key, '--no-analytics', '--no-color']
       const words = [program, ...args.slice(0, end), ...options, ...args.slice(end)]

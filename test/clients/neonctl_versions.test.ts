@@ -7,8 +7,9 @@ import { neonctlFor } from './neonctl.ts'
 import { peer, withoutPeers } from './peers.ts'
 
 /*
- * The main commands of older and newer command lines than the one of neonctl.test.ts, each of the first on axios, the last on
- * fetch, and the one renamed `neon`. Each works in a project of its own, found by its context file as `set-context` writes it.
+ * The main commands of older and newer command lines than that of neonctl.test.ts, the first versions on axios, the
+ * last on fetch, including the one renamed to `neon`. Each uses a separate project, through the context file that
+ * `set-context` writes.
  */
 
 const VERSIONS = {

@@ -1,26 +1,26 @@
 import { type RequestSchema, resolved } from './shipped_contract.ts'
 
-/** One field of a request body with one valid value, and the smallest body that has it. */
+/** One field of a request body with one valid value, and the smallest body that contains it. */
 export interface Field {
-  /** Names and, in lists, positions; nothing for the whole body. */
+  /** Names and, in lists, indexes; empty for the whole body. */
   readonly path: readonly string[]
-  /** What a refusal may call it. */
+  /** Names of the field in refusals. */
   readonly names: readonly string[]
   readonly value: unknown
   readonly body: unknown
 }
 
-/** Valid values for a field, where any text or number does not do. `fields` are to stand beside it. */
+/** Valid values for a field with more constraints than its schema. `fields` must accompany the value. */
 export type Known = (
   path: readonly string[],
 ) => readonly { readonly value: unknown; readonly fields?: object }[] | undefined
 
 const PAST = '2026-01-01T00:00:00Z'
 const FUTURE = '2099-01-01T00:00:00Z'
-/** So many values of a range are all tried. */
+/** Ranges with up to this many values are tried completely. */
 const FEW = 8
 
-/** Every field that a schema has at any depth, each with several values that the schema takes. */
+/** Every field of a schema at any depth, each with several valid values. */
 export function fieldsOf(schema: RequestSchema, known: Known, path: readonly string[] = []): Field[] {
   const name = path.at(-1) ?? ''
   const itself = (value: unknown): Field => ({ path, names: [name], value, body: value })
@@ -30,7 +30,7 @@ export function fieldsOf(schema: RequestSchema, known: Known, path: readonly str
   if (anyOf) return anyOf.flatMap((each) => fieldsOf(each, known, path))
   if (items) {
     const inItem = fieldsOf(items, known, [...path, '0'])
-    // An item that is no object has no name of its own.
+    // A scalar item is named after its list.
     const named = inItem.map((each) => ({ ...each, names: each.names.map((its) => (its === '0' ? name : its)) }))
     return [itself([]), ...named.map((each) => ({ ...each, body: [each.body] }))]
   }
@@ -75,7 +75,7 @@ function numbersOf({ minimum = 0, maximum = 1_000_000 }: RequestSchema): number[
 
 let count = 0
 
-/** The values that the description lists, as this document does where others have an `enum`; else texts as long as they may be. */
+/** The values that the description lists, in place of an `enum`; otherwise texts, one of the maximum length. */
 function textsOf(description: string, { maxLength }: RequestSchema, name: string): string[] {
   const listed = [...description.matchAll(/^\s*\* `?([\w-]+)`?/gm)].map(([, value = '']) => value)
   if (listed.length > 0) return listed

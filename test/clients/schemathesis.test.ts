@@ -7,8 +7,9 @@ import { type Neap, run, startNeap } from '../neap.ts'
 import { peer, withoutPeers } from './peers.ts'
 
 /*
- * Schemathesis asks what the OpenAPI document allows and what it does not, the same requests each time: no answer may be a 5xx, or have a
- * status, a content type or a body that the document does not declare. PEER_EXAMPLES is how many requests an operation gets.
+ * Schemathesis sends valid and invalid requests of the OpenAPI document, with a fixed seed: no answer may be a 5xx, or
+ * have a status, a content type or a body that the document does not declare. PEER_EXAMPLES sets the number of requests
+ * per operation.
  */
 
 const ST = 'python/bin/st'
@@ -43,7 +44,7 @@ test(
     ]
     const header = ['-H', `Authorization: Bearer ${api_key}`]
     const args = ['run', `${api_url}/openapi.json`, '--checks', CHECKS, ...bounded, ...header, '--no-color']
-    // Streams of events end only with their client, and a generated id may be that of the key that is used here.
+    // Event streams end only with their client, and a generated id may be that of the key in use.
     const without = ['--exclude-path-regex', String.raw`/stream$|/api_keys/\{`, '--generation-database', 'none']
     const env = { PATH: process.env['PATH'], HOME: home, PYTHONDONTWRITEBYTECODE: '1' }
     const { code, stdout, stderr } = await run(peer(ST), [...args, ...without], env)

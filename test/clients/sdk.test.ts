@@ -8,9 +8,12 @@ import { psql, without } from '../clients.ts'
 import { withNames } from '../named_hosts.ts'
 import { type Neap, startNeap } from '../neap.ts'
 
-/* The SDK for TypeScript, unmodified: it waits for operations itself, and makes pooled URIs by replacing the host in direct ones. */
+/*
+ * The SDK for TypeScript, unmodified: it waits for operations itself, and derives pooled URIs from direct ones by
+ * replacing the host.
+ */
 
-// Each proxy has pools of its own: with one, a client that comes after another finds its server.
+// Each proxy has separate pools: with one proxy, consecutive clients share a server connection.
 const ONE_PROXY = { args: ['--no-project'], env: { NEAP_PROXIES: '1' } }
 
 let neap: Neap
@@ -28,7 +31,7 @@ after(() => neap?.stop())
 
 const noPsql = without('psql')
 
-/** Whether connections to a URI share servers: then the second finds the server of the first. */
+/** Returns true when two consecutive connections to a URI use the same server process. */
 async function isPooled(uri: string, run: typeof psql = psql): Promise<boolean> {
   const servers = []
   for (let n = 0; n < 2; n++) {

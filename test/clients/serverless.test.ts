@@ -7,7 +7,7 @@ import { Client, neon, neonConfig, NeonDbError, Pool } from '@neondatabase/serve
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 
-/* The serverless driver, unmodified, with nothing set but the port: over HTTP and over WebSocket. */
+/* The serverless driver, unmodified, with only the port configured: over HTTP and over WebSocket. */
 
 let neap: Neap
 let place: Place
@@ -24,7 +24,7 @@ after(async () => {
   await neap?.stop()
 })
 
-/** The connection string with the name of the endpoint as its host, as it is where such names resolve. */
+/** The connection string with the endpoint's name as its host, as it is where such names resolve. */
 const named = (uri: string) => uri.replace('@localhost', `@${place.endpoint_id}.local.localhost`)
 
 test('queries by template and by function, as objects, arrays and full results', async () => {
@@ -190,7 +190,7 @@ test('LISTEN and NOTIFY over WebSocket', async () => {
 
 test('a pool that sends its queries by HTTP', async () => {
   neonConfig.poolQueryViaFetch = true
-  // It leaves out the port, and what follows the name of the database: so the host has to say which endpoint.
+  // The driver drops the port and all parts behind the database name, so the host must name the endpoint.
   neonConfig.fetchEndpoint = `https://localhost:${neap.ready.proxy_port}/sql`
   const pool = new Pool({ connectionString: named(place.uri) })
   const { rows, rowCount, command } = await pool.query<{ n: number }>('select $1::int as n', [7])

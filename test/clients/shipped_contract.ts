@@ -4,13 +4,13 @@ import { Ajv } from 'ajv'
 import addFormats from 'ajv-formats'
 import { parse } from 'yaml'
 
-/* The OpenAPI 3.0 document that the public client ships, as something that answers can be checked against. */
+/* The OpenAPI 3.0 document that the public client ships, in a form that answers can be validated against. */
 
 interface Operation {
   readonly requestBody?: { readonly content: Record<string, { readonly schema: RequestSchema }> }
   readonly responses: Record<string, Reference | Response>
 }
-/** What of JSON Schema the document's request bodies use. */
+/** The parts of JSON Schema that the document's request bodies use. */
 export interface RequestSchema {
   readonly $ref?: string
   readonly type?: string
@@ -52,7 +52,7 @@ ajv.addFormat('uint64', { type: 'number', validate: unsigned(64n) })
 ajv.addFormat('int', { type: 'number', validate: Number.isInteger })
 ajv.addSchema(shipped, 'shipped')
 
-/** `METHOD /path` with every parameter as `{}`, so that routes of different documents can be compared. */
+/** `METHOD /path` with every parameter as `{}`, to compare routes of different documents. */
 export const plainKey = (method: string, path: string): string =>
   `${method.toUpperCase()} ${path.replaceAll(/\{[^}]*\}|:[a-z_]+/g, '{}')}`
 
@@ -69,7 +69,7 @@ const operations = new Map(
 /** The routes that the client can call. */
 export const shippedRoutes: ReadonlySet<string> = new Set(operations.keys())
 
-/** Which route a request went to, as its plain key; where two fit, the one with fewer parameters. */
+/** The route of a request, as its plain key; of two matches, the one with fewer parameters. */
 export function routeOf(method: string, path: string): string | undefined {
   const fits = [...operations.keys()].filter((key) => {
     const pattern = key.replaceAll(/[.*+?^$()|[\]\\]/g, String.raw`\$&`).replaceAll('{}', '[^/]+')
@@ -78,12 +78,12 @@ export function routeOf(method: string, path: string): string | undefined {
   return fits.sort((a, b) => a.split('{}').length - b.split('{}').length)[0]
 }
 
-/** The schema of the body that a route takes, if it takes one. */
+/** The schema of the body that a route takes. Returns undefined when it takes no body. */
 export function requestBodyOf(route: string): RequestSchema | undefined {
   return operations.get(route)?.requestBody?.content['application/json']?.schema
 }
 
-/** A schema with its reference followed, and with the properties of what it is composed of (`allOf`). */
+/** A schema with its reference resolved and the properties of its `allOf` parts merged. */
 export function resolved(schema: RequestSchema): RequestSchema {
   if (schema.$ref) return resolved(shipped.components.schemas[schema.$ref.split('/').at(-1) ?? ''] ?? {})
   const parts = (schema.allOf ?? []).map(resolved)
@@ -95,7 +95,7 @@ export function resolved(schema: RequestSchema): RequestSchema {
   }))
 }
 
-/** What an answer lacks or has wrong by the shipped document, each as `/where what`. */
+/** The deviations of an answer from the shipped document, each as its JSON path and a message. */
 export function wrongIn(route: string, status: number, body: unknown): string[] {
   const responses = operations.get(route)?.responses ?? {}
   const declared = responses[status] ?? (status >= 400 ? responses['default'] : undefined)
@@ -108,7 +108,10 @@ export function wrongIn(route: string, status: number, body: unknown): string[] 
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`)
 }
 
-/** OpenAPI 3.0 says `nullable` beside any schema, JSON Schema an alternative; and references now start at the whole document. */
+/**
+ * Converts OpenAPI 3.0's `nullable` to an alternative of JSON Schema, and references to ones relative to the whole
+ * document.
+ */
 function asJsonSchema(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(asJsonSchema)
   if (typeof node !== 'object' || node === null) return node

@@ -11,9 +11,9 @@ import { type Neap, type Ran, run, startNeap } from '../neap.ts'
 import { peer, withoutPeers } from './peers.ts'
 
 /*
- * The community's Terraform provider kislerdm/neon, unmodified, with a configuration of ours. No registry of packages has it: put
- * `tofu` (or terraform, under that name) and `terraform-provider-neon` into .peers/bin to run this.
- * Its address of the API is a constant, so it is sent to Neap by HTTPS_PROXY: the proxy here shows it a certificate for that name.
+ * The community's Terraform provider kislerdm/neon, unmodified, with our configuration. No package registry has it: put
+ * `tofu` (or terraform under that name) and `terraform-provider-neon` into .peers/bin to run this. Its API address is a
+ * constant, so HTTPS_PROXY redirects it to Neap: the proxy here presents a certificate for that name.
  */
 
 const skip =
@@ -34,7 +34,10 @@ before(async () => {
 
 after(() => neap?.stop())
 
-/** A proxy on loopback that answers for the hosted API by asking Neap; answers its address and its certificate's file. */
+/**
+ * A proxy on loopback that forwards requests for the hosted API to Neap. Returns its address and its certificate's
+ * file.
+ */
 async function hostedApi(t: TestContext, home: string): Promise<{ proxy: string; certificate: string }> {
   const [key, certificate] = [join(home, 'key.pem'), join(home, 'certificate.pem')]
   const name = ['-subj', `/CN=${CONSOLE}`, '-addext', `subjectAltName=DNS:${CONSOLE}`]
@@ -87,7 +90,7 @@ test('a configuration is created, changed in place, planned as empty, imported a
     assert.equal(code, 0, `${args.join(' ')}: ${stdout}${stderr}`)
     return stdout
   }
-  /** Exit code 2 would say that something differs. */
+  /** `plan` exits with code 2 when there are differences. */
   const planIsEmpty = async (...args: string[]) => succeeds('plan', '-detailed-exitcode', ...args)
 
   assert.match(await succeeds('apply', '-auto-approve'), /6 added, 0 changed, 0 destroyed/)

@@ -7,8 +7,8 @@ import { NeonToolkit } from '@neondatabase/toolkit'
 import { type Neap, startNeap } from '../neap.ts'
 
 /*
- * The toolkit, unmodified, as tests and agents use it: a project of their own for a while. It has no setting for the address of
- * the API, but its client has, and the driver behind its `sql()` has one for that of the proxy.
+ * The toolkit, unmodified, as tests and agents use it: a temporary project. It has no setting for the API's address,
+ * but its client does, and the driver behind its `sql()` has one for the proxy's.
  */
 
 let neap: Neap
@@ -30,7 +30,7 @@ test('a project is made, used and deleted', async () => {
     [project.roles.length, project.databases.length, project.endpoints.length, project.branches.default],
     [1, 1, 1, true],
   )
-  // Not waited for: the first connection is let in as soon as the compute is there.
+  // The operations are not awaited: the first connection is admitted as soon as the compute is ready.
   await toolkit.sql(project, `create table person as select 'Sam' as name`)
   assert.deepEqual(await toolkit.sql(project, 'table person'), [{ name: 'Sam' }])
   await toolkit.deleteProject(project)

@@ -13,22 +13,22 @@ import { processesOf, until } from '../processes.ts'
 const run = promisify(execFile)
 const TEMPLATE = 'migrated'
 
-/** One Postgres for a test file, with a migrated catalog that each test gets a copy of. */
+/** One Postgres per test file, with a migrated catalog that is copied for each test. */
 export interface Catalogs {
-  /** Gives `work` a catalog of its own and drops it afterwards; fails if anything is still connected to it then. */
+  /** Calls `work` with a separate catalog and drops it afterwards; fails if a session is still connected to it. */
   with(work: (own: OwnCatalog) => Promise<void>): Promise<void>
-  /** Ends the server; fails if a process, a socket or a timer is left behind. */
+  /** Stops the server; fails if a process, a socket or a timer is left behind. */
   close(): Promise<void>
 }
 
 export interface OwnCatalog {
   readonly url: string
   readonly catalog: Catalog
-  /** Another one on the same database, as another process would have: closed at the end of the test. */
+  /** Opens another pool on the same database, as another process would; closed at the end of the test. */
   readonly open: () => Catalog
 }
 
-/** Starts a catalog server in a temporary directory of its own. */
+/** Starts a catalog server in a temporary directory. */
 export async function startCatalogs(): Promise<Catalogs> {
   const dir = await mkdtemp(join(tmpdir(), 'neap-catalogs-'))
   await chmod(dir, 0o755)
@@ -73,7 +73,7 @@ export async function startCatalogs(): Promise<Catalogs> {
       } finally {
         await Promise.all(opened.map((catalog) => catalog.close()))
       }
-      // Refused, after some patience, while a session is left.
+      // After a wait Postgres refuses this while a session is connected.
       await admin.query(`drop database ${database}`)
     },
     async close() {
@@ -85,15 +85,18 @@ export async function startCatalogs(): Promise<Catalogs> {
   }
 }
 
-/** Waits until no process belongs to a directory and this process is at nothing; fails if that does not come. */
+/**
+ * Waits until no process belongs to a directory and this process has no active resources; fails if that does not
+ * happen.
+ */
 export async function nothingLeft(dir: string): Promise<void> {
-  // What belongs to the test runner itself, or to the waiting.
+  // Resources of the test runner itself, or of the wait.
   const own = new Set(['PipeWrap', 'Timeout', 'FSReqCallback', 'FSReqPromise', 'TTYWrap', 'Immediate'])
   const left = () => [...processesOf(dir), ...process.getActiveResourcesInfo().filter((name) => !own.has(name))]
   await until(`nothing is left of ${dir}`, () => left().length === 0).catch(() => assert.deepEqual(left(), []))
 }
 
-/** As root, Postgres runs as nobody, who has a name for initdb to find. */
+/** As root, Postgres runs as nobody, because initdb needs a user with a name. */
 async function nobody(): Promise<{ uid: number; gid: number }> {
   const entry = (await readFile('/etc/passwd', 'utf8')).split('\n').find((line) => line.startsWith('nobody:'))
   const [, , uid, gid] = entry?.split(':') ?? []

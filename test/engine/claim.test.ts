@@ -15,7 +15,7 @@ import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { finish, newBranch, newProject, queue, read, take, takeAll } from './operations.ts'
 
-// Which operations are due, asked of the one statement that decides it, about the real actions' locks. Nothing runs here.
+// The statement that selects due operations, with the locks of the real actions. No worker runs here.
 let catalogs: Catalogs
 before(async () => {
   catalogs = await startCatalogs()
@@ -43,7 +43,7 @@ test('on one branch each waits for the one before; other branches go side by sid
     assert.deepEqual(ids(await takeAll(catalog)), ids([first, other]))
     await finish(catalog, first)
     assert.deepEqual(ids(await takeAll(catalog)), ids([second, other]))
-    // Standing behind a failed one is no need of it.
+    // Queueing behind a failed operation is not a dependency on it.
     await finish(catalog, second, 'failed', 'broken')
     assert.deepEqual(ids(await takeAll(catalog)), ids([third, other]))
     assert.equal((await read(catalog, third.id)).error, null)
@@ -184,7 +184,7 @@ test('one that is overdue or wore out its attempts comes back at its failure ste
       [given?.step, given?.attempts, given?.error],
       ['failure', 1, 'given up after 20 attempts at begun'],
     )
-    // The failure step has time of its own, and what was wrong stays said.
+    // The failure step has a deadline of its own, and the error is kept.
     const again = await take(catalog)
     assert.deepEqual([again?.step, again?.attempts, again?.error], ['failure', 2, given?.error])
     assert.ok(((await read(catalog, worn.id)).deadline_at ?? '') > new Date().toISOString())
@@ -203,7 +203,7 @@ test('what somebody put off by hours is not begun earlier when the clock steps b
   catalogs.with(async ({ catalog }) => {
     const { id } = await queue(catalog, await newProject(catalog))
     await catalog.transaction((tx) => postponeOperation(tx, id, 24))
-    // As if that had been done an hour ahead of the clock as it is now.
+    // As if it had been postponed while the clock was an hour ahead.
     await catalog.rows(
       sql`update operation set run_at = run_at + interval '1 hour', updated_at = updated_at + interval '1 hour' where id = ${id}`,
     )
@@ -239,7 +239,7 @@ test('a claim touches what it takes, however many operations have ended', () =>
       return row?.seq_scan
     }
     const earlier = await wholeReads()
-    // More often than after which Postgres settles on one plan for a prepared statement.
+    // More often than Postgres needs to settle on a generic plan for a prepared statement.
     for (let time = 1; time <= 10; time++) {
       const { id: queued } = await queue(catalog, project)
       assert.equal((await take(catalog))?.id, queued)

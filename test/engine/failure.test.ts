@@ -8,7 +8,7 @@ import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newProject, type OperationRow, queue, read } from './operations.ts'
 import { during, ended, nothing, run, toil } from './runners.ts'
 
-// What becomes of an operation whose steps fail: tried again, given up, or out of time.
+// Operations with failing steps: retried, given up, or past their deadline.
 let catalogs: Catalogs
 before(async () => {
   catalogs = await startCatalogs()

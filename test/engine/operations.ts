@@ -9,7 +9,7 @@ import { sql } from '../../src/catalog/sql.ts'
 import { claim, type Due, end, tellEnded } from '../../src/engine/claim.ts'
 import { newBranchId, newEndpointId, newProjectId } from '../../src/ids.ts'
 
-/** A row of `operation` with what only the engine reads. */
+/** A row of `operation` with the columns that only the engine reads. */
 export type OperationRow = Operation &
   Pick<Due, 'attempts' | 'generation' | 'step'> & { readonly deadline_at: string | null }
 
@@ -41,7 +41,7 @@ export async function newBranch(db: Db, project: Project, parent?: Branch): Prom
   })
 }
 
-/** An endpoint that sleeps. */
+/** An idle endpoint. */
 export async function newEndpoint(db: Db, { id: branch_id, account_id, project_id }: Branch): Promise<Endpoint> {
   const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: 0, settings: {}, disabled: false, name: null }
   const endpoint = await insertEndpoint(db, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
@@ -49,7 +49,7 @@ export async function newEndpoint(db: Db, { id: branch_id, account_id, project_i
   return (await findEndpoint(db, endpoint.id)) as Endpoint
 }
 
-/** Queues an operation of a made-up action that takes what it is told to. */
+/** Queues an operation of a fictitious action with the given locks. */
 export function queue(db: Db, project: Project, operation: Partial<NewOperation> = {}): Promise<Operation> {
   return insertOperation(db, {
     account_id: project.account_id,
@@ -81,12 +81,18 @@ const EVERY_ACTION = [
   'suspend_compute',
 ]
 
-/** What a worker would take now: the id of one operation, which is `running` from then on; nothing if none is due. */
+/**
+ * Claims the next due operation as a worker does; it is `running` afterwards. Returns undefined when no operation is
+ * due.
+ */
 export async function take(catalog: Catalog): Promise<Due | undefined> {
   return (await claim(catalog, EVERY_ACTION)).due[0]
 }
 
-/** All that workers would take now, in the order in which they would. Each is held by nobody, so a second call takes the same. */
+/**
+ * All operations that workers would claim now, in order. They are not locked by a worker, so a second call returns the
+ * same.
+ */
 export async function takeAll(catalog: Catalog): Promise<Due[]> {
   const taken: Due[] = []
   for (;;) {
@@ -107,7 +113,7 @@ export async function finish(
   await tellEnded(catalog, [id])
 }
 
-/** Waits for an event of that name; for the first one from now on. */
+/** Waits for the next event of that name. */
 export async function told<T = unknown>(events: EventEmitter, name: string): Promise<T> {
   const [value] = (await once(events, name)) as [T]
   return value

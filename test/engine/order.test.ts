@@ -15,12 +15,14 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-/** So many writers at once, each with so many transactions; every third transaction inserts two, every fifth rolls back. */
+/**
+ * Concurrent writers with `each` transactions; every third transaction inserts two operations, every fifth rolls back.
+ */
 async function insertConcurrently(catalog: Catalog, project: Project, writers: number, each: number): Promise<void> {
   const write = async (writer: number) => {
     for (let number = 1; number <= each; number++) {
       const work = catalog.transaction(async (tx) => {
-        // Some lock the project themselves first, as requests do; all are ordered by it.
+        // Some lock the project themselves first, as requests do; the lock orders all of them.
         if (writer % 2 === 0) await lockProject(tx, project.account_id, project.id)
         await queue(tx, project)
         if (number % 3 === 0) await queue(tx, project)
@@ -49,7 +51,7 @@ test('number, time and commit order agree with many inserters at once', () =>
       operations.map(({ id }) => id),
       committed,
     )
-    // One number after the other, and none missing: what rolled back took none.
+    // Consecutive numbers without gaps: a rolled-back transaction uses no number.
     assert.deepEqual(
       operations.map(({ seq }) => seq),
       operations.map((_, index) => index + 1),
@@ -62,7 +64,7 @@ test('when the clock steps back, times still rise', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const earliest = await queue(catalog, project)
-    // As if the last one had been inserted an hour ahead of the clock as it is now.
+    // As if the last one had been inserted while the clock was an hour ahead.
     await catalog.rows(
       sql`update project set last_operation_at = last_operation_at + interval '1 hour' where id = ${project.id}`,
     )

@@ -18,14 +18,14 @@ import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { finish, newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
 import { during, ended, run, toil } from './runners.ts'
 
-// Who cancels, claims, and works at one operation at the same time; and what a clock that steps does to those under way.
+// Concurrent cancels, claims and steps of one operation; and clock steps while operations run.
 let catalogs: Catalogs
 before(async () => {
   catalogs = await startCatalogs()
 })
 after(() => catalogs.close())
 
-/** Cancels as the API does; answers what came of it. */
+/** Cancels as the API does; returns the error of the operation or of the refusal. */
 function cancelled(catalog: Catalog, project: Project, { id }: Operation): Promise<string> {
   return catalog
     .transaction(async (tx) => {
@@ -191,7 +191,7 @@ test('a clock that steps back under way lets an operation end, and nothing run t
     const step = async ({ id, step: name }: { id: string; step: string }) => {
       assert.ok(!inside.has(id))
       inside.add(id)
-      // All that is noted of it lies an hour ahead of the clock, as after such a step.
+      // Move its recorded times an hour ahead of the clock, as after such a step.
       if (name === 'begun')
         await catalog.rows(
           sql`update project set last_operation_at = last_operation_at + interval '1 hour' where id = ${project.id}`,

@@ -46,7 +46,7 @@ test('steps follow one another, wait, jump and end; an insert alone sets them go
       assert.equal(operation.failures_count, 0)
       assert.ok(operation.started_at && operation.finished_at)
     })
-    // The last is told after the end, which others see first.
+    // The last `moved` is reported after the end, which other sessions see earlier.
     assert.deepEqual(
       moments,
       calls.flatMap((step) => [`${step} before`, `${step} after`, `${step} moved`]),
@@ -73,7 +73,8 @@ test('a notification is not lost that comes while the runner looks', () =>
     const events = new EventEmitter()
     const inserted = told<Operation>(events, 'inserted')
     let looks = 0
-    // The last thing that a look asks: when the next one is due. The insert comes, and is told of, just before the answer.
+    // The last query of a poll: the time of the next due operation. The insert and its notification arrive just before
+    // the answer.
     const late: Catalog = {
       ...watched,
       async row<R>(statement: Parameters<Catalog['row']>[0]) {
@@ -98,7 +99,7 @@ test('one that becomes due while the runner looks is not left to the sweep', () 
     const operation = await queue(catalog, await newProject(catalog))
     await catalog.rows(sql`update operation set run_at = 'infinity' where id = ${operation.id}`)
     const its = open()
-    // It is due a moment before the runner asks what will be due next, and nobody is told of that.
+    // It becomes due a moment before the runner queries the next due time, without a notification.
     const late: Catalog = {
       ...its,
       async row<R>(statement: Parameters<Catalog['row']>[0]) {

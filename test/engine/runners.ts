@@ -17,7 +17,7 @@ export const toil = (steps: Steps, onFailure = nothing): Definition<unknown, unk
   onFailure,
 })
 
-/** A runner that never sweeps: what it finds it was told of. */
+/** A runner that never sweeps: it finds operations only through notifications. */
 export function run(
   catalog: Catalog,
   definition: Definition<unknown, unknown>,
@@ -35,14 +35,14 @@ export function run(
   })
 }
 
-/** Waits until they have ended, and reads them; fails if they have not within a minute. */
+/** Waits until they have ended, and returns their rows; fails if they have not within a minute. */
 export async function ended(catalog: Catalog, ...operations: Operation[]): Promise<OperationRow[]> {
   const ids = operations.map(({ id }) => id)
   for (const { finished_at, id } of await awaitOperations(catalog, ids, 60_000)) assert.ok(finished_at, id)
   return Promise.all(ids.map((id) => read(catalog, id)))
 }
 
-/** Stops the runners when `work` is over, however it ends. */
+/** Stops the runners after `work`, also when it fails. */
 export async function during(runners: Promise<Runner>[], work: () => Promise<void>): Promise<void> {
   const started = await Promise.all(runners)
   try {

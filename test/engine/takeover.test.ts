@@ -10,7 +10,7 @@ import { startRunner } from '../../src/engine/runner.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newProject, queue, read, take, told } from './operations.ts'
 
-// What becomes of an operation whose worker, a real process, dies or freezes in the middle of a step.
+// Operations of a worker, a real process, that dies or freezes in the middle of a step.
 let catalogs: Catalogs
 before(async () => {
   catalogs = await startCatalogs()
@@ -23,7 +23,7 @@ after(async () => {
 const workers: ChildProcess[] = []
 const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url))
 
-/** A worker process that is in the middle of the step of an operation. */
+/** A worker process in the middle of an operation's step. */
 async function workerInStep(url: string, frozenSeconds: number): Promise<ChildProcess> {
   const worker = fork(WORKER, [url, String(frozenSeconds)])
   workers.push(worker)
@@ -37,7 +37,7 @@ async function ended(worker: ChildProcess, by: () => void): Promise<void> {
   await exit
 }
 
-/** Finishes what can be taken over, by a runner of this process. */
+/** Finishes an operation by takeover, with a runner in this process. */
 async function finishHere(catalog: Catalog, id: string) {
   const runner = await startRunner({
     catalog,
@@ -88,7 +88,7 @@ test('a worker that was frozen for too long changes nothing when it thaws, and w
     const { id } = await queue(catalog, project)
     const worker = await workerInStep(url, 1)
     worker.kill('SIGSTOP')
-    // Comes to an end only because the catalog ends the session of the frozen one.
+    // Ends only because the catalog ends the session of the frozen worker.
     const operation = await finishHere(catalog, id)
     assert.deepEqual([operation.status, operation.generation], ['finished', 2])
 

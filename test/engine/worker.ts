@@ -1,5 +1,5 @@
 /**
- * A process with one runner, to be killed and frozen. Its step tells its parent where it is and goes on when told to:
+ * A process with one runner, to be killed and frozen. Its step reports to its parent and continues when told to:
  *
  *   node worker.ts URL FROZEN_SECONDS
  */

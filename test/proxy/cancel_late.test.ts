@@ -7,11 +7,11 @@ import { makeScene, type Scene } from './protocol.ts'
 import { cancel, query, rawClient } from './protocol_client.ts'
 
 /*
- * Postgres closes the connection of a request to cancel once the session has been told, and programs take that for a promise: what they run
- * next is not cancelled. Sessions are at one proxy, requests to cancel come to the other.
+ * Postgres closes the connection of a cancel request once it has signalled the session, and programs rely on that: the
+ * next statement they run is not cancelled. The sessions are at one proxy, and the cancel requests go to the other.
  */
 
-/** Below what one network may ask for in ten seconds. */
+/** Below the limit of cancel requests of one network in ten seconds. */
 const LOOPS = 90
 
 let scene: Scene
@@ -27,7 +27,7 @@ for (const kind of ['direct', 'pooled'] as const)
     const client = await rawClient(scene.way(kind))
     let cancelled = 0
     for (let loop = 0; loop < LOOPS; loop++) {
-      // It is over about when the request comes.
+      // The statement ends at about the time when the request comes.
       client.send(query(`select pg_sleep(${(loop % 10) / 1000})`))
       const [answer] = await Promise.all([client.answer(), cancel(other.port, client.key)])
       if (answer.some((message) => message.startsWith('E 57014'))) cancelled++

@@ -6,8 +6,8 @@ import { connect, observer } from './fixture.ts'
 import { type Kind, makeScene, type Scene } from './protocol.ts'
 
 /*
- * Commands that need a database to themselves, such as a test suite sends when it is over. Pooled sessions that are left at rest there, at
- * both of two proxies, of clients that have gone and of those that are idle, are not in their way.
+ * Commands that need a database to themselves, such as a test suite sends at its end. Idle pooled sessions of the
+ * database at both of two proxies, of clients that have left and of idle clients, do not block them.
  */
 
 const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 60_000 }, body)
@@ -26,7 +26,7 @@ after(() => scene.fixture.close())
 const client = (proxy: Proxy, kind: Kind, database = 'postgres'): Promise<pg.Client> =>
   connect(proxy.port, scene.host(kind), { database })
 
-/** Leaves pooled sessions of a database at both proxies. Answers the clients that are still connected. */
+/** Leaves pooled sessions of a database at both proxies. Returns the clients that are still connected. */
 async function leaveSessions(database: string): Promise<pg.Client[]> {
   const clients = await Promise.all(
     [scene.proxy, other, scene.proxy, other].map((at) => client(at, 'pooled', database)),

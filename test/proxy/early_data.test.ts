@@ -8,7 +8,7 @@ import { encodeStartup, GSSENC_REQUEST, PROTOCOL_3_0, SSL_REQUEST } from '../../
 import { int32 } from '../../src/proxy/messages.ts'
 import { makeScene, type Scene } from './protocol.ts'
 
-/* What a client sends behind its SSLRequest, or GSSENCRequest, before that is answered. */
+/* Bytes that a client sends behind its SSLRequest or GSSENCRequest, before the answer to that. */
 
 let scene: Scene
 before(async () => {
@@ -28,7 +28,7 @@ async function read(socket: Socket, count: number): Promise<string> {
   }
 }
 
-/** Asks for TLS in a startup packet's place, and answers what comes: an error, or the question for a password. */
+/** Starts TLS, sends bytes, and returns the answer: an error, or the request for a password. */
 async function withinTls(plain: Duplex, send: Buffer): Promise<string> {
   const socket = tls({ socket: plain, rejectUnauthorized: false })
   await once(socket, 'secureConnect')

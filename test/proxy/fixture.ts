@@ -17,7 +17,7 @@ export { PASSWORD } from './servers.ts'
 
 export const DOMAIN = 'local.localhost'
 
-/** Of a `log` option: what the proxy says is kept only if a test wants to see it. */
+/** For a `log` option: the proxy's log is silent unless `NEAP_LOG_LEVEL` is set. */
 export const log = pino({ level: process.env['NEAP_LOG_LEVEL'] ?? 'silent' })
 
 export interface Fixture {
@@ -28,22 +28,25 @@ export interface Fixture {
   readonly caFile: string
   /** The one compute, with a role `alice`. Every endpoint of a test is served by it. */
   readonly compute: Server
-  /** What the compute keeps of the password of `alice`. */
+  /** The compute's verifier of the password of `alice`. */
   readonly verifier: string
-  /** Starts a proxy; its requestStart is real: an operation, a Postgres process, the row. */
+  /** Starts a proxy. Its requestStart inserts an operation, starts a Postgres process and updates the row. */
   proxy(options?: Partial<ProxyOptions>): Promise<Proxy>
-  /** How often a start was asked for, and how many operations came of it. */
+  /** The number of requests for a start, and of the operations made for them. */
   readonly starts: { asked: number; made: number }
   /** A new endpoint: active at the compute if its pid is given, else idle. */
   endpoint(pid?: number): Promise<string>
-  /** A suspend_compute operation of an endpoint, for which it may be held. */
+  /** Inserts an operation of an endpoint, for which the endpoint may be paused. */
   operation(endpointId: string, action: string): Promise<Operation>
   hold(endpointId: string, operationId: string | null): Promise<void>
   idle(endpointId: string): Promise<void>
   close(): Promise<void>
 }
 
-/** A catalog and a compute, each a real server, and rows for endpoints; proxies on demand. @param version of the compute's Postgres */
+/**
+ * A catalog and a compute, each a real server, and rows for endpoints; proxies on demand.
+ * @param version of the compute's Postgres
+ */
 export async function makeFixture(version = 18): Promise<Fixture> {
   const servers = await makeServers()
   const [catalogServer, compute] = await Promise.all([servers.server('catalog'), servers.server('compute', version)])
@@ -159,7 +162,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
   return fixture
 }
 
-/** Makes the role and answers its verifier. */
+/** Creates the role and returns its verifier. */
 async function makeRole(compute: Server): Promise<string> {
   await compute.start()
   const client = superuserAt(compute.socketDir)
@@ -186,7 +189,7 @@ async function verifierAt(host: string, role: string): Promise<string | null | u
   return rows[0]?.verifier
 }
 
-/** Why tests with psql are skipped, if they are. */
+/** The reason for skipping tests with psql; false when it is installed. */
 export const NO_PSQL = spawnSync('psql', ['--version']).error ? 'psql is not installed here' : false
 
 export interface Ran {
@@ -207,17 +210,23 @@ export function psql(connection: string, command: string, env: Record<string, st
   })
 }
 
-/** How psql reaches an endpoint through a proxy: by options, the name of the host saying nothing. */
+/** A connection string of psql to an endpoint through a proxy: the endpoint is in `options`, not in the host name. */
 export function byOptions(port: number, endpointId: string, more = ''): string {
   return `host=localhost hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require options=endpoint=${endpointId} ${more}`
 }
 
-/** How psql reaches an endpoint through a proxy: by the host name that it sends in TLS. */
+/**
+ * A connection string of psql to an endpoint through a proxy: the endpoint is in the host name, which psql sends in
+ * TLS.
+ */
 export function bySni(port: number, endpointId: string, more = ''): string {
   return `host=${endpointId}.${DOMAIN} hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require ${more}`
 }
 
-/** A client by the driver that most programs use; its errors after the connect end in `error` of what it runs. */
+/**
+ * Connects with `pg`, the driver that most programs use. A later error of the connection only rejects the running
+ * query.
+ */
 export async function connect(port: number, endpointId: string, more: pg.ClientConfig = {}): Promise<pg.Client> {
   const client = new pg.Client({
     host: '127.0.0.1',
@@ -234,7 +243,7 @@ export async function connect(port: number, endpointId: string, more: pg.ClientC
   return client
 }
 
-/** A superuser straight at the compute, to see what goes on there. */
+/** A superuser's session directly at the compute, to observe it. */
 export async function observer(fixture: Fixture): Promise<pg.Client> {
   const client = new pg.Client({
     host: fixture.compute.socketDir,
@@ -247,7 +256,10 @@ export async function observer(fixture: Fixture): Promise<pg.Client> {
   return client
 }
 
-/** Asks again and again until there is an answer; 0 and '' are none. The test runner's own time-out is the only one. */
+/**
+ * Repeats `ask` until it returns a value other than undefined, false, 0 and ''. Only the test runner's timeout limits
+ * it.
+ */
 export async function until<T>(ask: () => Promise<T | undefined | false>): Promise<T> {
   for (;;) {
     const answer = await ask()

@@ -14,21 +14,22 @@ import { makeScene, type Scene } from './protocol.ts'
 import { bind, copyData, execute, flush, parse, query, rawClient, run, sync } from './protocol_client.ts'
 
 /*
- * Nonsense at every state of a connection. NEAP_FUZZ_SEED repeats a run; NEAP_FUZZ_CONNECTIONS says how many there are in all. Each ends with
- * whole messages and a close, nobody else notices, and nothing is left behind.
+ * Malformed input at every state of a connection. NEAP_FUZZ_SEED repeats a run; NEAP_FUZZ_CONNECTIONS is the number of
+ * connections in all. Each connection gets whole messages and a close, other clients are not affected, and no session
+ * and no memory leaks.
  */
 
 const SEED = Number(process.env['NEAP_FUZZ_SEED'] ?? Date.now() % 1_000_000)
 const CONNECTIONS = Number(process.env['NEAP_FUZZ_CONNECTIONS'] ?? 600)
 const AT_ONCE = 12
-/** Sockets and their buffers are let go of some time after they are closed. */
+/** Sockets and their buffers are freed some time after they are closed. */
 const MAX_GROWTH = 24 * 2 ** 20
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
 let scene: Scene
-/** Where passwords are guessed, so that nobody else is slowed down for it. */
+/** An endpoint for wrong passwords, so that their limits do not slow down other clients. */
 let guessed: string
 before(async () => {
   scene = await makeScene()
@@ -37,7 +38,7 @@ before(async () => {
 })
 after(() => scene.fixture.close())
 
-/** Where nonsense is sent: what comes before it, done properly. */
+/** The states in which malformed input is sent, each reached by valid messages. */
 const STATES: Record<string, (random: Random) => Promise<Socket>> = {
   'before anything': async () => plain(),
   'after S': async () => asked(),
@@ -102,7 +103,7 @@ async function loggedIn(kind: 'direct' | 'pooled', ...messages: Buffer[]): Promi
   return client.socket
 }
 
-/** What is well said at one state or another. */
+/** Messages that are valid at one state or another. */
 const SAID: readonly ((random: Random) => Buffer)[] = [
   () => startup('ep-nowhere-00000000'),
   () => Buffer.concat([int32(8), int32(SSL_REQUEST)]),
@@ -120,7 +121,7 @@ const SAID: readonly ((random: Random) => Buffer)[] = [
 const bytes = (random: Random, count: number): Buffer =>
   Buffer.from(Array.from({ length: count }, () => random.between(0, 255)))
 
-/** Ways to say it badly. */
+/** Generators of malformed input. */
 const NONSENSE: readonly ((random: Random) => Buffer)[] = [
   (random) => bytes(random, random.between(1, 2_000)),
   (random) => {
@@ -144,7 +145,10 @@ const NONSENSE: readonly ((random: Random) => Buffer)[] = [
   },
 ]
 
-/** Sends it, whole or a byte at a time, and waits for the end. Answers what came; half of it if it does not wait. */
+/**
+ * Sends the bytes, whole or one at a time, and waits for the close. Returns the received bytes, possibly cut if it
+ * destroys the socket instead of ending it.
+ */
 async function speak(socket: Socket, said: Buffer, random: Random): Promise<{ came: Buffer; waited: boolean }> {
   const came: Buffer[] = []
   const closed = new Promise((resolve) => {
@@ -165,7 +169,7 @@ async function speak(socket: Socket, said: Buffer, random: Random): Promise<{ ca
   return { came: Buffer.concat(came), waited }
 }
 
-/** Whether bytes are messages, each whole. */
+/** Whether the bytes are whole messages. */
 function areMessages(said: Buffer): boolean {
   let at = 0
   while (at + MESSAGE_HEAD <= said.length) {
@@ -176,7 +180,7 @@ function areMessages(said: Buffer): boolean {
   return at === said.length
 }
 
-/** Somebody who only wants to work. */
+/** A client with valid queries. Returns their number. */
 async function control(kind: 'direct' | 'pooled', isOver: () => boolean): Promise<number> {
   const client = await connect(scene.proxy.port, scene.host(kind))
   let count = 0
@@ -221,7 +225,7 @@ test(`${CONNECTIONS} connections that talk nonsense, seed ${SEED}`, { timeout: 9
       const late = setTimeout(() => console.error(`still open: ${where}: ${said.toString('hex')}`), 30_000)
       const { came, waited } = await speak(socket, said, random)
       clearTimeout(late)
-      // What TLS says is its own.
+      // In these states the answer may be that of TLS.
       const isTold = waited && name !== 'after S' && name !== 'before anything'
       if (isTold) assert.ok(areMessages(came), `${where}: ${said.toString('hex')}: ${came.toString('latin1')}`)
     }
@@ -246,7 +250,7 @@ test(`${CONNECTIONS} connections that talk nonsense, seed ${SEED}`, { timeout: 9
   })
   assert.deepEqual((await watcher.query('select (select count(*)::int from item) as items')).rows, [{ items: 0 }])
   await watcher.end()
-  // All sessions of the pool are there to be had.
+  // All sessions of the pool are available.
   const clients = await Promise.all([1, 2].map(() => connect(scene.proxy.port, scene.host('pooled'))))
   for (const client of clients) await client.query('begin')
   for (const client of clients) await client.query('rollback')

@@ -21,8 +21,8 @@ import {
 } from './protocol_client.ts'
 
 /*
- * Random conversations with a pooled host: what Postgres answers is what is expected. NEAP_FUZZ_SEED repeats one run, and
- * NEAP_FUZZ_CONVERSATIONS says how many there are.
+ * Random conversations with a pooled host, which must answer as Postgres does. NEAP_FUZZ_SEED repeats one run, and
+ * NEAP_FUZZ_CONVERSATIONS is the number of conversations.
  */
 
 const SEED = Number(process.env['NEAP_FUZZ_SEED'] ?? Date.now() % 1_000_000)
@@ -52,8 +52,8 @@ const TEXTS = [
   'values (1), (2)',
 ]
 /*
- * A simple ROLLBACK TO that fails leaves its unnamed portal behind, whose statements Postgres (18.4) has freed: an Execute of it
- * reads them and may crash the server, and all sessions with it.
+ * A simple ROLLBACK TO that fails leaves its unnamed portal behind. Postgres (18.4) has freed the statements of that
+ * portal: an Execute of it reads them and may crash the server, and all sessions with it.
  */
 const SIMPLE = [
   ...TEXTS.filter((text) => text !== 'rollback to s'),
@@ -77,7 +77,7 @@ function batch(random: Random): Part {
     switch (random.between(1, 9)) {
       case 1:
       case 2:
-        // Whether a name is taken that is given twice before anything is answered is not known to anybody yet.
+        // A name given twice before an answer: the proxy does not know yet whether it is taken.
         if (name !== '' && parsed.has(name)) return flush()
         parsed.add(name)
         return parse(name, random.pick(TEXTS))
@@ -111,11 +111,14 @@ function part(random: Random): Part {
   return [parse('', `${ask} where false`), bind('', ''), execute(), ...data, over, sync()]
 }
 
-/** No COPY is begun again with no data behind it: nobody could tell then what is data and what is not. */
+/**
+ * Puts an empty query behind each COPY, so that no second COPY follows at once: its data could not be told from other
+ * data.
+ */
 const once = (messages: Part): readonly Part[] =>
   Buffer.concat(messages).includes('from stdin') ? [messages, [query('')]] : [messages]
 
-/** Holds a conversation: what is sent is cut anywhere. */
+/** Holds a conversation, with the client's bytes cut at random. */
 async function hold(parts: readonly Part[], way: Way, cuts: Random): Promise<string[][]> {
   const client = await rawClient(way)
   const answers: string[][] = []
@@ -136,19 +139,19 @@ async function hold(parts: readonly Part[], way: Way, cuts: Random): Promise<str
   return answers
 }
 
-/** What does not come is told as such. */
+/** Resolves after the time limit of an answer. */
 const patience = (): Promise<string[]> =>
   new Promise((resolve) => {
     setTimeout(() => resolve(['no answer']), 20_000).unref()
   })
 
-/** In a transaction that has failed it does not matter which error says so. */
+/** Ignores which error is reported in a failed transaction. */
 const alike = (answer: string[] = [], earlier: string[] = []): string[] =>
   earlier.at(-1) === 'Z E' ? answer.map((message) => message.replace(/^E .*/s, 'E')) : answer
 
 /**
- * Whether an error comes earlier than from Postgres in a transaction that has failed: there a session cannot be made to have a statement that
- * its client has prepared in another. What such a batch names and closes differs from then on.
+ * Whether an error comes earlier than from Postgres in a failed transaction: a session cannot prepare there a statement
+ * that its client has prepared in another session. The names that such a batch gives and closes differ from then on.
  */
 const failsEarlier = (answer: string[], expected: string[] = [], earlier: string[] = []): boolean =>
   earlier.at(-1) === 'Z E' &&

@@ -17,8 +17,8 @@ import {
 } from './protocol_client.ts'
 
 /*
- * The session of a pooled client ends while it is at work: what the client is told of its transaction, and the state that it is in then.
- * 40001 where nothing can have been committed, 40003 where that is not known; idle where what was sent would have ended the transaction.
+ * The session of a pooled client ends while it is in use: the client's error, and its transaction status after that.
+ * 40001 if no commit is possible, 40003 if that is unknown; idle if the sent messages would have ended the transaction.
  */
 
 const test = (name: string, body: () => Promise<void>): void => void nodeTest(name, { timeout: 60_000 }, body)
@@ -60,9 +60,9 @@ const IN_SLOW = 'begin; insert into slow values (1)'
 const LONG = 'x'.repeat(100_000)
 
 interface Case {
-  /** What is sent and answered before. */
+  /** Messages that are sent and answered before. */
   readonly first?: readonly Buffer[]
-  /** What is under way when the session ends. */
+  /** Messages that are under way when the session ends. */
   readonly sent: readonly Buffer[]
   readonly told: readonly string[]
 }
@@ -212,7 +212,7 @@ test('a portal that was read in part, without a transaction: E 40003 at the next
   client.close()
 })
 
-/** A client whose session has ended within a transaction, and who has not been told yet. */
+/** Returns a client after its session has ended within a transaction, before it gets an error. */
 async function cutOff(): Promise<RawClient> {
   const client = await rawClient(scene.way('pooled'))
   client.send(query('begin; select pg_backend_pid()'))

@@ -22,27 +22,29 @@ import {
 } from './protocol_client.ts'
 
 /*
- * What PgBouncer's own tests look at, where it says something of a pooled host of ours. What an answer must be message by message is in
- * protocol_scripts.ts, at every version of Postgres. Of PgBouncer's files
+ * Behaviours that PgBouncer's own tests check, as far as they apply to a pooled host of Neap. protocol_scripts.ts
+ * checks answers message by message, at every version of Postgres. Of PgBouncer's files
  *
- *   test_prepared, test_copy, test_cancel, test_misc, test_no_database, test_no_user, test_limits, test_sbuf_loopcnt, test_ssl_pending
- *                          are here or there, but for what they say of settings that Neap has not
+ *   test_prepared, test_copy, test_cancel, test_misc, test_no_database, test_no_user, test_limits, test_sbuf_loopcnt,
+ *   test_ssl_pending       are here or there, except for settings that Neap does not have
  *   test_operations, test_replication    pooled.test.ts; replication is refused, as in protocol_replication.ts
- *   test_auth, test_ssl, test_ssl_eof    beside login.ts, certificate.ts and proxy.ts: no md5, no client certificates, no auth_query
- *   test_timeouts                        Postgres' own idle_in_transaction_session_timeout and statement_timeout do that; the wait for a
- *                                        session has one, of two minutes
+ *   test_auth, test_ssl, test_ssl_eof    beside login.ts, certificate.ts and proxy.ts: no md5, no client certificates,
+ *                                        no auth_query
+ *   test_timeouts                        covered by Postgres' idle_in_transaction_session_timeout and
+ *                                        statement_timeout; the wait for a session is limited to two minutes
  *   test_admin, test_config, test_mkauth, test_cleanup    there is no admin console, and no file of users
- *   test_host_strategy, test_load_balance_*, test_pool_balancing, test_target_session_attrs, test_dns_stuck, test_peering
- *                          an endpoint has one compute, and its address is in the catalog; proxies pass cancel requests on by it
- *   test_auth_gss, test_example, stress  no GSSAPI; nothing to see
+ *   test_host_strategy, test_load_balance_*, test_pool_balancing, test_target_session_attrs, test_dns_stuck,
+ *   test_peering           an endpoint has one compute, and its address is in the catalog, by which proxies forward
+ *                          cancel requests
+ *   test_auth_gss, test_example, stress  no GSSAPI; not applicable
  */
 
-/** What hangs fails, and says where. */
+/** A test that hangs fails by its timeout. */
 const test = (name: string, body: (t: TestContext) => Promise<void>): void =>
   void nodeTest(name, { timeout: 60_000 }, body)
 
 let scene: Scene
-/** One session for all clients of a pool. */
+/** A proxy with one session for all clients of a pool. */
 let single: Proxy
 let watcher: pg.Client
 
@@ -68,7 +70,7 @@ async function value(client: pg.Client, sql: string | pg.QueryConfig): Promise<u
 
 const end = (...clients: pg.Client[]): Promise<unknown> => Promise.all(clients.map((client) => client.end()))
 
-/** Waits until so many sessions of a role are as said. */
+/** Waits until `count` sessions of a role meet the condition. */
 const sessions = (condition: string, count: number, role = 'alice'): Promise<unknown> =>
   until(async () => {
     const { rowCount } = await watcher.query(
@@ -92,7 +94,7 @@ test('a session has so many statements and no more, and those it has not are mad
     client.send(bind('', `s${n}`), execute(), describe('S', `s${699 - n}`), sync())
     assert.deepEqual(await client.answer(), ['2', `D ${n}`, 'C SELECT 1', 't 0000', 'T 1', 'Z I'])
   }
-  // Room is made in a batch that fails.
+  // Statements are evicted in a batch that fails.
   client.send(bind('', 's2'), execute(), parse('bad', 'nonsense'), parse('never', 'select 1'), sync())
   assert.match(String(await client.answer()), /^2,D 2,C SELECT 1,E 42601 .*,Z I$/)
   client.send(bind('', 's3'), execute(), bind('', 'never'), sync())
@@ -139,7 +141,7 @@ test('who waits for a session can be cancelled, and goes on', async () => {
   waiter.send(query('select 1'))
   let told: string[] | undefined
   void waiter.answer().then((answer) => (told = answer))
-  // It is not seen from outside that somebody waits.
+  // A waiting client is not visible from outside.
   await until(async () => {
     await cancel(single.port, waiter.key)
     return told !== undefined
@@ -258,7 +260,7 @@ test('a session that ends: nobody who is idle notices, who is in a transaction i
   const [client, reading] = [await pooled(), await raw()]
   const pid = await value(client, 'select pg_backend_pid()')
   await watcher.query('select pg_terminate_backend($1, 5000)', [pid])
-  // A query that is sent before the end of its session has come is told of that; the connection goes on.
+  // A query sent before the proxy has detected the end of its session fails; the connection goes on.
   const next = await value(client, 'select pg_backend_pid()').catch((error: unknown) => {
     assert.equal((error as pg.DatabaseError).code, '57P01')
     return value(client, 'select pg_backend_pid()')
@@ -266,13 +268,13 @@ test('a session that ends: nobody who is idle notices, who is in a transaction i
   assert.notEqual(next, pid)
   await client.query('begin')
   await watcher.query('select pg_terminate_backend($1)', [await value(client, 'select pg_backend_pid()')])
-  // Which of the two depends on whether the end or the query is first.
+  // The code depends on whether the end or the query comes first.
   await assert.rejects(client.query('select 1'), { code: /^4000[13]$/ })
   await assert.rejects(client.query('select 1'), { code: '25P02' })
   await client.query('rollback')
   assert.equal(await value(client, 'select 1'), 1)
   reading.socket.pause()
-  // In one row: where it ends between two of them, that can be told as an error.
+  // In one row: an end between two rows can be reported as an error.
   reading.send(query('select repeat($$x$$, 100000000)'))
   await until(async () => {
     const { rowCount } = await watcher.query(
@@ -367,7 +369,7 @@ test('a database that there is not, a role that may not, and one that may have s
   await sessions('true', 0, 'bob')
   await assert.rejects(first.query('select 1'), { code: '28000', message: /not permitted to log in/ })
   await watcher.query('alter role bob login')
-  // The session that was refused counts until its process has ended.
+  // The refused session counts until its process has ended.
   const again = () =>
     value(first, 'select 1').catch((error: unknown) => {
       if ((error as pg.DatabaseError).code !== '53300') throw error

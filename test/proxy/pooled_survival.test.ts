@@ -5,13 +5,13 @@ import { randomOf } from '../random.ts'
 import { connect, observer, until } from './fixture.ts'
 import { makeScene, type Scene } from './protocol.ts'
 
-/* Pooled clients at work while their compute is stopped again and again, as it is by a suspend, a restart, a move or a change of size. */
+/* Pooled clients at work while their compute is stopped repeatedly, as by a suspend, a restart, a move or a resize. */
 
 const CLIENTS = 16
 const STOPS = 6
 const SIZE = 4
 
-/** What a statement may fail with that ran at that moment: its effect is unknown, or its transaction is rolled back. */
+/** Errors of a statement that was running at a stop: its effect is unknown, or its transaction is rolled back. */
 const MAY_FAIL = new Set(['40001', '40003', '25P02'])
 
 let scene: Scene
@@ -23,7 +23,7 @@ after(() => scene.fixture.close())
 interface Worker {
   readonly me: number
   readonly client: pg.Client
-  /** Numbers of the entries that Postgres said it has, and those of which it is not known. */
+  /** Numbers of the entries that Postgres confirmed, and of those with an unknown outcome. */
   readonly kept: number[]
   readonly unsure: number[]
   ended: boolean
@@ -70,7 +70,7 @@ test('no connection ends, what was said to be done is done, and nothing twice', 
   await idle.client.query({ name: 'kept', text: "set application_name = 'idle'" })
 
   let over = false
-  // One that fails ends all: what goes on would keep the process from ending, and the failure from being seen.
+  // A failure ends all workers: otherwise they would keep the process alive and hide it.
   const working = Promise.all(workers.map((worker) => work(worker, () => over))).finally(() => (over = true))
   const done = (): number => workers.reduce((sum, { kept }) => sum + kept.length, 0)
   for (let stop = 0; stop < STOPS; stop++) {

@@ -12,7 +12,7 @@ import { rawClient, type RawClient, type Way } from './protocol_client.ts'
 import { SCRIPTS } from './protocol_scripts.ts'
 import { withoutVersion } from './versions.ts'
 
-/* What programs may do with a Postgres, done with each version of it through the proxy, on both kinds of host. */
+/* Uses of Postgres by programs, with each version through the proxy, on both kinds of host. */
 
 export type Kind = 'direct' | 'pooled'
 
@@ -22,9 +22,9 @@ export interface Scene {
   readonly fixture: Fixture
   readonly proxy: Proxy
   readonly endpoint: string
-  /** What to ask the proxy for. */
+  /** The name of the endpoint to ask the proxy for. */
   readonly host: (kind: Kind) => string
-  /** How a raw client gets there; without a kind straight to Postgres. */
+  /** How a raw client connects; without a kind, directly to Postgres. */
   readonly way: (kind?: Kind, parameters?: Record<string, string>) => Way
 }
 
@@ -65,7 +65,7 @@ export async function makeScene(version = 18, poolSize = POOL_SIZE): Promise<Sce
   }
 }
 
-/** Runs a script and leaves nothing of it behind. */
+/** Runs a script with a new client, and closes the client. */
 export async function play(script: (client: RawClient) => Promise<unknown>, way: Way): Promise<unknown> {
   const client = await rawClient(way)
   try {
@@ -115,5 +115,5 @@ export function protocolTests(version: number): void {
   }
 }
 
-/** Adds a test of one version and kind of host. @param absent why it cannot run here, if it cannot */
+/** Adds a test of one version and kind of host. @param absent the reason for skipping it, or false */
 export type On = (name: string, run: (scene: Scene) => Promise<void>, absent?: string | false) => void

@@ -8,40 +8,40 @@ import { parseVerifier, SCRAM, scramClient, type ScramKeys } from '../../src/pro
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
 import { PASSWORD } from './servers.ts'
 
-/* A client that says what it is told to, message by message, for what no driver would say. */
+/* A client that sends given messages one by one, for tests that no driver can run. */
 
-/** How a raw client gets to Postgres: through a proxy, or straight to a server by its Unix socket. */
+/** How a raw client connects to Postgres: through a proxy, or directly to a server by its Unix socket. */
 export interface Way {
   readonly to: { readonly port: number } | { readonly path: string }
-  /** What Postgres keeps of the password: what the client proves is made from its salt. */
+  /** Verifier of the password: the client's proof uses its salt. */
   readonly verifier: string
   readonly parameters: Readonly<Record<string, string>>
-  /** Of the protocol. 3.0 if not given. */
+  /** Version of the protocol. 3.0 if not given. */
   readonly version?: number
   readonly tls?: ConnectionOptions
-  /** Begins with TLS instead of asking for it. */
+  /** Begins with TLS, without SSLRequest. */
   readonly direct?: boolean
 }
 
 export interface RawClient {
   readonly socket: Socket
-  /** What it was told when it was let in. */
+  /** The ParameterStatus messages of the login, in short form. */
   readonly welcome: readonly string[]
   /** The body of BackendKeyData. */
   readonly key: Buffer
   /** The body of NegotiateProtocolVersion, if that was sent. */
   readonly negotiated: Buffer | undefined
   send(...messages: readonly Buffer[]): void
-  /** What comes up to the end of the next ReadyForQuery, or the end of the connection, each message in short. */
+  /** The messages up to the next ReadyForQuery, or the end of the connection, in short form. */
   answer(): Promise<string[]>
-  /** The next `count` messages in short. */
+  /** The next `count` messages, in short form. */
   next(count: number): Promise<string[]>
-  /** All that comes until the connection ends. */
+  /** All messages until the connection ends. */
   end(): Promise<string[]>
   close(): void
 }
 
-/** Opens a connection and logs in. Errors: what it was refused with, in short. */
+/** Opens a connection and logs in. Errors: the server's error, in short form. */
 export async function rawClient(way: Way): Promise<RawClient> {
   const { version = PROTOCOL_3_0 } = way
   const socket = await open(way)
@@ -89,7 +89,7 @@ export async function rawClient(way: Way): Promise<RawClient> {
   }
 }
 
-/** Asks a proxy to cancel what runs for the client that was given a key; resolves when it has closed the connection. */
+/** Sends a cancel request with a client's key. Resolves when the proxy has closed the connection. */
 export async function cancel(port: number, key: Buffer): Promise<void> {
   const socket = tcp(port, '127.0.0.1')
   socket.on('error', () => {})
@@ -115,7 +115,7 @@ async function open({ to, tls, direct }: Way): Promise<Socket> {
 
 const known = new Map<string, ScramKeys>()
 
-/** What the password gives with the salt of a verifier (RFC 5802). */
+/** The keys of the password with the salt of a verifier (RFC 5802). */
 export function keysOf(verifier: string): ScramKeys {
   const { salt, iterations, serverKey } = parseVerifier(verifier) ?? {
     salt: '',
@@ -132,7 +132,7 @@ export function keysOf(verifier: string): ScramKeys {
   return keys
 }
 
-/** Reads message by message; nothing once the connection has ended. */
+/** Reads message by message. Returns undefined once the connection has ended. */
 function reader(socket: Socket): { message(): Promise<Buffer | undefined> } {
   let chunks: Buffer[] = []
   let length = 0
@@ -154,7 +154,7 @@ function reader(socket: Socket): { message(): Promise<Buffer | undefined> } {
       look()
     })
 
-  /** Waits until so many bytes are there. */
+  /** Waits until `count` bytes have come. */
   async function have(count: number): Promise<Buffer | undefined> {
     needed = count
     if (length < count && !over)
@@ -181,7 +181,7 @@ function reader(socket: Socket): { message(): Promise<Buffer | undefined> } {
   }
 }
 
-/** A message of a server in short: its letter and what matters of it. */
+/** A server's message in short form: its letter and the fields that tests compare. */
 function brief(message: Buffer | undefined): string {
   if (!message) return 'closed'
   const letter = String.fromCharCode(message[0] ?? 0)
@@ -189,7 +189,7 @@ function brief(message: Buffer | undefined): string {
   const text = (): string => body.toString('latin1').replace(/\0$/, '').replaceAll('\0', '=')
   switch (letter) {
     case 'E':
-      // A pooled client's statements have other names at the server, which is what it tells of.
+      // A pooled client's statements have other names at the server, and its errors contain these.
       return `E ${errorFields(body).get('C')} ${errorFields(body)
         .get('M')
         ?.replace(/(?<=prepared statement )"[^"]*"/, '…')}`
@@ -235,7 +235,7 @@ const lengthed = (value: string | Buffer | null): Buffer =>
   value === null ? int32(-1) : Buffer.concat([int32(Buffer.byteLength(value)), Buffer.from(value)])
 const of = (letter: string, ...parts: Buffer[]): Buffer => encodeMessage(letter.charCodeAt(0), ...parts)
 
-/* What a client may say (Postgres manual, "Message Formats"). */
+/* Messages of a client (Postgres manual, "Message Formats"). */
 
 export const query = (sql: string): Buffer => of('Q', text(sql))
 export const parse = (name: string, sql: string, ...types: number[]): Buffer =>

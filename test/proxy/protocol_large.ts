@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { connect } from './fixture.ts'
 import type { Kind, On } from './protocol.ts'
 
-/* Messages that are far larger than what a socket takes at once. */
+/* Messages that are far larger than a socket accepts at once. */
 
 const MB = 2 ** 20
 

@@ -6,13 +6,13 @@ import type { Kind, On } from './protocol.ts'
 import { cancel } from './protocol_client.ts'
 import { int32 } from '../../src/proxy/messages.ts'
 
-/* Many clients that do all kinds of things at once over few sessions: nobody may get what is another's. */
+/* Many clients with all kinds of statements at once over few sessions: no client may get the answer of another. */
 
 const CLIENTS = 50
 const ROUNDS = 12
 const ACCOUNTS = 20
 
-/** Something that client number `me` does, and sees that the answer is its own. */
+/** An action of client number `me`, which checks that the answer is its own. */
 type Deed = (client: pg.Client, me: number, random: Random, port: number) => Promise<void>
 
 const one = async (client: pg.Client, query: pg.QueryConfig): Promise<unknown> =>
@@ -27,7 +27,7 @@ const DEEDS: Record<string, Deed> = {
   },
   async named(client, me, random) {
     const which = random.between(1, 5)
-    // The same name stands for another text at each client.
+    // The same name stands for different texts at different clients.
     const text = `select $1::int + ${which + (me % 3)}`
     assert.equal(await one(client, { name: `plus ${which}`, text, values: [me] }), me + which + (me % 3))
   },

@@ -9,7 +9,7 @@ import { byOptions } from './fixture.ts'
 import type { Kind, On, Scene } from './protocol.ts'
 import { PASSWORD } from './servers.ts'
 
-/* psql and pgbench as people run them. */
+/* psql and pgbench as users run them. */
 
 const ENVIRONMENT = { PATH: process.env['PATH'], PGPASSWORD: PASSWORD, PGCONNECT_TIMEOUT: '60' }
 
@@ -51,7 +51,8 @@ export function programTests(on: On, kind: Kind, version: number): void {
   on(
     'pgbench, in all three ways to ask, with few and many clients',
     async (scene) => {
-      // While it prepares, pgbench waits for one client and goes on with none: not where others hold all sessions in their transactions.
+      // While it prepares statements, pgbench waits for one client and serves no other. That blocks if other clients
+      // hold all sessions in transactions.
       const roomy = await scene.fixture.proxy({ poolSize: 100 })
       const pgbench = async (proxy: Proxy, ...args: string[]): Promise<void> => {
         const ran = await run('pgbench', [...args, byOptions(proxy.port, scene.host(kind))], ENVIRONMENT)
@@ -62,7 +63,7 @@ export function programTests(on: On, kind: Kind, version: number): void {
       for (const mode of ['simple', 'extended', 'prepared'])
         for (const size of [
           ['-c', '8', '-t', '20', '-j', '2'],
-          // What many are changes nothing between versions.
+          // The result of many clients does not depend on the version.
           ...(version === 18 ? [['-c', '100', '-t', '2', '-j', '2']] : []),
         ]) {
           await pgbench(mode === 'prepared' ? roomy : scene.proxy, '-n', '-M', mode, ...size)

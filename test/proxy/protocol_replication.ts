@@ -10,7 +10,9 @@ import type { Kind, On, Scene } from './protocol.ts'
 import { copyDone, query, rawClient } from './protocol_client.ts'
 import { PASSWORD } from './servers.ts'
 
-/* Replication, which needs a session of its own: on direct hosts. And TLS without asking for it, which psql 15 cannot do. */
+/*
+ * Replication, which needs a session of its own: on direct hosts. And TLS without SSLRequest, which psql 15 cannot do.
+ */
 
 const PROGRAMS = '/usr/lib/postgresql/15/bin'
 
@@ -86,7 +88,7 @@ export function replicationTests(on: On, kind: Kind, version: number): void {
   )
 }
 
-/** Runs one of the programs until what is to be seen was seen. */
+/** Runs one of the programs until `seen` has resolved. */
 async function streams(
   { proxy, host }: Scene,
   program: string,

@@ -15,11 +15,11 @@ import {
   sync,
 } from './protocol_client.ts'
 
-/* Conversations message by message. What Postgres itself answers is what is expected through the proxy. */
+/* Conversations message by message. The proxy must answer as Postgres itself does. */
 
 type Script = (client: RawClient) => Promise<unknown>
 
-/** Sends each step and takes what comes up to ReadyForQuery. */
+/** Sends each step and collects the answer up to ReadyForQuery. */
 const steps =
   (...all: (Buffer | readonly Buffer[])[]): Script =>
   async (client) => {
@@ -31,7 +31,7 @@ const steps =
     return answers
   }
 
-/** Sends everything at once and takes what comes up to so many ReadyForQuery. */
+/** Sends all messages at once and collects the answers up to `readies` times ReadyForQuery. */
 const atOnce =
   (readies: number, ...all: Buffer[]): Script =>
   async (client) => {
@@ -41,7 +41,7 @@ const atOnce =
     return answers
   }
 
-/** A message at a time and the number of messages that come for it. */
+/** Sends one message at a time and collects the given number of messages in answer to it. */
 const stepwise =
   (...all: [Buffer, number][]): Script =>
   async (client) => {
@@ -340,7 +340,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     query('select lo_unlink(4711); commit'),
   ),
   'a plan that no longer fits its table': steps(
-    // In a transaction: elsewhere it may be another session that prepares it then, where it fits.
+    // In a transaction: outside of one, another session may prepare the statement, and the plan fits.
     query('begin; create table shape (a int)'),
     [parse('shape', 'select * from shape'), bind('', 'shape'), execute(), sync()],
     query('alter table shape add b int'),

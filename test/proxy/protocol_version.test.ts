@@ -7,12 +7,12 @@ import { type Kind, makeScene, type Scene } from './protocol.ts'
 import { cancel, query, rawClient } from './protocol_client.ts'
 import { withoutVersion } from './versions.ts'
 
-/* Minor versions of the protocol and options of it are negotiated as Postgres 18 does. 3.2 has longer keys to cancel by. */
+/* Minor versions and options of the protocol are negotiated as in Postgres 18. Version 3.2 has longer cancel keys. */
 
 const VERSIONS = { '3.0': PROTOCOL_3_0, '3.1': PROTOCOL_3_0 + 1, '3.2': PROTOCOL_3_2, '3.9999': PROTOCOL_3_0 + 9_999 }
 const OPTIONS = { '_pq_.one': 'x', '_pq_.two': '' }
 
-/** Of key and process id. */
+/** Bytes of process id and key together. */
 const [SHORT, LONG] = [8, 36]
 
 for (const compute of [18, 17]) {
@@ -27,7 +27,7 @@ for (const compute of [18, 17]) {
   })
   after(() => scene?.fixture.close())
 
-  /** What a client is told that asks for a version, and how long its key is. */
+  /** Logs in with a version. Returns the length of the key, the negotiation, and the answer to a query. */
   async function ask(version: number, kind?: Kind, options = {}): Promise<unknown> {
     const way = scene.way(kind)
     const client = await rawClient({ ...way, version, parameters: { ...way.parameters, ...options } })

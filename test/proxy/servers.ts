@@ -8,14 +8,14 @@ import { programsOf } from './versions.ts'
 
 export const PASSWORD = 'correct horse'
 
-/** The version that npm brings. */
+/** The version in Neap's npm packages. */
 const BUNDLED = 18
 
 /** A real Postgres server that a test starts and stops. */
 export interface Server {
   /** The directory of its Unix socket, port 5432. */
   readonly socketDir: string
-  /** What it has logged since it was last started. */
+  /** The server's log since its last start. */
   log(): string
   /** Starts it and resolves with its pid once it accepts connections. */
   start(...settings: string[]): Promise<number>
@@ -24,12 +24,14 @@ export interface Server {
 
 export interface Servers {
   readonly dir: string
-  /** A new server; all of a version begin as copies of one freshly made data directory with superuser `postgres`. */
+  /** A new server. All servers of a version begin as copies of one new data directory with superuser `postgres`. */
   server(name: string, version?: number): Promise<Server>
   close(): Promise<void>
 }
 
-/** Makes a temporary directory with Postgres, and a data directory of each version that is asked for; password for everyone on its socket. */
+/**
+ * Makes a temporary directory for Postgres, with a data directory of each version in use; all users log in by password.
+ */
 export async function makeServers(): Promise<Servers> {
   const dir = await mkdtemp(join(tmpdir(), 'neap-proxy-'))
   const owner = process.getuid?.() === 0 ? await nobody() : undefined
@@ -129,7 +131,7 @@ export async function makeServers(): Promise<Servers> {
   }
 }
 
-/** As root: Postgres runs as nobody, who has a name for initdb to find. */
+/** The user of Postgres when the tests run as root: nobody, since initdb needs a user with a name. */
 async function nobody(): Promise<{ uid: number; gid: number }> {
   const entry = (await readFile('/etc/passwd', 'utf8')).split('\n').find((line) => line.startsWith('nobody:'))
   const [, , uid, gid] = entry?.split(':') ?? []

@@ -4,11 +4,11 @@ import { Agent, request } from 'node:https'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 import { DOMAIN, type Fixture, PASSWORD } from './fixture.ts'
 
-/** A request as no driver makes it: with headers and a body of any kind. */
+/** A request that no driver makes: with headers and a body of any kind. */
 export interface Asked {
   readonly method?: string
   readonly path?: string
-  /** Beside the connection string, which `undefined` takes away. */
+  /** Added to the connection string; `undefined` removes a header. */
   readonly headers?: Record<string, string | undefined>
   readonly body?: string | Buffer
   readonly signal?: AbortSignal
@@ -20,7 +20,7 @@ export interface Answer {
   readonly text: string
 }
 
-/** What a body may hold, whether it is rows or a refusal. */
+/** The fields of a response, of rows or of a refusal. */
 export interface Parsed {
   readonly rows: unknown[]
   readonly command: string
@@ -33,9 +33,9 @@ export interface Parsed {
 export interface SqlOverHttp {
   readonly agent: Agent
   readonly ask: (asked: Asked) => Promise<Answer>
-  /** Sends JSON and reads JSON. */
+  /** Sends JSON and parses the JSON of the response. */
   readonly json: (body: unknown, headers?: Asked['headers']) => Promise<{ status: number | undefined; body: Parsed }>
-  /** Of a query that succeeds. */
+  /** The rows of a query that must succeed. */
   readonly rows: (query: string, headers?: Asked['headers']) => Promise<unknown[]>
 }
 
@@ -45,7 +45,7 @@ export const RAW = { 'neon-raw-text-output': 'true', 'neon-array-mode': 'true' }
 export const uriOf = (endpointId: string, password = PASSWORD): string =>
   `postgresql://alice:${encodeURIComponent(password)}@${endpointId}.${DOMAIN}/postgres`
 
-/** Asks an endpoint through a proxy, over connections that are kept open until `agent` is destroyed. */
+/** Sends requests to an endpoint through a proxy, over connections that stay open until `agent` is destroyed. */
 export function sqlOverHttp(fixture: Fixture, proxy: Proxy, endpointId: string): SqlOverHttp {
   const agent = new Agent({ keepAlive: true, ca: readFileSync(fixture.caFile) })
 

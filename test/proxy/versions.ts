@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { copyPackage, installBinaries } from '../../src/backends/local/binaries.ts'
 
 /**
- * Where Postgres of versions lies that neither npm brings with Neap nor the system has: `node_modules/pg<version>` there is such a package,
- * as `.ci/run` installs them.
+ * Directory with the Postgres versions that neither npm installs with Neap nor the system has: packages at
+ * `node_modules/pg<version>` in it, as `.ci/run` installs them.
  */
 const OTHERS = process.env['NEAP_TEST_POSTGRES']
 
@@ -13,7 +13,9 @@ const packageOf = (version: number): string | undefined => {
   return native !== undefined && existsSync(native) ? native : undefined
 }
 
-/** The directory of a version's programs. @param directory where copies are made. Errors: UsageError where it is not here. */
+/**
+ * The directory of a version's programs. @param directory where copies are made. Errors: UsageError (not installed).
+ */
 export async function programsOf(version: number, directory: string): Promise<string> {
   const native = packageOf(version)
   if (native === undefined) return installBinaries(directory, version)
@@ -21,7 +23,7 @@ export async function programsOf(version: number, directory: string): Promise<st
   return join(directory, String(version), 'bin')
 }
 
-/** For the `skip` of tests: why they cannot run with a version of Postgres. */
+/** For the `skip` of tests: the reason why they cannot run with a version of Postgres, or false. */
 export function withoutVersion(version: number): string | false {
   if (version === 18 || packageOf(version) !== undefined || existsSync(`/usr/lib/postgresql/${version}/bin/initdb`))
     return false

@@ -45,7 +45,7 @@ test('an unused compute tells when it will be suspended, and is suspended then',
   const since = Date.parse(first.idle_since ?? '')
   assert.ok(Math.abs(Date.parse(first.suspends_at ?? '') - since - 600_000) < 2)
   assert.ok(Date.now() - since < 60_000)
-  // To look is no use.
+  // Reading the activity does not count as activity.
   for (let look = 0; look < 5; look++)
     assert.ok(Math.abs(Date.parse((await activity()).idle_since ?? '') - since) < 1_000)
   await change({ suspend_timeout_seconds: 1 })

@@ -4,7 +4,7 @@ import { type Request, refused, send } from '../http.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* The management API as a client sees it that knows nothing of Neap but HTTP. */
+/* The management API as seen by a plain HTTP client. */
 
 let neap: Neap
 let place: Place

@@ -6,7 +6,7 @@ import { envOf, type Neap, spawnNeap, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
-/* Branches are checked by themselves, and nobody notices. */
+/* Availability checks run periodically and do not affect users. */
 
 let neap: Neap
 let place: Place
@@ -22,7 +22,7 @@ const checksOf = async ({ project_id, branch_id, endpoint_id }: Place) =>
     (operation) => operation.action === 'check_availability' && operation.branch_id === branch_id,
   )
 
-/** Waits for a check that is created from now on, and its end. */
+/** Waits for the end of the next check that is created. */
 async function nextCheck(where: Place) {
   const known = new Set((await checksOf(where)).map(({ id }) => id))
   return until('a check has ended', async () =>
@@ -30,7 +30,7 @@ async function nextCheck(where: Place) {
   )
 }
 
-/** What a check leaves as it is. */
+/** Fields that a check does not change. */
 const seen = async () => {
   const { current_state, last_active, started_at, suspended_at } = await endpointOf(neap, place)
   return { current_state, last_active, started_at, suspended_at }
@@ -51,7 +51,7 @@ test('a compute that runs is checked where it is, and one that sleeps is started
   assert.deepEqual(await seen(), asBefore)
   assert.equal(await computeOf(neap, place), undefined)
 
-  // It has left its trace in Neap's own database, and nothing in the user's.
+  // The check wrote to Neap's own database, not to the user's.
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
   const admin = await superuser(neap, place)

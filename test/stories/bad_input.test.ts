@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 import { envOf, leaveNothing, neapRun, newDataDir, spawnNeap, startNeap } from '../neap.ts'
 import { processesOf, until } from '../processes.ts'
 
-/* Whatever a user gets wrong is told in one line that says what to do, and nothing half-made is left. */
+/* Every user error is reported in one line that says how to fix it, and leaves no partial state. */
 
 const dir = mkdtempSync(join(tmpdir(), 'neap-bad-'))
 chmodSync(dir, 0o711)
@@ -17,7 +17,7 @@ const ports = ['--api-port', '0', '--proxy-port', '0']
 
 after(() => rmSync(dir, { recursive: true }))
 
-/** Runs neap and sees that it refuses in one line and leaves nothing new. */
+/** Runs neap and asserts that it refuses in one line and creates no file. */
 async function refused(args: readonly string[], why: RegExp, env: NodeJS.ProcessEnv = {}): Promise<void> {
   const before_run = readdirSync(dir)
   const { code, stdout, stderr } = await neapRun(args, envOf(fresh, env))
@@ -96,7 +96,7 @@ test('a data directory that cannot be one', async () => {
 
   const closed = join(dir, 'closed')
   mkdirSync(closed, { mode: 0o500 })
-  // Root may write anywhere but where the kernel takes nothing; and its computes have users of their own.
+  // Root can write anywhere except /proc and the like, and its computes run as separate users.
   if (process.getuid?.() === 0) {
     await refused(['up', ...ports, '--data-dir', '/proc/neap'], /\/proc\/neap/)
     await refused(['up', ...ports, '--data-dir', join(closed, 'data')], /cannot pass through .*closed.*--data-dir/)

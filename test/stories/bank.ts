@@ -8,14 +8,15 @@ import type { Neap } from '../neap.ts'
 import { until } from '../processes.ts'
 
 /*
- * Data whose consistency can be seen: money moves between accounts and each move is noted, so that the sum stays what it was
- * and every balance follows from the notes; rows that nobody touches have a hash. A copy that mixes two moments breaks one of these.
+ * Data with a verifiable invariant: each transfer between accounts is recorded, so that the sum of balances is constant
+ * and every balance follows from the transfers; rows that are never updated have a hash. A copy that mixes two points
+ * in time breaks one of these.
  */
 
 export const ACCOUNTS = 100_000
 const BALANCE = 1_000
 
-/** Eight partitions, so that a copy reaches some of the pages early and some late. */
+/** Eight partitions, so that a copy reads some of the pages early and some late. */
 const SETUP = `
   create table account (id int primary key, balance bigint not null) partition by hash (id);
   ${Array.from({ length: 8 }, (_, part) => `create table account_${part} partition of account for values with (modulus 8, remainder ${part});`).join('\n')}
@@ -24,7 +25,7 @@ const SETUP = `
   create table frozen (id int primary key, payload text);
   insert into frozen select id, repeat(md5(id::text), 20) from generate_series(1, ${ACCOUNTS}) id;`
 
-// The lower account always pays: with one order of locks there is no deadlock.
+// The lower account always pays: a single lock order prevents deadlocks.
 const TRANSFER = `
 \\set one random(1, ${ACCOUNTS})
 \\set other random(1, ${ACCOUNTS})
@@ -43,13 +44,13 @@ export async function openBank(neap: Neap, uri: string): Promise<void> {
 }
 
 export interface Audit {
-  /** Whether the sum is what it was, and every balance what the transfers make it. */
+  /** True when the sum is unchanged and every balance follows from the transfers. */
   readonly consistent: boolean
   readonly transfers: number
   readonly frozen: string
 }
 
-/** Checks a bank by scans of whole tables and says what it holds. */
+/** Checks a bank by full table scans and returns its contents. */
 export async function audit(neap: Neap, uri: string): Promise<Audit> {
   const [row] = await query<Audit>(
     neap,
@@ -69,13 +70,13 @@ export async function audit(neap: Neap, uri: string): Promise<Audit> {
 }
 
 export interface Load {
-  /** How many transfers it has made. */
+  /** The number of transfers made. */
   made(): Promise<number>
-  /** Ends it; answers its exit code if it had ended by itself, which it should not. May be called again. */
+  /** Stops it. Returns its exit code if it had ended by itself, which is an error. Idempotent. */
   stop(): Promise<number | undefined>
 }
 
-/** Lets pgbench make transfers from several sessions until it is stopped. Resolves when they are under way. */
+/** Runs transfers with pgbench in several sessions until stopped. Resolves when transfers are being made. */
 export async function startTransfers(neap: Neap, uri: string): Promise<Load> {
   const dir = mkdtempSync(join(tmpdir(), 'neap-bank-'))
   const script = join(dir, 'transfer.sql')

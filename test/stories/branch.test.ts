@@ -9,7 +9,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 import { type Audit, audit, openBank, startTransfers } from './bank.ts'
 
-/* Branches of a bank that is open, and of one that is closed. */
+/* Branches of a bank under load, and of an idle one. */
 
 let neap: Neap
 let parent: Place
@@ -77,7 +77,7 @@ test('a branch of a resting parent is what the parent was, and leaves it resting
 test('without its backup_label a clone is found to be wrong, and with it right', { skip }, async (t) => {
   const load = await startTransfers(neap, parent.uri)
   t.after(() => load.stop())
-  // A checkpoint that falls into the copy is what the label guards against: let there be many. Even so not every copy is hit.
+  // The label guards against a checkpoint during the copy: force many checkpoints. Not every copy is affected even so.
   const admin = await superuser(neap, parent)
   let stop = false
   const checkpoints = (async () => {
@@ -96,7 +96,7 @@ test('without its backup_label a clone is found to be wrong, and with it right',
   assert.ok((await audit(neap, parent.uri)).consistent)
 })
 
-/** Makes a branch, removes its label before its first start or not, and says what its data is. */
+/** Creates a branch, removes its label before its first start or not, and returns the state of its data. */
 async function stateOfClone({ label }: { label: 'kept' | 'removed' }): Promise<string> {
   const params = { project_id: parent.project_id }
   const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
@@ -115,7 +115,7 @@ async function stateOfClone({ label }: { label: 'kept' | 'removed' }): Promise<s
   const uri = parent.uri.replace(parent.endpoint_id, made.endpoint.id)
   const state = await audit(neap, uri).then(
     ({ consistent }) => (consistent ? 'consistent' : 'inconsistent'),
-    // Postgres itself may stumble over what it finds.
+    // Postgres itself may fail on inconsistent data.
     (error: unknown) => `inconsistent: ${messageOf(error)}`,
   )
   await neap.ended(

@@ -6,7 +6,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { firstPlace, operationsOf, type Place } from '../project.ts'
 
-/* Branches as the API lists, names, protects and ends them. */
+/* Branches over the API: list, name, protect, delete. */
 
 let neap: Neap
 let place: Place
@@ -49,7 +49,7 @@ interface Page {
   readonly pagination?: { next?: string; sort_by: string; sort_order: string }
 }
 
-/** Asks for a change that must succeed, and waits for what it started. */
+/** Sends a change that must succeed, and waits for its operations. */
 async function change(method: string, path: string, body?: unknown): Promise<Made> {
   const answer = await http(method, path, body === undefined ? {} : { body })
   assert.equal(answer.status, method === 'POST' && path === branches ? 201 : 200, answer.body.message)
@@ -72,7 +72,7 @@ const actionsOf = ({ operations }: Made) => operations.map(({ action }) => actio
 
 test('a list comes in any order, in pages of any size, each branch exactly once', async () => {
   for (const name of ['cedar', 'Ash', 'birch', 'elm', 'döll']) await create({ name })
-  // So that the order of changes is another than that of names and of making.
+  // Makes the order of updates differ from that of names and of creation.
   for (const name of ['elm', 'Ash']) {
     const [found] = (await page({ search: name })).branches
     await patch(found?.id ?? '', { protected: false })
@@ -100,7 +100,7 @@ test('a list comes in any order, in pages of any size, each branch exactly once'
         assert.deepEqual(seen, sort_order === 'asc' ? ascending : ascending.toReversed(), `${sort_by} by ${limit}`)
       }
   }
-  // Nothing else is said: by the last change, newest first. A cursor keeps to the order that it began with.
+  // The default order: by last change, newest first. A cursor keeps the order of its first page.
   assert.deepEqual(all, (await page({ sort_by: 'updated_at', sort_order: 'desc' })).branches)
   const { pagination } = await page({ sort_by: 'name', sort_order: 'asc', limit: '2' })
   const next = await page({ sort_by: 'created_at', cursor: pagination?.next ?? '', limit: '2' })
@@ -158,7 +158,7 @@ test('a branch is renamed, to no name that is taken', async () => {
   const taken = { body: { branch: { name: 'two' } } }
   refused(await http('POST', branches, taken), 409, 'BRANCH_ALREADY_EXISTS', /branch_name:"two"/)
   await change('DELETE', `${branches}/${one.id}`)
-  // Its name is free again, and so is the one that it had at first.
+  // The names `two` and `one` are both free again.
   for (const name of ['one', 'two']) await change('DELETE', `${branches}/${(await create({ name })).id}`)
 })
 
@@ -206,7 +206,7 @@ test('another branch becomes the default: the one before may go, and new branche
 
 test('a branch whose time is over is deleted, unless that was taken back', async () => {
   const soon = () => new Date(Date.now() + 5000).toISOString()
-  // Its time comes before that of the other: what ends that one would have found this one too.
+  // It expires before the other branch, so that the loop that deletes the other one would have found this one too.
   const kept = await create({ name: 'kept', expires_at: soon() })
   const taken_back = await change('PATCH', `${branches}/${kept.id}`, { branch: { expires_at: null } })
   assert.deepEqual(['expires_at' in taken_back.branch, 'ttl_interval_seconds' in taken_back.branch], [false, false])
@@ -306,7 +306,7 @@ test('of many that ask for the same at once, one has it', async () => {
   const ATONCE = 8
   const atOnce = (ask: (number: number) => ReturnType<typeof http>) =>
     Promise.all(Array.from({ length: ATONCE }, (_, number) => ask(number)))
-  /** Sees that one was taken and the others were told why not; answers the one. */
+  /** Asserts that one request succeeded and the others were refused; returns the successful one. */
   const onlyOne = async (answers: Awaited<ReturnType<typeof http>>[], code: string): Promise<Made> => {
     const taken = answers.filter(({ status }) => status < 300)
     assert.equal(taken.length, 1)

@@ -5,7 +5,7 @@ import { connect } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
-/* Very many clients come to one small sleeping endpoint in the same moment. */
+/* Many clients connect to one small idle endpoint at once. */
 
 let neap: Neap
 let place: Place
@@ -34,7 +34,7 @@ test(`${CLIENTS} clients at a suspended endpoint of 0.25 CU are all served, by o
       }),
     )
     assert.deepEqual(answers, [...Array(CLIENTS).keys()])
-    // All are still open, and all at once.
+    // All sessions are still open, concurrently.
     const [first] = clients as [pg.Client]
     const { rows } = await first.query(
       `select count(*)::int as open from pg_stat_activity where backend_type = 'client backend' and datname = current_database()`,

@@ -11,7 +11,10 @@ import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { startCatalogServer, withoutServer } from './catalog_server.ts'
 
-/* The catalog goes away for some seconds, or for as many as NEAP_TEST_AWAY_SECONDS says. Databases serve on; the rest waits and resumes. */
+/*
+ * The catalog is unavailable for 4 seconds, or for NEAP_TEST_AWAY_SECONDS. Databases keep serving; other work waits and
+ * resumes.
+ */
 
 const AWAY_MS = Number(process.env['NEAP_TEST_AWAY_SECONDS'] ?? 4) * 1000
 
@@ -20,7 +23,7 @@ interface Absence {
   readonly end: () => Promise<void>
 }
 
-/** Sends to a postmaster and its children. */
+/** Signals a postmaster and its children. */
 function signalServer(postmaster: number, signal: NodeJS.Signals): void {
   const children = readdirSync('/proc').filter((pid) => {
     try {
@@ -40,13 +43,16 @@ const frozen = (pid: () => Promise<number>): Absence => ({
   end: async () => signalServer(await pid(), 'SIGCONT'),
 })
 
-/** Asks for a role, which is a change and an operation. */
+/** Requests a new role: a change with an operation. */
 function ask(neap: Neap, place: Place, name: string): Promise<Answer> {
   const path = `/projects/${place.project_id}/branches/${place.branch_id}/roles`
   return send(neap, 'POST', path, { body: { role: { name } }, headers: { 'idempotency-key': name } })
 }
 
-/** Follows the operations of a project as a client does that asks again with the last id it has; `told` has all, by id and status. */
+/**
+ * Follows the operations of a project and reconnects with the last event id; `told` collects all events, by id and
+ * status.
+ */
 function follow(neap: Neap, { project_id }: Place) {
   const { api_url, api_key } = neap.ready
   const told: string[] = []
@@ -72,7 +78,7 @@ function follow(neap: Neap, { project_id }: Place) {
 
   const reading = (async () => {
     while (!over.signal.aborted) {
-      // One that was cut off or refused is asked for again.
+      // Reconnect after a lost or refused stream.
       await read().catch(() => {})
       await sleep(50)
     }
@@ -93,7 +99,7 @@ interface Told {
 
 let count = 0
 
-/** What holds while the catalog is away, and after. */
+/** Asserts the behaviour during and after an outage of the catalog. */
 async function endured(neap: Neap, place: Place, sleeping: Place, absence: Absence): Promise<void> {
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
@@ -189,7 +195,7 @@ describe('the embedded catalog', () => {
   test('a part that starts meanwhile waits for it, and unknown keys are not counted as wrong', async () => {
     const { begin, end } = frozen(catalogPid)
     await begin()
-    // Nobody could look them up: they are not taken for somebody who tries keys, which is limited.
+    // These keys cannot be looked up, so they must not count as guesses, which are limited.
     const strangers = Array.from({ length: 250 }, () => send(neap, 'GET', '/projects', { key: newApiKey() }))
     const told = (await Promise.all(strangers)).map(({ status }) => status)
     const worker = spawnNeap(['worker'], envOf(dataDir))

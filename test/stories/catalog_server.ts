@@ -9,16 +9,16 @@ import { freePort } from '../free_port.ts'
 const run = promisify(execFile)
 const BIN = '/usr/lib/postgresql/15/bin'
 
-/** For the `skip` of a test: why it cannot run where the distribution's Postgres is absent. */
+/** For the `skip` of a test: the distribution's Postgres is not installed. False when it is. */
 export const withoutServer = existsSync(BIN) ? false : `${BIN} not installed`
 
-/** A Postgres of the operator's, not Neap's own: the distribution's, reached by TCP. */
+/** A Postgres of the operator as catalog: the distribution's, over TCP. */
 export interface CatalogServer {
   readonly url: string
-  /** Its postmaster. */
+  /** The pid of its postmaster. */
   readonly pid: () => Promise<number>
   readonly start: () => Promise<void>
-  /** Ends it as a lost machine would: at once. */
+  /** Stops it immediately, as if the machine failed. */
   readonly stop: () => Promise<void>
   readonly close: () => Promise<void>
 }

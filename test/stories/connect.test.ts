@@ -20,7 +20,7 @@ import {
 import { postmastersOf, until } from '../processes.ts'
 import { computeOf, endpointOf, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
-/* A user connects in every way there is, to an endpoint that runs, sleeps, is disabled or does not exist. */
+/* All ways to connect, to an endpoint that is active, idle, disabled or does not exist. */
 
 let neap: Neap
 let place: Place
@@ -120,7 +120,7 @@ test('neap psql works where there is no psql', async () => {
   assert.deepEqual([row.code, row.stdout], [0, 'answer\n42\n(1 row)\n'], row.stderr)
   const wrong = await neapRun(['psql', '-c', 'select nothing'], env)
   assert.deepEqual([wrong.code, wrong.stderr], [1, 'ERROR:  column "nothing" does not exist\n'])
-  // Through a pipe: no prompt, the last statement with or without a semicolon, and a failure is one.
+  // Through a pipe: no prompt, the last semicolon is optional, and a failure sets the exit code.
   const piped = (sql: string) =>
     run('sh', ['-c', `printf %s "$SQL" | "$NEAP" psql`], { ...envOf(neap.ready.data_dir), NEAP, SQL: sql })
   assert.deepEqual(await piped(`${SELECT} as answer;\nselect 1 as one`), {
@@ -148,7 +148,7 @@ test('neap psql gives psql its arguments, its streams and its exit code', { skip
     const ran = await run('sh', ['-c', `printf 'select :x;' | "$NEAP" psql "$@"`, 'sh', ...given], { ...env, NEAP })
     assert.deepEqual([ran.code, ran.stdout], [0, printed], ran.stderr)
   }
-  // What the environment says of other servers does not lead elsewhere.
+  // Connection settings for other servers in the environment are ignored.
   const elsewhere = { ...env, PGHOSTADDR: '192.0.2.1', PGSERVICE: 'other', PGSSLMODE: 'disable', PGPORT: '1' }
   const secure = await neapRun(
     ['psql', '--', '-XAtc', 'select ssl from pg_stat_ssl where pid = pg_backend_pid()'],
@@ -166,7 +166,7 @@ test('neap psql gives psql its arguments, its streams and its exit code', { skip
 
 test('neap psql reaches an endpoint whose name does not resolve', async (t) => {
   const dataDir = newDataDir()
-  // No name in that domain ever resolves (RFC 6761, section 6.4).
+  // Names in that domain never resolve (RFC 6761, section 6.4).
   const env = { NEAP_DOMAIN: 'neap.invalid' }
   const other = await startNeap({ dataDir, env })
   t.after(() => other.stop())
@@ -203,7 +203,7 @@ test('what is printed for people works as it is pasted', { skip }, async (t) => 
 })
 
 test('api, worker and proxy run apart, on a catalog of the operator', async (t) => {
-  // A database of the first Neap serves as that Postgres; its owner is no superuser.
+  // A database of the first Neap serves as that Postgres; its owner is not a superuser.
   const compute = await until('a compute runs', () => computeOf(neap, place))
   const dataDir = newDataDir()
   t.after(() => leaveNothing(dataDir))

@@ -14,7 +14,7 @@ import { envOf, leaveNothing, type Neap, newDataDir, spawnNeap, startNeap } from
 import { kill, until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* What holds for every route: forms, repeated requests, waiting, following, keys. */
+/* Behaviour common to all routes: forms, idempotency keys, waiting, event streams, API keys. */
 
 let neap: Neap
 let place: Place
@@ -84,7 +84,7 @@ test('a repeated request has one effect and one reply', async () => {
   const other = { ...repeated, body: { branch: { name: 'twice' } } }
   refused(await http('POST', `${project}/branches`, other), 422, 'IDEMPOTENCY_KEY_REUSED', /Idempotency-Key/)
   assert.ok(!(await branchNames()).includes('twice'))
-  // A key is of one route: elsewhere it says nothing.
+  // An idempotency key is scoped to one route.
   const elsewhere = await http('POST', '/api_keys', { body: { key_name: 'k' }, headers: { 'idempotency-key': 'k1' } })
   assert.equal(elsewhere.status, 200)
   await neap.ended(made(later).operations)
@@ -135,12 +135,12 @@ test('who prefers to wait is answered when it is done', async () => {
 })
 
 interface Event {
-  /** Where to go on from after it; those that came together have it once. */
+  /** The id to resume from; of events that were sent together, only one has it. */
   readonly id: string | undefined
   readonly operation: { id: string; status: string; action: string; updated_at: string }
 }
 
-/** Reads events until enough have come, or the stream ends. */
+/** Reads events until `enough` returns true or the stream ends. */
 async function events(enough: (events: Event[]) => boolean, request: Request = {}): Promise<Event[]> {
   const stop = new AbortController()
   const response = await fetch(`${neap.ready.api_url}${project}/operations/stream`, {
@@ -182,7 +182,7 @@ test('operations can be followed, each change of each, and followed on from wher
       live.filter(({ operation }) => operation.id === id).map(({ operation }) => operation.status),
       ['scheduling', 'running', 'finished'],
     )
-  // From the beginning it is the same again; from any place in between, exactly what came after that.
+  // A replay from the beginning yields the same events; from any id, exactly the later ones.
   const all = await events(ends(last), begin)
   assert.deepEqual(changes(all), changes(live))
   for (const [index, { id }] of live.entries()) {
@@ -190,7 +190,7 @@ test('operations can be followed, each change of each, and followed on from wher
     const rest = await events(ends(last), { headers: { 'last-event-id': id } })
     assert.deepEqual(changes(rest), changes(live.slice(index + 1)))
   }
-  // Who was away for too long, or comes from another catalog, is told so.
+  // A client with an expired id, or an id of another catalog, gets a reset event.
   for (const lost of ['1500000000-9:9:', `${Math.floor(Date.now() / 1000)}-9:9999999999999999999:`]) {
     const response = await fetch(`${neap.ready.api_url}${project}/operations/stream`, {
       headers: { authorization: `Bearer ${neap.ready.api_key}`, 'last-event-id': lost },
@@ -229,7 +229,7 @@ test('who has much to catch up with gets it page by page, all of one moment', as
     const found: number[] = []
     let seen: string | undefined
     for await (const page of eventsSince(catalog, place.project_id, start)) {
-      // What happens meanwhile is for the next time.
+      // Events inserted meanwhile belong to the next call.
       if (found.length === 0) await insert(1)
       assert.equal(seen, undefined)
       sizes.push(page.events.length)
@@ -252,7 +252,7 @@ test('who has much to catch up with gets it page by page, all of one moment', as
   }
 })
 
-/** The port of a part that was started by hand: its log says it. */
+/** The port of a part that was started by hand, from its log. */
 async function portOf(part: ChildProcess): Promise<number> {
   for await (const line of createInterface({ input: part.stderr as NonNullable<typeof part.stderr> })) {
     const port = /^\{.*"port":(\d+).*"msg":"ready"/.exec(line)?.[1]
@@ -282,7 +282,7 @@ test('a revoked key stops working at once, on every api process, and ends what i
     assert.equal((await http('DELETE', `/api_keys/${id}`)).status, 200)
     refused(await http('GET', project, { key }), 401, 'UNAUTHENTICATED', /revoked/)
     refused(await http('GET', project, { key, url }), 401, 'UNAUTHENTICATED', /revoked/)
-    // Whatever happens next is not told to it any more.
+    // Later events are not sent to it.
     await neap.ended(made(await http('POST', `${project}/endpoints/${place.endpoint_id}/restart`)).operations)
     assert.deepEqual(await following, [])
   } finally {

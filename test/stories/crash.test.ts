@@ -9,7 +9,10 @@ import { kill, postmastersOf, staying, until } from '../processes.ts'
 import { computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { audit, openBank, startTransfers } from './bank.ts'
 
-/* Everything is killed with SIGKILL, together and one by one. Databases serve on; what was killed comes back. */
+/*
+ * All processes are killed with SIGKILL, together and one by one. Databases keep serving; killed processes are
+ * restarted.
+ */
 
 const dataDir = newDataDir()
 let neap: Neap
@@ -29,7 +32,10 @@ after(async () => {
 const postmasters = () => postmastersOf(dataDir).map(({ pid }) => pid)
 const catalogPid = () => postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid
 
-/** Runs `act` while a session through the proxy has a transaction open, and sees that it works before, meanwhile and after. */
+/**
+ * Runs `act` while a session through the proxy has an open transaction, and asserts that the session works before,
+ * during and after.
+ */
 async function unnoticed(act: () => Promise<void>): Promise<void> {
   const lost: Error[] = []
   const client = await connect(neap, place.uri, { lost: (error) => lost.push(error) })
@@ -46,7 +52,7 @@ async function unnoticed(act: () => Promise<void>): Promise<void> {
   assert.deepEqual(lost, [])
 }
 
-/** Waits until the control plane does what it is asked to. */
+/** Waits until the control plane accepts and executes a change. */
 async function controlled(): Promise<void> {
   const params = { project_id: place.project_id, branch_id: place.branch_id }
   const body = { role: { name: `role_${Date.now()}` } }
@@ -107,7 +113,7 @@ test('kill -9 of the proxies: their sessions end, new ones come through', async 
   const client = await connect(neap, place.uri, { lost: lost.resolve })
   const compute = await computeOf(neap, place)
   await kill(...neap.parts('proxy'))
-  // Their port is the supervisor's: who comes meanwhile waits for the next.
+  // The supervisor owns the listening socket: new connections wait for the next proxy.
   const next = await connect(neap, place.uri)
   await lost.promise
   await client.end()
@@ -167,7 +173,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 test('SIGINT in the midst of a copy leaves no process, and the next start makes the branch', async () => {
   await suspend(neap, place)
-  // A worker that stands still leaves time to look where the copy will be.
+  // A frozen worker leaves time to start watching the directory of the copy.
   const worker = neap.part('worker') ?? assert.fail('no worker runs')
   process.kill(worker, 'SIGSTOP')
   const { project_id, branch_id } = place
@@ -180,7 +186,7 @@ test('SIGINT in the midst of a copy leaves no process, and the next start makes 
   const copier = copierOf(home)
   process.kill(worker, 'SIGCONT')
   const pid = await copier
-  // What begins it holds a lock, and becomes it.
+  // A perl process takes the lock, then execs the copier.
   await until('the copier', () => !readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith('perl'))
   process.kill(pid, 'SIGSTOP')
   assert.equal(await neap.end('SIGINT'), 0)

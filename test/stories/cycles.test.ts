@@ -13,16 +13,16 @@ import { randomOf } from '../random.ts'
 import { sharedMemoryOfOthers } from '../shared_memory.ts'
 
 /*
- * Projects and branches come and go while the control plane is killed at random moments. NEAP_SEED repeats a run's choices;
- * at which instruction a kill falls is the machine's.
+ * Projects and branches are created and deleted while the control plane is killed at random moments. NEAP_SEED repeats
+ * a run's choices; the exact instruction at which a kill hits is not reproducible.
  */
 
 const CYCLES = 50
 const SPAN_MS = 1_200
-/** How an operation ends that a deletion overtook. */
+/** The error of an operation that a deletion cancelled. */
 const CANCELLED = /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted)/
 const seed = Number(process.env['NEAP_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-// Apart, so that what one draws does not depend on when the other does.
+// Separate sequences, so that the draws of one do not depend on the timing of the other.
 const workDraws = randomOf(seed, 'work')
 const killDraws = randomOf(seed, 'kills')
 
@@ -44,7 +44,7 @@ test(`${CYCLES} cycles of create, branch, suspend and delete under kill -9 (seed
       t.diagnostic(`not ended: ${JSON.stringify(row)}`)
   })
   for (let cycle = 1; cycle <= CYCLES; cycle++) await Promise.all([work(), killAtRandom(cycle)])
-  // What was made by a request whose answer was lost.
+  // Projects from requests whose answer was lost.
   for (const id of await strangers()) await deleteProject(id)
   await until('the end of every operation', async () => {
     const [row] = await catalogQuery<{ open: number }>(
@@ -67,7 +67,7 @@ test(`${CYCLES} cycles of create, branch, suspend and delete under kill -9 (seed
   assert.deepEqual(await query(neap, first.uri, 'select sum(number)::int from kept'), [{ sum: 500_500 }])
 })
 
-/** One cycle. Requests follow each other at once, or after what the one before began has ended. */
+/** One cycle. Each request follows immediately, or after the operations of the previous one have ended. */
 async function work(): Promise<void> {
   const made = await persistently(() => neap.call('POST /projects', { body: { project: {} } }))
   const params = { project_id: made.project.id }
@@ -99,7 +99,7 @@ const deleteProject = (project_id: string) =>
 const persistently = <T>(request: () => Promise<T>): Promise<T> =>
   until('an answer of the API', () => request().catch(ifAway))
 
-/** A deletion whose answer was lost is found done. */
+/** NOT_FOUND: an earlier deletion succeeded but its answer was lost. */
 function ifGone(error: unknown): 'gone' {
   if (error instanceof AppError && error.code === 'NOT_FOUND') return 'gone'
   throw error
@@ -116,11 +116,14 @@ async function maybeEnded(operations: readonly { id: string; project_id: string 
     })
 }
 
-/** Kills parts at a random moment, which come back; in every fifth cycle everything, the catalog too in every tenth, and starts anew. */
+/**
+ * Kills parts, which are restarted, at a random moment. Every fifth cycle kills the whole control plane (every tenth
+ * also the catalog) and starts Neap again.
+ */
 async function killAtRandom(cycle: number): Promise<void> {
   await sleep(killDraws.next() * SPAN_MS)
   if (cycle % 5 > 0) {
-    // One that was killed in the cycle before may not be back yet.
+    // A part killed in the previous cycle may not be back yet.
     const parts = (['api', 'worker', 'proxy'] as const)
       .filter(() => killDraws.next() < 0.6)
       .flatMap((name) => neap.parts(name))
@@ -132,7 +135,7 @@ async function killAtRandom(cycle: number): Promise<void> {
   neap = await startNeap({ dataDir })
 }
 
-/** Looks all the time at how many postmasters serve one data directory. */
+/** Polls the number of postmasters that serve one data directory. */
 function watchPostmasters() {
   let most = 0
   let looks = 0
@@ -155,7 +158,7 @@ async function strangers(): Promise<string[]> {
   return projects.map(({ id }) => id).filter((id) => id !== first.project_id)
 }
 
-/** Sees that of all that was deleted there is no process, directory, shared memory or row. */
+/** Asserts that the deleted resources have left no process, directory, shared memory or row. */
 async function nothingIsLeft(): Promise<void> {
   const kept = [{ id: first.branch_id }]
   assert.deepEqual(await catalogQuery(neap, 'select id from branch where stored or deleted_at is null'), kept)

@@ -8,7 +8,10 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { branchOff, enableReplication, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 
-/* Databases that the API renames, gives away and drops, in Postgres: in use, asleep, inherited, and where their owners try to hinder it. */
+/*
+ * Databases that the API renames, transfers and drops in Postgres: in use, idle, inherited, and when their owners
+ * obstruct it.
+ */
 
 const LIMIT = 12
 const OWNER = 'neondb_owner'
@@ -38,7 +41,10 @@ const inPostgres = async () =>
     ).map(({ name, owner }) => [name as string, owner as string]),
   )
 
-/** Connects, and answers with which code the session ends: in an object, or to wait for the one would be to wait for the other. */
+/**
+ * Connects, and returns a promise of the code with which the session ends. It is wrapped in an object, so that awaiting
+ * this function does not await the end.
+ */
 async function sessionAt(uri: string): Promise<{ end: Promise<string | undefined> }> {
   const ended = Promise.withResolvers<string | undefined>()
   await connect(neap, uri, { lost: (error) => ended.resolve((error as { code?: string }).code) })
@@ -86,7 +92,7 @@ test('changes of a sleeping branch are made in order at its start, and at that o
   await run('create table t as select 1 as was_b', 'b')
   await api.change('POST', '/roles', { role: { name: 'old' } })
   await suspend(neap, place)
-  // Names that change sides, one that is used again, one that never was in Postgres.
+  // Names that are swapped, one that is reused, one that was never applied to Postgres.
   await api.begin('PATCH', databasePath('a'), { database: { name: 'c' } })
   await api.begin('PATCH', databasePath('b'), { database: { name: 'a' } })
   await api.begin('PATCH', databasePath('c'), { database: { name: 'b' } })
@@ -112,7 +118,7 @@ test('changes of a sleeping branch are made in order at its start, and at that o
     assert.deepEqual(await branchHttp(neap, branch).databases(), wanted)
   }
   assert.deepEqual(await inPostgres(), wanted)
-  // What has been done is not done again to what has the name now.
+  // Changes that were applied are not repeated for a new database with the same name.
   await run('create table kept as select 2 as n', 'brief')
   await api.change('DELETE', databasePath('a'))
   await api.change('DELETE', databasePath('b'))
@@ -156,7 +162,7 @@ test('no owner can keep a database from going, nor have anything run by the supe
   await query(neap, foe, 'alter database trap connection limit 0')
   await query(neap, foe, 'alter database trap is_template true')
   await query(neap, foe, 'alter database trap allow_connections false')
-  // It owns things in there, and the database is another's: to drop the role means to go in.
+  // The role owns objects in this database, which has another owner: dropping the role requires a session in it.
   await api.change('PATCH', databasePath('trap'), { database: { owner_name: OWNER } })
   const sitting = await connect(neap, uriWith(foe, { database: 'template1' }))
   await api.change('POST', '/databases', newDatabase('made anyway'))
@@ -191,7 +197,7 @@ test('what is stuck or refused is said by its own operation and holds up no othe
   await neap.ended(stuck.operations)
   assert.deepEqual(await inPostgres(), { neondb: OWNER, free: OWNER })
 
-  // Made by SQL between the question and the change: an owner that goes.
+  // An owner that exists when the change is applied, and one that SQL drops before it is applied.
   await api.change('POST', '/roles', { role: { name: 'fleeting' } })
   await suspend(neap, place)
   const queued = await api.begin('PATCH', databasePath('free'), { database: { owner_name: 'fleeting' } })

@@ -5,7 +5,7 @@ import { type Answer, refused, type Request, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
 
-/* Endpoints as the API changes them, and as Postgres then is. */
+/* Changes of endpoints over the API, and their effect in Postgres. */
 
 let neap: Neap
 let place: Place
@@ -34,7 +34,9 @@ interface Changed {
   readonly operations: { id: string; project_id: string; action: string; branch_id: string }[]
 }
 
-/** Changes the endpoint and sees which operations come of it; answers what the reply said, when they have ended. */
+/**
+ * Changes the endpoint, asserts the actions of its operations, waits for them, and returns the endpoint of the answer.
+ */
 async function change(attributes: object, actions: string[]): Promise<Changed['endpoint']> {
   const answer = await http('PATCH', endpoint, { body: { endpoint: attributes } })
   assert.equal(answer.status, 200, answer.body.message)
@@ -150,7 +152,8 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
   await neap.ended(operations)
   const { host } = await endpointOf(neap, place)
 
-  // Clients that go on coming while it moves: each reaches one branch or the other, and after the answer only the other.
+  // Clients keep connecting during the move: each reaches one of the two branches, and after the answer only the other
+  // one.
   let moved = false
   let stop = false
   const coming = Promise.all(
@@ -158,7 +161,7 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
       while (!stop) {
         const over = moved
         const rows = await query(neap, place.uri, 'select branch from where_am_i').catch((error: unknown) => {
-          // A session of the old branch is ended, while it logs in perhaps.
+          // The move terminates sessions of the old branch, possibly during login.
           const { code, message } = error as { code?: string; message: string }
           if (code !== '57P01' && !/terminated unexpectedly/.test(message)) throw error
           return undefined
@@ -167,7 +170,7 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
       }
     }),
   )
-  // The other branch's data is told apart by an endpoint of its own, which then makes room.
+  // Marks the other branch's data through a temporary endpoint, which is then deleted.
   const params = { project_id: place.project_id }
   const own = await neap.call('POST /projects/:project_id/endpoints', {
     params,
@@ -197,7 +200,7 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
   stop = true
   await coming
   refused(await patch({ branch_id: 'br-none' }), 404, 'NOT_FOUND', /br-none/)
-  // The old branch has room for another endpoint now.
+  // The old branch can have another endpoint now.
   const back = await http('POST', `${project}/endpoints`, {
     body: { endpoint: { branch_id: place.branch_id, type: 'read_write' } },
   })

@@ -8,7 +8,7 @@ import { query } from '../clients.ts'
 import { envOf, leaveNothing, newDataDir, spawnNeap, startNeap } from '../neap.ts'
 import { kill, postmastersOf, processesOf, until } from '../processes.ts'
 
-/* The very first start is killed, with all that it has begun. The next one must be as good as a first. */
+/* The first start and its child processes are killed. The next start must behave as a first one. */
 
 const moments: Record<string, (dataDir: string) => boolean> = {
   'while the programs of Postgres are copied': (dataDir) => globSync(join(dataDir, 'pg/*.making')).length > 0,
@@ -27,7 +27,7 @@ for (const [name, isThere] of Object.entries(moments)) {
   test(`kill -9 of the first start ${name}`, async (t) => {
     const { dataDir, ended } = firstStart(t)
     await until(name, () => isThere(dataDir))
-    // What runs as another user is a database or makes one: that goes on, as it would.
+    // Processes of other users are databases or create one: they keep running, as they would after a crash.
     await kill(...partsOf(dataDir, /\/main.ts/))
     await ended
     await isAsGoodAsFirst(dataDir)

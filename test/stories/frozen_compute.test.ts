@@ -6,7 +6,10 @@ import { type Neap, startNeap } from '../neap.ts'
 import { postmastersOf, until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* Requests that ask a compute which does not answer: they go on without its answer, and hold no transaction while they wait. */
+/*
+ * Requests that query a compute that does not answer: they proceed without its answer, and hold no transaction while
+ * they wait.
+ */
 
 let neap: Neap
 let place: Place
@@ -25,7 +28,7 @@ after(async () => {
   await neap?.stop()
 })
 
-/** The transactions of the catalog that have waited for their client for a third of a second. */
+/** Catalog transactions that have been idle for more than 0.3 seconds. */
 const waiting = () =>
   catalogQuery(
     neap,
@@ -52,7 +55,7 @@ test('no transaction of a request waits for a compute', async () => {
     })
     const { status } = await answer
     assert.ok(status === 200 || status === 201, `${method} ${path}: ${status}`)
-    // Else nothing was waited for, and the test shows nothing.
+    // Otherwise the request did not wait for the compute, and the test proves no point.
     assert.ok(performance.now() - began > 500)
   }
 })

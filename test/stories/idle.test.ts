@@ -16,7 +16,10 @@ import {
   settled,
 } from '../project.ts'
 
-/* An endpoint goes to sleep when nobody uses it, and not before. A second one with the same time-out, that nobody uses, is the clock. */
+/*
+ * An idle endpoint is suspended after its timeout and not earlier. A second, unused endpoint with the same timeout
+ * serves as the clock.
+ */
 
 let neap: Neap
 let place: Place
@@ -40,7 +43,7 @@ async function setTimeoutOf({ project_id, endpoint_id }: Place, suspend_timeout_
 
 const asleep = (where: Place) => settled(neap, where, 'idle')
 
-/** Wakes the endpoint that nobody uses, and waits until it sleeps again by itself: as long as any idle one takes. */
+/** Wakes the unused endpoint and waits until it is suspended: the duration of an idle timeout. */
 async function anIdleOneSleeps(times = 3): Promise<void> {
   for (let time = 0; time < times; time++) {
     await query(neap, unused.uri, 'select 1')
@@ -117,7 +120,7 @@ test('a changed time-out counts at once, even when it changes while the compute 
   assert.ok(postmaster)
   process.kill(postmaster, 'SIGSTOP')
   try {
-    // Without counters to compare with, a look asks the compute, which lets nobody in now.
+    // Without stored counters the idle loop queries the compute, which accepts no session now.
     await catalogQuery(neap, 'update endpoint set idle_counters = null where id = $1', [place.endpoint_id])
     await setTimeoutOf(place, 601)
     const taken = 'select 1 from endpoint where id = $1 and idle_check_at > clock_timestamp()'

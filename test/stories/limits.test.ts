@@ -6,7 +6,7 @@ import { type Request, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { postmastersOf, until } from '../processes.ts'
 
-/* A Neap that is set up narrowly: the free plan, few of everything, strict locking, slow requests. */
+/* A Neap with narrow settings: the free plan, low limits, strict locking, slow requests. */
 
 let neap: Neap
 
@@ -51,7 +51,7 @@ test('the free plan has the smallest size only, and quotas say which they are', 
   refused(await http('POST', '/projects', { body: { project: {} } }), 422, 'PROJECTS_LIMIT_EXCEEDED', /1 projects/)
   assert.equal((await http('POST', `${path}/branches`, done)).status, 201)
   refused(await http('POST', `${path}/branches`, done), 422, 'BRANCHES_LIMIT_EXCEEDED', /2 branches/)
-  // What a restore makes for a while takes no room: who is at the limit can reset a branch.
+  // The temporary branch of a restore does not count: a reset works at the limit.
   const { branches } = (await http('GET', `${path}/branches`)).body as unknown as { branches: { id: string }[] }
   const child = branches.find(({ id }) => id !== branch.id)?.id
   assert.equal((await http('POST', `${path}/branches/${child}/reset_to_parent`, done)).status, 200)
@@ -76,7 +76,7 @@ test('strict locking answers 423 while operations are under way', async () => {
   const text = /^project already has running conflicting operations, scheduling of new ones is prohibited$/
   refused(await http('POST', restart, key), 423, 'LOCKED', text)
   await neap.ended((first.body as unknown as { operations: { id: string; project_id: string }[] }).operations)
-  // What was locked is not kept for its key.
+  // A reply of 423 is not stored for its idempotency key.
   assert.equal((await http('POST', restart, { headers: { ...key.headers, ...done.headers } })).status, 200)
 })
 
@@ -109,7 +109,7 @@ test('a deleted project can be recovered, data and all', async () => {
   await until('its compute has stopped', () => postmastersOf(neap.ready.data_dir).length === 1)
   await assert.rejects(query(neap, uri, 'select 1'), /password authentication failed/)
 
-  // Another that took its room meanwhile keeps it.
+  // Another project that used the freed quota meanwhile keeps it.
   const { project: other } = (await http('POST', '/projects', { ...done, body: { project: {} } })).body as unknown as {
     project: { id: string }
   }
@@ -129,7 +129,7 @@ test('a deleted project can be recovered, data and all', async () => {
 
 test('of many that ask at once for the last room, one has it', async () => {
   const ATONCE = 8
-  /** Has all of them begin before the first has made what it asks for, and answers what each was told. */
+  /** Makes all requests start before the first one commits, and returns their outcomes. */
   const atOnce = async (table: string, path: string, body: object) => {
     const holder = await catalogClient(neap)
     await holder.query(`begin; lock table ${table} in share mode`)
@@ -163,7 +163,7 @@ test('of many that ask at once for the last room, one has it', async () => {
        select $1, 'many', 'read', uuid_send(gen_random_uuid()), $3::timestamptz from generate_series(1, $2)`,
       [account?.id, many, expires_at],
     )
-  // Those whose time is over are no keys any more.
+  // Expired keys do not count.
   await insert(10, '2020-01-01')
   assert.ok(!(await names()).includes('many'))
   await insert(999 - (await names()).length, '2100-01-01')
@@ -185,6 +185,6 @@ test('who asks too often is told when to try again', async () => {
   }
   const guesses = await Promise.all(Array.from({ length: 200 }, () => http('GET', '/projects', { key: 'neap_guess' })))
   assert.deepEqual(new Set(guesses.map(({ status }) => status)), new Set([401, 429]))
-  // Another family of routes is counted apart.
+  // Another family of routes has a separate limit.
   assert.equal((await http('GET', '/api_keys')).status, 200)
 })

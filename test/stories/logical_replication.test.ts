@@ -5,7 +5,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { branchOff, firstPlace, type Place, settled, suspend } from '../project.ts'
 
-/* Changes of a database are read from a slot, by a program or by a subscription of another branch, through the proxy. */
+/* A program or a subscription of another branch reads the changes of a database from a slot, through the proxy. */
 
 let neap: Neap
 let place: Place

@@ -6,7 +6,10 @@ import { type Neap, startNeap } from '../neap.ts'
 import { postmastersOf, until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place } from '../project.ts'
 
-/* An endpoint that is asked for something else before a move has ended: what runs on the branch that it has left is stopped all the same. */
+/*
+ * An endpoint gets another change before its move to another branch has ended: the compute on the branch it left is
+ * stopped regardless.
+ */
 
 let neap: Neap
 let home: Place
@@ -18,7 +21,7 @@ before(async () => {
 
 after(() => neap?.stop())
 
-/** An endpoint whose compute runs, and a branch without one. */
+/** An endpoint with a running compute, and a branch without an endpoint. */
 async function running(): Promise<{ from: Place; to: string; pid: number }> {
   const from = await branchOff(neap, home)
   await query(neap, from.uri, 'create table place as select 1 as number')
@@ -38,7 +41,7 @@ const move = async (place: Place, branch_id: string) =>
     })
   ).operations
 
-/** Does `act` while no worker begins anything. */
+/** Runs `act` while the worker is frozen, so that no operation starts. */
 async function whileNothingBegins<T>(act: () => Promise<T>): Promise<T> {
   const worker = neap.part('worker') ?? assert.fail('no worker runs')
   process.kill(worker, 'SIGSTOP')
@@ -52,7 +55,7 @@ async function whileNothingBegins<T>(act: () => Promise<T>): Promise<T> {
 const isGone = (pid: number) =>
   until(`process ${pid} is gone`, async () => !postmastersOf(neap.ready.data_dir).some((each) => each.pid === pid))
 
-/** Nothing failed but what was cancelled. */
+/** Asserts that no operation failed, except cancelled ones. */
 async function nothingFailed(): Promise<void> {
   const failed = (await operationsOf(neap, home)).filter(({ status }) => status === 'failed')
   assert.deepEqual(

@@ -10,7 +10,7 @@ import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { processesOf, until } from '../processes.ts'
 import { firstPlace, type Place, suspend } from '../project.ts'
 
-/* What a Neap says of itself after real work: metrics, readiness, logs; and that dashboard and documents say the same. */
+/* Metrics, readiness and logs of a Neap after real work; the dashboard and the documents agree with them. */
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs')
 const PARTS = ['api', 'worker', 'proxy'] as const
@@ -49,7 +49,7 @@ async function scrape(part: PartName): Promise<string> {
   return response.text()
 }
 
-/** The value of the one series of a metric with these labels, or nothing. */
+/** The value of the only series of a metric with these labels. Returns undefined when there is no such series. */
 function valueOf(text: string, name: string, labels: Record<string, string> = {}): number | undefined {
   const found = text.split('\n').filter((line) => {
     const [series = ''] = line.split(' ')
@@ -62,7 +62,7 @@ function valueOf(text: string, name: string, labels: Record<string, string> = {}
   return found[0] === undefined ? undefined : Number(found[0].split(' ').at(-1))
 }
 
-/** The names that a scrape has, as its `# TYPE` lines say. */
+/** The metric names of a scrape, from its `# TYPE` lines. */
 const namesIn = (text: string): Set<string> =>
   new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name ?? ''))
 
@@ -125,7 +125,7 @@ test('operations, wakes, connections and requests are counted', async () => {
   })
   const suspended = { action: 'suspend_compute', status: 'finished', code: '' }
   assert.equal(valueOf(worker, 'neap_operations_total', suspended), 1)
-  // Known before any has failed, so that the first is an increase.
+  // The series exists before any has failed, so that the first failure is an increase.
   assert.equal(
     valueOf(worker, 'neap_operation_duration_seconds_count', { action: 'create_branch', status: 'failed' }),
     0,
@@ -208,10 +208,12 @@ interface Panel {
   readonly targets?: readonly { readonly expr: string; readonly datasource: { readonly uid: string } }[]
 }
 
-/** Metrics that no panel needs. */
+/** Metrics that are deliberately on no panel. */
 const OFF_THE_DASHBOARD: readonly string[] = []
 
-/** The metrics that a PromQL expression asks for: names of ours and of Node's; what a histogram gives is that histogram. */
+/**
+ * The metrics in a PromQL expression: names of ours and of Node's; the series of a histogram count as that histogram.
+ */
 function metricsOf(expression: string): string[] {
   const names = expression.match(/\b(?:neap|process|nodejs)_[a-z0-9_]+/g) ?? []
   return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''))
@@ -315,7 +317,7 @@ test('no log has a key, a password or a connection string in it', async () => {
   await send(neap, 'GET', `/projects/${place.project_id}/connection_uri?database_name=neondb&role_name=alice`)
   await send(neap, 'GET', '/projects?search=secret-word', { key: 'neap_not_a_key_at_all_0123456789' })
   await assert.rejects(connect(neap, place.uri.replace(/:[^:@/]+@/, ':a-wrong-password@')))
-  // What goes wrong in Neap's own statements is logged as well.
+  // Errors of Neap's own statements are logged as well.
   await catalogQuery(neap, 'alter table role add constraint nobody check (name <> $$bob$$)')
   const bob = await send(neap, 'POST', `${branch}/roles`, { body: { role: { name: 'bob' } } })
   assert.equal(bob.status, 500)

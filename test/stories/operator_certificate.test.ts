@@ -8,7 +8,7 @@ import { conninfo, psql, without } from '../clients.ts'
 import { envOf, neapRun, newDataDir, startNeap } from '../neap.ts'
 import { firstPlace } from '../project.ts'
 
-/* An operator has a certificate, for a domain of theirs. */
+/* An operator's certificate, for a domain of theirs. */
 
 test('with a certificate of the operator nothing of the own authority is left to see', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'neap-operator-'))

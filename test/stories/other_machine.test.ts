@@ -35,7 +35,7 @@ before(async () => {
     through: machines.onServer,
     args: ['--listen', `${machines.server},${machines.serverIpv6}`],
     env: {
-      // As without a word: nobody else is on that machine.
+      // The default: the namespace has no other user of that port.
       NEAP_EXTRA_PROXY_PORT: '',
       NEAP_REGION: REGION,
       NEAP_DOMAIN: DOMAIN,
@@ -52,7 +52,7 @@ before(async () => {
 })
 
 after(async () => {
-  // By SIGTERM: nginx ends its workers then.
+  // With SIGTERM nginx also ends its workers.
   for (const each of forwarders) if (each.kill()) await once(each, 'exit')
   await neap?.stop()
   machines?.remove()
@@ -77,7 +77,7 @@ const said = ({ code, stdout, stderr }: Ran): string => {
   return stdout.trim()
 }
 
-/** Runs a script of Node on the clients' machine; it prints what it found as JSON. */
+/** Runs a Node script on the clients' machine and returns its output, parsed as JSON. */
 async function script<T>(code: string, env: NodeJS.ProcessEnv = {}): Promise<T> {
   const inProject = fileURLToPath(new URL('../..', import.meta.url))
   const file = join(inProject, `.client-${process.pid}.mjs`)
@@ -169,7 +169,7 @@ test('clients that speak plainly to the API, and stay, hold nothing', async () =
       })
       socket.write('GET / HTTP/1.1\\r\\n')
     })))
-    // It stays until it is killed.
+    // Stay alive until killed.
     setInterval(() => {}, 60_000)`
   const [ip = '', ...inClient] = machines.onClient
   const client = spawn(ip, [...inClient, process.execPath, '--input-type=module', '-e', program], {
@@ -256,7 +256,7 @@ test('an allow list means the client, also behind haproxy and nginx', async () =
   const [allowed, other] = machines.clients
   startForwarders()
   const through = (port: number): string => place.uri.replace(`:${neap.ready.proxy_port}/`, `:${port}/`)
-  // A client says by which of its addresses it connects.
+  // The route selects the client's source address.
   const from = async (address: string, port: number): Promise<Ran> => {
     await machines.run('ip', [
       'route',

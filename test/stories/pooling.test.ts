@@ -5,7 +5,7 @@ import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, firstPlace, type Place, settled, suspend } from '../project.ts'
 
-/* Whoever is connected to a pooled host hears nothing of what happens to the compute of its endpoint. */
+/* Clients of a pooled host do not notice a suspend, restart or resize of its endpoint's compute. */
 
 let neap: Neap
 let home: Place
@@ -50,7 +50,7 @@ interface Writer {
   stop(): Promise<void>
 }
 
-/** Inserts one number after the other, each in a transaction of its own. */
+/** Inserts consecutive numbers, each in its own transaction. */
 function write(client: pg.Client, id: number): Writer {
   const noted: number[] = []
   const errors: string[] = []
@@ -106,7 +106,7 @@ test('suspended, restarted, resized: who is idle sees nothing, who writes has ea
       answered.map(({ rows }) => rows[0]?.mine),
       idle.map((_client, index) => index),
     )
-    // A change of size ends no session.
+    // A resize ends no session.
     const code = await transaction.query('select 1').then(
       () => undefined,
       (error: unknown) => (error as pg.DatabaseError).code,

@@ -6,11 +6,11 @@ import { type Answer, refused, type Request, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* Projects from their making to the end of their data, and the list of who changed what. */
+/* Projects from creation to deletion of their data, and the audit log. */
 
 let neap: Neap
 let place: Place
-/** What the second test makes, beside the first project. */
+/** Projects that the second test creates, besides the first project. */
 const others: string[] = []
 
 before(async () => {
@@ -51,7 +51,7 @@ interface Entry {
   readonly api_key_id?: number
 }
 
-/** What answers hold, each some of it. */
+/** Fields of answers; each answer has some of them. */
 interface Body {
   readonly project: Record<string, unknown> & { id: string; name: string }
   readonly projects: { id: string; name: string; org_id: string }[]
@@ -75,7 +75,7 @@ interface Body {
   readonly email: string
 }
 
-/** The body of an answer that must be a success. */
+/** Asserts the status of an answer and returns its body. */
 function body({ status, body: found }: Answer, expected = 200): Body {
   assert.equal(status, expected, found.message)
   return found as unknown as Body
@@ -109,7 +109,7 @@ test('a new project has its branch main, a role, a database and a read-write end
       ['start_compute', true],
     ],
   )
-  // Nobody waits for it: who connects at once is let in when it is there.
+  // The operations are not awaited: a client that connects now is admitted once the compute is ready.
   const [uri] = made.connection_uris
   assert.deepEqual(await query(neap, uri?.connection_uri ?? '', 'select current_user as role'), [
     { role: made.roles[0]?.name },
@@ -354,7 +354,7 @@ test('who changed what is listed page by page, newest first, to an admin key onl
       const found = await audit({ ...asked, ...(cursor && { cursor }) })
       seen.push(...found.audit)
       cursor = found.pagination?.cursor
-      // More is written down between two pages.
+      // New entries are written between two pages.
       await http('DELETE', `/projects/${place.project_id}/branches/br-none`)
     } while (cursor !== undefined)
     const known = new Set(ids)

@@ -11,9 +11,9 @@ import { controlPlane, envOf, leaveNothing, type Neap, neapRun, newDataDir, spaw
 import { kill, until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* Two proxies on one socket: what one of them does not do any more the other does, and the port is never closed. */
+/* Two proxies share one listening socket: when one stops accepting, the other takes over, and the port never closes. */
 
-/** Few enough that a test can use them up. */
+/** Low enough for a test to exhaust. */
 const OPEN_FILES = 300
 
 const dataDir = newDataDir()
@@ -43,14 +43,14 @@ async function metricsPorts(): Promise<number[]> {
   return (JSON.parse(stdout) as { proxy_metrics_ports: number[] }).proxy_metrics_ports
 }
 
-/** The value of a metric of the proxy with that port; nothing while there is none. */
+/** The value of a metric of the proxy with that port. Returns undefined when the proxy or the metric is absent. */
 async function valueOf(port: number, name: string): Promise<number | undefined> {
   const answer = await fetch(`http://127.0.0.1:${port}/metrics`).catch(() => undefined)
   const value = new RegExp(`^${name}(?:\\{.*\\})? (\\d+)`, 'm').exec((await answer?.text()) ?? '')?.[1]
   return value === undefined ? undefined : Number(value)
 }
 
-/** Waits until there are two proxies that listen, and no third any more. */
+/** Waits until exactly two proxies exist and are ready. */
 async function both(): Promise<readonly [number, number]> {
   const ports = await metricsPorts()
   await until('two proxies that are ready', async () => {
@@ -65,7 +65,7 @@ async function both(): Promise<readonly [number, number]> {
 const select = async (client: pg.Client): Promise<void> =>
   assert.deepEqual((await client.query<{ n: number }>('select 1 as n')).rows, [{ n: 1 }])
 
-/** The ports of the clients that a process has connections with: it is not to make or lose any meanwhile. */
+/** The client ports of a process's connections. The process must not open or close connections meanwhile. */
 function clientPortsOf(pid: number): Set<number> {
   const inodes = new Set(
     readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1]),
@@ -253,7 +253,7 @@ test('kill -9 of the supervisor, with one of them frozen and one that drains: th
   assert.ok(!pids.includes(frozen) && !pids.includes(draining))
   const client = await connect(neap, place.uri)
   await select(client)
-  // With sessions open and a drain as long as it is, the end is at once.
+  // The supervisor exits immediately, despite open sessions and a long drain timeout.
   process.kill(pids[0], 'SIGTERM')
   assert.equal(await neap.end(), 0)
   await client.end().catch(() => {})

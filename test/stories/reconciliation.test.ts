@@ -8,7 +8,7 @@ import { leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
 import { kill, outsidePid, postmastersOf, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
 
-/* After anything was broken by hand, catalog and machine agree again by themselves, and what happened is on record. */
+/* After damage by hand, catalog and machine converge without intervention, and operations record the events. */
 
 const dataDir = newDataDir()
 let neap: Neap
@@ -30,7 +30,7 @@ after(async () => {
 const pgdata = ({ branch_id }: Place) => join(dataDir, 'branches', branch_id, 'pgdata')
 const runs = (where: Place) => postmastersOf(dataDir).find(({ directory }) => directory === pgdata(where))?.pid
 
-/** Has both run, and answers the processes. */
+/** Starts both computes and returns their pids. */
 async function bothRun(): Promise<{ pid: number; otherPid: number }> {
   for (const where of [place, other]) {
     await query(neap, where.uri, 'select 1')
@@ -41,7 +41,7 @@ async function bothRun(): Promise<{ pid: number; otherPid: number }> {
   return { pid, otherPid }
 }
 
-/** What is on record of ends that nobody asked for, newest first. */
+/** The recorded errors of unexpected exits, newest first. */
 async function ends({ endpoint_id }: Place): Promise<string[]> {
   const operations = await operationsOf(neap, place)
   return operations.flatMap((operation) =>
@@ -49,7 +49,7 @@ async function ends({ endpoint_id }: Place): Promise<string[]> {
   )
 }
 
-/** Kills the control plane, does `act`, and starts it again. The catalog runs all the while. */
+/** Kills the control plane, runs `act`, and starts it again. The catalog keeps running. */
 async function whileDown(act: () => Promise<void>): Promise<void> {
   await neap.kill()
   await act()
@@ -118,7 +118,7 @@ test('computes that end while the control plane is down are on record when it is
   assert.match((await ends(other))[0] ?? '', new RegExp(`process ${otherPid}`))
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
   await whileDown(() => kill(pid))
-  // Only the compute knows for sure whether the first project's password is still the same: it was woken to be asked.
+  // Only the compute knows whether the first project's password is still valid: the start woke it to check.
   assert.equal(neap.ready.connection_uri, place.uri)
   assert.ok(runs(place))
   await kept()
@@ -134,7 +134,7 @@ test('a postmaster.pid that is broken while nothing runs is no obstacle', async 
     'of another server': foreign,
   }
   for (const [what, content] of Object.entries(broken)) {
-    // Killed before its start has ended, it would only be started again.
+    // If killed before its start operation has ended, it would only be started again.
     await settled(neap, place, 'active')
     await kill(runs(place))
     writeFileSync(join(pgdata(place), 'postmaster.pid'), content)

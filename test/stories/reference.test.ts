@@ -10,7 +10,7 @@ import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, firstPlace, type Place, suspend } from '../project.ts'
 import { openState, type State, withoutWorker } from '../surface/state.ts'
 
-/* What a reader of the API's description expects of endpoints and operations, sentence by sentence, where no other story shows it. */
+/* The documented behaviour of endpoints and operations, sentence by sentence, where no other story covers it. */
 
 let neap: Neap
 let state: State
@@ -43,7 +43,7 @@ interface Body {
   readonly pagination?: { cursor: string }
 }
 
-/** The body of an answer that must be a success. */
+/** Asserts the status of an answer and returns its body. */
 function body({ status, body: found }: Answer, expected = 200): Body {
   assert.equal(status, expected, found.message)
   return found as unknown as Body
@@ -67,7 +67,7 @@ const size = (min: number, max: number) => ({ autoscaling_limit_min_cu: min, aut
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Sees that fields are there and as they must be: a pattern for text, else the type's name. */
+/** Asserts that fields exist and match: a pattern for text, otherwise the name of a type. */
 function hasFields(thing: Fields, forms: Record<string, RegExp | string>): void {
   for (const [field, form] of Object.entries(forms)) {
     const value = thing[field]
@@ -76,7 +76,7 @@ function hasFields(thing: Fields, forms: Record<string, RegExp | string>): void 
   }
 }
 
-/** The same of an endpoint. */
+/** As `hasFields`, for an endpoint. */
 function isEndpoint(thing: Fields, more: Record<string, RegExp | string> = {}): void {
   hasFields(thing, { ...ENDPOINT, ...more })
   assert.equal(typeof (thing['settings'] as Fields)['pg_settings'], 'object')
@@ -112,7 +112,7 @@ test('an endpoint has every field wherever it is shown: pending_state where it w
   const made = await frozen(async () => {
     const created = body(await createOn(branch_id), 201)
     assert.deepEqual([states(created), actions(created)], [['init', 'active'], ['start_compute']])
-    // Nothing has started yet.
+    // No compute has started yet.
     for (const shown of [created.endpoint, await listed(created.endpoint.id)]) {
       assert.ok(shown && !('last_active' in shown))
       isEndpoint(shown)
@@ -178,7 +178,7 @@ test('an operation has every field, is scheduling or running at first, and is po
       return operation.status === 'finished'
     })
   assert.ok([...statuses].every((status) => ['scheduling', 'running', 'finished'].includes(String(status))))
-  // What depends on them is asked for now.
+  // Creates a resource that depends on them only now.
   const databases = `${project}/branches/${made.branch.id}/databases`
   const database = { name: 'after', owner_name: 'neondb_owner' }
   await neap.ended(body(await http('POST', databases, { body: { database } }), 201).operations)
@@ -255,7 +255,7 @@ test('a deleted endpoint is gone for good: sessions end, its host leads nowhere,
   const [stopping] = body(await http('GET', `${project}/operations?endpoint_id=${child.endpoint_id}`)).operations
   assert.equal(stopping?.action, 'suspend_compute')
   await neap.ended([stopping])
-  // The branch keeps its data, and another endpoint reaches it, by another host.
+  // The branch keeps its data; another endpoint with another host reaches it.
   const made = body(await createOn(child.branch_id), 201)
   assert.notEqual(made.endpoint.id, child.endpoint_id)
   const uri = child.uri.replace(child.endpoint_id, made.endpoint.id)
@@ -308,9 +308,9 @@ test('replies are kept for a day, and operations of a deleted project for a week
   await age(23, 'idempotency_key', 'created_at', `key = 'young'`)
   await age(25, 'idempotency_key', 'created_at', `key = 'old'`)
   await age(6 * 24 + 23, 'project', 'deleted_at', `id = '${gone}'`)
-  // A worker looks when it begins.
+  // The worker checks at its start.
   await kill(neap.part('worker'))
-  // A reply that is not kept any more is made anew; the name is taken by now.
+  // Without a stored reply the request is executed again; the name is taken by now.
   const again = await until('the old reply is gone', async () => {
     const answer = await http('POST', `${project}/branches`, keyed('old'))
     return answer.status !== 201 && answer
@@ -332,13 +332,13 @@ test('replies are kept for a day, and operations of a deleted project for a week
   )
 })
 
-/** Sends bytes that need not be HTTP, and answers what comes back until the connection ends. */
+/** Sends bytes that need not be valid HTTP, and parses the answer when the connection ends. */
 async function sendBytes(bytes: string): Promise<Answer> {
   const { hostname, port } = new URL(neap.ready.api_url)
   const socket = dial(Number(port), hostname)
   let text = ''
   socket.setEncoding('utf8').on('data', (part: string) => (text += part))
-  // What the server does not read any more it answers with a reset, after its answer.
+  // The server resets the connection after its answer when it has not read all bytes.
   socket.on('error', () => {})
   socket.write(bytes)
   await once(socket, 'close')
@@ -382,7 +382,7 @@ test('while the catalog is away the answer is to try again, and then it works', 
   const catalog = postmastersOf(data_dir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid
   const keyed = { headers: { 'idempotency-key': 'away' } }
   await state.close()
-  // What would start it again stands still.
+  // The supervisor, which would restart the catalog, is frozen.
   neap.process.kill('SIGSTOP')
   try {
     await kill(catalog)
@@ -399,7 +399,7 @@ test('while the catalog is away the answer is to try again, and then it works', 
     neap.process.kill('SIGCONT')
   }
   await until('the catalog is back', async () => (await http('GET', project)).status === 200)
-  // That there was no answer is not kept for the key.
+  // A missing answer is not stored for the key.
   const start = `${project}/endpoints/${place.endpoint_id}/start`
   await neap.ended(body(await http('POST', start, keyed)).operations)
 })

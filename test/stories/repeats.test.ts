@@ -6,7 +6,7 @@ import { until } from '../processes.ts'
 import { stranger } from '../surface/account.ts'
 import { openState } from '../surface/state.ts'
 
-/* What belongs to one key or account: requests that are repeated, and requests that are counted. */
+/* Idempotency keys and rate limits per API key and account. */
 
 const PER_SECOND = 30
 
@@ -34,7 +34,7 @@ interface Body {
   readonly operations: { id: string; project_id: string }[]
 }
 
-/** The body of an answer that must be a success. */
+/** Asserts the status of an answer and returns its body. */
 function body({ status, body: found }: Answer, expected = 200): Body {
   assert.equal(status, expected, found.message)
   return found as unknown as Body
@@ -82,7 +82,7 @@ test('two accounts may repeat their requests under the same key', async () => {
   const hers = await http('POST', '/api_keys', { body: asked, ...under('same') })
   assert.notEqual(body(his).id, body(hers).id)
   assert.deepEqual([replayed(his), replayed(hers)], [false, false])
-  // Of his own he has the reply again, key and all, and she has hers.
+  // Each account gets its own reply again, including the API key.
   for (const [key, first] of [
     [bob.key, his],
     [neap.ready.api_key, hers],
@@ -94,7 +94,8 @@ test('two accounts may repeat their requests under the same key', async () => {
 
 test('an account has no more projects than it may, however many it asks for at once', async () => {
   const ATONCE = 4
-  // Two are there already, three may be. None gets past the making of its branch before all have come as far as they can.
+  // The account has two projects and the limit is three. The lock keeps every request from creating its branch until
+  // all have got that far.
   const state = await openState(neap)
   let asking: Promise<Answer>[]
   try {

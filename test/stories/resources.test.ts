@@ -12,12 +12,15 @@ import { postmastersOf, until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place, settled, suspend } from '../project.ts'
 import { mountSmallDisk, type SmallDisk, withoutMounts } from '../small_disk.ts'
 
-/* What a machine can run out of. Operations say so while they wait, the rest goes on, and when there is room again everything works. */
+/*
+ * Exhaustion of machine resources. Waiting operations report it, other work continues, and operations succeed when
+ * resources are available again.
+ */
 
 const cannotMount = withoutMounts()
 if (cannotMount) console.error(`NOT SEEN: full disks, since ${cannotMount}`)
 
-/** Limits of open files, low enough to be reached, with which this Neap runs. */
+/** The limit of open files of this Neap, low enough to be reached. */
 const FILES = 300
 
 const dataDir = newDataDir()
@@ -59,7 +62,7 @@ const runs = ({ branch_id }: Place) =>
 
 const parts = () => (['api', 'worker', 'proxy'] as const).flatMap((name) => neap.parts(name))
 
-/** Waits until an operation says why it does not get on, and answers what it says. */
+/** Waits until an operation reports why it waits, and returns that message. */
 const complaintOf = (id: string): Promise<string> =>
   until(`operation ${id} says what it lacks`, async () => {
     const params = { project_id: place.project_id, operation_id: id }
@@ -69,7 +72,7 @@ const complaintOf = (id: string): Promise<string> =>
   })
 
 const FULL = /^The disk of .* is full: make room there\./
-/** Writes log and nothing else. */
+/** Writes only WAL. */
 const MUCH = `select pg_logical_emit_message(false, '', repeat('x', 1000000)) from generate_series(1, 200)`
 
 test(
@@ -82,7 +85,8 @@ test(
     const running = parts()
     const params = { project_id: place.project_id }
     disk?.fill()
-    // One after the other: a branch of what is to start would wait for that start and have nothing to say.
+    // Sequentially: a branch created after the start was requested would wait for that start and report no error of its
+    // own.
     const begun = [
       await neap.call('POST /projects/:project_id/branches', {
         params,

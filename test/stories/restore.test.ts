@@ -8,7 +8,7 @@ import { kill, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { audit, openBank, startTransfers } from './bank.ts'
 
-/* A branch gets another's data and stays what it is for everyone who connects to it. */
+/* A branch gets another branch's data and keeps its identity and address for clients. */
 
 let neap: Neap
 let main: Place
@@ -38,7 +38,7 @@ async function branchNamed(place: Place, name: string) {
 const branchOf = async ({ project_id, branch_id }: Place) =>
   (await neap.call('GET /projects/:project_id/branches/:branch_id', { params: { project_id, branch_id } })).branch
 
-/** Gives a branch that has none an endpoint, and answers where it is. */
+/** Creates an endpoint for a branch without one, and returns its place. */
 async function reach(branch_id: string): Promise<Place> {
   const { endpoint, operations } = await neap.call('POST /projects/:project_id/endpoints', {
     params: { project_id: main.project_id },
@@ -49,7 +49,7 @@ async function reach(branch_id: string): Promise<Place> {
   return { project_id: main.project_id, branch_id, endpoint_id: endpoint.id, uri }
 }
 
-/** Changes a branch so that no other has its hash. */
+/** Changes a branch so that its hash is unique. */
 const differ = async (place: Place) =>
   query(neap, place.uri, `update frozen set payload = gen_random_uuid()::text where id % 1000 = 0`)
 
@@ -109,7 +109,7 @@ test('a sleeping branch restored from another one sleeps on, and wakes with its 
   assert.notEqual((await audit(neap, branch.uri)).frozen, (await audit(neap, other.uri)).frozen)
 })
 
-/** Makes a role with a database of its name, and answers how the role connects there. */
+/** Creates a role with a database of the same name, and returns the role's connection URI. */
 async function addRole({ project_id, branch_id, uri }: Place, name: string): Promise<string> {
   const params = { project_id, branch_id }
   const role = { name }
@@ -130,12 +130,12 @@ test('roles and databases go with the data, and so do their passwords', async ()
   const mine = await addRole(branch, 'mine')
   const theirs = await addRole(other, 'theirs')
   await suspend(neap, branch)
-  // Postgres is not told of this one before it starts again.
+  // This role is not applied to Postgres before the next start.
   const asleep = await addRole(branch, 'asleep')
   const { operations } = await restoreOf(branch, { source_branch_id: other.branch_id, preserve_under_name: 'mine' })
   await neap.ended(operations)
   const kept = { ...branch, branch_id: (await branchNamed(branch, 'mine')).id }
-  // Both sleep: this is what the catalog says.
+  // Both endpoints are idle: the lists come from the catalog.
   const namesOf = async ({ project_id, branch_id }: Place) => {
     const params = { project_id, branch_id }
     const { roles } = await neap.call('GET /projects/:project_id/branches/:branch_id/roles', { params })
@@ -180,7 +180,9 @@ test('restored from itself, a branch runs on; its copy takes its children and it
   assert.deepEqual(await audit(neap, (await reach(kept.id)).uri), held)
 })
 
-/** Writes numbers one after the other until told to end, through every lost connection; answers which were acknowledged. */
+/**
+ * Inserts consecutive numbers until told to stop, reconnecting after lost connections; returns the acknowledged ones.
+ */
 function startWriter(uri: string) {
   let over = false
   let last: string | undefined

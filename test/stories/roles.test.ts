@@ -10,7 +10,7 @@ import { type Request, refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
 
-/* Roles and databases that the API makes, in Postgres; and what is written down of the requests that made them. */
+/* Roles and databases that the API creates in Postgres, and the logs of those requests. */
 
 let neap: Neap
 let place: Place
@@ -30,7 +30,7 @@ const http = (method: string, path: string, request?: Request) => send(neap, met
 
 const WEIRD = 'we"ird; drop'
 
-/** Makes a role and a database of its own, and waits until what that began has ended. Answers the role's password. */
+/** Creates a role and a database that it owns, and waits for their operations. Returns the role's password. */
 async function addRoleAndDatabase(name: string): Promise<string> {
   const role = await http('POST', `${branch}/roles`, { body: { role: { name } } })
   assert.equal(role.status, 201, role.body.message)

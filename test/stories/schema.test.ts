@@ -8,7 +8,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { kill, outsidePid, until } from '../processes.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 
-/* The schema of a database as text, of Postgres 15, whose pg_dump Debian has. */
+/* The schema of a database as text, with Postgres 15, whose pg_dump Debian has. */
 
 const absent = !existsSync('/usr/lib/postgresql/15/bin/postgres') && 'postgresql-15 not installed'
 const skip = without('pg_dump') || absent
@@ -150,7 +150,7 @@ test(
       const api = neap.part('api')
       return readFileSync(`/proc/${api}/task/${api}/children`, 'utf8').trim().split(' ').filter(Boolean)
     }
-    /** Holds up a dump for longer than it waits for locks, and answers its process. */
+    /** Blocks a dump for longer than its lock timeout, and returns the pid of its process. */
     const heldUp = async (): Promise<string> => {
       const inside = await until('another dump waits for the lock', async () => {
         const { rows } = await admin.query<{ pid: number }>(
@@ -179,7 +179,7 @@ test(
     assert.match(refusal.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
     hangUp.abort()
     await left
-    // The first began before it: it would not outlive it if it ended by itself.
+    // The first dump began earlier: if dumps ended by a timeout, the first would end before the second.
     await until('the other has ended', () => dumps().length <= 1)
     assert.deepEqual(dumps(), [first])
     thaw()

@@ -9,12 +9,12 @@ import { superuser } from '../admin.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace } from '../project.ts'
 
-/* The pg_dump that npm brings, held against the machine's own where that is installed for the same server. */
+/* The pg_dump that npm brings, compared with the distribution's where that is installed for the same server version. */
 
 const NATIVE = '/usr/lib/postgresql/15/bin/pg_dump'
 const run = promisify(execFile)
 
-/** One of each kind of thing that ordinary schemas have. */
+/** One of each kind of object that ordinary schemas have. */
 const RICH = `
   create extension btree_gist;
   create extension pg_trgm;
@@ -118,13 +118,13 @@ async function serverOf(place: Parameters<typeof superuser>[1]): Promise<Server>
   }
 }
 
-/** A database with all of that, and one made of what the bundled pg_dump printed of it. */
+/** Creates a database with this schema, and a second one from the bundled pg_dump's output. */
 async function copied(server: Server): Promise<string> {
   await server.admin.query('create database rich')
   await server.query('rich', RICH)
   const sql = await server.dump('rich')
   await server.admin.query('create database copy')
-  // Every pg_dump of 18 sets that, and an older server does not know it.
+  // Every pg_dump 18 sets this parameter; older servers do not know it.
   await server.query('copy', sql.replace('SET transaction_timeout = 0;\n', ''))
   return sql
 }
@@ -163,7 +163,7 @@ test(
     const native = async (database: string) => {
       const env = { PGHOST: host, PGPORT: String(port), PGUSER: user, PGPASSWORD: password, LC_ALL: 'C' }
       const { stdout } = await run(NATIVE, ['--schema-only', database], { env, maxBuffer: 2 ** 24 })
-      // A random word.
+      // A random token.
       return stdout.replaceAll(/^\\(un)?restrict .*$/gm, '')
     }
     const text = await native('rich')

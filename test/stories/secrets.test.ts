@@ -19,11 +19,11 @@ import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, computeOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { randomFrom } from '../random.ts'
 
-/* Keys are rotated while everything runs; a rotation that is killed goes on; a lost key loses no data. */
+/* Keys are rotated under load; a killed rotation resumes; a lost key loses no data. */
 
 let neap: Neap
 let place: Place
-/** Only the first start prints one. */
+/** Only the first start prints it. */
 let key: string
 
 before(async () => {
@@ -67,11 +67,15 @@ async function resetPassword(): Promise<void> {
   place = { ...place, uri: uri.href }
 }
 
-/** Everything that rests on a key: logins asleep and awake, keys, passwords that are shown, new branches. */
+/**
+ * Asserts all that depends on a key: logins to an idle and an active endpoint, API keys, revealed passwords, new
+ * branches.
+ */
 async function allWorks(): Promise<void> {
   await suspend(neap, place)
   assert.deepEqual(await query(neap, place.uri, 'select count(*)::int from kept'), [{ count: 100 }])
-  // A client is let in a moment before its compute is on record as active, which is when it is asked about passwords.
+  // A client is admitted a moment before its compute is recorded as active; only an active compute is queried for
+  // passwords.
   await settled(neap, place, 'active')
   assert.equal(await revealed(place), new URL(place.uri).password)
   assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)
@@ -121,7 +125,7 @@ test('a rotation under load is noticed by no client', async () => {
   await allWorks()
 })
 
-/** Keys of before are worth nothing any more. */
+/** Asserts that earlier keys open neither the compute nor the catalog. */
 async function opensNothing(old: Ring): Promise<void> {
   await opensNoCompute(old)
   const password = storeSecrets(() => keysFor('all', old)).admin('catalog')[0]
@@ -145,7 +149,7 @@ const SCRIPT = fileURLToPath(new URL('../rotate_and_die.ts', import.meta.url))
 
 async function rotateAndDie(when: string): Promise<void> {
   const { code } = await run(process.execPath, [SCRIPT, when], environment())
-  // One that was quicker has ended by itself.
+  // A rotation faster than the timer ends by itself.
   assert.ok(code === -1 || (code === 0 && /^\d+$/.test(when)), `it ended with ${code}`)
 }
 
@@ -229,7 +233,7 @@ test('an API key that is not used moves to the current key with its next use', a
   await rotate()
   await rotate()
   assert.ok((await report()).api_keys_under_earlier_key >= 1)
-  // What is known of a key is asked for again after some seconds only.
+  // Parts cache API keys for some seconds.
   await until('the move of both keys', async () => {
     for (const used of [seldom.key, key])
       assert.equal((await send(neap, 'GET', '/projects', { key: used })).status, 200)
@@ -240,7 +244,7 @@ test('an API key that is not used moves to the current key with its next use', a
   assert.equal(generations.filter(({ apiKey }) => apiKey).length, 1, 'of the last rotation, since which none was used')
 })
 
-/** Whether a client that trusts these authorities lets the proxy in. */
+/** Returns true when a client that trusts these authorities accepts the proxy's certificate. */
 async function trusts(ca: string): Promise<boolean> {
   const socket: TLSSocket = connectTls({
     host: '127.0.0.1',
@@ -282,7 +286,7 @@ test('a lost key loses no data', { timeout: 240_000 }, async () => {
   assert.equal(missing.code, 1)
   assert.match(missing.stderr, /is missing: put it back from a backup.*replace-lost-key/)
 
-  // Nor is another key taken for the one of this data.
+  // Another data directory's key is refused as well.
   const other = newDataDir()
   const another = await startNeap({ dataDir: other, args: ['--no-project'] })
   await another.stop({ keep: true })

@@ -8,7 +8,7 @@ import { envOf, leaveNothing, type Neap, neapRun, newDataDir, run, startNeap } f
 import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
-/* What was away during a rotation comes back; a lost key, or a catalog of another time, costs no data. */
+/* Parts that miss a rotation recover; a lost key, or a catalog of another point in time, costs no data. */
 
 const PROXIES = 2
 
@@ -35,7 +35,7 @@ const LISTENING = `from pg_stat_activity where application_name like 'neap keys 
 test('parts whose sessions in the catalog ended log in again after a rotation that they missed', async () => {
   const count = async () => (await catalogQuery<{ count: number }>(neap, `select count(*)::int ${LISTENING}`))[0]?.count
   const all = 3 + PROXIES
-  // The second proxy starts after the first is ready, and a part that loses the catalog while it starts is started again.
+  // The second proxy starts after the first is ready, and a part that loses the catalog during its start is restarted.
   const log = join(neap.ready.data_dir, 'parts/proxy-2.log')
   await until('the second proxy', () => existsSync(log) && readFileSync(log, 'utf8').includes('"msg":"ready"'))
   await until('all parts', async () => (await count()) === all)
@@ -61,7 +61,7 @@ test('a catalog from before a rotation is not started with the key of after, and
   const dataDir = neap.ready.data_dir
   await neap.stop({ keep: true })
   const earlier = join(dataDir, 'earlier')
-  // With owners, which Node's own copy does not keep.
+  // cp keeps owners, which Node's own copy does not.
   const copy = (from: string, to: string) => run('cp', ['-a', from, to])
   mkdirSync(earlier)
   for (const name of ['catalog', 'secret.key']) await copy(join(dataDir, name), earlier)

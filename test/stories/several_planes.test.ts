@@ -11,8 +11,8 @@ import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place, settled } from '../project.ts'
 
 /*
- * A second api, worker and proxy beside those of `neap up`, on one catalog. While clients write through either, parts are killed, and
- * frozen for longer than the catalog keeps the session of one that stands still.
+ * A second api, worker and proxy beside those of `neap up`, on one catalog. While clients write through both, parts are
+ * killed, and frozen for longer than the catalog keeps an unresponsive session.
  */
 
 const FROZEN_MS = 18_000
@@ -30,7 +30,7 @@ interface Part {
   readonly port: number
 }
 
-/** Starts a part by itself, as a user does beside a Neap that runs. */
+/** Starts a part separately, as a user does beside a running Neap. */
 async function startPart(name: Name): Promise<Part> {
   const port = { api: ['--api-port', '0'], worker: [], proxy: ['--proxy-port', '0'] }[name]
   const env = { ...settings, NEAP_WORKER_METRICS_PORT: '0', NEAP_PROXY_METRICS_PORT: '0' }
@@ -69,10 +69,10 @@ after(async () => {
 const signal = (parts: readonly Part[], name: NodeJS.Signals) =>
   parts.forEach(({ process: { pid } }) => process.kill(pid as number, name))
 
-/** Whether somebody answers at the administration socket. */
+/** Returns true when an api answers at the administration socket. */
 const answers = () => neap.call('GET /projects', {}).then(() => true, ifAway)
 
-/** Asks one api after the other until one answers with something else than that it cannot now. */
+/** Sends a request to each api in turn until one gives an answer other than 503. */
 async function ask(urls: () => string[], method: string, path: string, body: unknown, key: string) {
   for (let turn = 0; ; turn++) {
     const all = urls()
@@ -95,7 +95,7 @@ async function ask(urls: () => string[], method: string, path: string, body: unk
   }
 }
 
-/** Makes one role after the other, through whichever api answers. */
+/** Creates roles one after the other, each through the first api that answers. */
 function writeRoles(urls: () => string[], { project_id, branch_id }: Place, stopped: () => boolean) {
   return (async () => {
     const names: string[] = []
@@ -111,7 +111,10 @@ function writeRoles(urls: () => string[], { project_id, branch_id }: Place, stop
   })()
 }
 
-/** Writes one number after the other on a connection of its own each, through whichever proxy answers; now and then so late that the endpoint sleeps. */
+/**
+ * Inserts consecutive numbers, each on a new connection, alternating between the proxies; every fifth pause is long
+ * enough for the endpoint to be suspended.
+ */
 function writeNumbers(ports: () => number[], { uri }: Place, stopped: () => boolean) {
   return (async () => {
     let number = 0
@@ -158,7 +161,7 @@ test('parts that are killed or frozen leave nothing undone, twice or stuck', asy
     const thawing = sleep(FROZEN_MS)
     await until('the administration socket is taken over', () => Promise.race([answers(), sleep(1_000, false)]))
     await query(neap, quiet.uri, 'select 1')
-    // It falls asleep although one of the proxies cannot say that it holds: that one is taken for dead after a while.
+    // It is suspended although the frozen proxy cannot confirm the pause: that proxy is considered dead after a while.
     await settled(neap, quiet, 'idle')
     await query(neap, quiet.uri, 'select 1')
     await thawing
@@ -211,7 +214,7 @@ test('a revoked key stops on both, also on one that was frozen meanwhile', async
   signal([other], 'SIGSTOP')
   await send(neap, 'DELETE', `/api_keys/${String(two['id'])}`)
   const late = status(two.key, url)
-  // For longer than what an api knows of a key is good for.
+  // For longer than an api caches a key.
   await sleep(6_000)
   signal([other], 'SIGCONT')
   assert.equal(await late, 401)
@@ -223,7 +226,7 @@ test("the administration socket is always somebody's", async () => {
   for (const end of ['SIGTERM', 'SIGKILL'] as const) {
     const other = await startPart('api')
     assert.equal(await answers(), true)
-    // That of `neap up` may end as well: the path is the other's by now.
+    // The api of `neap up` may end as well: the other one owns the path by now.
     const supervised = neap.part('api')
     await kill(supervised)
     assert.equal(await answers(), true)

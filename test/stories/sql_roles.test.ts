@@ -8,7 +8,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { branchOff, computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { kill, until } from '../processes.ts'
 
-/* What users do to roles and databases by SQL, seen by the API: while the compute runs, and after it has stopped. */
+/* Changes of roles and databases by SQL, as the API shows them: while the compute runs, and after it has stopped. */
 
 let neap: Neap
 let place: Place
@@ -50,7 +50,7 @@ test('what SQL makes, changes and drops is in the lists at once, and still there
   assert.equal((await api.ask('GET', rolePath('keyless'))).status, 404)
   assert.equal((await endpointOf(neap, place)).current_state, 'idle')
 
-  // What was made by SQL the API changes like its own.
+  // The API changes roles and databases that SQL created like its own.
   const { role } = await api.change('POST', rolePath('by sql/ü', '/reset_password'))
   const as = uriWith(place.uri, { role: 'by sql/ü', password: role.password, database: 'renamed' })
   assert.deepEqual(await query(neap, as, 'select current_user::text as role'), [{ role: 'by sql/ü' }])
@@ -72,7 +72,7 @@ test('a password that SQL has changed is never given out, wherever the change wa
   refused(await uri(), 422, 'NOT_ALLOWED', /set by SQL/)
 
   const again = await api.change('POST', rolePath('moody', '/reset_password'))
-  // What waits to be told to Postgres hides nothing of what others have told it.
+  // A change that is not yet applied to Postgres does not hide passwords of other roles.
   await api.begin('POST', '/roles', { role: { name: 'other' } })
   assert.equal((await reveal('moody')).body['password'], again.role.password)
   assert.match((await uri()).body['uri'] as string, new RegExp(again.role.password))
@@ -83,7 +83,7 @@ test('a password that SQL has changed is never given out, wherever the change wa
   assert.equal((await reveal('moody')).body['password'], given.role.password)
   await neap.ended(given.operations)
 
-  // A branch takes the password along with the data.
+  // A branch inherits the password along with the data.
   const last = uriWith(theirs, { password: given.role.password })
   await query(neap, last, `alter role moody password 'my own'`)
   const child = await branchOff(neap, place)
@@ -146,7 +146,7 @@ test('a compute that does not answer is not waited for; what only it knows is no
   assert.deepEqual(await api.roles(), [...known, 'unheard_of'].sort())
   await run('create role unheard_of_2')
   await kill(pid)
-  // An apply_config notices that it is gone.
+  // An apply_config detects that the compute is gone.
   await api.change('POST', '/roles', { role: { name: 'meanwhile' } })
   assert.equal((await endpointOf(neap, place)).current_state, 'idle')
   const uriOf = (name: string) =>

@@ -20,17 +20,18 @@ import { branchOff, enableReplication, firstPlace, type Place } from '../project
 import { randomFrom } from '../random.ts'
 
 /*
- * The idle loop's suspend against clients of every kind, over and over, at every moment of the hand-shake. The test asks for the suspends
- * itself, as the loop does, since no time-out is short enough. NEAP_RACE_ROUNDS and NEAP_RACE_SEED say how many rounds, and which.
+ * The idle loop's suspend against all kinds of clients, repeatedly, at every phase of the handshake. The test queues
+ * the suspends itself, as the loop does, because no timeout is short enough. NEAP_RACE_ROUNDS sets the number of
+ * rounds, NEAP_RACE_SEED their choices.
  */
 
 const ROUNDS = Number(process.env['NEAP_RACE_ROUNDS'] ?? 200)
 const SEED = Number(process.env['NEAP_RACE_SEED'] ?? 20_261_121)
-/** So many endpoints at once, each with rounds of its own. */
+/** Concurrent endpoints, each with its own rounds. */
 const LANES = 5
-/** A suspend takes about this long: clients come before, during and after it. */
+/** The approximate duration of a suspend: clients come before, during and after it. */
 const SPREAD_MS = 400
-/** What has happened this short a time ago may make any suspend stay away. */
+/** Activity more recent than this may abort a suspend. */
 const CALM_MS = 300
 const OPEN_SESSIONS = 3
 
@@ -69,11 +70,11 @@ after(async () => {
   await neap?.stop()
 })
 
-/** What became of what. */
+/** Outcomes and how often each occurred. */
 const counts: Record<string, number> = {}
 const count = (what: string): number => (counts[what] = (counts[what] ?? 0) + 1)
 
-/** One endpoint and what happens at it. */
+/** One endpoint and its clients. */
 interface Lane {
   readonly place: Place
   readonly random: () => number
@@ -90,21 +91,24 @@ async function write({ attempted, acknowledged }: Lane, client: pg.Client): Prom
   count('acknowledged')
 }
 
-/** A session without a transaction may be ended by a suspend, which says so; nothing else may befall it. Answers whether it was. */
+/**
+ * Asserts that a session without a transaction can fail only with the error of a suspend. Returns true when a suspend
+ * ended it.
+ */
 async function endedAsIdle(client: pg.Client, work: Promise<unknown>, what: string): Promise<boolean> {
   try {
     await work
     return false
   } catch (error) {
     const { code, message } = error as pg.DatabaseError
-    // The driver may have been told just before.
+    // The driver may have reported the error just before.
     assert.ok([code, reasons.get(client)].includes('57P01'), `${what}: ${code} ${message}`)
     count('idle session ended')
     return true
   }
 }
 
-/** Why sessions ended that nobody ended here. */
+/** The error codes of sessions that the test did not end itself. */
 const reasons = new Map<pg.Client, string>()
 
 async function open({ place }: Lane, config: pg.ClientConfig = {}): Promise<pg.Client> {
@@ -117,7 +121,7 @@ async function open({ place }: Lane, config: pg.ClientConfig = {}): Promise<pg.C
   return client
 }
 
-/** What clients do; `over` resolves when the suspend of the round has ended. */
+/** Kinds of clients; `over` resolves when the suspend of the round has ended. */
 const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>> = {
   async 'new connection'(lane) {
     const client = await open(lane)
@@ -155,7 +159,7 @@ const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>
     const client = await open(lane, { replication: 'true' } as pg.ClientConfig)
     let cut: unknown
     const slot = `race_${count('replication stream')}`
-    // Without a slot Postgres may have removed what is asked for.
+    // Without a slot Postgres may already have removed the requested WAL.
     await client.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY PHYSICAL RESERVE_WAL`)
     const { rows } = await client.query<{ xlogpos: string }>('IDENTIFY_SYSTEM')
     const stream = client
@@ -203,7 +207,10 @@ function pick(random: () => number): string {
   return Object.entries(WEIGHTS).find(([, weight]) => (left -= weight) < 0)?.[0] ?? 'new connection'
 }
 
-/** Asks for a suspend as the idle loop does when it has found nobody; of one that sleeps, sometimes, for a check. Nothing while it is on its way. */
+/**
+ * Queues a suspend as the idle loop does for an idle endpoint; for a suspended one, sometimes queues a check instead.
+ * Returns undefined when another change is pending or no operation was queued.
+ */
 async function ask({ place, random }: Lane): Promise<Operation | undefined> {
   const { endpoint_id } = place
   const endpoint = await findEndpoint(catalog, endpoint_id)
@@ -227,7 +234,7 @@ async function runRound(lane: Lane, round: number): Promise<void> {
   const { place, random } = lane
   const { promise: over, resolve: end } = Promise.withResolvers<void>()
   const kinds = Array.from({ length: Math.floor(random() * 3) }, () => pick(random))
-  // At first each kind once, whatever the seed.
+  // The first rounds include each kind once, regardless of the seed.
   kinds.push(...Object.keys(CLIENTS).slice(round - 1, round))
   const early = random() < 0.2
   if (!early) await sleep(CALM_MS)
@@ -253,7 +260,7 @@ async function runRound(lane: Lane, round: number): Promise<void> {
   await all
 }
 
-/** All that was acknowledged is there, and nothing that was not asked for. */
+/** Asserts that all acknowledged rows exist, and only attempted ones. */
 async function compare({ place, acknowledged, attempted }: Lane): Promise<void> {
   const rows = await query<{ number: number }>(neap, place.uri, 'select number from written')
   const stored = new Set(rows.map(({ number }) => number))

@@ -5,7 +5,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* What clients got over the wire is told for their endpoint, its branch and its project. */
+/* Bytes sent to clients are reported for their endpoint, its branch and its project. */
 
 let neap: Neap
 let place: Place

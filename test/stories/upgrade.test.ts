@@ -12,12 +12,16 @@ import { kill, postmastersOf, processesOf, until } from '../processes.ts'
 import { branchOff, computeOf, type Place, settled, suspend } from '../project.ts'
 
 /*
- * A data directory that an earlier Neap made and was killed on is served by this one, with all that has come since. The earlier one is the
- * last before stores had passwords of their own, computes had walls and sealed socket directories, and the catalog had migration 0013.
+ * This version serves a data directory of an earlier Neap that was killed, and applies all later migrations. The
+ * earlier one is the last before stores had separate passwords, computes had walls and sealed socket directories, and
+ * the catalog had migration 0013.
  */
 
 const EARLIER = '688a27e26365ce36484e61b7ce20222a2f6a42ee'
-/** What it imports and today's node_modules lack: its documents' page, forms, and limits, none of which this needs. */
+/**
+ * Modules it imports that today's node_modules lack: its documents' page, rate limits and forms, which this test does
+ * not need.
+ */
 const STAND_INS = {
   '@fastify/swagger-ui': 'export default async () => {}',
   '@fastify/rate-limit': 'export default async () => {}',
@@ -33,12 +37,12 @@ interface Made {
   readonly running: Place
   readonly child: Place
   readonly resting: Place
-  /** A role and a database that the API made, and the same role at each branch. */
+  /** A role and a database that the API created; the role exists on each branch. */
   readonly role: string
   readonly password: string
 }
 
-/** A project with three branches, each with rows of its own; on the last no compute runs. */
+/** A project with three branches with distinct rows; the last has no running compute. */
 async function fill(neap: Neap, earlier: EarlierNeap): Promise<Made> {
   const { project, branch, endpoints, connection_uris, operations } = await neap.call('POST /projects', {
     body: { project: { name: 'kept' } },
@@ -72,7 +76,7 @@ async function fill(neap: Neap, earlier: EarlierNeap): Promise<Made> {
   return { key: neap.ready.api_key ?? '', shared, running, child, resting, role: role.name, password }
 }
 
-/** Where the role that the API made has its database at a branch. */
+/** The URI of the API-created role for its database at a branch. */
 function as({ uri }: Place, role: string, password: string, database = 'library'): string {
   const url = new URL(uri)
   url.username = role
@@ -81,7 +85,7 @@ function as({ uri }: Place, role: string, password: string, database = 'library'
   return url.href
 }
 
-/** Every row is there, by the URIs that the earlier one gave out. */
+/** Asserts that every row exists, through the URIs that the earlier version returned. */
 async function expectRows(neap: Neap, { running, child, resting, role, password }: Made): Promise<void> {
   for (const place of [running, child, resting]) {
     const rows = [{ line: `of ${place.endpoint_id}` }]
@@ -90,7 +94,7 @@ async function expectRows(neap: Neap, { running, child, resting, role, password 
     const books = 'select count(*)::int, sum(number)::int from books'
     assert.deepEqual(await query(neap, as(place, role, password), books), [{ count: 5000, sum: 12502500 }])
     await assert.rejects(query(neap, as(place, role, 'wrong'), books), { code: '28P01' })
-    // The earlier one let every role replicate.
+    // The earlier version let every role replicate.
     const replicating = 'select rolname from pg_roles where rolreplication and not rolsuper'
     assert.deepEqual(await query(neap, place.uri, replicating), [])
     await query(
@@ -101,7 +105,7 @@ async function expectRows(neap: Neap, { running, child, resting, role, password 
   }
 }
 
-/** What seal and walls keep code in a compute from, as test/attacks/compute.test.ts has it at length. */
+/** Asserts the walls and the seal of a compute; test/attacks/compute.test.ts covers them in full. */
 async function expectWalls(neap: Neap, place: Place): Promise<void> {
   const { socket_dir = '' } = (await computeOf(neap, place)) ?? {}
   const session = await superuser(neap, place)
@@ -125,7 +129,10 @@ async function refusesPassword(host: string, port: number, password: string): Pr
   await assert.rejects(client.connect(), { code: '28P01' }, host)
 }
 
-/** Neap's own roles have passwords of each store: neither the one that all shared opens one, nor that of another store. */
+/**
+ * Asserts that Neap's own roles have separate passwords for each store: the formerly shared one and those of other
+ * stores are refused.
+ */
 async function expectStorePasswords(neap: Neap, places: readonly Place[], shared: string): Promise<void> {
   const parts: string[] = []
   for (const place of places) {
@@ -154,7 +161,7 @@ async function expectStorePasswords(neap: Neap, places: readonly Place[], shared
   for (const password of known) await refusesPassword(join(neap.ready.data_dir, 'run/catalog'), 5432, password)
 }
 
-/** The earlier key opens the API, which knows what was made and goes on with it. */
+/** Asserts that the earlier API key works, and that earlier resources can be read and branched. */
 async function expectApi(neap: Neap, { key, running, role, password, shared }: Made): Promise<void> {
   const path = `/projects/${running.project_id}/branches/${running.branch_id}/roles/${role}/reveal_password`
   const revealed = await send(neap, 'GET', path, { key })

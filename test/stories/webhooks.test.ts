@@ -12,7 +12,7 @@ import { until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 import { stranger } from '../surface/account.ts'
 
-/* Webhooks as receivers know them: real ones, on this machine. */
+/* Webhooks with real receivers on this machine. */
 
 const env = {
   NEAP_WEBHOOK_ALLOW: '127.0.0.0/8',
@@ -37,7 +37,7 @@ interface Heard {
   readonly event: { readonly type: string; readonly timestamp: string; readonly data: Record<string, unknown> }
 }
 
-/** A receiver: what it heard, and how it answers the next request. */
+/** A receiver: the requests it received, and its answers to the next ones. */
 async function receiver(t: TestContext) {
   const heard: Heard[] = []
   const answers: ((response: ServerResponse) => void)[] = []
@@ -63,7 +63,7 @@ type Made = ApiResponse<'POST /webhooks'>
 type Events = Made['webhook']['events']
 type Delivery = ApiResponse<'GET /webhooks/:webhook_id/deliveries'>['deliveries'][number]
 
-/** Makes a webhook that goes with the test. */
+/** Creates a webhook that is deleted after the test. */
 async function webhook(
   t: TestContext,
   url: string,
@@ -86,11 +86,11 @@ const deliveriesOf = async (webhook_id: string): Promise<Delivery[]> =>
 const webhookOf = async (webhook_id: string) =>
   (await neap.call('GET /webhooks/:webhook_id', { params: { webhook_id } })).webhook
 
-/** Waits until what came of a delivery is as it is to be. */
+/** Waits until a delivery satisfies `fits`. */
 const delivery = (webhook_id: string, id: string, fits: (delivery: Delivery) => boolean): Promise<Delivery> =>
   until(`delivery ${id}`, async () => (await deliveriesOf(webhook_id)).find((each) => each.id === id && fits(each)))
 
-/** Has all that waits for a webhook be due. */
+/** Makes all pending deliveries of a webhook due. */
 const hurry = (webhook_id: string) =>
   catalogQuery(
     neap,
@@ -229,7 +229,7 @@ test('what fails is tried again under the same id, and is said as it was', async
   assert.deepEqual([late.status, late.response_status, late.error], ['pending', undefined, 'no answer within 1 s'])
   assert.equal(other.heard.length, 0)
 
-  // Asked for once more, it comes once more.
+  // A redelivery sends it once more.
   const params = { webhook_id: made.id, delivery_id: id }
   await neap.call('POST /webhooks/:webhook_id/deliveries/:delivery_id/redeliver', { params })
   const again = await delivery(made.id, id, ({ attempts, status }) => attempts === 3 && status === 'delivered')
@@ -243,7 +243,7 @@ test('one that is never reached is given up, and in the end disabled', async (t)
   for (let times = 0; times < 20; times++) answers.push((response) => void response.writeHead(503).end())
   const { id } = await sendTest(made.id)
   for (let attempts = 1; attempts < 8; attempts++) {
-    // While it is at one, the next is due in a few seconds: should nobody write down how this one went.
+    // During an attempt, the next one is due in a few seconds, in case the worker dies before it records the outcome.
     const waits = ({ attempted_at = '', next_attempt_at = '' }: Delivery) =>
       attempts === 1 || Date.parse(next_attempt_at) - Date.parse(attempted_at) > 20_000
     await delivery(made.id, id, (each) => each.attempts === attempts && each.error !== undefined && waits(each))
@@ -356,7 +356,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const)
 test('what cannot be sent counts as a try', async (t) => {
   const { url } = await receiver(t)
   const { webhook: made } = await webhook(t, url)
-  // As if it had been sealed under another master key.
+  // As if sealed under another master key.
   await catalogQuery(neap, `update webhook set secret = '\\x0102' where id = $1`, [made.id])
   const { id } = await sendTest(made.id)
   const { attempts, error } = await delivery(made.id, id, (each) => each.error !== undefined)

@@ -8,7 +8,7 @@ import type { Neap } from '../neap.ts'
 
 export type Scope = 'read' | 'write' | 'admin'
 
-/** An account as a test acts for it: with a key of the scope admin, and its id for a look into the catalog. */
+/** An account of a test: a key with the scope admin, and its id for queries in the catalog. */
 export interface Actor {
   readonly account_id: string
   readonly key: string
@@ -21,7 +21,7 @@ export async function owner(neap: Neap): Promise<Actor> {
   return { account_id: row.id, key: neap.ready.api_key }
 }
 
-/** Makes another account, which only the catalog can, and a key for it. */
+/** Creates another account, which only the catalog can, and a key for it. */
 export async function stranger(neap: Neap, name: string): Promise<Actor> {
   const id = newUuid()
   await catalogQuery(
@@ -32,7 +32,7 @@ export async function stranger(neap: Neap, name: string): Promise<Actor> {
   return { account_id: id, key: await keyOf(neap, id, 'admin') }
 }
 
-/** Makes a key as the catalog keeps it, restricted to a project or not. */
+/** Creates a key in the catalog, optionally restricted to a project. */
 export async function keyOf(neap: Neap, accountId: string, scope: Scope, projectId?: string): Promise<string> {
   const key = newApiKey()
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
@@ -45,7 +45,7 @@ export async function keyOf(neap: Neap, accountId: string, scope: Scope, project
   return key
 }
 
-/** Sends a request that must succeed, and answers its body. */
+/** Sends a request that must succeed, and returns its body. */
 export async function done(neap: Neap, key: string, method: string, path: string, body?: unknown) {
   const answer = await send(neap, method, path, { key, ...(body !== undefined && { body }) })
   if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.body.message}`)

@@ -1,6 +1,6 @@
 import fc, { type Arbitrary } from 'fast-check'
 
-/** What of JSON Schema the API's schemas use. */
+/** The parts of JSON Schema that the API's schemas use. */
 export interface Schema {
   readonly type?: string
   readonly const?: unknown
@@ -20,7 +20,7 @@ export interface Schema {
   readonly multipleOf?: number
 }
 
-/** Texts that mean something to what lies behind the API: Postgres, paths, HTML, terminals, JavaScript. */
+/** Texts with a special meaning to components behind the API: Postgres, paths, HTML, terminals, JavaScript. */
 export const NASTY = [
   `'; drop table operation; --`,
   `" or "1"="1`,
@@ -71,7 +71,7 @@ export const NASTY = [
 const nasty = fc.constantFrom<string>(...NASTY)
 const text = fc.oneof(fc.string({ maxLength: 40 }), fc.string({ unit: 'binary', maxLength: 40 }), nasty)
 
-/** Values that a schema takes, with the given ones among them where a field of that name has known values. */
+/** Values that a schema allows, including the known values of fields by name. */
 export function valid(schema: Schema, known: Readonly<Record<string, string>>, name = ''): Arbitrary<unknown> {
   if (schema.const !== undefined) return fc.constant(schema.const)
   if (schema.enum) return fc.constantFrom(...schema.enum)
@@ -125,10 +125,10 @@ function strings(schema: Schema, known: string | undefined): Arbitrary<string> {
   return known === undefined ? any : fc.oneof(fc.constant(known), any)
 }
 
-/** Those that RFC 3339 can write. */
+/** The range of dates that RFC 3339 can represent. */
 const YEARS = { min: new Date('0001-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59.999Z') }
 
-/** What the document says of free text; that it is Unicode goes without saying in JSON. */
+/** The document's pattern for free text; JSON implies that it is Unicode. */
 const NO_NUL = '^[^\\u0000]*$'
 const isText = (value: string) => !value.includes('\0') && value.isWellFormed()
 
@@ -147,7 +147,7 @@ const within =
 const deep = (depth: number): unknown => (depth === 0 ? 'deep' : { a: deep(depth - 1) })
 const list = (depth: number): unknown => (depth === 0 ? [] : [list(depth - 1)])
 
-/** Values that hardly any field takes. */
+/** Values that hardly any field allows. */
 const wrong: Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(null, true, -1, 1.5, 2 ** 53, -(2 ** 63), 1e308, 5e-324, [], {}, [null], ''),
   fc.constantFrom(2, 60, 500).map(deep),
@@ -157,7 +157,7 @@ const wrong: Arbitrary<unknown> = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
 )
 
-/** The same with one thing changed somewhere: a value that is wrong there, a field that is missing or that nobody knows. */
+/** The value with one change: an invalid value, a missing field or an unknown one. */
 export function broken(value: unknown): Arbitrary<unknown> {
   if (typeof value !== 'object' || value === null) return wrong
   const keys = Object.keys(value)

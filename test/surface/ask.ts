@@ -3,7 +3,7 @@ import type { Neap } from '../neap.ts'
 import type { Input } from './every_route.ts'
 import type { Things } from './scene.ts'
 
-/** What fills the placeholders of a path, unless a request says otherwise. */
+/** Default values for the placeholders of a path. */
 export const placeholders = (things: Things): Record<string, string | number> => ({
   ...things,
   org_id: things.organization_id,
@@ -18,7 +18,7 @@ export interface Ready {
   readonly body?: unknown
 }
 
-/** The request that a route and its input make, about these things where the input names no others. */
+/** The request of a route with this input; the scene's things fill the other placeholders. */
 export function requestOf(key: string, things: Things, { params, query, body }: Input): Ready {
   const [method = '', template = ''] = key.split(' ')
   const values = { ...placeholders(things), ...params }
@@ -28,7 +28,7 @@ export function requestOf(key: string, things: Things, { params, query, body }: 
   return { method, path: search.size > 0 ? `${path}?${search.toString()}` : path, ...(body !== undefined && { body }) }
 }
 
-/** Sends it. Of a stream of events nothing is read but its beginning, since it has no end. */
+/** Sends it. Of an event stream, which has no end, it reads only the beginning. */
 export async function ask(
   neap: Neap,
   key: string,

@@ -8,7 +8,7 @@ import { EVERY_ROUTE } from './every_route.ts'
 import { fixedScene, NOWHERE, realScene, type Scene } from './scene.ts'
 import { openState, type State, withoutWorker } from './state.ts'
 
-/* Who changed what: every route that is there, asked rightly and wrongly, over a running Neap whose worker stands still while they write. */
+/* The audit log: every route, with valid and invalid requests, on a running Neap whose worker is frozen meanwhile. */
 
 let neap: Neap
 let state: State

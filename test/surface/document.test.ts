@@ -13,8 +13,8 @@ import { encode } from './garbled.ts'
 import { NOWHERE, realScene, type Scene } from './scene.ts'
 
 /*
- * The OpenAPI document against what is validated, in both directions. A failure prints its seed; run it again with NEAP_SURFACE_SEED, and
- * longer with NEAP_SURFACE_RUNS.
+ * The OpenAPI document against the actual validation, in both directions. A failure prints its seed; repeat it with
+ * NEAP_SURFACE_SEED, and run longer with NEAP_SURFACE_RUNS.
  */
 
 const SEED = Number(process.env['NEAP_SURFACE_SEED'] ?? Date.now() % 2 ** 31)
@@ -36,7 +36,7 @@ const document = JSON.parse(readFileSync(new URL('../../openapi.json', import.me
 const ajv = new Ajv({ strict: false, validateFormats: true })
 addFormats.default(ajv)
 
-/** Texts that only Neap can make, which no schema describes. */
+/** Texts that only Neap can produce, which no schema describes. */
 const OPAQUE = ['cursor']
 
 let neap: Neap
@@ -45,7 +45,7 @@ let scene: Scene
 
 before(async () => {
   console.log(`# NEAP_SURFACE_SEED=${SEED} NEAP_SURFACE_RUNS=${RUNS}`)
-  // Those of the scene are the last projects: what else is asked for is refused when all of it has been validated.
+  // The scene's projects reach the limit: requests for more are refused after complete validation.
   neap = await startNeap({
     env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_PROJECTS_LIMIT: '2' },
   })
@@ -55,7 +55,7 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-/** What clients may send to a route, by the document. */
+/** The query and body that the document allows for a route. */
 function sent(route: string): { readonly query: Schema; readonly body: Schema | undefined } {
   const [method = '', path = ''] = route.split(' ')
   const operation = document.paths[path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()]
@@ -78,7 +78,7 @@ function address(route: string, values: Record<string, string | number>, query: 
   return { method, path: search.length > 0 ? `${path}?${search.join('&')}` : path }
 }
 
-/** Nothing is changed by what is asked of a project, key or webhook that does not exist, but all of it is validated. */
+/** Requests about a project, key or webhook that does not exist are fully validated but change no data. */
 const nowhere = { ...placeholders(NOWHERE) }
 
 for (const { key: route } of routes) {
@@ -102,7 +102,7 @@ for (const { key: route } of routes) {
   const allows = ajv.compile(body)
   test(`${route}: what the document does not allow is refused`, async () => {
     const values = valid(body, {}).chain(broken)
-    // An empty text is a field that is not given, and no body is an empty one.
+    // Excluded: an empty text counts as an absent field, and no body as an empty one.
     const wrong = values.filter(
       (value) => !allows(value) && value !== null && !/""|"[^"]*\\u0000/.test(JSON.stringify(value)),
     )

@@ -11,11 +11,14 @@ export interface Input {
 }
 
 export interface Entry {
-  /** The least that a key must be allowed to. */
+  /** The least scope that a key needs. */
   readonly scope: Scope
-  /** What a valid request says beyond the ids of the scene. What it uses up or changes for good is made for it. */
+  /**
+   * The input of a valid request, besides the ids of the scene. Resources that the request uses up or changes
+   * permanently are created for it.
+   */
   readonly input: (scene: Scene) => Input | Promise<Input>
-  /** Its answer comes from a compute, through the worker; 501 where this machine lacks a program for it. */
+  /** The answer comes from a compute, through the worker; 501 where this machine lacks a program for it. */
   readonly asksCompute?: boolean
 }
 
@@ -32,7 +35,7 @@ const onRole: Make = ({ role }) => ({ params: { role_name: role } })
 const ofConnection = ({ database, role }: Scene) => ({ query: { database_name: database, role_name: role } })
 const ofSchema = ({ database }: Scene) => ({ query: { db_name: database } })
 
-/** How each route is asked rightly. A route that is missing here, or gone, is an error of the compiler. */
+/** A valid request for each route. A missing or superfluous route is a compiler error. */
 export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects': write((scene) => ({ body: { project: { name: scene.name() } } })),
   'GET /projects': read(),

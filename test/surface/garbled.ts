@@ -1,7 +1,7 @@
 import fc, { type Arbitrary } from 'fast-check'
 import { broken, NASTY, type Schema, valid } from './arbitrary.ts'
 
-/** A request as it goes over the wire. */
+/** A request as sent over the wire. */
 export interface Wire {
   readonly method: string
   readonly path: string
@@ -27,10 +27,10 @@ const TYPES = [
   '',
 ]
 
-/** Nested so deeply that whoever recurses over it falls. */
+/** Nested deeply enough to overflow the stack of a recursive parser. */
 const ABYSS = '['.repeat(100_000) + ']'.repeat(100_000)
 
-/** Bodies from a schema: right, wrong in one place, and mangled on their way. */
+/** Bodies from a schema: valid, invalid in one place, or malformed. */
 export function bodies(
   schema: Schema,
   known: Readonly<Record<string, string>>,
@@ -70,7 +70,7 @@ export function bodies(
   })
 }
 
-/** A value as clients write it into a form. */
+/** A value in the form encoding that clients use. */
 function form(value: unknown, prefix = ''): string {
   if (typeof value !== 'object' || value === null) return `${prefix}=${encode(String(value))}`
   return Object.entries(value)
@@ -78,7 +78,7 @@ function form(value: unknown, prefix = ''): string {
     .join('&')
 }
 
-/** Percent-encodes any text; a lone surrogate becomes the bytes that some clients make of it. */
+/** Percent-encodes any text; a lone surrogate becomes the bytes that some clients send for it. */
 export function encode(text: string): string {
   return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80'
 }
@@ -125,7 +125,7 @@ export function queries(schema: Schema, known: Readonly<Record<string, string>>)
     .map((query) => (query === '' ? '' : `?${query}`))
 }
 
-/** A path of a route: right, or with one of its placeholders filled by what no id looks like. */
+/** A path of a route: valid, or with one placeholder filled by an invalid id. */
 export function paths(
   template: string,
   values: Readonly<Record<string, string>>,
@@ -139,7 +139,7 @@ export function paths(
   return mayBeRight ? fc.oneof({ weight: 5, arbitrary: fc.constant(fill()) }, { weight: 1, arbitrary: wrong }) : wrong
 }
 
-/** Headers that a route may look at, now and then; never a wish to wait for what does not come. */
+/** Headers that a route may read, occasionally; never a preference to wait long. */
 export const headers: Arbitrary<Record<string, string>> = fc.oneof(
   { weight: 6, arbitrary: fc.constant({}) },
   {

@@ -1,6 +1,6 @@
 /**
- * A process that inserts operations into a project, one transaction after the other, until its parent lets go of it. Some
- * transactions insert several, take their time, or roll back; the action is one that no worker knows.
+ * A process that inserts operations into a project, one transaction after the other, until its parent disconnects. Some
+ * transactions insert several, are slow, or roll back; no worker knows the action.
  *
  *   node inserter.ts URL PROJECT_ID ACCOUNT_ID
  */
@@ -34,7 +34,7 @@ for (let round = 0; on; round++) {
           depends_on: [],
           deadline_seconds: 60,
         })
-        // Seen too early, or numbered before it commits, it would be missed or seen twice.
+        // If visible too early, or numbered before its commit, a reader would miss it or see it twice.
         if (round % 7 === 0) await pause(5)
       }
       if (round % 6 === 0) throw new Error('rolled back')

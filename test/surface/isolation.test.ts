@@ -8,7 +8,7 @@ import { EVERY_ROUTE, type Key } from './every_route.ts'
 import { fixedScene, NOWHERE, realScene, type Scene, type Things } from './scene.ts'
 import { openState, type State, withoutWorker } from './state.ts'
 
-/* Two accounts on one Neap: nothing of one is ever visible to the other, and no key does more than it may. */
+/* Two accounts on one Neap: no data of one is visible to the other, and no key exceeds its permissions. */
 
 let neap: Neap
 let state: State
@@ -33,7 +33,7 @@ after(async () => {
   await neap?.stop()
 })
 
-/** What of hers must not be in any answer to him. Numbers of keys are too short to look for. */
+/** Her ids that must not appear in any answer to him. Ids of keys are too short to search for. */
 const marks = (things: Things) =>
   [
     things.organization_id,
@@ -45,9 +45,9 @@ const marks = (things: Things) =>
     things.delivery_id,
   ].concat(things === hers ? alice.account_id : [])
 
-/** An answer without what differs from request to request: its id, and the ids that were asked for. */
+/** An answer without the parts that differ between requests: the request id, and the requested ids. */
 function unnamed(text: string, things: Things): string {
-  // The longest first: the number of a key may stand within another id.
+  // Longest first: the id of a key may be part of another id.
   const ids = Object.values(plain(things))
     .map(String)
     .sort((a, b) => b.length - a.length)
@@ -69,12 +69,12 @@ async function refusedAlike(key: string, route: Key, real: Things, made: Things)
   })
 }
 
-/** What of the headers could tell: all but what each answer has of its own. */
+/** The names of an answer's headers, without `date`. */
 function headersOf({ headers }: { headers: Headers }): string[] {
   return [...headers.keys()].filter((name) => name !== 'date')
 }
 
-// First: afterwards his audit holds ids of hers, which he asked for himself.
+// Runs first: later his audit log contains her ids, from his own requests.
 test('what an account lists is its own', async () => {
   for (const { key } of routes) {
     if (!key.startsWith('GET ')) continue
@@ -100,7 +100,7 @@ for (const { key } of routes) {
   test(`${key}: nor can another's be reached through a project of one's own`, async () => {
     const own = { project_id: his.project_id }
     const { input } = EVERY_ROUTE[key]
-    // Only routes that name something of hers beside the project can be asked so.
+    // Only routes whose request names another of her resources besides the project.
     const request = requestOf(key, { ...plain(hers), ...own }, await input(fixedScene({ ...plain(hers), ...own })))
     if (!marks(hers).some((mark) => JSON.stringify(request).includes(mark))) return
     await refusedAlike(bob.key, key, { ...plain(hers), ...own }, { ...NOWHERE, ...own })
@@ -136,7 +136,7 @@ for (const { key } of routes) {
     const elsewhere = { ...plain(his), project_id: (await otherProject()).project_id }
     const answer = await ask(neap, only, await request(elsewhere))
     if (!key.includes(':project_id')) {
-      // Either the route is not for such keys, or it says nothing of other projects.
+      // Either the route refuses such keys, or its answer does not mention other projects.
       if (answer.status !== 200) assert.deepEqual([answer.status, answer.body.code], [403, 'FORBIDDEN'], answer.text)
       return assert.ok(!answer.text.includes(elsewhere.project_id), answer.text)
     }
@@ -149,7 +149,7 @@ for (const { key } of routes) {
 
 const kept = new Map<string, Promise<string>>()
 
-/** A key of hers with that scope, or of his for one project: each made once. */
+/** A key of hers with that scope, or of his for one project; each is created once. */
 function keyFor(scope: Scope, project?: string): Promise<string> {
   const id = `${scope} ${project}`
   const made = kept.get(id) ?? keyOf(neap, project ? bob.account_id : alice.account_id, scope, project)
@@ -160,7 +160,7 @@ function keyFor(scope: Scope, project?: string): Promise<string> {
 let other: ReturnType<Scene['project']> | undefined
 const otherProject = () => (other ??= his.project())
 
-/** Only the things of a scene. */
+/** The things of a scene without its functions. */
 function plain(things: Things): Things {
   const names = Object.keys(NOWHERE) as (keyof Things)[]
   return Object.fromEntries(names.map((name) => [name, things[name]])) as unknown as Things

@@ -12,7 +12,7 @@ import { type Actor, owner } from './account.ts'
 import { realScene, type Scene } from './scene.ts'
 import { openState, type State } from './state.ts'
 
-/* Pages of operations while several processes insert more, clocks step back, and what is listed ends. */
+/* Pages of operations while several processes insert more, clocks step back, and listed operations end. */
 
 const PROCESSES = 3
 
@@ -52,7 +52,7 @@ async function count(): Promise<number> {
   return Number(row?.count)
 }
 
-/** Waits until so many more are there. */
+/** Waits until this many more exist. */
 async function inserted(more: number): Promise<void> {
   const then = await count()
   await until(`${more} more operations`, async () => (await count()) >= then + more)
@@ -95,7 +95,7 @@ async function allPages(query: Record<string, string>, between: (pages: number) 
   }
 }
 
-/** Every one that was there at first exactly once, in its order; nothing twice; newest first. */
+/** Asserts that every initial operation appears exactly once and in order, without duplicates, newest first. */
 function exact(seen: Page['operations'], first: readonly string[]): void {
   const ids = seen.map(({ id }) => id)
   assert.equal(new Set(ids).size, ids.length, 'an operation was returned twice')
@@ -120,7 +120,8 @@ test('also where the clock steps back by an hour meanwhile', async () => {
   const first = await idsNow()
   const ahead = `update project set last_operation_at = last_operation_at + interval '1 hour' where id = $1`
   const seen = await allPages({ limit: '11' }, async (pages) => {
-    // As if the last operation had been made by a clock that was an hour ahead: all later ones have an earlier clock.
+    // As if the last operation had been inserted while the clock was an hour ahead: later ones have earlier clock
+    // times.
     if (pages === 3) {
       await state.query(ahead, [scene.project_id])
       await inserted(20)

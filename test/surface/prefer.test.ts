@@ -7,7 +7,7 @@ import { ask, requestOf } from './ask.ts'
 import { EVERY_ROUTE } from './every_route.ts'
 import { realScene, type Scene } from './scene.ts'
 
-/* Every write, by a client that would wait for what comes of it: an answer is put together anew then, and must still be one of its route. */
+/* Every write with Prefer: wait. The answer is rebuilt after the wait, and must still conform to its route. */
 
 let neap: Neap
 let actor: Actor

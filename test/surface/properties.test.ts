@@ -14,14 +14,14 @@ import { realScene, type Scene } from './scene.ts'
 import { openState, type State, withoutWorker } from './state.ts'
 
 /*
- * Requests that no client in its right mind sends, over every route: never a 5xx, never a changed row after a refusal, always the
- * error body. A failure prints its seed and path; run it again with NEAP_SURFACE_SEED, and longer with NEAP_SURFACE_RUNS.
+ * Malformed and random requests for every route: never a 5xx, never a changed row after a refusal, always the error
+ * body. A failure prints its seed and path; repeat it with NEAP_SURFACE_SEED, and run longer with NEAP_SURFACE_RUNS.
  */
 
 const SEED = Number(process.env['NEAP_SURFACE_SEED'] ?? Date.now() % 2 ** 31)
 const RUNS = Number(process.env['NEAP_SURFACE_RUNS'] ?? 100)
 
-/** Nothing of how Neap is made: Postgres' own words, places in the code. */
+/** Internals that no message may reveal: Postgres' error texts, places in the code. */
 const TELLS =
   /invalid input syntax|violates|relation "|pg_catalog|byte sequence|\bSQLSTATE|\.ts:\d|node_modules|file:\/\/|\n\s+at /
 
@@ -43,7 +43,7 @@ before(async () => {
   actor = await owner(neap)
   scene = await realScene(neap, actor)
   apiPid = neap.part('api')
-  // From here on only requests change anything.
+  // From here on only requests change data.
   const held = Promise.withResolvers<void>()
   const frozen = Promise.withResolvers<void>()
   const over = withoutWorker(neap, state, () => {
@@ -60,7 +60,7 @@ before(async () => {
 
 after(async () => {
   if (state) {
-    // What was asked for in masses is not to be done.
+    // Cancel the many requested operations instead of running them.
     await state.query(
       `update operation set status = 'failed', finished_at = clock_timestamp() where finished_at is null`,
     )
@@ -78,7 +78,7 @@ interface Reply {
   readonly text: string
 }
 
-/** Sends it as it is. A connection that the server closes in the middle of a body that is too large is an answer too. */
+/** Sends it unchanged. Also accepts a connection that the server closes within a body that is too large. */
 function sendRaw({ method, path, headers: extra, body }: Wire): Promise<Reply> {
   const { hostname, port } = new URL(neap.ready.api_url)
   return new Promise((resolve, reject) => {
@@ -118,7 +118,7 @@ function refusedRightly({ text, headers: received, status }: Reply): void {
   const declared = ERRORS[body['code'] as keyof typeof ERRORS]
   assert.ok(declared, `${body['code']} is no code of ours`)
   assert.equal(status, declared.status)
-  // A reply that is given again is the first one, word for word.
+  // A replayed reply is the first one, word for word.
   if (!received['idempotency-replayed']) assert.equal(body['request_id'], received['x-request-id'])
   assert.ok(body['message'])
   assert.doesNotMatch(body['message'] ?? '', TELLS)
@@ -129,7 +129,7 @@ for (const route of routes) {
     const { params, query, body } = route as unknown as Parts
     const [method = '', template = ''] = route.key.split(' ')
     const known = { ...placeholders(scene), ...names(scene) } as Record<string, string>
-    // A right DELETE would take away what the rest is about, and no compute answers while the worker stands still.
+    // A valid DELETE would remove resources that other tests need, and no compute answers while the worker is frozen.
     const maySucceed = (body ?? query ?? method === 'GET') && method !== 'DELETE' && !EVERY_ROUTE[route.key].asksCompute
     const path = paths(template, known, maySucceed)
     const wires = fc
@@ -168,7 +168,7 @@ test('after all that the same process still answers', async () => {
   assert.deepEqual([status, (body['project'] as { id: string }).id], [200, scene.project_id])
 })
 
-/** Fields of bodies that name things which exist. */
+/** Body fields that name existing resources. */
 const names = ({ branch_id, role, database, organization_id }: Scene) => ({
   parent_id: branch_id,
   source_branch_id: branch_id,

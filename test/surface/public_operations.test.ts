@@ -8,7 +8,10 @@ import { refused, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { keyOf, owner } from './account.ts'
 
-/* Every operation of the public API's document is either served or refused in words; what no path takes is 405. */
+/*
+ * Every operation of the public API's document is either served or refused with a reason; a method that a path does not
+ * take is answered 405.
+ */
 
 let neap: Neap
 
@@ -22,7 +25,7 @@ const served = new Set<string>(routes.map(({ key }) => plainKey(...split(key))))
 const refusals = new Map(
   NOT_SUPPORTED.flatMap(({ product, operations }) => operations.map((key) => [plainKey(...split(key)), product])),
 )
-/** Ids that nothing has, in each place of a path. */
+/** A path with ids that do not exist. */
 const asked = (key: string): [string, string] => split(key.replaceAll('{}', 'no-such-00000000'))
 
 test('every operation of the public document is served, or stands in the table of what is not supported', () => {
@@ -134,7 +137,7 @@ test('OPTIONS tells the methods, and HEAD answers as GET does, without a body', 
   }
 })
 
-/** A HEAD request to its end. */
+/** Sends a HEAD request and counts the bytes of its answer. */
 function headOf(path: string): Promise<{ status: number | undefined; type: string | undefined; bytes: number }> {
   const url = new URL(`${neap.ready.api_url}${path}`)
   return new Promise((resolve, reject) => {

@@ -3,7 +3,7 @@ import { until } from '../processes.ts'
 import type { Neap } from '../neap.ts'
 import { type Actor, done } from './account.ts'
 
-/** What a request may be about: one of everything, all of one account. */
+/** The resources of one account, one of each kind, for use in requests. */
 export interface Things {
   readonly organization_id: string
   readonly member_id: string
@@ -18,23 +18,23 @@ export interface Things {
   readonly delivery_id: string
 }
 
-/** Things to ask for, and ways to get such that a request may use up. */
+/** Resources for use in requests, and functions that create ones that a request may use up. */
 export interface Scene extends Things {
-  /** A name that nothing has yet. */
+  /** An unused name. */
   name(): string
-  /** A project of its own, with its branch and endpoint. */
+  /** A new project, with its branch and endpoint. */
   project(): Promise<Pick<Things, 'project_id' | 'branch_id' | 'endpoint_id'>>
-  /** One that was deleted and can be recovered. */
+  /** A deleted project that can be recovered. */
   deletedProject(): Promise<string>
-  /** A branch of its own, ready, without an endpoint; of another project where one is named. */
+  /** A new branch, ready, without an endpoint; optionally of another project. */
   branch(projectId?: string): Promise<string>
-  /** An endpoint on a branch of its own, in the state in which it stays. */
+  /** An endpoint on a new branch, which stays in this state. */
   endpoint(state?: 'active' | 'idle'): Promise<string>
   makeRole(): Promise<string>
   makeDatabase(): Promise<string>
   makeKey(): Promise<number>
   makeWebhook(): Promise<string>
-  /** An operation that waits and has not begun. */
+  /** A queued operation that has not begun. */
   waitingOperation(): Promise<string>
 }
 
@@ -47,8 +47,8 @@ interface Made {
 let count = 0
 
 /**
- * A scene whose things are real: made over HTTP with the key of its account.
- * @param waits whether their operations are waited for; not where there is no worker
+ * A scene of real resources, created over HTTP with the account's key.
+ * @param waits whether to wait for their operations; false without a worker
  */
 export async function realScene(neap: Neap, actor: Actor, { waits = true } = {}): Promise<Scene> {
   const post = (path: string, body?: unknown) => done(neap, actor.key, 'POST', path, body)
@@ -59,7 +59,7 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
     await ended(made.operations)
     return { project_id: made.project.id, branch_id: made.branch.id, endpoint_id: made.endpoints[0]?.id ?? '' }
   }
-  /** Waits as this account, whose operations the owner of this Neap cannot see. */
+  /** Waits with this account's key: the owner of this Neap cannot see the account's operations. */
   async function ended(operations: Made['operations']): Promise<void> {
     if (!waits) return
     for (const { id, project_id } of operations) {
@@ -122,13 +122,13 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
     async makeWebhook() {
       const webhook = { url: 'https://receiver.invalid/', events: ['branch.deleted'] }
       const made = (await post('/webhooks', { webhook })) as unknown as { webhook: { id: string } }
-      // Something waits for it, for days.
+      // Leaves a delivery pending for days.
       await post(`/webhooks/${made.webhook.id}/test`)
       return made.webhook.id
     },
     makeKey: async () => Number((await post('/api_keys', { key_name: name() }))['id']),
     async waitingOperation() {
-      // Of an action that no worker knows, so that it goes on waiting.
+      // No worker knows this action, so the operation stays queued.
       const [operation] = await catalogQuery<{ id: string }>(
         neap,
         `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp() where id = $1 returning *)
@@ -144,7 +144,7 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
   return { ...scene, key_id: await scene.makeKey(), webhook_id, delivery_id: delivery.id }
 }
 
-/** The same things again and again: for requests that are to be refused. */
+/** A scene that always returns the same things, for requests that must be refused. */
 export function fixedScene(things: Things): Scene {
   return {
     ...things,
@@ -161,7 +161,7 @@ export function fixedScene(things: Things): Scene {
   }
 }
 
-/** Ids of the right shape that nothing has. */
+/** Well-formed ids that do not exist. */
 export const NOWHERE: Things = {
   organization_id: 'org-nowhere-isle-00000000',
   member_id: '00000000-0000-7000-8000-000000000003',

@@ -6,7 +6,7 @@ import { loadOrCreateSecrets } from '../../src/secrets/secrets.ts'
 import type { Neap } from '../neap.ts'
 import { outsidePids, postmastersOf, until } from '../processes.ts'
 
-/** The tables of what users have, and what of their rows changes without anybody's having asked. */
+/** The tables of user resources, each with the columns that change without a request. */
 const RESOURCES: Record<string, readonly string[]> = {
   project: [],
   branch: [],
@@ -30,14 +30,14 @@ export interface AuditRow {
   readonly xmin: string
 }
 
-/** A session in the catalog that sees what requests leave there. */
+/** A session in the catalog that observes the effects of requests. */
 export interface State {
-  /** One text for all rows of all resources: another text, another state. */
+  /** A digest of all rows of all resources: it changes when any of them does. */
   digest(): Promise<string>
-  /** Audit rows that were written since `after`, the number that the last one had. */
+  /** Audit rows with a number greater than `after`. */
   auditSince(after: number): Promise<AuditRow[]>
   lastAudit(): Promise<number>
-  /** How many rows of resources a transaction wrote that are still as it left them. */
+  /** The number of resource rows of which this transaction wrote the current version. */
   writtenBy(xmin: string): Promise<number>
   query<R extends pg.QueryResultRow>(sql: string, values?: unknown[]): Promise<R[]>
   close(): Promise<void>
@@ -77,7 +77,10 @@ export async function openState(neap: Neap): Promise<State> {
   }
 }
 
-/** Whether nobody asks the catalog anything: no session has something to read, which would make its process runnable, nor is at work. */
+/**
+ * Returns true when the catalog is idle: no session has unread input, which would make its process runnable, and no
+ * session is active.
+ */
 async function isQuiet(neap: Neap, state: State): Promise<boolean> {
   const sessions = `from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
@@ -88,13 +91,13 @@ async function isQuiet(neap: Neap, state: State): Promise<boolean> {
   return (await state.query(`select ${sessions} and state <> 'idle'`)).length === 0
 }
 
-/** Stops the worker in its tracks while `work` runs, outside any transaction, so that only requests change anything. */
+/** Freezes the worker outside of transactions while `work` runs, so that only requests change data. */
 export async function withoutWorker<T>(neap: Neap, state: State, work: () => Promise<T>): Promise<T> {
   const pid = neap.part('worker')
   if (pid === undefined) throw new Error('no worker runs')
   await until('the worker stands still', async () => {
     process.kill(pid, 'SIGSTOP')
-    // A thread that runs just then goes on for a moment.
+    // A thread that is running at that moment stops slightly later.
     const threads = readdirSync(`/proc/${pid}/task`)
     if (threads.every((thread) => stateOf(`/proc/${pid}/task/${thread}`) === 'T') && (await isQuiet(neap, state)))
       return true
@@ -108,7 +111,7 @@ export async function withoutWorker<T>(neap: Neap, state: State, work: () => Pro
   }
 }
 
-/** The state of a process or thread, as a letter; nothing for one that is gone. Source: proc_pid_stat(5). */
+/** The state letter of a process or thread. Returns undefined when it has ended. Source: proc_pid_stat(5). */
 function stateOf(directory: string): string | undefined {
   try {
     return /^\d+ \(.*\) (\S)/s.exec(readFileSync(`${directory}/stat`, 'utf8'))?.[1]

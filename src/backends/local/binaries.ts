@@ -5,13 +5,14 @@ import { fileURLToPath } from 'node:url'
 import { UsageError } from '../../errors.ts'
 import { syncFilesystem } from './durable.ts'
 
-/** The version of Postgres that npm brings; others are the system's. */
+/** The Postgres version that npm installs; others come from the system. */
 const BUNDLED = 18
 
 /**
- * The directory of a Postgres version's programs. The bundled one is copied out of node_modules once per release of it: an install
- * replaces node_modules under running servers, and it may lie in a home that other users cannot enter.
- * @throws UsageError naming what to install
+ * The directory of a Postgres version's programs. The bundled one is copied out of node_modules once per release: an
+ * install replaces node_modules under running servers, and it may lie in a home directory that other users cannot
+ * enter.
+ * @throws UsageError naming the package to install
  */
 export async function installBinaries(binariesDir: string, pgVersion: number): Promise<string> {
   const bundled = pgVersion === BUNDLED ? bundledPackage() : undefined
@@ -47,7 +48,7 @@ function systemBinaries(pgVersion: number): string {
   )
 }
 
-/** Copies a package's programs and libraries to where they can be run from. Done already is fine. */
+/** Copies a package's programs and libraries to a directory that they can run from. Repeatable. */
 export async function copyPackage(native: string, target: string): Promise<void> {
   const making = `${target}.${process.pid}.making`
   await rm(making, { recursive: true, force: true })
@@ -78,7 +79,7 @@ async function fill(native: string, making: string): Promise<void> {
   await syncFilesystem(making)
 }
 
-/** Computes run as users of their own, whatever the umask was when npm unpacked. */
+/** Opens the programs to the computes' own users, independent of the umask when npm unpacked them. */
 async function openToAll(directory: string): Promise<void> {
   await chmod(directory, 0o755)
   for (const entry of await readdir(directory, { withFileTypes: true })) {

@@ -7,11 +7,13 @@ import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { findServer, startServer, stopServer } from './server.ts'
 import { probeWalls } from './walls.ts'
 
-/** The Postgres that holds an embedded catalog: made, started and stopped as a compute is, but known to no catalog. */
+/** The Postgres server of an embedded catalog: created, started and stopped as a compute is, but in no catalog. */
 export interface CatalogServer {
-  /** Makes it if need be, starts it or finds it running, and returns when it accepts connections, after however long a recovery. */
+  /**
+   * Creates it if absent, starts or finds it, and returns when it accepts connections, after any length of recovery.
+   */
   start(): Promise<{ readonly pid: number; readonly adopted: boolean }>
-  /** Stops it cleanly; returns when it is gone, or false when it is not after so many milliseconds. */
+  /** Stops it cleanly. Returns false when it still runs after `withinMs`. */
   stop(withinMs?: number): Promise<boolean>
   /** Its process, if it runs. */
   find(): Promise<{ readonly pid: number; readonly startedAt: Date } | undefined>
@@ -44,7 +46,8 @@ const CONFIG = Object.entries({
   .join('')
 
 /**
- * The embedded catalog: database `neap`, superuser `neap_admin` with the password of the store `catalog`, role `neap_proxy` for proxies, on the socket in `socketDir` alone.
+ * The embedded catalog: database `neap`, superuser `neap_admin` with the password of the store `catalog`, role
+ * `neap_proxy` for proxies, reachable only through the socket in `socketDir`.
  */
 export function localCatalogServer(options: {
   dataDir: string

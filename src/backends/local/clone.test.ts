@@ -27,7 +27,7 @@ async function newBranch(name: string) {
   return branch
 }
 
-/** Begins a clone and freezes its copier when it has only just begun. */
+/** Begins a clone and freezes its copier as soon as it has begun. */
 async function frozenClone(child: BranchRef, parent: BranchRef) {
   const fence = next()
   mkdirSync(home(child), { mode: 0o711 })
@@ -56,7 +56,7 @@ test('a clone of a resting parent has its rows, and neither sees what the other 
 
 const TABLES = 60
 
-/** Moves value from the last table to all others for ever: only all or none of a turn's changes leave the sum as it was. */
+/** Moves value from the last table to all others until stopped: the sum changes if part of a turn is lost. */
 function transfers(address: ComputeAddress) {
   let running = true
   const client = new pg.Client({
@@ -113,7 +113,7 @@ test('without its label a clone of a running parent is silently wrong', async ()
     "SELECT oid FROM pg_database WHERE datname = 'postgres'",
   )
   const child = await cloneFrozenHalfway(parent, String(oid), async () => {
-    // What was copied before this checkpoint is older than it, and only the label makes recovery begin before it.
+    // Pages copied before this checkpoint are older than it; only the label makes recovery begin before it.
     await query(address, 'CALL transfer()')
     await query(address, 'CHECKPOINT')
   })
@@ -126,7 +126,7 @@ test('without its label a clone of a running parent is silently wrong', async ()
   notDeepEqual(await query((await local.start(twin, next())).address, ROWS), rows)
 })
 
-/** Clones a running parent; runs `meanwhile` when part of the given database was copied but the control file was not. */
+/** Clones a running parent. Runs `meanwhile` when part of the given database was copied, but not the control file. */
 async function cloneFrozenHalfway(
   parent: BranchRef,
   database: string,

@@ -7,13 +7,13 @@ import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from './effect.ts'
 import { dropLog, openLog } from './logs.ts'
 import { waitStopped } from './server.ts'
 
-// Beside this file, compiled as this file is.
+// In this directory, and compiled exactly when this file is.
 const COPIER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'copier.ts' : 'copier.js', import.meta.url))
 const CAP_SECONDS = 4
 
 /**
- * Fills a branch's data directory by a copier of its own, or joins one that is at it already; `pending` after four seconds, or when the
- * copier was killed and is to be started anew by the next call.
+ * Fills a branch's data directory by starting a copier, or joins a running one. Returns `pending` after four seconds,
+ * or when the copier was killed and the next call is to start another.
  * @param options.removed a file that exists once the branch was removed
  * @throws FencedError when a newer attempt acted on this branch
  */
@@ -25,7 +25,7 @@ export async function fillDataDirectory(
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
   const args = ['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
-  // The cache halves the time in which the copier is up.
+  // The compile cache halves the run time of the copier.
   const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
   child.stdin.end(JSON.stringify(plan))
   closeSync(log.file)

@@ -1,7 +1,8 @@
 /**
- * The program that fills a new branch's data directory, run apart so that a copy of hours outlives whoever asked for it. It holds the
- * branch's server.lock and, while its parent rests, a share of the parent's. It ends with a data directory in place (`pgdata`, made
- * complete under another name first) or with `copy.error`; killed, it leaves neither and the copy begins anew.
+ * The program that fills a new branch's data directory, a separate process so that a copy of hours outlives its caller.
+ * It holds the branch's server.lock and, while no server runs on the parent, a shared lock on the parent's. It ends
+ * with the data directory in place (`pgdata`, completed under another name first) or with `copy.error`. If killed it
+ * leaves neither, and the copy starts over.
  */
 import { closeSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -22,7 +23,7 @@ import type { Owner } from './layout.ts'
 import { inheritPassword } from './store_password.ts'
 import { isMarkedSubscribed, markSubscribed, mayHoldSubscriptions } from './subscription_mark.ts'
 
-/** What the copier is told, as JSON on its standard input, since the password may not be seen in a list of processes. */
+/** The copier's input, as JSON on its standard input, since a list of processes must not show the password. */
 export interface CopyPlan {
   /** The new branch's directory. */
   readonly home: string
@@ -41,7 +42,7 @@ async function main(): Promise<void> {
     console.error(error)
     rmSync(join(plan.home, MAKING), { recursive: true, force: true })
     process.exitCode = 1
-    // A parent that went to rest, or is only starting, is no failure: without a result the copy begins anew.
+    // A parent that was suspended, or is still starting, is no failure: without a result the copy starts over.
     if (!isSessionLost(error)) tell(plan.home, error)
   }
   rmSync(join(plan.home, 'copier'), { force: true })
@@ -56,7 +57,7 @@ function tell(home: string, error: unknown): void {
     writeFileSync(file, messageOf(error))
   } catch (failure) {
     rmSync(file, { force: true })
-    // Where not even that finds room the exit code says why, as effect.pl's does.
+    // When the disk has no space for it either, the exit code carries the errno, as in effect.pl.
     process.exitCode = 128 - ((failure as NodeJS.ErrnoException).errno ?? 0)
   }
 }
@@ -80,7 +81,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   await syncDirectory(home)
 }
 
-/** Answers whether what was copied may hold subscriptions. */
+/** Returns whether the copy may hold subscriptions. */
 function copyAtRest(source: Source, target: CopyTarget): boolean {
   copyTree(source, target, isLeftOut)
   const wal = openBelow(source, 'pg_wal')
@@ -88,21 +89,23 @@ function copyAtRest(source: Source, target: CopyTarget): boolean {
   const segments = readdirSync(openPath(wal)).filter(isWalSegment)
   const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
   const needed = neededWal(readFileSync(join(target.path, 'global/pg_control')), segmentBytes)
-  // A parent that was itself cloned from a running server and never started: its label says where its log begins, and all is needed.
+  // A parent that was itself cloned from a running server and never started: its label names the start of its WAL, and
+  // all of it is needed.
   const isBackup = existsSync(join(target.path, 'backup_label'))
   for (const name of segments) {
     if (isBackup || (name >= needed.first && name <= (needed.last ?? name)))
       copyOne(wal, name, target, `pg_wal/${name}`)
   }
   closeSync(wal.file)
-  // After a crash some may stand in the log only. What never ran has its parent's, of which a mark tells.
+  // After a crash, subscriptions may exist in the WAL only. A parent that never ran has its own parent's; its mark
+  // records them.
   const crashed = needed.last === undefined && !isBackup
   return crashed || mayHoldSubscriptions(target.path)
 }
 
 /**
- * Of sockets, and of SQLSTATE class 57: the server is shutting down, crashed, or not yet there. One that starts for the first time has yet to
- * be given its own password (28P01).
+ * Socket errors, and SQLSTATE class 57: the server is shutting down, has crashed, or is not up yet. A server in its
+ * first start does not have its own password yet (28P01).
  */
 const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '28P01'])
 

@@ -8,9 +8,10 @@ import { SERVER_PORT } from './server.ts'
 const CONTROL_FILE = 'global/pg_control'
 
 /**
- * Copies the data directory of a server that runs, in the order of the manual's "Making a Base Backup Using the Low Level API":
- * start the backup, copy all but the write-ahead log, stop it, copy the log from its start on, add the label.
- * Without the label the copy would start, look right, and silently be wrong. Answers whether the parent has subscriptions.
+ * Copies the data directory of a running server, in the order of the manual's "Making a Base Backup Using the Low Level
+ * API": start the backup, copy all but the WAL, stop the backup, copy the WAL from its start on, add the label.
+ * Without the label the copy would start, look right, and be silently corrupt. Returns whether the parent has
+ * subscriptions.
  */
 export async function copyRunning(
   source: Source,
@@ -25,7 +26,7 @@ export async function copyRunning(
     name: 'neap: branch',
   })
   try {
-    // The slot keeps the log from the backup's start on until it has been copied; it goes with the session.
+    // The slot retains WAL from the backup's start until it is copied. It is temporary and ends with the session.
     await session.query('SELECT pg_create_physical_replication_slot($1, true, true)', [`neap_branch_${process.pid}`])
     const started = await session.query<{ lsn: string }>("SELECT pg_backup_start('neap', true) AS lsn")
     copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
@@ -56,7 +57,7 @@ function copyLog(source: Source, target: CopyTarget, { first, last }: { first: s
   closeSync(log.file)
 }
 
-/** The control file is rewritten in place: what two reads agree on was not torn. */
+/** Postgres rewrites the control file in place: two equal reads in a row show that neither is torn. */
 function readControlFile(source: Source): Buffer {
   const directory = openBelow(source, 'global')
   const control = directory && openBelow(directory, 'pg_control')

@@ -16,17 +16,17 @@ import type { Owner } from './layout.ts'
 
 const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** A file or directory that is open. Names below it are looked up from there, never from the root. */
+/** An open file or directory. Names below it are resolved relative to it, never from the root. */
 export interface Source {
   readonly file: number
   readonly path: string
 }
 
-/** Where copies go, and whose they become. */
+/** The directory that copies are written to, and the owner that they get. */
 export interface CopyTarget {
   readonly path: string
   readonly owner: Owner | undefined
-  /** Whether the filesystem shares blocks between files: assumed until it says no. */
+  /** Whether the filesystem shares blocks between files: assumed until a clone fails. */
   reflink: boolean
 }
 
@@ -35,11 +35,12 @@ export function openDirectory(path: string): Source {
 }
 
 /**
- * Copies what a directory holds, by reference where the filesystem can. `skip` is asked with each path from the top.
+ * Copies a directory's entries recursively, by reflink where the filesystem can. `skip` receives each path relative to
+ * the top.
  *
- * The tree may belong to a server that was taken over while root copies it. So every name is opened without following links and from the
- * open directory that holds it: what is copied is what lies in the tree. Files that vanish meanwhile are fine, torn pages too: the
- * backup protocol mends both.
+ * The tree may belong to a compromised server while root copies it. So every name is opened without following links and
+ * relative to the open directory that holds it: only files of the tree are copied. Files that vanish meanwhile are
+ * fine, torn pages too: the backup protocol repairs both.
  */
 export function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean, prefix = ''): void {
   for (const entry of readdirSync(openPath(source), { withFileTypes: true })) {
@@ -85,7 +86,8 @@ function isCloned(source: Source, copy: string, owner: Owner | undefined): boole
 
 const BUFFER = Buffer.allocUnsafe(2 ** 20)
 
-// Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets what is set again here.
+// Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets attributes that are
+// set again here.
 function copyBytes(source: Source, copy: string, owner: Owner | undefined): void {
   const file = openSync(copy, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
   try {
@@ -103,7 +105,7 @@ export function makeDirectory(path: string, owner: Owner | undefined): void {
   if (owner) lchownSync(path, owner.uid, owner.gid)
 }
 
-/** Opens a name in an open directory; `undefined` when it is gone or is a link. */
+/** Opens a name in an open directory. Returns undefined when it is absent or a link. */
 export function openBelow(source: Source, name: string, flags = 0): Source | undefined {
   const path = join(openPath(source), name)
   try {
@@ -114,7 +116,7 @@ export function openBelow(source: Source, name: string, flags = 0): Source | und
   }
 }
 
-/** Where Linux keeps what a descriptor has open; other systems make do with the path. */
+/** The /proc path of an open descriptor on Linux; the plain path on other systems. */
 export function openPath(source: Source): string {
   return process.platform === 'linux' ? `/proc/self/fd/${source.file}` : source.path
 }

@@ -1,12 +1,13 @@
 /**
- * What Neap knows of the inside of a Postgres data directory. Sources: the manual's "Database File Layout" and "Making a Base Backup
- * Using the Low Level API"; pg_control.h for the control file, whose first fields are the same in Postgres 15 to 18.
+ * Rules about the files inside a Postgres data directory. Sources: the manual's "Database File Layout" and "Making a
+ * Base Backup Using the Low Level API"; pg_control.h for the control file, whose first fields are the same in Postgres
+ * 15 to 18.
  */
 
-/** Directories that a clone has, but empty: what they hold belongs to the server that wrote it. */
+/** Directories that are empty in a clone: their content belongs to the server that wrote it. */
 const EMPTIED = /^(pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)\/./
 
-/** Files that a clone does not have: of a running server, of a backup, temporary, or rebuilt at each start. */
+/** Files that a clone omits: those of a running server or a backup, temporary ones, and ones rebuilt at each start. */
 const LEFT_OUT =
   /(^|\/)(pgsql_tmp[^/]*|pg_internal\.init[^/]*|t\d+_\d+[^/]*)(\/|$)|^(postmaster\.(pid|opts)|backup_label\.old|tablespace_map\.old|backup_manifest|current_logfiles(\.tmp)?|standby\.signal|recovery\.signal)$/
 
@@ -17,14 +18,14 @@ export function isLeftOut(path: string): boolean {
 
 const SHUT_DOWN = 1
 
-/** Which write-ahead log a data directory at rest needs to start: names of its first and, after a clean shutdown, its last segment. */
+/** The WAL that a stopped data directory needs to start: its first and, after a clean shutdown, its last segment. */
 export function neededWal(control: Buffer, segmentBytes: number): { first: string; last: string | undefined } {
   const state = control.readUInt32LE(16)
   const checkpoint = control.readBigUInt64LE(32)
   const redo = control.readBigUInt64LE(40)
   const timeline = control.readUInt32LE(48)
   const name = (lsn: bigint) => walFileName(timeline, lsn, BigInt(segmentBytes))
-  // The checkpoint record ends the log and is shorter than this. Segments after it are old ones kept to be written anew.
+  // The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
   const end = checkpoint + 512n
   return { first: name(redo), last: state === SHUT_DOWN ? name(end) : undefined }
 }

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { runEffectHere } from './effect.ts'
 
-/** Writes everything on the filesystem of a path to the disk: for a thousand new files one call instead of a thousand. */
+/** Writes a path's whole filesystem to the disk: for a thousand new files one call instead of a thousand. */
 export async function syncFilesystem(path: string): Promise<void> {
   await promisify(execFile)('sync', process.platform === 'linux' ? ['-f', path] : [])
 }
@@ -20,10 +20,11 @@ export async function syncDirectory(path: string): Promise<void> {
 
 /** Runs `work` while this process holds the kernel lock of a file. The lock ends with the process. */
 export async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
-  // A kernel lock can be taken by any user who may open the file, to read it even.
+  // Mode 0600: any user who may open the file, even for reading, can take its kernel lock.
   const file = await open(path, 'a', 0o600)
   try {
-    // The child locks the open file that both share; when it has ended the lock is this process' own.
+    // The child locks the open file description that both share; after the child has ended this process alone holds the
+    // lock.
     if ((await runEffectHere(['take', '120'], { descriptors: [file.fd] })) !== 'done')
       throw new Error(`${path} stays locked by another process`)
     return await work()

@@ -5,15 +5,15 @@ import { type Fence, FencedError } from '../backend.ts'
 import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
 import { forkEffect } from './spawner.ts'
 
-/** What an effect found, as effect.pl exits. */
+/** The result of an effect, from effect.pl's exit code. */
 export type EffectOutcome = 'done' | 'held' | 'gone' | 'busy'
 
 const OUTCOMES: Record<number, EffectOutcome> = { 0: 'done', 81: 'held', 82: 'gone', 83: 'busy' }
 const FENCED = 80
-/** From here on exit codes are this and the errno of what failed. */
+/** Exit codes from here on are this plus the errno of the failure. */
 const ERRNO = 128
 
-/** How the effect is started that watches processes: it reads pids and writes those that have ended. */
+/** Arguments and environment of the effect that watches processes: it reads pids and writes those that have ended. */
 export const watchArgs = { args: ['-e', SCRIPT, '--', 'watch'], env: BARE_ENVIRONMENT }
 
 export function fenceArgs(fence: Fence | undefined): string[] {
@@ -21,8 +21,8 @@ export function fenceArgs(fence: Fence | undefined): string[] {
 }
 
 /**
- * Spawns an effect that becomes another program: a session of its own, all output to a file, never a pipe. Its standard
- * input is left open for the caller.
+ * Spawns an effect that becomes another program, in a session of its own, with all output to a file, never a pipe. Its
+ * standard input stays open for the caller.
  */
 export function spawnEffect(
   args: readonly string[],
@@ -34,13 +34,13 @@ export function spawnEffect(
     stdio: ['pipe', output, output],
     env: { ...BARE_ENVIRONMENT, ...env },
   }) as ChildProcessByStdio<Writable, null, null>
-  // An effect that has ended reads no more.
+  // An effect that has ended reads no input: ignore the write error.
   child.stdin.on('error', () => undefined)
   return child
 }
 
 /**
- * Runs one effect to its end. It goes on even when this process dies.
+ * Runs one effect to its end. It continues even when this process dies.
  * @throws FencedError when a newer attempt acted on this home
  */
 export async function runEffect(args: readonly string[]): Promise<EffectOutcome> {
@@ -49,7 +49,7 @@ export async function runEffect(args: readonly string[]): Promise<EffectOutcome>
 }
 
 /**
- * Runs an effect that needs open files of this process, from descriptor 3 on, or that can be ended.
+ * Runs an effect that inherits open files of this process, from descriptor 3 on, or that `signal` can abort.
  * @throws FencedError when a newer attempt acted on this home
  */
 export async function runEffectHere(
@@ -71,7 +71,7 @@ export async function runEffectHere(
   return outcomeOf(code, complaint)
 }
 
-/** @throws FencedError, or an error with what the effect complained of and, as its `code`, the name of the system's error */
+/** @throws FencedError, or an error with the effect's message and, as its `code`, the name of the system error */
 export function outcomeOf(code: number | null, complaint: string): EffectOutcome {
   const outcome = OUTCOMES[code ?? -1]
   if (outcome) return outcome
@@ -80,7 +80,7 @@ export function outcomeOf(code: number | null, complaint: string): EffectOutcome
   throw Object.assign(new Error(complaint.trim() || text), { code: name })
 }
 
-/** Runs an effect that only looks, and answers the lines that it writes. Errors: what it complained of. */
+/** Runs a read-only effect and returns the lines that it writes. Errors: its error message. */
 export async function askEffect(args: readonly string[]): Promise<string[]> {
   const asked = promisify(execFile)('perl', ['-e', SCRIPT, '--', ...args], { env: BARE_ENVIRONMENT })
   const { stdout } = await asked.catch((error: unknown) => {

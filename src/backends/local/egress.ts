@@ -1,6 +1,6 @@
 /**
- * The way out of computes whose project allows one (docs/walls.md, "Network"). A filter in the network namespace of each
- * such compute says which addresses it reaches; egress.pl loads it and starts pasta, which carries the packets.
+ * Egress of computes whose project allows it (docs/walls.md, "Network"). A filter in the network namespace of each such
+ * compute decides which addresses it reaches; egress.pl loads it and starts pasta, which carries the packets.
  */
 import { accessSync, constants } from 'node:fs'
 import { isIP } from 'node:net'
@@ -13,7 +13,7 @@ import { runEffect } from './effect.ts'
 import { BARE_ENVIRONMENT } from './script.ts'
 import { RESOLVER, type Walls } from './walls.ts'
 
-/** Not even a named network opens these: this host, its links, multicast, and metadata services of clouds. */
+/** Closed even to named networks: this host, its links, multicast, and metadata services of clouds. */
 const ALWAYS_CLOSED = [
   '0.0.0.0/8',
   '127.0.0.0/8',
@@ -31,16 +31,16 @@ const ALWAYS_CLOSED = [
   'fd20:ce::/32',
 ]
 
-/** Without these walls a compute could change or leave its network namespace, or would ask the host's resolvers. */
+/** Without these walls a compute could change or leave its network namespace, or would query the host's resolvers. */
 const NEEDED: readonly Wall[] = ['network', 'processes', 'files', 'calls']
 
 const PROGRAMS = { pasta: 'passt', nft: 'nftables' }
 
 /**
  * The filter of a compute, as nft takes it. The first rule that a packet matches decides.
- * @param allowed networks that are reached beside public ones, as CIDR
- * @param interfaces those of this machine, whose addresses are refused; of IPv6 the /64 around each, since privacy
- *   addresses change daily
+ * @param allowed networks reachable besides public ones, as CIDR
+ * @param interfaces those of this machine, whose addresses are refused; for IPv6 the /64 around each, since privacy
+ * addresses change daily
  */
 export function filterOf(
   allowed: readonly string[],
@@ -54,7 +54,7 @@ export function filterOf(
   const rules = [
     'oifname "lo" accept',
     `ip daddr ${RESOLVER} meta l4proto { tcp, udp } th dport 53 accept`,
-    // Without these no neighbour is found, and so no gateway.
+    // Without these, neighbor discovery finds no neighbor and so no gateway.
     'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept',
     ...[...ALWAYS_CLOSED, ...own].map(refuse),
     ...allowed.map(rule('accept')),
@@ -62,7 +62,7 @@ export function filterOf(
     ...['0.0.0.0/0', ...GLOBAL_V6].map(rule('accept')),
     'jump refuse',
   ]
-  // TCP by a reset: a socket in connect() takes an ICMP message only for its second attempt, a second later.
+  // Refuse TCP by a reset: connect() acts on an ICMP error only at its second attempt, a second later.
   return `table inet egress {
   chain refuse {
     meta l4proto tcp reject with tcp reset
@@ -76,11 +76,11 @@ export function filterOf(
 `
 }
 
-/** Whether these walls are enough for a compute to have a way out. */
+/** Whether these walls suffice for a compute to have egress. */
 export const mayReachOut = (walls: Walls): boolean => NEEDED.every((wall) => walls.has.has(wall))
 
 /**
- * Why no compute here can have a way out, and what to do; undefined where it can. Opens one to find out.
+ * Why no compute here can have egress, and the remedy; undefined when it can. Opens one to find out.
  * @param root an empty directory to mount on
  */
 export async function whyNoEgress(walls: Walls, root: string): Promise<string | undefined> {
@@ -97,7 +97,7 @@ export async function whyNoEgress(walls: Walls, root: string): Promise<string | 
   }
 }
 
-/** What pasta or nft complained of, without what a machine that has no system log adds. */
+/** The error message of pasta or nft, without the lines that a machine without a system log adds. */
 function reasonIn(complaint: string): string {
   const lines = complaint.split('\n').filter((line) => !/to syslog$|^WARNING: /.test(line))
   const reason = lines.at(-1) ?? complaint

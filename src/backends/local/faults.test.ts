@@ -24,7 +24,7 @@ const { backend, next, home } = local
 before(() => backend.prepare(PG_VERSION))
 after(() => local.dispose())
 
-/** The servers of a data directory: neither children of one nor orphans of one that was killed, which have another title. */
+/** The postmasters of a data directory, without children and orphans of a killed one, which have another title. */
 function postmastersOf(branch: BranchRef): number[] {
   const members = processesIn(join(home(branch), 'pgdata'))
   return members.filter((pid) => {
@@ -37,7 +37,7 @@ function postmastersOf(branch: BranchRef): number[] {
   })
 }
 
-/** Processes that do what a worker would, over and over, until they are killed. */
+/** Starts processes that call the backend on request, as a worker does, until they are killed. */
 async function startWorkers(count: number) {
   const text = `${backendText(local.options)}
     process.on('message', async ({ action, args }) => {

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { UsageError } from '../../errors.ts'
 import type { BranchRef } from '../backend.ts'
 
-/** The uid and gid that own a branch's files and run its Postgres; absent where Neap is not root and all is its own. */
+/** The uid and gid that own a branch's files and run its Postgres. Absent unless Neap runs as root. */
 export interface Owner {
   readonly uid: number
   readonly gid: number
@@ -11,7 +11,7 @@ export interface Owner {
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', message: string, facts?: Record<string, unknown>) => void
 
-/** Where everything lies. Every name comes from ids that the server made. */
+/** The paths of an installation. Every name comes from ids that the server generated. */
 export interface Layout {
   readonly dataDir: string
   readonly runtimeDir: string
@@ -22,7 +22,7 @@ export interface Layout {
   readonly trash: string
   readonly removed: string
   readonly cache: string
-  /** Empty: the root directory of each compute is mounted on it, where only that compute sees it. */
+  /** Empty: the root directory of each compute is mounted on it, visible only to that compute. */
   readonly root: string
 }
 
@@ -53,7 +53,7 @@ export function logDirOf(layout: Layout, branchId: string): string {
 
 const SOCKET_PATH_MAX = 107
 
-/** The socket directory of one branch: named by its number, since a socket's path has room for 107 bytes only. */
+/** The socket directory of one branch, named by the branch's number, since a socket's path is limited to 107 bytes. */
 export function socketDirOf(layout: Layout, branch: BranchRef): string {
   const directory = join(layout.runtimeDir, `b${branch.number.toString(36)}`)
   if (Buffer.byteLength(join(directory, '.s.PGSQL.65535')) > SOCKET_PATH_MAX) {
@@ -65,8 +65,8 @@ export function socketDirOf(layout: Layout, branch: BranchRef): string {
 }
 
 /**
- * One raw uid per branch: 2^30, then twelve bits that tell data directories on one machine apart, then eighteen of the branch's number.
- * A server needs no passwd entry for it.
+ * One uid per branch: 2^30, then twelve bits that distinguish data directories on one machine, then eighteen bits of
+ * the branch's number. A server needs no passwd entry for it.
  */
 export function ownerOf(layout: Layout, branch: BranchRef): Owner | undefined {
   return ownerAt(layout, branch.number)

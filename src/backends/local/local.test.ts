@@ -47,13 +47,13 @@ test('a compute that was told to stop and has not noticed yet is not taken for o
   const branch = await newBranch('numb')
   const first = await local.start(branch, next())
   process.kill(first.pid, 'SIGSTOP')
-  // It is overtaken by the start, and told so.
+  // The start takes the branch over, and the stop fails with FencedError.
   const stopped = settled(() => backend.stopCompute(branch, next())).catch(() => {})
   // The second bit is SIGINT's.
   const pending = () => /^ShdPnd:\t.*[2367abef]$/m.test(readFileSync(`/proc/${first.pid}/status`, 'utf8'))
   while (!pending()) await setImmediate()
   const again = local.start(branch, next())
-  // The start stands behind the stop, or has found what it took for a server that stays.
+  // The start waits for the stop's effect lock, or has taken the stopping server for one that keeps running.
   let answered = false
   void again.finally(() => (answered = true))
   const { ino } = statSync(join(local.home(branch), 'effect.lock'))
@@ -230,7 +230,7 @@ test('a branch whose server was killed leaves no shared memory when it is remove
     readFileSync('/proc/sysvipc/shm', 'utf8')
       .split('\n')
       .map((line) => line.trim().split(/\s+/)[1])
-  // Behind the wall it was never this machine's.
+  // With the wall `ipc` the host never sees the segment.
   equal(segments().includes(id), !(await backend.walls()).includes('ipc'))
   process.kill(pid, 'SIGKILL')
   await settled(() => backend.removeBranch(branch, next()))

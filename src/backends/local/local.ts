@@ -35,14 +35,14 @@ import { watchProcesses } from './watch.ts'
 
 export interface LocalOptions {
   readonly dataDir: string
-  /** Short (sockets lie below it), and open to pass through for the computes' users. */
+  /** Short, since socket paths lie below it, and traversable for the computes' users. */
   readonly runtimeDir: string
   /** Passwords of Neap's own roles in branches. */
   readonly secrets: StoreSecrets
   readonly log: Log
-  /** Walls that are left out though this machine has them. */
+  /** Walls to leave out though this machine supports them. */
   readonly lacks?: readonly Wall[]
-  /** Networks that computes with a way out reach beside public ones, as CIDR. */
+  /** Networks that computes with egress reach besides public ones, as CIDR. */
   readonly egressAllow?: readonly string[]
 }
 
@@ -69,7 +69,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
       },
     )
 
-  // A start is what people wait for: it looks at what npm brought only once.
+  // Clients wait for a start: check the bundled package only once.
   const binaries = new Map<number, string>()
   async function binariesFor(pgVersion: number): Promise<string> {
     const bin = binaries.get(pgVersion) ?? (await installBinaries(layout.binaries, pgVersion))
@@ -80,14 +80,14 @@ export function localBackend(options: LocalOptions): LocalBackend {
   let probed: Promise<Walls> | undefined
   const walls = (): Promise<Walls> =>
     (probed ??= probeWalls(layout.root, options.lacks).catch((error: unknown) => {
-      // A full disk, say: the next call finds out.
+      // The failure may be temporary, such as a full disk: the next call probes again.
       probed = undefined
       throw error
     }))
 
   async function startCompute(branch: BranchRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const bin = await binariesFor(branch.pgVersion)
-    // Gone after each boot where it is in memory.
+    // A runtime directory in memory is lost at each boot.
     if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
     const computeWalls = await walls()
     const plan: ServerPlan = {
@@ -141,7 +141,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     storage: () => storageOf(layout.dataDir),
     pgVersions: async () => PG_VERSIONS.filter(isInstalled),
     walls: async () => [...(await walls()).has],
-    // Without the wall `network` they reach all that this machine does.
+    // Without the wall `network` computes reach all addresses that this machine reaches.
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
     rotateLogs: () => rotateLogs(layout.logs),
   }

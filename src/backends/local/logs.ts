@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path'
 const ROTATE_BYTES = 10 * 2 ** 20
 const KEPT = 3
 
-/** Opens a log to append to. It belongs to Neap and lies where no compute may write, so no link of a compute's can redirect it. */
+/** Opens a log for appending. No compute can write its directory, so no link of a compute can redirect it. */
 export function openLog(path: string): { file: number; size: number } {
-  // Not with its parents: asked for those too, Node takes a read-only filesystem for a missing directory.
+  // Not recursive: a recursive mkdir of Node reports a read-only filesystem as a missing directory.
   if (!existsSync(dirname(path))) makeOnce(dirname(path))
   const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
   const file = openSync(path, flags, 0o600)
@@ -22,22 +22,22 @@ function makeOnce(directory: string): void {
   }
 }
 
-/** Forgets the log of a home that turned out to be gone. */
+/** Removes the log directory of a home that no longer exists. */
 export function dropLog(path: string): void {
   rmSync(dirname(path), { recursive: true, force: true })
 }
 
-/** What a log says of a failure: the last lines since `from` that are not routine, without time and pid, in one line. */
+/** The failure in a log: the last lines since `from` that are not routine, without time and pid, in one line. */
 export function complaintIn(path: string, from: number): string {
   return telling(endOf(path, from))
 }
 
-/** What a server says of its own end, as apart from what it tells clients: as `complaintIn`, of lines since a time. Nothing where there is no log. */
+/** As `complaintIn`, for lines since a time that the server logged about itself. Empty when there is no log. */
 export function lastWordsIn(path: string, since: Date): string {
   return existsSync(path) ? telling(endOf(path, 0).filter((line) => isOwn(line) && timeOf(line) >= since)) : ''
 }
 
-/** The lines at the end of a log, 16 KiB at most and nothing before `from`; the first may not be whole. */
+/** The lines at the end of a log, at most 16 KiB and from `from` on; the first may be partial. */
 export function endOf(path: string, from: number): string[] {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
@@ -57,7 +57,7 @@ function telling(lines: readonly string[]): string {
     .join('; ')
 }
 
-/** A line that is no session's, or the last of one that took the server down with it. */
+/** A line of no session, or the last line of a session that took the server down. */
 const isOwn = (line: string): boolean => /\[\d+\] (LOG|FATAL): | PANIC: /.test(line)
 
 const timeOf = (line: string): Date => new Date(line.replace(/^(\S+) (\S+) UTC.*/, '$1T$2Z'))
@@ -75,8 +75,8 @@ export async function rotateLogs(directory: string): Promise<void> {
 }
 
 /**
- * Rotates a log that has grown over 10 MiB and keeps three of before. Copied and emptied rather than renamed, since who writes it
- * keeps the file open; a line written in between is lost. One that does not exist is fine.
+ * Rotates a log that has grown over 10 MiB and keeps three old ones. It is copied and truncated, not renamed, since the
+ * writer keeps the file open; a line written in between is lost. A missing log is fine.
  */
 export async function rotateLog(log: string): Promise<void> {
   const size = await stat(log).then(

@@ -2,7 +2,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { testAsOrdinaryUser, withoutOrdinaryUser } from '../../../test/ordinary_user.ts'
 
-/** Those that touch who owns what. */
+/** The tests that depend on file ownership. */
 const STORIES = '/starts, stops|is set up|killed|adopts|resting parent|under writes|leaves/'
 
 test('all of it works for an ordinary user', { skip: withoutOrdinaryUser() }, () =>

@@ -1,21 +1,21 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What a running Postgres says of itself in `postmaster.pid` (Postgres source, miscadmin.h: "lock file line numbers"). */
+/** The contents of a running server's `postmaster.pid` (Postgres source, miscadmin.h: "lock file line numbers"). */
 export interface PostmasterFile {
   readonly startedAt: Date
-  /** `starting`, `ready`, `standby` or `stopping`; empty before the first. */
+  /** `starting`, `ready`, `standby` or `stopping`; empty before the first of them. */
   readonly status: string
   /** The System V segment that marks the data directory as in use. */
   readonly sharedMemoryId: number | undefined
 }
 
-/** Reads a data directory's postmaster.pid. The server's own user may write there, so nothing but a small plain file is read. */
+/** Reads a data directory's postmaster.pid: only a small regular file, since the server's own user can write it. */
 export function readPostmasterFile(pgdata: string): PostmasterFile | undefined {
   const lines = readSmallFile(join(pgdata, 'postmaster.pid'))?.split('\n')
   if (!lines) return undefined
   const startedAt = Number(lines[2])
-  // It names the data directory too, so that the file of another server is not taken for this one's.
+  // The second line names the data directory: reject the file of another server.
   if (lines[1] !== pgdata || !isPositive(startedAt)) return undefined
   const sharedMemoryId = Number(lines[6]?.trim().split(/\s+/)[1])
   return {

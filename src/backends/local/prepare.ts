@@ -7,7 +7,8 @@ import type { Layout } from './layout.ts'
 import { checkReachable, makeTemplate } from './template.ts'
 
 /**
- * Makes ready what servers of a Postgres version need: directories, programs, the template. Safe in any number of processes at once.
+ * Prepares the directories, programs and template that servers of a Postgres version need. Safe in any number of
+ * processes at once.
  * @returns the directory of the version's programs and that of its template
  * @throws UsageError when this machine does not allow it
  */
@@ -19,7 +20,7 @@ export async function prepareVersion(
   const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root } = layout
   for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root]) {
     await mkdir(directory, { recursive: true, mode: 0o711 }).catch((error: unknown) => {
-      // Room may come back; a place where Neap may make nothing stays one.
+      // Disk space may become free again; other failures last until the operator acts.
       if (/^(ENOSPC|EDQUOT)/.test(messageOf(error))) throw error
       throw new UsageError(`Neap cannot make ${directory} (${messageOf(error)}): choose another place or allow it.`)
     })

@@ -9,7 +9,7 @@ import { removeSharedMemory } from './shared_memory.ts'
 import { BARE_ENVIRONMENT } from './script.ts'
 import { waitStopped } from './server.ts'
 
-/** What goes away needs no clean end, only a prompt one; sessions should hear why they end, though. */
+/** Removal needs a prompt shutdown, not a clean one. SIGINT comes first so that sessions learn the reason. */
 const URGES = [
   { signal: 'INT', seconds: 2 },
   { signal: 'QUIT', seconds: 1 },
@@ -17,8 +17,8 @@ const URGES = [
 ] as const
 
 /**
- * Stops what runs on a branch and removes all that is stored of it. First its directory is moved away under its lock, and a note is left so
- * that no late attempt can make it again; then what was moved is deleted.
+ * Stops the server of a branch and removes all its stored data. First the directory is moved away under its lock, and a
+ * note is left so that no late attempt can recreate it; then the moved directory is deleted.
  * @throws FencedError when a newer attempt acted on this branch
  */
 export async function removeStored(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
@@ -40,7 +40,7 @@ async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Lo
     const places = [join(layout.removed, branch.id), join(layout.trash, branch.id)]
     const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, signal])
     if (outcome === 'done') return 'done'
-    // Gone: another attempt moved it between the look and the lock. The next turn sees that.
+    // Gone: another attempt moved it between the check and the lock. The next turn sees that.
     if (outcome !== 'held' || (await waitStopped(home, seconds)) === 'done') continue
     log('warn', 'a server that is to be removed did not end when asked', { branch: branch.id, signal })
   }
@@ -49,10 +49,10 @@ async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Lo
 
 const DELETE_CAP_MS = 3000
 
-/** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it looks into it. */
+/** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it descends. */
 const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; exec rm -rf -- "$@"`
 
-/** Deletes directories by a process of its own, which goes on when this one ends or when it takes long. */
+/** Deletes directories in a separate process, which continues when this one ends or when it takes long. */
 async function deleteTrees(paths: readonly string[]): Promise<void> {
   const isRoot = process.getuid?.() === 0
   const [program, ...args] = isRoot ? ['rm', '-rf', '--'] : ['sh', '-c', OPEN_AND_REMOVE, 'sh']
@@ -72,7 +72,7 @@ async function deleteTrees(paths: readonly string[]): Promise<void> {
   })
 }
 
-/** The ids of all branches of which anything is stored. */
+/** The ids of all branches with stored data. */
 export async function storedBranches(layout: Layout): Promise<string[]> {
   const [branches, trash, logs] = await Promise.all(
     [layout.branches, layout.trash, layout.logs].map(async (path) => {
@@ -86,7 +86,7 @@ export async function storedBranches(layout: Layout): Promise<string[]> {
 
 const NOTE_DAYS = 7
 
-/** Forgets removals so old that no attempt from before can still be alive. */
+/** Deletes removal notes so old that no attempt from before can still be alive. */
 export async function forgetOldRemovals(layout: Layout): Promise<void> {
   for (const id of await readdir(layout.removed)) {
     const path = join(layout.removed, id)
@@ -95,7 +95,7 @@ export async function forgetOldRemovals(layout: Layout): Promise<void> {
   }
 }
 
-/** Ends every copy under way. What they made is made anew when asked for again. */
+/** Ends every running copy. A later request starts it over. */
 export async function endCopies(layout: Layout): Promise<void> {
   for (const id of await readdir(layout.branches).catch(() => [])) {
     const home = homeOf(layout, id)

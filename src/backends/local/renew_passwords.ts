@@ -12,14 +12,14 @@ interface Place {
   readonly runtimeDir: string
 }
 
-/** A store whose server runs, and the directory of its socket. `home` where it is no branch's. */
+/** A store whose server runs, and the directory of its socket. `home` is set for a store that is no branch's. */
 export interface RunningStore {
   readonly id: string
   readonly socketDir: string
   readonly home?: string
 }
 
-/** Gives Neap's own roles in a running store its current passwords. One that has ended meanwhile gets them at its next start. */
+/** Gives Neap's own roles in a running store its current passwords. One that has ended gets them at its next start. */
 export async function renewPasswords(place: Place, store: RunningStore, secrets: StoreSecrets): Promise<void> {
   const home = store.home ?? homeOf(layoutOf(place), store.id)
   try {
@@ -29,7 +29,7 @@ export async function renewPasswords(place: Place, store: RunningStore, secrets:
   }
 }
 
-/** The branches' stores whose passwords are not the current ones: of all, or of those only in which a server may run. */
+/** The branches' stores whose passwords are not the current ones: all, or only those in which a server may run. */
 export async function storesWithOtherPasswords(
   place: Place,
   secrets: StoreSecrets,

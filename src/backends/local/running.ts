@@ -3,7 +3,10 @@ import { sep } from 'node:path'
 import type { Layout } from './layout.ts'
 import { storedBranches } from './remove.ts'
 
-/** The ids of the branches on which a server may run: those in whose data directories processes work, or all where /proc does not tell. */
+/**
+ * The ids of the branches on which a server may run: those whose data directory is the working directory of a process;
+ * all branches on systems other than Linux.
+ */
 export function busyBranches(layout: Layout): Promise<string[]> {
   return process.platform === 'linux' ? workplaces(layout) : storedBranches(layout)
 }

@@ -1,6 +1,7 @@
 /**
- * Postgres servers as processes: a home directory with `pgdata` and a kernel lock that a server holds for its life. The lock alone says
- * whether one runs; `postmaster.pid` says which, where and how far it is:
+ * Postgres servers as processes: a home directory with `pgdata` and a kernel lock that a server holds for its life.
+ * Only the lock decides whether a server runs. The note `server` names its process; `postmaster.pid` gives its start
+ * time and status:
  *
  *     (no lock) --start--> starting --> ready --SIGINT--> stopping --> (no lock)
  */
@@ -14,10 +15,10 @@ import { hasNote, notedServer } from './server_note.ts'
 import { forkEffect } from './spawner.ts'
 import { mountsOf, type Walls } from './walls.ts'
 
-/** A server listens on a Unix socket in a directory of its own and nowhere else: its port is a part of that socket's name. */
+/** A server listens only on a Unix socket in a directory of its own: its port is a part of that socket's name. */
 export const SERVER_PORT = 5432
 
-/** A server to be started. `config` becomes `neap.conf`; `args` follow it on the command line, where nothing outranks them. */
+/** A server to be started. `config` becomes `neap.conf`; settings on the command line (`startArgs`) override it. */
 export interface ServerPlan {
   /** Holds `pgdata`; locks and configuration are kept beside it. */
   readonly home: string
@@ -27,9 +28,9 @@ export interface ServerPlan {
   readonly walls: Walls
   /** An empty directory on which its root may be mounted. */
   readonly root: string
-  /** The filter within which it has a way out, as nft takes it; empty: it has none. */
+  /** The filter of its egress, as nft takes it; empty: no egress. */
   readonly egress: string
-  /** How many processes it may have. */
+  /** The maximum number of its processes. */
   readonly processes: number
   readonly hba: string
   readonly config: string
@@ -43,7 +44,7 @@ export interface RunningServer {
   readonly ready: boolean
 }
 
-/** Postgres ended before it was ready; the message carries what its log says. */
+/** Postgres ended before it was ready; the message carries the errors in its log. */
 export class ServerStartError extends Error {
   override readonly name = 'ServerStartError'
 }
@@ -51,7 +52,7 @@ export class ServerStartError extends Error {
 const CAP_MS = 4500
 
 /**
- * Starts a server, or finds it running, and returns when it accepts connections; `pending` when that takes longer than 4.5 seconds.
+ * Starts a server, or finds it running, and returns when it accepts connections; `pending` after 4.5 seconds.
  * @throws ServerStartError with the reason from its log
  * @throws FencedError when a newer attempt acted on this home
  */
@@ -61,7 +62,7 @@ export async function startServer(plan: ServerPlan, capMs = CAP_MS): Promise<Run
   if (!existsSync(pgdata)) throw new Error(`There is no database in ${plan.home}.`)
   while (performance.now() < deadline) {
     const outcome = await startOnce(plan, pgdata, deadline)
-    // One that was just ending is gone now: the next turn starts it anew.
+    // The server was shutting down and is gone now: the next turn starts it.
     if (outcome !== 'gone') return outcome
   }
   return 'pending'
@@ -78,7 +79,7 @@ async function startOnce(
     const effect = forkEffect(startArgs(plan, pgdata), plan.logFile)
     const first = await Promise.race([progress.ready(), effect.ended])
     if (first && 'code' in first) return await endedEarly(plan, first.code, log.size, progress, deadline)
-    // Without a word it goes on starting: the next call finds it.
+    // An empty message ends the effect while the server continues to start: the next call finds it.
     effect.tell(first ? `${first.pid}\n` : '')
     if (first === undefined) return 'pending'
     const { code } = await effect.ended
@@ -89,7 +90,7 @@ async function startOnce(
   }
 }
 
-/** What an exit code says that came before a server was ready. Errors: what kept it from starting. */
+/** Interprets an exit code that came before a server was ready. Errors: the reason why it did not start. */
 async function endedEarly(
   plan: ServerPlan,
   code: number | null,
@@ -113,13 +114,13 @@ async function endedEarly(
   return joinRunning(plan, progress, deadline)
 }
 
-/** A server that cannot be asked for anything any more, since its postmaster.pid was spoilt or it was started without walls, is ended. */
+/** Ends an unusable server: its postmaster.pid was damaged, or it was started without walls. */
 async function endStray({ home, fence }: ServerPlan, over: AbortSignal): Promise<void> {
   if ((await reporting(home)) !== undefined || over.aborted) return
   await interruptServer(home, fence)
 }
 
-/** Waits for a server that another call started: until it is ready and sealed, or gone and to be started anew. */
+/** Waits until a server that another call started is ready and sealed. Returns `gone` when it ended. */
 async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchProgress>, deadline: number) {
   const { home } = plan
   const over = new AbortController()
@@ -137,7 +138,7 @@ async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchPr
   return outcome === 'done' ? found : outcome === 'gone' ? 'gone' : 'pending'
 }
 
-/** The uid and gid of a data directory, as effects take them: the owner as it was made is the one that Postgres accepts. */
+/** The uid and gid of a data directory, for effects: Postgres runs only as the owner of its data directory. */
 function ownerOf(home: string): [uid: string, gid: string] {
   if (process.getuid?.() !== 0) return ['-', '-']
   const { uid, gid } = statSync(join(home, 'pgdata'))
@@ -156,11 +157,12 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
     fsync: 'on',
     full_page_writes: 'on',
     synchronous_commit: 'on',
-    // The end of a server is noticed at once. One that restarts itself without room for its recovery stands still for ever.
+    // Neap detects a server's end at once. A server that restarts itself without space for its recovery hangs for ever.
     restart_after_crash: 'off',
     // One call before recovery instead of one for each file.
     ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
-    // A killed server leaves its segments behind; where no uid tells whose they were, they go with the data directory.
+    // A killed server leaves its segments behind; without a uid per branch to identify them, keep them in the data
+    // directory.
     ...(process.getuid?.() === 0 ? {} : { dynamic_shared_memory_type: 'mmap' }),
   }
   const postgres = [join(bin, 'postgres'), '-D', pgdata]
@@ -174,7 +176,7 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
   return ['start', home, ...fenceArgs(plan.fence), ...ownerOf(home), ...walls, ...given, ...postgres]
 }
 
-/** Turns the changes of postmaster.pid into promises; all end with `undefined` at the deadline. */
+/** Turns changes of postmaster.pid into promises; all resolve to undefined at the deadline. */
 function watchProgress(home: string, deadline: number) {
   const pgdata = join(home, 'pgdata')
   const waiting = new Set<() => void>()
@@ -188,7 +190,7 @@ function watchProgress(home: string, deadline: number) {
     look()
   }, deadline - performance.now())
   return {
-    /** The server that runs here, when it is ready. */
+    /** The running server, once it is ready. */
     ready: (): Promise<RunningServer | undefined> =>
       new Promise((resolve) => {
         const check = () => {
@@ -212,28 +214,28 @@ function isReady(file: PostmasterFile): boolean {
   return file.status === 'ready' || file.status === 'standby'
 }
 
-/** What the server of a home reports of itself; undefined where no server runs or it has not reported yet. */
+/** The server of a home, as its files report it. Returns undefined when no server runs or it has not reported yet. */
 function runningIn(home: string): RunningServer | undefined {
   const pid = notedServer(home)
   const file = pid === undefined ? undefined : readPostmasterFile(join(home, 'pgdata'))
   return pid === undefined || !file ? undefined : { pid, startedAt: file.startedAt, ready: isReady(file) }
 }
 
-/** The server that runs in a home, if one does. One that has just begun is waited for, up to a second. */
+/** The running server of a home, if any. Waits up to a second for one that has just started. */
 export async function findServer(home: string): Promise<RunningServer | undefined> {
-  // Its note names a process for good on Linux. To ask for the kernel's lock takes a process.
+  // On Linux the note identifies a process uniquely. Testing the kernel lock costs a process.
   const noted = process.platform === 'linux' ? runningIn(home) : undefined
   if (noted) return noted
   if ((await runEffect(['wait', home, '0'])) !== 'held' || !existsSync(join(home, 'pgdata'))) return undefined
   return reporting(home)
 }
 
-/** The server of a home as soon as it says something of itself, within a second. */
+/** The server of a home as soon as it reports its state, within a second. */
 async function reporting(home: string): Promise<RunningServer | undefined> {
   return runningIn(home) ?? (await firstChange(join(home, 'pgdata'), () => runningIn(home), 1000))
 }
 
-/** Whether a server runs in a home whose start left no note: an earlier Neap's, without walls. */
+/** Whether a server runs in a home whose start left no note: one of an earlier Neap, without walls. */
 export async function hasEarlierServer(home: string): Promise<boolean> {
   return !hasNote(home) && (await runEffect(['wait', home, '0'])) === 'held'
 }
@@ -254,7 +256,8 @@ async function firstChange<T>(directory: string, look: () => T | undefined, capM
 }
 
 /**
- * Stops a server cleanly (fast shutdown: sessions end with 57P01, a checkpoint is written); `pending` when that takes over four seconds.
+ * Stops a server cleanly (fast shutdown: sessions end with 57P01, a checkpoint is written); `pending` when that takes
+ * longer than `seconds`.
  * @throws FencedError when a newer attempt acted on this home
  */
 export async function stopServer(home: string, fence?: Fence, seconds = 4): Promise<Progress> {
@@ -262,7 +265,7 @@ export async function stopServer(home: string, fence?: Fence, seconds = 4): Prom
   while (performance.now() < deadline) {
     const outcome = await interruptServer(home, fence)
     if (outcome === 'done' || outcome === 'gone') return 'done'
-    // A server that is only just beginning takes no signal yet.
+    // A server that has only just started ignores signals.
     const patience = existsSync(join(home, 'pgdata/postmaster.pid')) ? (deadline - performance.now()) / 1000 : 1
     if ((await waitStopped(home, Math.ceil(patience))) === 'done') return 'done'
   }
@@ -270,7 +273,7 @@ export async function stopServer(home: string, fence?: Fence, seconds = 4): Prom
 }
 
 /**
- * Writes another configuration for what runs in a home; it is read at the next reload or start.
+ * Writes another configuration for the server of a home, read at the next reload or start.
  * @throws FencedError when a newer attempt acted on this home
  */
 export async function configureServer(home: string, config: string, fence: Fence): Promise<void> {
@@ -278,10 +281,10 @@ export async function configureServer(home: string, config: string, fence: Fence
   if (outcome === 'busy') throw new Error(`Another effect on ${home} takes long.`)
 }
 
-/** Asks for a fast shutdown, under the home's effect lock and only the server that is really this home's. */
+/** Requests a fast shutdown under the home's effect lock, only from this home's own server. */
 const interruptServer = (home: string, fence?: Fence) => runEffect(['signal', home, ...fenceArgs(fence), 'INT'])
 
-/** Waits for the kernel to say that nothing runs in a home. */
+/** Waits until no process holds the home's server lock. */
 export async function waitStopped(home: string, seconds: number): Promise<Progress> {
   return (await runEffect(['wait', home, String(seconds)])) === 'held' ? 'pending' : 'done'
 }

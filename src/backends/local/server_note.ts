@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * The process of the server that runs in a home, by the note that its start left there; undefined once that process has ended. Inside its
- * walls a server has another pid, and a pid alone may be another process' by now.
+ * The process of the server in a home, by the note that its start left. Returns undefined once that process has ended.
+ * Inside its walls a server has another pid, and another process may have reused a pid.
  */
 export function notedServer(home: string): number | undefined {
   const [, pid, start] = /^(\d+) (.+)\n/.exec(read(join(home, 'server'))) ?? []
@@ -11,7 +11,7 @@ export function notedServer(home: string): number | undefined {
   return startOf(Number(pid)) === start || isAliveElsewhere(Number(pid)) ? Number(pid) : undefined
 }
 
-/** Whether a start has left a note, of a server that may have ended. */
+/** Whether a start has left a note; its server may have ended. */
 export const hasNote = (home: string): boolean => existsSync(join(home, 'server'))
 
 /** When a process began, in ticks since the boot: the 22nd field of its stat (proc(5)). */
@@ -19,7 +19,7 @@ function startOf(pid: number): string | undefined {
   const fields = read(`/proc/${pid}/stat`)
     .replace(/^.*\) /s, '')
     .split(' ')
-  // A zombie runs no more.
+  // A zombie has ended.
   return fields[0] === 'Z' ? undefined : fields[19]
 }
 
@@ -36,7 +36,7 @@ function read(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    // A process may end while its file is read. What there is no descriptor for, say, is not gone.
+    // A process may end while its file is read. Other errors, such as too few descriptors, do not mean that it ended.
     if (['ENOENT', 'ESRCH', 'ENOTDIR', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? ''))
       return ''
     throw error

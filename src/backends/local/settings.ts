@@ -9,21 +9,21 @@ local  neap            all               reject
 local  all,replication all               scram-sha-256
 `
 
-/** How many processes the server of a compute may have: a session each, and room for its own. */
+/** The maximum number of processes of a compute's server: one per session, and room for its own. */
 export const processesFor = (spec: ComputeSpec): number => maxConnections(spec) + 200
 
 const maxConnections = ({ memoryMib }: ComputeSpec): number => Math.max(500, Math.floor(memoryMib / 16))
 
 /**
- * The configuration of a compute for its size. What the user set comes last and wins over all but what Neap gives Postgres on its
- * command line.
+ * The configuration of a compute for its size. The user's settings override all others except ENFORCED and those on
+ * Postgres' command line.
  */
 export function configFor(spec: ComputeSpec, pgVersion: number): string {
   const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings, ...ENFORCED }
   return Object.entries(settings).map(settingLine).join('')
 }
 
-/** What no setting of an endpoint changes: a statement in the log may hold a password. */
+/** Settings that no setting of an endpoint overrides: a statement in the log may hold a password. */
 const ENFORCED = { log_min_duration_statement: '-1' }
 
 function settingLine([name, value]: [string, string]): string {
@@ -35,7 +35,7 @@ function settingLine([name, value]: [string, string]): string {
 
 function fixedSettings(pgVersion: number): Record<string, string> {
   return {
-    // Enough for logical replication too, so that asking for it restarts nothing.
+    // Enough for logical replication too, so that enabling it needs no restart.
     wal_level: 'logical',
     password_encryption: 'scram-sha-256',
     ssl: 'off',
@@ -43,7 +43,7 @@ function fixedSettings(pgVersion: number): Record<string, string> {
     log_timezone: 'UTC',
     lc_messages: 'C',
     datestyle: 'iso, mdy',
-    // No statement, parameter or row ever reaches the log: they hold secrets.
+    // Statements, parameters and rows never reach the log: they may hold secrets.
     log_line_prefix: '%m [%p] %q%u@%d ',
     log_error_verbosity: 'terse',
     log_min_error_statement: 'panic',
@@ -51,7 +51,7 @@ function fixedSettings(pgVersion: number): Record<string, string> {
     log_parameter_max_length_on_error: '0',
     log_statement: 'none',
     log_checkpoints: 'off',
-    // One slot for each branch that is being made of a running compute, beside the users' own.
+    // One slot for each branch being copied from a running compute, besides the users' own.
     max_replication_slots: '64',
     superuser_reserved_connections: '10',
     min_wal_size: '32MB',
@@ -70,7 +70,8 @@ function sizeSettings(spec: ComputeSpec, pgVersion: number): Record<string, stri
   const cores = Math.ceil(cpuCount)
   return {
     max_connections: String(maxConnections(spec)),
-    // An eighth, not the usual quarter: a start pays for every buffer (8 ms per GB), and the page cache can be taken back while idle.
+    // An eighth, not the usual quarter: each buffer adds to the start time (8 ms per GB), and idle page cache can be
+    // reclaimed.
     shared_buffers: megabytes(memoryMib / 8, 32, 4096),
     effective_cache_size: megabytes(memoryMib * 0.75, 64, Infinity),
     work_mem: megabytes(memoryMib / 512, 4, 64),

@@ -6,8 +6,8 @@ import { BARE_ENVIRONMENT } from './script.ts'
 import { readPostmasterFile } from './postmaster_file.ts'
 
 /**
- * Removes the shared memory of a data directory that no server will ever start in again. A server that was killed leaves it behind, and its
- * next start would have cleaned it up.
+ * Removes the shared memory of a data directory in which no server will start again. A killed server leaves it behind,
+ * and its next start would have removed it.
  */
 export async function removeSharedMemory(pgdata: string): Promise<void> {
   const id = readPostmasterFile(pgdata)?.sharedMemoryId
@@ -18,7 +18,8 @@ export async function removeSharedMemory(pgdata: string): Promise<void> {
   // Columns: key, shmid, perms, size, cpid, lpid, nattch, uid.
   const isUnused = segments.some((columns) => columns[1] === id && columns[6] === 0 && columns[7] === uid)
   if (isUnused) await promisify(execFile)('ipcrm', ['-m', String(id)], { env: BARE_ENVIRONMENT }).catch(() => undefined)
-  // What a branch's own uid holds is the branch's. An ordinary user's servers keep the rest in their data directories.
+  // A branch's own uid owns only that branch's files. An ordinary user's servers keep the rest in their data
+  // directories.
   if (uid === process.getuid?.()) return
   for (const name of (await readdir('/dev/shm')).filter((file) => file.startsWith('PostgreSQL.'))) {
     const path = join('/dev/shm', name)

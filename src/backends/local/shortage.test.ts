@@ -7,7 +7,10 @@ import { freshBackend, PG_VERSION, query, settled, SMALL } from '../../../test/l
 import { outsidePid } from '../../../test/processes.ts'
 import { mountSmallDisk, type SmallDisk, withoutMounts } from '../../../test/small_disk.ts'
 
-/* A machine that lacks something says what and what to do, leaves nothing half made, and goes on when it is there again. */
+/*
+ * A machine that lacks a resource reports it with the remedy, leaves no partial state, and continues when the resource
+ * is back.
+ */
 
 const local = freshBackend()
 const { backend, next, home, options } = local
@@ -31,7 +34,7 @@ async function newBranch(name: string) {
   return branch
 }
 
-/** Does `act` while the disk is full, and makes room again. */
+/** Runs `act` while the disk is full, then frees the space. */
 async function full(act: () => Promise<void>, use = () => disk?.fill()): Promise<void> {
   use()
   try {
@@ -166,7 +169,7 @@ test('no file descriptor left: it says so, takes nothing that runs for gone, and
   const { pid } = await local.start(branch, next())
   const limits = readFileSync('/proc/self/limits', 'utf8')
   const [, soft, hard] = /^Max open files +(\d+) +(\d+)/m.exec(limits) ?? []
-  // Who is there already: without a descriptor nobody else could be called to raise the limit again.
+  // Started in advance: without descriptors no process could be started to raise the limit again.
   const script = `while read limit; do prlimit --pid ${process.pid} --nofile=$limit:${hard}; echo set; done`
   const setter = spawn('sh', ['-c', script], { stdio: ['pipe', 'pipe', 'inherit'] })
   t.after(() => setter.kill())

@@ -4,14 +4,14 @@ import { ConfigurationError, FencedError } from '../backend.ts'
 import { ServerStartError } from './server.ts'
 
 interface Shortage {
-  /** Names of the system's errors. */
+  /** Names of system errors. */
   readonly codes: readonly string[]
-  /** How Postgres and libraries put them. */
+  /** Their wording in Postgres and libraries. */
   readonly words: RegExp
   readonly says: (directory: string) => string
 }
 
-/** What a machine can lack, in the order in which it is looked for, and what to do then. */
+/** The resources that a machine can lack, in the order of matching, with their remedies. */
 const SHORTAGES: readonly Shortage[] = [
   {
     codes: [],
@@ -50,19 +50,19 @@ const SHORTAGES: readonly Shortage[] = [
   { codes: ['EIO'], words: /input\/output error/i, says: (at) => `The disk of ${at} fails: look at the kernel's log.` },
 ]
 
-/** With less than this a server can neither write its log nor make a segment of its write-ahead log. */
+/** With less than this a server can neither write its log nor create a WAL segment. */
 const LITTLE_BYTES = 2 ** 20
 
 /**
- * Puts what the machine lacks into plain words that say what to do, before what was said originally. Any other error stays as it is.
- * @param directory where the files lie that are made and read
+ * Prefixes an error with the resource that the machine lacks and the remedy. Returns any other error unchanged.
+ * @param directory holds the files that are written and read
  */
 function plainly(error: unknown, directory: string): unknown {
   if (error instanceof FencedError || error instanceof ConfigurationError || error instanceof UsageError) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const message = messageOf(error)
   const shortage = SHORTAGES.find(({ codes, words }) => codes.includes(code) || words.test(message))
-  // A server may have had no room to say why it ended.
+  // A server may have had no space to log why it ended.
   if (!shortage && !(error instanceof ServerStartError && isFull(directory))) return error
   return new Error(`${shortage?.says(directory) ?? fullDisk(directory)} (${message})`, { cause: error })
 }
@@ -79,7 +79,7 @@ function isFull(directory: string): boolean {
   return room !== undefined && (room.bytes < LITTLE_BYTES || room.files === 0)
 }
 
-/** What is left of a filesystem. One that makes inodes as it needs them says that it has none at all. */
+/** The free space of a filesystem. One that allocates inodes on demand reports a total of 0. */
 function roomIn(directory: string): { bytes: number; files: number } | undefined {
   try {
     const { bsize, bavail, files, ffree } = statfsSync(directory)
@@ -89,7 +89,7 @@ function roomIn(directory: string): { bytes: number; files: number } | undefined
   }
 }
 
-/** The same calls, whose errors say in plain words what the machine lacks. */
+/** Wraps calls so that their errors name the resource that the machine lacks and the remedy. */
 export function inPlainWords<T extends object>(calls: T, directory: string): T {
   const plain = Object.entries(calls).map(([name, call]) => [
     name,

@@ -15,7 +15,7 @@ after(() => rmSync(home, { recursive: true }))
 const FREE = 0
 const GONE = 82
 
-/** The processes that this one has for its effects. */
+/** The spawner processes of this process. */
 const spawners = (): number[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -5,13 +5,13 @@ import { messageOf } from '../../errors.ts'
 import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
 
 export interface EffectEnd {
-  /** Null where a signal ended it. */
+  /** Null when a signal ended it. */
   readonly code: number | null
   readonly complaint: string
 }
 
 export interface RunningEffect {
-  /** Errors: it could not be started, or the process that started it has ended. */
+  /** Errors: it could not be started, or its spawner has ended. */
   readonly ended: Promise<EffectEnd>
   /** Writes to its standard input, once, and closes it. */
   tell(text: string): void
@@ -26,9 +26,9 @@ let spawner: Spawner | undefined
 let count = 0
 
 /**
- * Starts an effect in a session of its own, from a small process that this one has for it: a process as large as this stands still for
- * several milliseconds while it is copied. The effect goes on when either of them ends.
- * @param output the file that all its output is appended to; without it, what it complains of comes with its end
+ * Starts an effect in a session of its own, from a small spawner process: a fork stalls a process as large as this one
+ * for several milliseconds. The effect continues when either process ends.
+ * @param output the file that all its output is appended to; without it, its error output comes with its end
  */
 export function forkEffect(args: readonly string[], output = '-'): RunningEffect {
   spawner ??= start()
@@ -36,7 +36,7 @@ export function forkEffect(args: readonly string[], output = '-'): RunningEffect
   const id = String(++count)
   const request = line(['run', id, output, ...args])
   const { promise, resolve, reject } = Promise.withResolvers<EffectEnd>()
-  // Who asked may wait for something else by then.
+  // Prevent an unhandled rejection: the caller may not await the promise any more.
   promise.catch(() => undefined)
   running.set(id, { resolve, reject })
   keepAlive(spawner)

@@ -7,7 +7,10 @@ import type { StoreSecrets } from '../../secrets/stores.ts'
 import { type Progress, UnknownKeyError } from '../backend.ts'
 import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
 
-/** In a home: by which id and generation of keys the passwords of Neap's roles there are derived. Without the file: the one that all stores once shared. */
+/**
+ * The note in a home: the id and generation of keys that the passwords of Neap's roles there derive from. Absent: the
+ * password that all stores once shared.
+ */
 const noteOf = (home: string): string => join(home, 'password_of')
 
 export const passwordNote = (home: string): string | undefined => {
@@ -18,7 +21,7 @@ export const passwordNote = (home: string): string | undefined => {
   }
 }
 
-/** On disk when it resolves, since the key of the note before may be destroyed then, and whole at any moment. */
+/** Durable when it resolves, since the key of the previous note may be destroyed then; replaced atomically. */
 export const notePassword = (home: string, note: string): Promise<void> =>
   replaceFile(noteOf(home), 0o644, Buffer.from(note))
 
@@ -30,8 +33,8 @@ export async function inheritPassword(from: string, to: string): Promise<void> {
 }
 
 /**
- * Gives Neap's own roles in a server that has just started passwords of its own, if they still have others: before clients are sent there.
- * Killed at any point it ends in the same state when it runs again.
+ * Sets the passwords of Neap's own roles in a server that has just started, if they are not this store's own yet:
+ * before clients are sent there. A call that was killed at any point can be repeated.
  */
 export async function ensureOwnPasswords(
   { home, socketDir }: Pick<ServerPlan, 'home' | 'socketDir'>,
@@ -40,7 +43,7 @@ export async function ensureOwnPasswords(
 ): Promise<void> {
   const note = passwordNote(home)
   if (note === secrets.note(store)) return
-  // It may have been changed by a process that ended before it could note that.
+  // A process may have changed the password and ended before it wrote the note.
   const passwords = [...secrets.adminOf(note), ...secrets.admin(store)]
   const session = await ownSession({ ...LOGIN, host: socketDir, passwords })
   try {
@@ -53,13 +56,13 @@ export async function ensureOwnPasswords(
 
 const LOGIN = { port: SERVER_PORT, user: ADMIN, name: 'neap: passwords', timeoutMs: 4_000 } as const
 
-/** Of a server that is started to be given a password, and for nothing else. */
+/** The access rule of a server that is started only to be given a password. */
 const UNPROVEN_HBA = `local neap ${ADMIN} trust\n`
 const QUIET = 'max_logical_replication_workers = 0\nautovacuum = off\n'
 
 /**
- * Gives neap_admin a password that is known, where the key is no more under which it has its own: by a server that is started for this
- * alone, and stopped again, before anything of a tenant can run in it. Errors: UnknownKeyError where the key may still exist somewhere.
+ * Gives neap_admin a known password when the key of its own is gone: starts a server only for this and stops it again,
+ * before any code of a tenant can run in it. Errors: UnknownKeyError when the key may still exist somewhere.
  */
 export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSecrets): Promise<Progress> {
   const { home, socketDir, fence } = plan
@@ -69,7 +72,7 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
     throw new UnknownKeyError(
       'The passwords of this data are under a key that is not in the key file: put back the key file that it was used with.',
     )
-  // One that runs asks for the old password.
+  // A running server asks for the old password.
   if ((await stopServer(home, fence)) === 'pending') return 'pending'
   const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + QUIET }
   if ((await startServer(alone)) === 'pending') return 'pending'
@@ -85,20 +88,20 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
   return 'done'
 }
 
-/** The id under which a password is derived until the start that follows: no store has it. */
+/** The id that a password derives from until the next start: no store has it. */
 const REPLACED = 'replaced'
 
 /**
- * The roles that may use the server's files and programs. Until Postgres 16 who may create roles may grant all others but superusers
- * (its manual, CREATE ROLE): so these are some, with no login and no member.
+ * The roles that may use the server's files and programs. Before Postgres 16 a role that may create roles may grant all
+ * roles but superusers (its manual, CREATE ROLE). So these become superusers, with no login and no member.
  */
 const OF_SERVER = `('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')`
 
-/** One transaction, as a text of several statements is. transaction_timeout is there from Postgres 17 on and cannot be pinned by a session. */
+/** One transaction. transaction_timeout exists from Postgres 17 on, and a session cannot pin it. */
 async function ownRolesSql(store: string, secrets: StoreSecrets): Promise<string> {
   const admin = await scramVerifier(secrets.admin(store)[0])
   const reader = await scramVerifier(secrets.loginReader(store)[0])
-  // Two workers may be at it for a moment.
+  // Two workers may run this at once.
   return `
     select pg_advisory_xact_lock(1);
     do $$ begin

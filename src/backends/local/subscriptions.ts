@@ -4,13 +4,13 @@ import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.
 import { unmarkSubscribed } from './subscription_mark.ts'
 
 /**
- * Disables what a marked clone inherited, before its first client and before its own workers: they would begin with the
- * server, so this is done by one that starts none and that nobody else can reach.
+ * Disables the subscriptions that a marked clone inherited, before its first client and before its own apply workers.
+ * These start with the server, so the change runs in a server that starts none and that no client can reach.
  */
 export async function disableSubscriptions(plan: ServerPlan, passwords: readonly string[]): Promise<Progress> {
   const server = await startServer({
     ...plan,
-    // They must find no server before they are disabled.
+    // Subscriptions must not reach a publisher before they are disabled.
     egress: '',
     config: `${plan.config}max_logical_replication_workers = 0\n`,
   })
@@ -21,7 +21,7 @@ export async function disableSubscriptions(plan: ServerPlan, passwords: readonly
     user: ADMIN,
     passwords,
     name: 'neap: subscriptions',
-    // A compute that does not answer must not hold the worker's step for ever.
+    // A compute that does not answer must not block the worker's step for ever.
     timeoutMs: 4_000,
   })
   try {

@@ -12,8 +12,8 @@ import { type StoreSecrets, TEMPLATE } from '../../secrets/stores.ts'
 import { notePassword } from './store_password.ts'
 
 /**
- * Makes the data directory that first branches of a Postgres version are cloned from, once for all processes.
- * What it holds every branch inherits for ever: the superuser, checksums, the encoding, the locale.
+ * Creates the data directory that first branches of a Postgres version are cloned from, once for all processes.
+ * Every branch inherits its superuser, checksums, encoding and locale for ever.
  * @param secrets of neap_admin in the template; a branch has its own from its first start on
  */
 export async function makeTemplate(
@@ -43,9 +43,10 @@ async function fillTemplate(
   secrets: Pick<StoreSecrets, 'admin' | 'note'>,
 ): Promise<void> {
   const builder = process.getuid?.() === 0 ? { uid: await namedUser(), gid: randomInt(...UNUSED_GROUPS) } : undefined
-  // Other processes of that user are not in this group: they cannot reach what is made, nor trace those that make it.
+  // Other processes of that user are not in this group: they can neither reach the files nor trace the processes that
+  // create them.
   if (builder) await chown(directory, 0, builder.gid)
-  // A name of its own: the initdb of a process that was killed may still be writing under another.
+  // A unique name: the initdb of a killed process may still be writing under another.
   const making = await mkdtemp(join(directory, MAKING))
   if (builder) await chown(making, builder.uid, builder.gid)
   await run(builder, join(binDir, 'initdb'), initdbArgs(making, pgVersion))
@@ -55,7 +56,7 @@ async function fillTemplate(
     ['--single', '-j', '-D', making, 'postgres'],
     setupSql(pgVersion, await scramVerifier(secrets.admin(TEMPLATE)[0])),
   )
-  // It was that user's only while it was made.
+  // That user owns it only during its creation.
   if (builder) await giveToRoot(making)
   await notePassword(directory, secrets.note(TEMPLATE))
   await syncFilesystem(making)
@@ -70,13 +71,14 @@ const UNUSED_GROUPS = [2 ** 29, 2 ** 30] as const
 
 async function removeHalfMade(directory: string): Promise<void> {
   const names = (await readdir(directory)).filter((name) => name.startsWith(MAKING))
-  // Where an initdb still writes, the removal begins again until that has stumbled over what is gone.
+  // A leftover initdb may still write: retry the removal until that initdb fails on missing files.
   const options = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }
   for (const name of names) await rm(join(directory, name), options)
 }
 
 function initdbArgs(pgdata: string, pgVersion: number): string[] {
-  // The builtin locale sorts the same everywhere; that of a libc changes with it, and indexes would silently be wrong.
+  // The builtin locale sorts the same everywhere; a libc's locale changes with the libc, which would silently corrupt
+  // indexes.
   const locale =
     pgVersion >= 17 ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--locale=C.UTF-8']
   const options = [
@@ -106,7 +108,7 @@ function setupSql(pgVersion: number, verifier: string): string {
   return statements.map((statement) => `${statement};\n\n`).join('')
 }
 
-/** initdb looks its user up by name, so as root it needs one that has a name. */
+/** initdb looks up its user by name, so as root it needs a user with a name. */
 async function namedUser(): Promise<number> {
   const users = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
   for (const name of ['nobody', 'postgres', 'daemon']) {
@@ -139,8 +141,8 @@ async function run(user: Owner | undefined, program: string, args: string[], inp
 }
 
 /**
- * Computes run as users of their own and must be able to pass through to their directory.
- * @throws UsageError naming the directory that is closed
+ * Computes run as users of their own and must be able to traverse to their directory.
+ * @throws UsageError naming the closed directory
  */
 export async function checkReachable(directory: string): Promise<void> {
   if (process.getuid?.() !== 0) return

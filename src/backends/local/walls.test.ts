@@ -48,7 +48,7 @@ test('sealing closes a socket directory that its server has opened', { skip: not
   const branch = local.branch('opened')
   await settled(() => backend.createBranch(branch, next()))
   const { address } = await local.start(branch, next())
-  // As the server could while the directory was its own; a start that finds it running seals again.
+  // As the server could while it owned the directory; a start that finds it running seals it again.
   chmodSync(address.host, 0o777)
   await local.start(branch, next())
   const { uid, mode } = lstatSync(address.host)

@@ -1,29 +1,29 @@
 /**
- * Walls around a compute (docs/decisions/0001-walls.md). What each one keeps apart, whether this machine has it, and what a compute sees
- * behind them. walls.pl puts them up.
+ * Walls around a compute (docs/decisions/0001-walls.md): which ones this machine supports, and the files that a compute
+ * sees inside them. walls.pl sets them up.
  */
 import { dirname } from 'node:path'
 import { type Wall, WALLS } from '../../walls.ts'
 import { askEffect } from './effect.ts'
 
 /**
- * Where a compute with a way out asks for names: pasta passes that on to the first resolver of this machine, one on its
- * loopback too.
+ * The resolver of a compute with egress: pasta forwards its queries to this machine's first resolver, even on its
+ * loopback.
  */
 export const RESOLVER = '192.0.0.3'
 
-/** The walls that this machine has; `user` is the namespace of users that an ordinary user needs for most of them. */
+/** The walls that this machine supports; `user` is the user namespace that an ordinary user needs for most of them. */
 export interface Walls {
   readonly has: ReadonlySet<Wall>
-  /** As walls.pl takes them. */
+  /** In the form that walls.pl takes. */
   readonly argument: string
 }
 
 const isRoot = (): boolean => process.getuid?.() === 0
 
 /**
- * Finds out which walls can be put up on this machine, by putting each up around a process.
- * @param lacks walls that are left out
+ * Probes which walls this machine supports, by putting each around a process.
+ * @param lacks walls to leave out
  * @param root the empty directory on which the root of a compute is mounted
  */
 export async function probeWalls(root: string, lacks: readonly Wall[] = []): Promise<Walls> {
@@ -34,21 +34,21 @@ export async function probeWalls(root: string, lacks: readonly Wall[] = []): Pro
   )
   const found = await askEffect(['probe', process.arch, root, ...asked])
   for (const name of found) if (name in WALLS) has.add(name as Wall)
-  // Without a namespace of users the kernel counts all processes of this user together.
+  // Without a user namespace the kernel counts all processes of this user together.
   if (!isRoot() && !found.includes('user')) has.delete('limits')
   const raised = found.filter((name) => name === 'user' || has.has(name as Wall))
   return { has, argument: `${process.arch}:${raised.join(',')}` }
 }
 
-/** Where programs and libraries are, on distributions of every kind; what is not there is left out. */
+/** Directories of programs and libraries on all kinds of distributions; absent ones are left out. */
 const PROGRAMS = ['/usr', '/lib', '/lib64', '/lib32', '/bin', '/sbin', '/nix/store', '/gnu/store']
-/** What libraries read: of linking, time zones, names and authorities. */
+/** Files that libraries read: for linking, time zones, names and authorities. */
 const READ = ['ld.so.cache', 'localtime', 'alternatives', 'nsswitch.conf', 'hosts', 'ssl', 'pki']
 
 /**
- * What exists for a compute, as walls.pl takes it.
- * @param place.bin the directory of its Postgres' programs
- * @param egress whether it has a way out, with a resolver of its own
+ * The files that a compute sees, in the form that walls.pl takes.
+ * @param place.bin the directory of its Postgres programs
+ * @param egress whether it has egress, with a resolver of its own
  */
 export function mountsOf(
   place: { bin: string; conf: string; pgdata: string; sockets: string },

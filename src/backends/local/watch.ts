@@ -6,8 +6,8 @@ import { watchArgs } from './effect.ts'
 const AGAIN_MS = 1_000
 
 /**
- * Tells of processes when they have ended, whoever's children they are. The kernel tells of each (pidfd_open(2)), to one small
- * process that has them all: nothing is looked at again and again.
+ * Calls `ended` when a followed process has ended, also one that is not a child. One small process receives the exits
+ * of all through pidfds (pidfd_open(2)), without polling.
  */
 export function watchProcesses(ended: (pid: number) => void): ComputeWatch {
   const followed = new Set<number>()
@@ -22,7 +22,7 @@ export function watchProcesses(ended: (pid: number) => void): ComputeWatch {
       const pid = Number(line)
       if (!stopped && followed.delete(pid)) ended(pid)
     })
-    // Whoever ended it, or kept it from beginning: those that it had are told of by the next.
+    // When the watcher has ended or could not start, its replacement follows the same pids.
     const again = (): void => {
       if (!stopped) timer ??= setTimeout(next, AGAIN_MS)
     }

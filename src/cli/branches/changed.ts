@@ -10,7 +10,7 @@ interface Changed {
   readonly operations: readonly ApiOperation[]
 }
 
-/** Shows a branch that was changed, and how it is once its operations have ended. */
+/** Shows a changed branch, and its state once its operations have ended. */
 export function changed<A extends Changed>(call: ApiClient, answer: A): VerbOutcome<A> {
   const { project_id, id } = answer.branch
   return {

@@ -5,7 +5,7 @@ import type { ApiBranch } from '../resolve.ts'
 import { type Columns, moment } from '../table.ts'
 import type { ApiOperation } from '../wait.ts'
 
-/** What a list of branches shows; parents by their names. */
+/** The columns of a list of branches; parents are shown by name. */
 export function columns(branches: readonly ApiBranch[]): Columns<ApiBranch> {
   const names = new Map(branches.map(({ id, name }) => [id, name]))
   return {
@@ -25,7 +25,7 @@ interface Changed {
   readonly operations?: readonly ApiOperation[]
 }
 
-/** What is shown of one branch, and of what goes on with it. */
+/** The lines that show one branch and its operations. */
 export const DETAILS: Columns<Changed> = {
   ID: ({ branch }) => branch.id,
   NAME: ({ branch }) => branch.name,
@@ -38,7 +38,7 @@ export const DETAILS: Columns<Changed> = {
   OPERATIONS: ({ operations = [] }) => underWay(operations),
 }
 
-/** And of one that was just made. */
+/** The lines that show a branch that was just created. */
 export const MADE: Columns<ApiResponse<'POST /projects/:project_id/branches'>> = {
   ID: ({ branch }) => branch.id,
   NAME: ({ branch }) => branch.name,

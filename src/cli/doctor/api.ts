@@ -9,7 +9,7 @@ const PATIENCE_MS = 5_000
 /** The Date of an answer has whole seconds. */
 const MAX_SKEW_S = 5
 
-/** Asks an API without a key whether it is ready, which one it is, and what its clock says. */
+/** Checks readiness, version and clock of an API, without a key. */
 export async function askApi(url: string, ca: string | undefined): Promise<readonly Finding[]> {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     throw new UsageError(`'${url}' is not the address of an API; one looks like https://db.example.com:7070`)

@@ -1,9 +1,9 @@
-/** What was found of one thing that clients meet. */
+/** The result of one check. */
 export interface Finding {
   readonly what: string
-  /** `note`: it works, and may surprise. */
+  /** `note`: it works, with a caveat. */
   readonly level: 'ok' | 'note' | 'fails'
-  /** With what to do, where there is something. */
+  /** With the remedy, if there is one. */
   readonly found: string
 }
 

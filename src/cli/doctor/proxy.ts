@@ -14,11 +14,11 @@ const SOON_DAYS = 14
 interface Place {
   readonly host: string
   readonly port: number
-  /** Authorities in PEM; those of this machine where left out. */
+  /** Authorities in PEM; those of this machine when undefined. */
   readonly trusted: string | undefined
 }
 
-/** Goes as far as a client without a password gets: name, port, TLS, certificate. Each step waits for the one before. */
+/** Goes as far as a client without a password gets: name, port, TLS, certificate. Each step needs the one before. */
 export async function meetProxy(place: Place): Promise<readonly Finding[]> {
   const { host, port } = place
   const addresses = await resolve(host)
@@ -74,7 +74,7 @@ async function shakeHands(plain: Socket, place: Place): Promise<readonly Finding
         },
       ]
     const servername = isIP(place.host) === 0 ? { servername: place.host } : {}
-    // The name is looked at apart from the authority.
+    // The name is checked apart from the authority.
     const unnamed = { checkServerIdentity: () => undefined }
     const socket = secure({ socket: plain, rejectUnauthorized: false, ca: place.trusted, ...servername, ...unnamed })
     await Promise.race([once(socket, 'secureConnect', { signal: AbortSignal.timeout(PATIENCE_MS) }), closed(plain)])
@@ -94,7 +94,7 @@ async function firstAnswer(socket: Socket): Promise<Buffer> {
   return answer
 }
 
-/** Never ends well. */
+/** Never resolves: rejects when the socket closes. */
 async function closed(socket: Socket): Promise<never> {
   await once(socket, 'close')
   throw new Error('the server closed the connection')
@@ -126,7 +126,7 @@ function ofCertificate(socket: TLSSocket, { host, trusted }: Place): readonly Fi
   ]
 }
 
-/** A clock that is far off shows here first: the certificate is not valid yet, or no more. */
+/** A clock that is far off shows here first: the certificate is not valid yet, or no longer. */
 function ofDates({ valid_from, valid_to }: DetailedPeerCertificate): Finding {
   const days = Math.floor((Date.parse(valid_to) - Date.now()) / DAY_MS)
   const what = 'validity'

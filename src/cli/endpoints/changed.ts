@@ -5,7 +5,7 @@ import { DETAILS } from './columns.ts'
 
 type Changed = ApiResponse<'PATCH /projects/:project_id/endpoints/:endpoint_id'>
 
-/** Shows an endpoint that was changed, and how it is once its operations have ended. */
+/** Shows a changed endpoint, and its state once its operations have ended. */
 export function changed(call: ApiClient, answer: Changed): VerbOutcome<Changed> {
   const params = { project_id: answer.endpoint.project_id, endpoint_id: answer.endpoint.id }
   return {

@@ -4,7 +4,7 @@ import type { ApiEndpoint } from '../resolve.ts'
 import { type Columns, moment } from '../table.ts'
 import type { ApiOperation } from '../wait.ts'
 
-/** What a list of endpoints shows. */
+/** The columns of a list of endpoints. */
 export const COLUMNS: Columns<ApiEndpoint> = {
   ID: ({ id }) => id,
   NAME: ({ name }) => name,
@@ -33,7 +33,7 @@ interface Changed {
   readonly operations?: readonly ApiOperation[]
 }
 
-/** What is shown of one endpoint, and of what goes on with it. */
+/** The lines that show one endpoint and its operations. */
 export const DETAILS: Columns<Changed> = {
   ...Object.fromEntries(
     Object.entries(ONE).map(([heading, cell]) => [heading, ({ endpoint }: Changed) => cell(endpoint)]),

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { assignment, computeSize, type SizeLimits, suspendTimeout } from '../values.ts'
 
-/** What may be said of an endpoint when it is made, and later. */
+/** The settings of an endpoint that can be set at its creation and later. */
 export interface SettingFlags {
   readonly name?: string
   readonly cu?: SizeLimits
@@ -10,7 +10,7 @@ export interface SettingFlags {
   readonly disable?: boolean
 }
 
-/** Gives a command the options that set what an endpoint is like. */
+/** Adds the options for the settings of an endpoint to a command. */
 export function sets(command: Command): Command {
   return command
     .option('--name <name>', 'a name for it')
@@ -29,7 +29,7 @@ export function sets(command: Command): Command {
     .option('--disable', 'suspend it and let nobody connect')
 }
 
-/** The flags in the words of the API. */
+/** The flags as fields of the API. */
 export function settings({ name, cu, suspendTimeout: suspend_timeout_seconds, pgSetting }: SettingFlags) {
   return { name, ...cu, suspend_timeout_seconds, settings: pgSetting && { pg_settings: pgSetting } }
 }

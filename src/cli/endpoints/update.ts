@@ -35,7 +35,7 @@ export const updateVerb = () =>
     }),
   )
 
-/** The API takes all settings of an endpoint at once: those that it has stay, but for the ones that were given no value. */
+/** The API replaces all settings of an endpoint at once: existing ones are kept, except those given an empty value. */
 async function merged(
   call: ApiClient,
   params: { project_id: string; endpoint_id: string },

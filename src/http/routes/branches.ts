@@ -70,7 +70,7 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
   }
 })
 
-/** Where the next page begins: all of it in the cursor, so that pages stay the same whatever is asked beside it. */
+/** The position of the next page, with the order of the list: it takes precedence over the query's. */
 const Cursor = Type.Object({
   branch_id: Type.String(),
   sort_by: Sort,

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { requireBranch, requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
 
-/* Products that Neap does not have. Clients ask for them on their way to something else, and give up where the list is missing. */
+/* Products that Neap does not have. Clients list them on the way to other requests, and fail without the list. */
 
 const ProjectId = Type.Object({ project_id: Type.String() })
 const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })

@@ -71,7 +71,7 @@ const Activity = Type.Object(
   { $id: 'EndpointActivity' },
 )
 
-/** Who asks sees who is there, not what they run: see `readUses`. */
+/** Lists sessions without their queries: see `readUses`. */
 export const getEndpointActivity = route('GET /projects/:project_id/endpoints/:endpoint_id/activity', {
   summary: 'What keeps a compute awake, since when, and when it will be suspended',
   tag: 'Endpoint',
@@ -83,7 +83,7 @@ export const getEndpointActivity = route('GET /projects/:project_id/endpoints/:e
   const endpoint = await requireEndpoint(context, params)
   const runs = endpoint.current_state === 'active'
   const found = runs ? await lookAtUse(context, endpoint) : undefined
-  // It may have gone to sleep since.
+  // The endpoint may have been suspended since.
   const now = runs && !found ? await requireEndpoint(context, params) : endpoint
   const traffic = await endpointTraffic(context.db, now.project_id, now.id)
   return { activity: { ...present(now, now.suspend_timeout_seconds || context.config.suspendTimeout, found), traffic } }
@@ -146,7 +146,7 @@ function explain(
   return says[reason]
 }
 
-/** How many of each kind keep it awake, in words. */
+/** Counts the uses that keep the compute awake by kind, as text. */
 function kindsOf(found: EndpointUse | undefined): string {
   const awake = (found?.uses ?? []).filter((use) => use.keeps_awake)
   const counts = Map.groupBy(awake, ({ kind }) => kind)

@@ -11,7 +11,7 @@ import { type RequestContext, route } from '../route.ts'
 
 const Name = Type.String({ maxLength: 64 })
 
-/** What may be asked of an endpoint, new or not; the same names as in what it is presented as. */
+/** Attributes of an endpoint in requests; named as in its view. */
 export const EndpointAttributes = {
   autoscaling_limit_min_cu: Type.Optional(Type.Number()),
   autoscaling_limit_max_cu: Type.Optional(Type.Number()),
@@ -25,14 +25,14 @@ export const EndpointAttributes = {
   provisioner: Type.Optional(Provisioner),
 }
 
-/** What may be asked of a new endpoint, wherever one is made. */
+/** Attributes of a new endpoint, in each request that creates one. */
 export const NewEndpoint = Type.Object({
   type: Type.String(),
   region_id: Type.Optional(Type.String()),
   ...EndpointAttributes,
 })
 
-/** How what is asked of an endpoint can be refused. */
+/** Errors of a request with attributes of an endpoint. */
 export const REFUSALS: readonly ErrorCode[] = [
   'COMPUTE_SIZE_INCOMPLETE',
   'COMPUTE_SIZE_INVERTED',
@@ -49,7 +49,7 @@ const ProjectId = Type.Object({ project_id: Type.String() })
 export const EndpointParams = Type.Object({ project_id: Type.String(), endpoint_id: Type.String() })
 export const EndpointAndOperations = Type.Object({ endpoint: Endpoint, operations: Type.Array(Operation) })
 
-/** The answer to a request that changes an endpoint. */
+/** The response to a change of an endpoint. */
 export const endpointChanged = (
   { config }: RequestContext,
   { endpoint, operations }: ChangedEndpoint,
@@ -81,7 +81,7 @@ export const listProjectEndpoints = route('GET /projects/:project_id/endpoints',
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   const endpoints = await listEndpoints(context.db, context.caller.account.id, params.project_id)
-  // One query for the many; that of none needs another to tell an empty project from one that is not there.
+  // Only an empty list needs a second query, to tell an empty project from a missing one.
   if (endpoints.length === 0) await requireProject(context, params.project_id)
   return { endpoints: endpoints.map((endpoint) => endpointView(endpoint, context.config, { gone: true })) }
 })

@@ -4,7 +4,7 @@ import { AppError } from '../../errors.ts'
 import { EventStream, type RequestContext, route } from '../route.ts'
 import { requireProjectEver } from './operations.ts'
 
-/** Events are kept for so long: who was away for longer has missed some. */
+/** Retention of events: a client that was away for longer has missed some. */
 const KEPT_SECONDS = 7 * 86_400
 
 export const streamOperations = route('GET /projects/:project_id/operations/stream', {
@@ -21,15 +21,18 @@ export const streamOperations = route('GET /projects/:project_id/operations/stre
 })
 
 interface Place {
-  /** Undefined for the moment at which the stream begins. */
+  /** Undefined: the start of the stream. */
   readonly seen: Snapshot | undefined
-  /** Whether events may have been forgotten since. */
+  /** Whether events after `seen` may have been deleted. */
   readonly missed: boolean
 }
 
 const FROM_NOW: Place = { seen: undefined, missed: false }
 
-/** The id of an event: when it was sent, and what had been seen of the catalog then. 0 stands for all that is kept. Errors: INVALID_REQUEST. */
+/**
+ * Parses an event id: the time of sending, and the catalog snapshot then. 0 stands for all kept events. Errors:
+ * INVALID_REQUEST.
+ */
 async function readPlace({ db }: RequestContext, text: string): Promise<Place> {
   if (text === '0') return { seen: BEFORE_ALL, missed: false }
   const [, seconds, seen] = /^(\d{1,11})-(\d{1,19}:\d{1,19}:(?:\d{1,19}(?:,\d{1,19})*)?)$/.exec(text) ?? []
@@ -40,8 +43,8 @@ async function readPlace({ db }: RequestContext, text: string): Promise<Place> {
 }
 
 /**
- * Each change of an operation, as soon as it is committed, for as long as the key is valid. Where some may be kept no more, a `reset` comes
- * first: then the operations must be listed once.
+ * Yields each change of an operation once it is committed, while the key is valid. If events may be missing, a `reset`
+ * comes first: the client then lists the operations once.
  */
 async function* follow(
   { stillIn }: RequestContext,

@@ -61,7 +61,7 @@ export const cancelProjectOperation = route('POST /projects/:project_id/operatio
   return { operation: operationView(await cancel(context.db, await requireOperation(context, params))) }
 })
 
-/** Errors: NOT_FOUND, naming the project where it is that which the caller does not have. */
+/** Errors: NOT_FOUND (the operation, or the project if the caller has no such project). */
 async function requireOperation(
   context: RequestContext,
   params: { project_id: string; operation_id: string },
@@ -73,14 +73,14 @@ async function requireOperation(
   throw new AppError('NOT_FOUND', `operation ${params.operation_id} not found`)
 }
 
-/** The caller's project, also one that was deleted: its operations stay readable. Errors: NOT_FOUND. */
+/** Requires a project of the caller, also a deleted one: its operations stay readable. Errors: NOT_FOUND. */
 export async function requireProjectEver({ db, caller }: RequestContext, id: string): Promise<void> {
   if (!(await findProjectEver(db, caller.account.id, id))) throw new AppError('NOT_FOUND', `project ${id} not found`)
 }
 
 function parseCursor(cursor: string | undefined): string | undefined {
   if (!cursor) return undefined
-  // To Date there is a 30th of February, which is no day to Postgres; nor is there a year 0.
+  // Date accepts February 30, and the year 0; Postgres does not.
   const time = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(cursor) ? new Date(cursor) : undefined
   if (time && !Number.isNaN(time.getTime()) && time.toISOString().startsWith(cursor.slice(0, 19))) return cursor
   throw new AppError(

@@ -16,7 +16,7 @@ export const Organization = Type.Object(
   { $id: 'Organization' },
 )
 
-/** The organization that an account is: public clients ask for one before they make a project. */
+/** The account as an organization: public clients request one before they create a project. */
 export function presentOrganization(account: Account): Static<typeof Organization> {
   return {
     id: account.organization_id,
@@ -31,7 +31,7 @@ export function presentOrganization(account: Account): Static<typeof Organizatio
 
 export const OrganizationId = Type.Object({ org_id: Type.String() })
 
-/** The account, if the organization that is asked for is its own. Errors: NOT_FOUND, also for another account's. */
+/** Returns the caller's account if the organization is its own. Errors: NOT_FOUND, also for another account's. */
 export function requireOrganization({ caller }: RequestContext, id: string): Account {
   if (id !== caller.account.organization_id) throw new AppError('NOT_FOUND', `organization ${id} not found`)
   return caller.account

@@ -12,7 +12,7 @@ const BranchParams = Type.Object({ project_id: Type.String(), branch_id: Type.St
 export const RoleName = Type.Object({ project_id: Type.String(), branch_id: Type.String(), role_name: Type.String() })
 export const RoleChanged = Type.Object({ role: Role, operations: Type.Array(Operation) })
 
-/** The answer to a request that changes a role; a password that was just made is shown this once. */
+/** The response to a change of a role, with the password if one was just made. */
 export const roleChanged = ({ role, password, operations }: ChangedRole): Static<typeof RoleChanged> => ({
   role: roleView(role, password),
   operations: operations.map((each) => operationView(each)),
@@ -54,8 +54,8 @@ export const getRole = route('GET /projects/:project_id/branches/:branch_id/role
 })
 
 /**
- * What the role owns in Postgres goes to the owner of the database it lies in, as the manual advises (REASSIGN OWNED); what it was
- * granted or has granted is taken back. Databases are not given away: it must own none.
+ * The role's objects go to the owner of their database, as the Postgres manual advises (REASSIGN OWNED); privileges
+ * that it was granted or has granted are revoked. Databases are not reassigned: the role must not own one.
  */
 export const deleteBranchRole = route('DELETE /projects/:project_id/branches/:branch_id/roles/:role_name', {
   summary: "Delete a role; what it owns goes to its database's owner",

@@ -23,7 +23,7 @@ export const getStatus = route('GET /status', {
   returns: Type.Object({ computes: Type.Array(Compute) }),
   errors: [],
 }).handle(async (_request, { db, caller }) => {
-  // Without a key it is whoever may open the 0600 socket.
+  // Without a key the request came over the 0600 admin socket.
   const administers = caller.apiKeyId === undefined
   const endpoints = await listEndpointsWithCompute(db)
   return {

@@ -53,7 +53,7 @@ export const getCurrentUser = route('GET /users/me', {
   projects_limit: config.projectsLimit,
   branches_limit: config.branchesLimit,
   max_autoscaling_limit: account.plan === 'free' ? 0.25 : 7,
-  // Clients read 0 as "no limit": time that computes run is not rationed here.
+  // Clients read 0 as "no limit": compute time is not limited here.
   active_seconds_limit: 0,
   compute_seconds_limit: 0,
 }))

@@ -100,7 +100,7 @@ export const testWebhook = route('POST /webhooks/:webhook_id/test', {
   return { delivery: presentDelivery(await insertDelivery(context.db, webhook_id, 'webhook.test', { webhook_id })) }
 })
 
-/** Errors: NOT_FOUND; CONFLICT for one that is disabled: nothing is delivered to it. */
+/** Errors: NOT_FOUND; CONFLICT (the webhook is disabled). */
 async function requireEnabled(context: RequestContext, id: string): Promise<Webhook> {
   const webhook = await requireWebhook(context, id)
   if (!webhook.enabled) throw new AppError('CONFLICT', `The webhook ${id} is disabled. Enable it and try again.`)

@@ -3,28 +3,31 @@ import { PROTOCOL_3_0 } from '../startup.ts'
 import { Refusal } from './refusal.ts'
 import { ProxyError } from '../errors.ts'
 
-/** Who wants to query what: what a connection string says that matters behind the proxy. */
+/** The login data of a connection string. */
 export interface HttpLogin {
-  /** The pooled host name of the endpoint, so that many requests share few sessions of its compute; the string's own where it names none. */
+  /**
+   * The pooled host name of the endpoint, so that many requests share few sessions of its compute. The host of the
+   * string if it names no endpoint.
+   */
   readonly serverName: string
   readonly password: string
   /** Of the startup packet. */
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** What of a connection string's own parameters belongs into a startup packet. */
+/** Parameters of a connection string that belong in the startup packet. */
 const PASSED_ON = ['application_name', 'options']
 
-/** First labels of host names that HTTP is served under and that are no endpoints. */
+/** First labels of host names that serve HTTP and are no endpoints. */
 const NO_ENDPOINT = /^(api|apiauth)\./i
 
-/** Leaves out a host name that is only how HTTP is reached. */
+/** Returns undefined for a host name that only serves HTTP. */
 export const endpointHost = (host: string | undefined): string | undefined =>
   host === undefined || NO_ENDPOINT.test(host) ? undefined : host
 
 /**
  * Reads a connection URI (Postgres manual, "Connection URIs").
- * @param domain what follows the endpoint in our host names
+ * @param domain the part of the proxy's host names after the endpoint
  * Errors: Refusal.
  */
 export function parseConnectionString(text: string, domain: string): HttpLogin {
@@ -53,7 +56,7 @@ export function parseConnectionString(text: string, domain: string): HttpLogin {
   if (password === '') throw invalid('it has no password')
   const more = login.more.filter(([name, value]) => PASSED_ON.includes(name) && value !== '')
   const parameters = new Map([['user', user], ...(database ? ([['database', database]] as const) : []), ...more])
-  // A NUL ends a text in the protocol: what follows it would be taken for more parameters.
+  // A NUL ends a text in the protocol: the rest would be read as more parameters.
   if ([...parameters.values(), password].some((value) => value.includes('\0'))) throw invalid('it holds a NUL')
   const hostName = endpointHost(decodeURIComponent(url.hostname)) ?? ''
   try {

@@ -1,11 +1,11 @@
 /*
- * One session of the extended protocol (Postgres manual, "Message Flow"), spoken to the proxy's own `serve` as any client would:
+ * One session of the extended protocol (Postgres manual, "Message Flow"), a client of the proxy's own `serve`:
  *
  *   opening ──ReadyForQuery──▶ ready ──run──▶ running ──ReadyForQuery──▶ ready
  *      any of them ──error outside a query, end of the stream, answer too large, abandon──▶ gone
  *
- * It is written here, not done by a driver, since a driver keeps a whole answer however large it is, waits for each statement of a batch before
- * it sends the next, and takes what a connection string leaves open from the environment of the process.
+ * No driver is used, because a driver keeps a whole answer however large it is, waits for each statement of a batch
+ * before it sends the next, and takes parameters that a connection string omits from the environment of the process.
  */
 import type { Duplex } from 'node:stream'
 import { ClientGone } from '../errors.ts'
@@ -30,28 +30,29 @@ import { PostgresError, Refusal } from './refusal.ts'
 import { parseFields, rowEncoder } from './rows.ts'
 import { encodeStatements, type Result, type HttpStatement } from './statement.ts'
 
-/** Of what a request is answered with: the messages of all rows, and as much again of what describes them. */
+/** Limit of the row messages in the answer to a request, and also of the messages that describe the rows. */
 export const MAX_ANSWER_BYTES = 10 * 2 ** 20
 
 export interface SqlSession {
-  /** Whether it can take statements, and whether it is in a transaction then. */
+  /** Whether it can run statements, and whether a transaction is open then. */
   state(): 'ready' | 'in_transaction' | 'busy' | 'gone'
   /**
-   * Runs statements one after the other, all sent at once; the first error ends it, and undoes what was not committed.
-   * Errors: PostgresError; Refusal (the answer is too large, it was COPY, the session broke off); ClientGone when abandoned.
+   * Runs statements in order, all sent at once. The first error ends the run, and what was not committed is rolled
+   * back.
+   * Errors: PostgresError; Refusal (the answer is too large, COPY, the session broke off); ClientGone when abandoned.
    */
   run(statements: readonly HttpStatement[]): Promise<Result[]>
-  /** Cancels what is under way, and ends. */
+  /** Cancels the running statements, and ends the session. */
   abandon(): void
-  /** Calls the listener when it is gone. */
+  /** Sets the listener for the end of the session. */
   onGone(listener: () => void): void
 }
 
 const COPY: readonly number[] = [COPY_IN, COPY_OUT, COPY_BOTH]
-/** What may be told at any time. */
+/** Messages that may come at any time. */
 const ASIDE: readonly number[] = [NOTICE, PARAMETER_STATUS, NOTIFICATION]
 
-/** What waits for the next ReadyForQuery. */
+/** A run that waits for the next ReadyForQuery. */
 interface Waiting {
   readonly statements: readonly HttpStatement[]
   readonly results: Result[]
@@ -64,8 +65,8 @@ interface Waiting {
 }
 
 /**
- * @param stream on which the startup packet is sent by whoever calls; `answered` tells when its session is there
- * @param cancelBy cancels what the session with this key does
+ * @param stream the caller sends the startup packet on it; `answered` resolves when the session is ready
+ * @param cancelBy cancels the running query of the session with this key
  */
 export function conversation(
   stream: Duplex,
@@ -95,7 +96,9 @@ export function conversation(
     })
   }
 
-  /** Ends, and tells whoever waits why. What its compute is doing just then is cancelled. */
+  /**
+   * Ends the session, and rejects the running call with the error. A query that the compute is running is cancelled.
+   */
   function leave(error: Error): void {
     if (gone) return
     gone = error
@@ -110,7 +113,7 @@ export function conversation(
 
   async function cancelAndClose(keyOfSession: Buffer): Promise<void> {
     await cancelBy(keyOfSession)
-    // Not before: until then the proxy must know the key.
+    // The proxy must know the key until the cancel request is done.
     stream.destroy()
   }
 
@@ -132,7 +135,7 @@ export function conversation(
       try {
         hear(message)
       } catch (error) {
-        // Nothing that one compute sends may end the proxy of all.
+        // No message of one compute may end the proxy.
         return leave(error as Error)
       }
     }

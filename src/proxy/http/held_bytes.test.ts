@@ -15,7 +15,7 @@ test('an endpoint holds its share, and where all are full the oldest of the larg
   assert.deepEqual(dropped, [])
   other.add(20)
   assert.deepEqual(dropped, ['a1'])
-  // What was dropped counts no more, however often it is released.
+  // A dropped request no longer counts, however often it is released.
   first.add(1_000)
   first.release()
   hold('ep-a', 'a4').add(50)

@@ -1,20 +1,20 @@
 import { Refusal } from './refusal.ts'
 
-/** What requests and messages that are not whole yet, or not passed on, may keep in memory: those of one endpoint, and all together. */
+/** Limits of bytes in memory for incomplete or unforwarded requests and messages: per endpoint, and in total. */
 const MAX_BYTES_PER_ENDPOINT = 128 * 2 ** 20
 const MAX_BYTES = 256 * 2 ** 20
 
-/** Bytes that are kept in memory for clients that have logged in, shared out among endpoints. */
+/** Counts the bytes kept in memory for clients that have logged in, and limits them per endpoint and in total. */
 export interface HeldBytes {
   /**
    * Begins to count for a request of an endpoint.
-   * @param drop called when its bytes have to go, since its endpoint has the most where all together have too many
+   * @param drop called when the request must release its bytes: the total is too high, and its endpoint holds the most
    */
   hold(endpointId: string, drop: () => void): BytesReservation
 }
 
 export interface BytesReservation {
-  /** Counts more bytes. Errors: Refusal, where there are too many. */
+  /** Counts more bytes. Errors: Refusal (the endpoint holds too many). */
   add(bytes: number): void
   release(): void
 }

@@ -1,6 +1,6 @@
 /*
- * Parameters of a query as JSON gives them, in the texts that Postgres reads. Numbers keep every digit that was sent: where one may have lost
- * some, the JSON is read again with the source of each number kept.
+ * Converts the JSON parameters of a query to the texts that Postgres reads. Numbers keep all digits: if one may have
+ * lost digits, the JSON is parsed again with the source text of each number.
  */
 
 type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown
@@ -11,13 +11,13 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON: (text: string) => object
 }
 
-/** Reads JSON in which each number is what it was in the text, digit by digit; to be given to `parameterText`. */
+/** Parses JSON and keeps the source text of each number; the result is for `parameterText`. */
 export const parseExactly = (text: string): unknown =>
   parse(text, (_key, value, { source }) =>
     typeof value === 'number' && source !== undefined ? rawJSON(source) : value,
   )
 
-/** Whether a value holds a number that may have lost digits in being read. */
+/** Whether a value holds a number that may have lost digits in parsing. */
 export function isInexact(value: unknown): boolean {
   if (typeof value === 'number') return !Number.isSafeInteger(value)
   if (typeof value !== 'object' || value === null) return false

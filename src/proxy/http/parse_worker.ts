@@ -4,7 +4,7 @@ import type { Parsed } from './parsing.ts'
 import { Refusal } from './refusal.ts'
 import { parseRequest } from './request.ts'
 
-/* The thread of parsing.ts. */
+/* The worker thread of parsing.ts. */
 
 function parsed({ headers, body }: { headers: IncomingHttpHeaders; body: Uint8Array }): Parsed {
   try {

@@ -4,18 +4,21 @@ import { messageOf } from '../../errors.ts'
 import { Refusal } from './refusal.ts'
 import { parseRequest, type SqlRequest } from './request.ts'
 
-/** Bodies up to this size are parsed at once: the worst takes some ten milliseconds. */
+/** Bodies up to this size are parsed on the main thread: the worst takes some ten milliseconds. */
 const MAX_AT_ONCE_BYTES = 16_384
-/** What the thread may take in memory: a body of 10 MiB of the shortest values needs less. */
+/** Memory limit of the thread: a body of 10 MiB of the shortest values needs less. */
 const MAX_MIB = 1_024
 
-/** Parses bodies; large ones on a thread of their own, endpoint by endpoint in turn, so that no tenant's body stops the others' bytes. */
+/**
+ * Parses bodies. Large ones are parsed on a separate thread, endpoint by endpoint in turn, so that one tenant's body
+ * does not block the traffic of others.
+ */
 export interface BodyParser {
-  /** @param signal gives up with its reason, where that has not begun. Errors: Refusal. */
+  /** @param signal gives up with its reason. Errors: Refusal. */
   parse(endpointId: string, headers: IncomingHttpHeaders, body: Buffer, signal: AbortSignal): Promise<SqlRequest>
 }
 
-/** What the thread answers. */
+/** The result from the thread. */
 export type Parsed =
   | { readonly request: SqlRequest }
   | { readonly refused: { readonly status: number; readonly message: string } }
@@ -50,7 +53,7 @@ export function createBodyParser(): BodyParser {
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's, which has no origins
       worker.postMessage({ headers, body })
     } catch (error) {
-      // The machine has no thread left, say.
+      // For example, the machine has no thread left.
       end({ failed: messageOf(error) })
     }
   }
@@ -67,12 +70,12 @@ export function createBodyParser(): BodyParser {
       resourceLimits: { maxOldGenerationSizeMb: MAX_MIB },
     })
     started.on('message', end)
-    // The next body gets another thread.
+    // The next body starts another thread.
     started.once('error', (error: Error) => {
       worker = undefined
       end({ failed: error.message })
     })
-    // After its listeners, which would hold the process again.
+    // After the listeners, which would keep the process alive.
     started.unref()
     return started
   }

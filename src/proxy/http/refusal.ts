@@ -1,9 +1,9 @@
 import { errorFields } from '../messages.ts'
 
-/** What the body of a refused request says, beside its message: the fields of a Postgres error, null where there is none. */
+/** The fields of a Postgres error, in the body of a refused request beside the message; null for absent ones. */
 export type RefusalFields = Readonly<Record<string, string>>
 
-/** A request that is answered with no. The message is for whoever made it. */
+/** A refused request. The message is for the client. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   /** The HTTP status (RFC 9110, section 15). */
@@ -17,7 +17,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Names of the fields in the answer, by their letters (Postgres manual, "Error and Notice Message Fields"). */
+/** Names of the error fields in the body, by their letters (Postgres manual, "Error and Notice Message Fields"). */
 const FIELDS = {
   C: 'code',
   D: 'detail',
@@ -37,12 +37,12 @@ const FIELDS = {
   R: 'routine',
 } as const
 
-/** An error that Postgres, or the proxy in its words, has sent. */
+/** An error that Postgres or the proxy has sent over the protocol. */
 export class PostgresError extends Error {
   override readonly name = 'PostgresError'
   readonly code: string
   readonly fields: RefusalFields
-  /** Nothing of the answer had come before it: what was asked for was not done. */
+  /** No other message of the response came before it: the request has not run. */
   readonly cameFirst: boolean
 
   /** @param body of an ErrorResponse */
@@ -62,6 +62,6 @@ export class PostgresError extends Error {
 
 const NO_FIELDS = Object.fromEntries(Object.values(FIELDS).map((name) => [name, null]))
 
-/** The body of an answer that says no. */
+/** The body of the response to a refused request. */
 export const refusalBody = ({ message, fields }: Pick<Refusal, 'message' | 'fields'>): string =>
   JSON.stringify({ message, ...NO_FIELDS, ...fields })

@@ -9,7 +9,7 @@ import type { HttpStatement } from './statement.ts'
 export const MAX_BODY_BYTES = 10 * 2 ** 20
 /** The protocol counts parameters in sixteen bits. */
 const MAX_PARAMETERS = 65_535
-/** Of a batch: each takes some kilobytes while it is under way, however short it is. */
+/** Limit of a batch: each statement takes some kilobytes while it runs, however short it is. */
 const MAX_STATEMENTS = 10_000
 
 const ISOLATION_LEVELS = new Map([
@@ -21,19 +21,19 @@ const ISOLATION_LEVELS = new Map([
 
 export interface SqlRequest {
   readonly statements: readonly HttpStatement[]
-  /** The statement that begins the transaction of a batch; nothing for a single query. */
+  /** The statement that begins the transaction of a batch; undefined for a single query. */
   readonly begin: string | undefined
 }
 
 const isTrue = (header: string | string[] | undefined): boolean =>
   typeof header === 'string' && header.toLowerCase() === 'true'
 
-/** What the body asks for, done as the headers say. Errors: Refusal. */
+/** The statements of a body, in the format that the headers ask for. Errors: Refusal. */
 export function parseRequest(headers: IncomingHttpHeaders, body: Buffer): SqlRequest {
   try {
     return readRequest(headers, body)
   } catch (error) {
-    // V8 reads JSON of any depth, and runs out of stack where its values are walked over.
+    // V8 parses JSON of any depth, but recursion over its values runs out of stack.
     if (error instanceof RangeError) throw new Refusal(400, 'The body is nested too deeply.')
     throw error
   }
@@ -73,7 +73,7 @@ function statement(asked: unknown, { arrayMode, rawText }: RowFormat, place: str
   if (params.length > MAX_PARAMETERS)
     throw new Refusal(400, `"params" of ${place} has more than ${MAX_PARAMETERS} elements.`)
   if (typeof own !== 'boolean') throw new Refusal(400, `"arrayMode" of ${place} must be true or false.`)
-  // In the protocol a NUL ends a text: what follows would be taken for something else.
+  // In the protocol a NUL ends a text: the rest would be read as other fields.
   if (query.includes('\0')) throw new Refusal(400, `"query" of ${place} holds a NUL, which no SQL can.`)
   return { text: query, parameters: params.map(parameterText), arrayMode: own, rawText }
 }
@@ -95,7 +95,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * Reads a body, whose bytes are counted as held.
+ * Reads a body, and counts its bytes as held.
  * @param signal gives up with its reason
  * Errors: Refusal (too large by itself, or together with others), ClientGone.
  */

@@ -12,7 +12,7 @@ export interface Field {
 export interface RowFormat {
   /** Rows as arrays rather than objects. */
   readonly arrayMode: boolean
-  /** Values as the texts that Postgres sends rather than as what JSON has for them. */
+  /** Values as the texts that Postgres sends rather than as JSON values. */
   readonly rawText: boolean
 }
 
@@ -20,12 +20,12 @@ export interface RowFormat {
 type Encode = (text: string) => string
 
 const quoted: Encode = (text) => JSON.stringify(text)
-/** NaN and the infinities are no numbers of JSON. */
+/** JSON has no NaN and no infinities. */
 const number: Encode = (text) => (/^[-\d]/.test(text) && !text.endsWith('y') ? text : quoted(text))
 const bool: Encode = (text) => (text === 't' ? 'true' : 'false')
 const json: Encode = (text) => text
 
-/** By OID of the type and of its array (pg_type.dat). Of int8 and numeric, JavaScript would lose digits. */
+/** By OID of the type and of its array type (pg_type.dat). int8 and numeric stay text: JavaScript would lose digits. */
 const TYPES: readonly (readonly [type: number, array: number, encode: Encode])[] = [
   [16, 1000, bool],
   [21, 1005, number],
@@ -36,7 +36,7 @@ const TYPES: readonly (readonly [type: number, array: number, encode: Encode])[]
   [3802, 3807, json],
 ]
 
-/** Arrays of what stays text: names, texts, dates, numbers with many digits, addresses, bits, ranges. */
+/** Array types with elements that stay text: names, texts, dates, numbers with many digits, addresses, bits, ranges. */
 const ARRAYS_OF_TEXT = [
   143, 271, 629, 651, 719, 775, 791, 1001, 1002, 1003, 1006, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 1015, 1016, 1017,
   1018, 1019, 1027, 1028, 1034, 1040, 1041, 1115, 1182, 1183, 1185, 1187, 1231, 1263, 1270, 1561, 1563, 2201, 2207,
@@ -50,7 +50,7 @@ const ENCODERS = new Map<number, Encode>([
   ...ARRAYS_OF_TEXT.map((array) => [array, arrayOf(quoted)] as const),
 ])
 
-/** How the rows of a result become JSON: a function from the body of a DataRow. */
+/** Returns a function that makes the JSON of a row from the body of its DataRow. */
 export function rowEncoder(fields: readonly Field[], { arrayMode, rawText }: RowFormat): (body: Buffer) => string {
   const encoders = fields.map(({ dataTypeID }) => (rawText ? undefined : ENCODERS.get(dataTypeID)) ?? quoted)
   const names = fields.map(({ name }) => (arrayMode ? '' : `${JSON.stringify(name)}:`))
@@ -74,11 +74,11 @@ export function rowEncoder(fields: readonly Field[], { arrayMode, rawText }: Row
   }
 }
 
-/** Turns the text of an array into nested ones of JSON (Postgres manual, "Array Input and Output Syntax"). */
+/** Converts the text of an array to a JSON array (Postgres manual, "Array Input and Output Syntax"). */
 function arrayOf(encode: Encode): Encode {
   const token = /([{},])|"((?:[^"\\]|\\[^])*)"|([^{},"]+)/y
   return (text) => {
-    // Bounds that do not begin at one stand before the elements.
+    // Lower bounds other than one come before the elements.
     token.lastIndex = text.startsWith('[') ? text.indexOf('=') + 1 : 0
     let result = ''
     for (let found = token.exec(text); found; found = token.exec(text)) {

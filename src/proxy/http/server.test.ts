@@ -11,7 +11,7 @@ import { encodeMessage } from '../messages.ts'
 import type { Proxy } from '../proxy.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../startup.ts'
 
-/* How a connection becomes HTTP, and HTTP a WebSocket, byte by byte. */
+/* The start of HTTP on a connection, and the upgrade to WebSocket, byte by byte. */
 
 let fixture: Fixture
 let proxy: Proxy
@@ -41,7 +41,7 @@ test('other paths and methods are answered in JSON, and any page may ask', async
     assert.deepEqual([headers['access-control-allow-origin'], !headers['neon-request-id']], ['*', false])
 })
 
-/** Opens TLS as a client does that begins with it. */
+/** Opens a direct TLS connection, without SSLRequest. */
 async function directTls(...protocols: string[]): Promise<TLSSocket> {
   const socket = tls({
     host: '127.0.0.1',
@@ -80,7 +80,7 @@ test('who is slow with a request, or asks for another upgrade, is cut off', asyn
   assert.match(Buffer.concat((await other.toArray()) as Buffer[]).toString(), /^HTTP\/1\.1 400/)
 })
 
-/** A WebSocket as a driver opens it, and all that it has sent. */
+/** Opens a WebSocket as a driver does, and collects the messages of the proxy. */
 async function webSocket(path = '/v2', host = `${active}.${DOMAIN}`) {
   const socket = new WebSocket(`wss://127.0.0.1:${proxy.port}${path}`, { headers: { host }, agent: over.agent })
   let received = ''

@@ -23,9 +23,9 @@ import { webSocketStream } from './websocket.ts'
 const MAX_BODY_MS = 60_000
 const MAX_IDLE_MS = 15_000
 const MAX_HEADER_BYTES = 32_768
-/** Of a body before its client has logged in: so much is read ahead, and what one read brings more. */
+/** Read-ahead of a body before the client's login; the last read may exceed it. */
 const READ_AHEAD_BYTES = 16_384
-/** Of a WebSocket message, which is kept until it is whole. */
+/** Limit of a WebSocket message, which is kept until it is complete. */
 const MAX_MESSAGE_BYTES = 64 * 2 ** 20
 
 const METHODS = 'OPTIONS, POST'
@@ -41,11 +41,13 @@ const HEADERS = [
   'Neon-Batch-Deferrable',
 ].join(', ')
 
-/** What the serverless driver speaks: SQL over HTTP at `/sql`, and the Postgres protocol in a WebSocket at any path. */
+/**
+ * The server for the serverless driver: SQL over HTTP at `/sql`, and the Postgres protocol in a WebSocket at any path.
+ */
 export interface SqlServer {
-  /** Takes a client whose TLS handshake is over. */
+  /** Takes a client after its TLS handshake. */
   accept(socket: TLSSocket): void
-  /** Closes connections that no request is under way on, the others after their answers. WebSockets are left to their sessions. */
+  /** Closes idle connections at once, and others after their responses. WebSockets end with their sessions. */
   stop(): void
 }
 
@@ -78,7 +80,7 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
       })
     },
   )
-  // It looks at its clocks from when it begins to listen, which it never does by itself.
+  // The server starts its timeout checks at 'listening', an event that it never emits by itself.
   http.emit('listening')
 
   const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_MESSAGE_BYTES })
@@ -124,7 +126,7 @@ function answer(context: SqlContext, request: IncomingMessage, response: ServerR
   }
 }
 
-/** Serves a client that speaks the Postgres protocol in a WebSocket, within whose TLS no other is needed. */
+/** Serves a client of the Postgres protocol in a WebSocket, which is within TLS and needs no further encryption. */
 async function serveWebSocket(
   context: ConnectionContext,
   heldBytes: HeldBytes,
@@ -154,7 +156,9 @@ async function serveWebSocket(
   })
 }
 
-/** Answers 'N' to requests for encryption, and leaves what follows unread. Errors: malformed, too_slow, ClientGone. */
+/**
+ * Answers 'N' to requests for encryption, and leaves the next packet unread. Errors: malformed, too_slow, ClientGone.
+ */
 async function declineEncryption(stream: Duplex): Promise<void> {
   for (let turn = 0; turn < 2; turn++) {
     const packet = await readPacket(stream, STAGE_MS)
@@ -167,7 +171,7 @@ async function declineEncryption(stream: Duplex): Promise<void> {
   }
 }
 
-/** Which endpoint a WebSocket is for: by the host of its request, or of the address that it asks to be connected to. */
+/** The host name of a WebSocket's endpoint: from the Host header, or from the `address` parameter of the request. */
 function hostOf({ headers, url = '' }: IncomingMessage, domain: string): string | undefined {
   const asked = /[?&]address=([^&]*)/.exec(url)?.[1]
   const named = [headers.host, asked].map((host) => endpointHost(host)?.replace(/(:|%3A)\d*$/i, ''))

@@ -8,15 +8,15 @@ import type { HttpLogin } from './connection_string.ts'
 import { conversation, type SqlSession } from './conversation.ts'
 import { text } from './statement.ts'
 
-/** Somebody who asks. */
+/** A client with its login. */
 export interface Who extends HttpLogin {
   readonly address: string | undefined
 }
 
 /**
- * Logs in and waits until the compute is there; answers the session, and which endpoint it is at.
+ * Logs in and waits for the compute. Returns the session and its endpoint.
  * @param signal gives up
- * Errors: PostgresError, in the words of the proxy or the compute; Refusal; ClientGone.
+ * Errors: PostgresError (from the proxy or the compute); Refusal; ClientGone.
  */
 export async function openSession(
   context: ConnectionContext,
@@ -40,7 +40,7 @@ export async function openSession(
   return { session, endpointId }
 }
 
-/** A client of the proxy, inside it. */
+/** Connects to the proxy from within this process. */
 function streamTo(
   context: ConnectionContext,
   address: string | undefined,
@@ -59,7 +59,7 @@ function streamTo(
   return near
 }
 
-/** Sends a CancelRequest and waits until it was dealt with. */
+/** Sends a CancelRequest and waits until the proxy has handled it. */
 async function cancel(context: ConnectionContext, address: string | undefined, key: Buffer): Promise<void> {
   const stream = streamTo(context, address, undefined)
   stream.write(Buffer.concat([int32(8 + key.length), int32(CANCEL_REQUEST), key]))

@@ -6,28 +6,28 @@ import type { SqlSession } from './conversation.ts'
 import { openSession, type Who } from './session.ts'
 import type { HttpStatement } from './statement.ts'
 
-/** A password that was changed, or an address that was shut out, is noticed when the next session logs in. */
+/** Limit of a session's age: a changed password or address list takes effect at the next login. */
 const LIFE_MS = 60_000
-/** More at once would keep each other from being there. */
+/** More concurrent logins would slow each other down. */
 const MAX_OPENING = 8
 const MAX_IDLE_EACH = 20
 const MAX_IDLE = 200
 
-/** The compute was suspended, restarted or crashed meanwhile (57P01 to 57P03). */
+/** SQLSTATEs of a compute that was suspended, restarted or crashed (57P01 to 57P03). */
 const IS_GONE = /^57P0[123]$/
 
 const plain = (text: string): HttpStatement => ({ text, parameters: [], arrayMode: true, rawText: true })
 const ROLLBACK = plain('rollback')
 const DISCARD_ALL = plain('discard all')
 
-/** What a request does in its session. It is given another one, and begins again, if the session turns out to be gone. */
+/** The work of a request in its session. It starts again in another session if the first one turns out to be gone. */
 export type Work<T> = (session: SqlSession, endpointId: string) => Promise<T>
 
-/** Sessions that requests leave for those that follow them: from the same address with the same connection string. */
+/** Sessions that requests share in turn: those from the same address with the same connection string. */
 export interface Sessions {
-  /** Errors: as `openSession` and `run` have them. */
+  /** Errors: those of `openSession` and `run`. */
   use<T>(who: Who, signal: AbortSignal, work: Work<T>): Promise<T>
-  /** Ends those that nobody uses, and keeps none from now on. */
+  /** Ends idle sessions, and keeps no sessions from now on. */
   stop(): void
 }
 
@@ -37,16 +37,16 @@ interface Opened {
   readonly until: number
 }
 
-/** What one connection string from one address has. */
+/** The sessions and requests of one connection string from one address. */
 interface Lane {
   readonly name: string
   readonly idle: Opened[]
-  /** Requests and open sessions: without any it is forgotten. */
+  /** The number of requests and open sessions; at zero the lane is removed. */
   users: number
   opening: number
   /** Sessions that are being reset after a request. */
   resetting: number
-  /** Requests that wait for a session that is left, or for their turn to open one. */
+  /** Requests that wait for a returned session, or for their turn to open one. */
   readonly waiting: Set<(given: Opened | undefined) => void>
 }
 
@@ -55,7 +55,7 @@ export function createSessions(context: ConnectionContext): Sessions {
   let idleCount = 0
   let stopped = false
 
-  /** The answer is to be called when the lane is no more used. */
+  /** Returns a function to call when the lane is no longer used. */
   function enter(lane: Lane): () => void {
     lane.users += 1
     lanes.set(lane.name, lane)
@@ -93,7 +93,7 @@ export function createSessions(context: ConnectionContext): Sessions {
     idleCount -= 1
   }
 
-  /** A session that was left, or a new one: whichever is there first, but only so many are opened at once. */
+  /** Takes an idle or returned session, or opens one, within the limit of concurrent logins. */
   async function take(lane: Lane, who: Who, signal: AbortSignal): Promise<{ opened: Opened; isNew: boolean }> {
     for (;;) {
       const left = lane.idle.at(-1)
@@ -113,7 +113,7 @@ export function createSessions(context: ConnectionContext): Sessions {
     }
   }
 
-  /** Leaves a session to the next request, with nothing in it of the last: the two may be for different users of an application. */
+  /** Resets a session and leaves it to the next request: the two may be for different users of an application. */
   async function leave(lane: Lane, opened: Opened): Promise<void> {
     const { session, until } = opened
     lane.resetting += 1
@@ -164,7 +164,7 @@ export function createSessions(context: ConnectionContext): Sessions {
   }
 }
 
-/** Whether all that was left in the session is gone. */
+/** Discards the state of a session. Returns false if the session cannot be used again. */
 async function reset(session: SqlSession): Promise<boolean> {
   if (session.state() === 'in_transaction') await session.run([ROLLBACK]).catch(() => {})
   if (session.state() !== 'ready') return false
@@ -174,10 +174,10 @@ async function reset(session: SqlSession): Promise<boolean> {
   )
 }
 
-/** Resolves at the next turn, with a session if one was left, or when the signal is aborted. */
+/** Resolves at the next turn, with a session if one was returned, or when the signal is aborted. */
 async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | undefined> {
   const { promise, resolve } = Promise.withResolvers<Opened | undefined>()
-  // Out of the queue at once: what is given is given to one who takes it.
+  // Leave the queue at once, so that a session goes to a request that takes it.
   const aborted = (): void => {
     waiting.delete(resolve)
     resolve(undefined)
@@ -192,7 +192,7 @@ async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | un
   }
 }
 
-/** Gives who waits longest its turn. Answers whether anybody waits. */
+/** Wakes the request that waits longest. Returns whether one waited. */
 function give({ waiting }: Lane, opened: Opened | undefined): boolean {
   const [first] = waiting
   if (!first) return false
@@ -201,7 +201,7 @@ function give({ waiting }: Lane, opened: Opened | undefined): boolean {
   return true
 }
 
-/** A hash, so that no password is kept. */
+/** A hash, so that the name holds no password. */
 const nameOf = ({ address, serverName, password, parameters }: Who): string =>
   createHash('sha256')
     .update(JSON.stringify([address, serverName, password, ...parameters]))

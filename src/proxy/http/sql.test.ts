@@ -12,7 +12,7 @@ import {
   uriOf,
 } from '../../../test/proxy/sql_over_http.ts'
 
-/* What no driver sends, and what it would not show: headers, types, sizes, sessions that are used again. */
+/* Requests that drivers do not send, and results that they do not show: headers, types, sizes, reuse of sessions. */
 
 let fixture: Fixture
 let active: string

@@ -9,10 +9,10 @@ import { readBody, type SqlRequest } from './request.ts'
 import type { Result, HttpStatement } from './statement.ts'
 import type { Sessions } from './sessions.ts'
 
-/** Who does not take an answer in that time is cut off. */
+/** A client that does not take its response in this time is disconnected. */
 const MAX_SENDING_MS = 60_000
 
-/** By SQLSTATE: the compute, or the way to it, is in trouble, not the request. */
+/** SQLSTATEs of failures of the compute, or of the way to it, rather than of the request. */
 const TROUBLE = /^(08001|53|57P|58|XX)/
 
 export interface SqlContext {
@@ -24,7 +24,7 @@ export interface SqlContext {
 
 /**
  * Answers a request to `/sql`: logs in by its headers, and only then reads its body. Never rejects.
- * @param onLoggedIn told once its client has shown the right password
+ * @param onLoggedIn called when the login has succeeded
  */
 export async function answerSql(
   context: SqlContext,
@@ -51,7 +51,10 @@ export async function answerSql(
   }
 }
 
-/** Reads the body, which counts as held until the answer is sent, or until it has to make room: the request is over then. */
+/**
+ * Reads the body. Its bytes count as held until the response is sent, or until they must be released: then the request
+ * fails.
+ */
 function readHeld(
   { heldBytes }: SqlContext,
   endpointId: string,
@@ -101,7 +104,7 @@ function asRefusal(error: unknown, { log }: ConnectionContext): Refusal {
   return new Refusal(500, 'Something failed in the proxy that should not have. The log of the proxy says what.')
 }
 
-/** Says no, in the form of every refusal here. */
+/** Sends a refusal in the common form. */
 export const sendRefusal = (response: ServerResponse, refusal: Refusal): void =>
   send(response, refusal.status, refusalBody(refusal))
 

@@ -12,17 +12,17 @@ export interface Result {
   fields: Field[]
   /** Each row as JSON. */
   readonly rows: string[]
-  /** As Postgres names what was done, such as `INSERT 0 1`. */
+  /** The command tag of Postgres, such as `INSERT 0 1`. */
   tag: string
 }
 
 const NAMELESS = Buffer.from([0])
 
-/** A text as the protocol has it, ended by a NUL. */
+/** A text of the protocol, ended by a NUL. */
 export const text = (value: string): Buffer => Buffer.from(`${value}\0`)
 const int16 = (value: number): Buffer => Buffer.from([value >> 8, value & 0xff])
 
-/** Has statements run one after the other until one fails, and answered by one ReadyForQuery in the end. */
+/** Encodes statements that run in order until one fails, with one ReadyForQuery at the end. */
 export const encodeStatements = (statements: readonly HttpStatement[]): Buffer =>
   Buffer.concat([...statements.flatMap(encodeStatement), encodeMessage(SYNC)])
 

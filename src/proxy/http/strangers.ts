@@ -1,17 +1,17 @@
 import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 
-/** A connection on which no client has logged in by then, nor is about to, is closed. */
+/** A connection without a login after this time, and without a request under way, is closed. */
 const LOGIN_MS = 15_000
-/** Requests of one connection that are under way. Clients that wait for their answers have one. */
+/** Limit of requests under way per connection. Clients that wait for each response have one. */
 const MAX_UNANSWERED = 16
 
-/** What HTTP connections cost before a login: time, and requests under way. */
+/** Limits of HTTP connections before a login: time, and requests under way. */
 export interface Strangers {
   add(connection: Duplex): void
-  /** A request has come, and is under way until its response is closed. */
+  /** A request has come. It is under way until its response is closed. */
   began(connection: Duplex, response: ServerResponse): void
-  /** The right password came on it, or a WebSocket, which has a time limit of its own. */
+  /** A login on the connection has succeeded, or it became a WebSocket, which has its own time limit. */
   loggedIn(connection: Duplex): void
 }
 

@@ -5,24 +5,24 @@ import type { HeldBytes, BytesReservation } from './held_bytes.ts'
 /** Close codes (RFC 6455, section 7.4.1). */
 const [NORMAL, UNSUPPORTED_DATA] = [1000, 1003] as const
 
-/** Of all that a client sends before it has logged in: a startup packet and a password have some 14,000 at most. */
+/** Limit of all bytes before the login: a startup packet and a password have some 14,000 at most. */
 const MAX_BYTES_BEFORE_LOGIN = 65_536
-/** Of what is not passed on, so many bytes are not counted. */
+/** Unforwarded bytes that are not counted as held. */
 const UNCOUNTED_BYTES = 65_536
 
 export interface WebSocketStream {
   readonly stream: Duplex
-  /** Its client has logged in: from now on its messages may be large, as far as those of its endpoint together may. */
+  /** The client has logged in: its messages may be large, within the limit of its endpoint. */
   readonly loggedIn: (endpointId: string) => void
 }
 
 /**
- * The bytes of the binary messages of a WebSocket, however they are cut. A text message ends it, and too many bytes do.
- * @param connection that it came on; a message is kept in memory from its first byte there until it is passed on
+ * The byte stream of a WebSocket's binary messages. A text message or too many bytes end it.
+ * @param connection of the WebSocket; a message is kept in memory from its first byte there until it is forwarded
  */
 export function webSocketStream(socket: WebSocket, connection: Duplex, heldBytes: HeldBytes): WebSocketStream {
   let endpointId: string | undefined
-  /** Of a message that is not whole yet; before the login of all together. */
+  /** Bytes of an incomplete message; before the login, of all messages. */
   let unfinishedBytes = 0
   let holding: BytesReservation | undefined
 

@@ -1,6 +1,7 @@
 /*
- * The transaction of a client whose server is gone. As after any other error (Postgres manual, "Extended Query", "ROLLBACK") each statement
- * fails until the client ends the transaction, so that nothing of it is taken for done; then it goes on, at another server.
+ * The transaction of a client after the loss of its server connection. As after any other error (Postgres manual,
+ * "Extended Query", "ROLLBACK") each statement fails until the client ends the transaction, so that the client takes no
+ * part of it as committed. Then the client continues on another server connection.
  */
 import { encodeFields, encodeMessage, MESSAGE_HEAD } from '../messages.ts'
 import {
@@ -25,7 +26,7 @@ import {
 } from '../message_types.ts'
 import { type TransactionCommand, transactionCommands } from './transaction_commands.ts'
 
-/** An error of one statement, which the connection outlives. */
+/** A statement-level error: the connection stays open. */
 export interface StatementFailure {
   readonly code: string
   readonly text: string
@@ -55,17 +56,17 @@ export const encodeFailure = ({ code, text, detail, hint }: StatementFailure): B
 export const encodeReady = (status: number): Buffer => encodeMessage(READY_FOR_QUERY, Buffer.of(status))
 
 export interface Aborted {
-  /** Answers one whole message; nothing if it is for a server, the transaction being over before it. */
+  /** Answers one whole message. Returns undefined if a server must run it, because the transaction ends before it. */
   answer(message: Buffer): Buffer | undefined
-  /** The client has ended the transaction, and knows. */
+  /** Whether the client has ended the transaction and has got the response to that. */
   isOver(): boolean
 }
 
-/** What a client has prepared, as its statements are known to all servers. */
+/** The statements that a client has prepared, by the client's names. */
 export interface PreparedNames {
-  /** The text of a statement; the unnamed one has no name. */
+  /** The text of a statement. The name of the unnamed statement is ''. */
   textOf(name: string): string | undefined
-  /** Notes that the client has prepared a statement, of a text and types. Answers false if the name is taken. */
+  /** Records that the client has prepared a statement of this text and types. Returns false if the name is taken. */
   declare(name: string, definition: Buffer): boolean
 }
 
@@ -76,14 +77,14 @@ const NO_PARAMETERS_NO_DATA = Buffer.concat([
 const DONE = Buffer.concat([encodeMessage(COMMAND_COMPLETE, Buffer.from('ROLLBACK\0'))])
 
 /**
- * @param why told once; then what Postgres says in a transaction that has failed
- * @param inBatch an error was told of in a batch of the extended protocol that goes on
+ * @param why sent once; later statements get the error of Postgres for a failed transaction
+ * @param inBatch whether the current batch of the extended protocol has got its error and is skipped up to its Sync
  */
 export function abortedTransaction(why: StatementFailure | undefined, inBatch: boolean, names: PreparedNames): Aborted {
   let tell = why
   let ended = false
   let skipping = inBatch
-  /** What the unnamed statement does, and the one bound last. */
+  /** Transaction commands of the unnamed statement, and of the statement bound last. */
   let unnamed = transactionCommands(names.textOf('') ?? '')
   let bound: readonly TransactionCommand[] = []
 
@@ -95,20 +96,23 @@ export function abortedTransaction(why: StatementFailure | undefined, inBatch: b
   const text = (message: Buffer, at: number): string => message.toString('latin1', at, message.indexOf(0, at))
   const ready = (): Buffer => encodeReady(ended ? IDLE : FAILED)
 
-  /** Whoever asks to keep what is lost has to hear of it, once: ROLLBACK in answer to COMMIT is no error, and goes unnoticed. */
+  /**
+   * Whether the command succeeds. COMMIT fails until the client has got the error once: clients overlook ROLLBACK in
+   * response to COMMIT, which is no error.
+   */
   const isFine = ([command]: readonly TransactionCommand[]): boolean =>
     command === 'rollback' || (command === 'commit' && tell === undefined)
 
   function query(commands: readonly TransactionCommand[]): Buffer | undefined {
     const isAlone = commands.length === 1
-    // It runs outside of any transaction at a server, where ROLLBACK does no harm.
+    // A server runs the text outside of any transaction, where ROLLBACK does no harm.
     if (commands[0] === 'rollback' && !isAlone) return undefined
     ended = endsBlock(commands)
     if (isAlone && isFine(commands)) return Buffer.concat([DONE, ready()])
     return Buffer.concat([ended ? fail(tell ?? ROLLED_BACK) : fail(), ready()])
   }
 
-  /** The extended protocol: an error, and then nothing until Sync. */
+  /** In the extended protocol, messages after an error are skipped up to Sync. */
   function step(answer: Buffer, isEnd: boolean): Buffer {
     if (isEnd) return answer
     skipping = true
@@ -161,7 +165,7 @@ export function abortedTransaction(why: StatementFailure | undefined, inBatch: b
   }
 }
 
-/** Whether a text that begins with the end of a transaction leaves none open behind it. */
+/** Whether the first command of a text ends the transaction and the text leaves no other transaction open. */
 function endsBlock(commands: readonly TransactionCommand[]): boolean {
   if (commands[0] !== 'commit' && commands[0] !== 'rollback') return false
   const last = commands.findLast((command) => command !== 'other')

@@ -1,58 +1,59 @@
 import type { Expected, Refused } from './expected.ts'
 import type { PooledStatement } from './statements.ts'
 
-/** The client that has a server just now. */
+/** The client to which a server connection is lent. */
 export interface Borrower {
-  /** Answers false if it cannot take more for now; `resume` of the server tells that it can. */
+  /** Returns false when the client cannot take more bytes for now; `resume` of the server connection continues. */
   receive(bytes: Buffer): boolean
-  /** A setting that it has changed, or that was changed for it. */
+  /** A setting that the client has changed, or that was changed for it. */
   parameter(name: string, value: string): void
-  /** Everything is answered, outside of a transaction. */
+  /** All messages are answered, and no transaction is open. */
   settled(): void
-  /** Everything is answered, within a transaction. */
+  /** All messages are answered, within a transaction. */
   answered(): void
   lost(loss: Loss): void
-  /** The server takes bytes again. */
+  /** The server connection accepts bytes again. */
   drained(): void
-  /** The Parse by which it gave a name failed. */
+  /** The Parse that gave a name failed or was skipped. */
   unprepared(statement: PooledStatement, name: string): void
-  /** It had all statements forgotten. */
+  /** The client's DEALLOCATE ALL or DISCARD ALL has completed. */
   deallocated(): void
-  /** It had its session reset. */
+  /** The client's DISCARD ALL has completed. */
   discarded(): void
-  /** The reset ahead of its first bytes has succeeded: it may send more. */
+  /** The reset ahead of the client's first bytes has succeeded: more bytes may be sent. */
   onReset(): void
 }
 
-/** What the unnamed statement of a client was changed to: another object with each change, be it to the same text. */
+/** A version of a client's unnamed statement. Each change makes a new object, even for the same text. */
 export interface Unnamed {
-  /** False once it was closed, or failed. */
+  /** False after a Close, a simple query, or a Parse that failed. */
   exists: boolean
-  /** Makes it at another server; nothing where there is none, or it is too long to be kept for that. */
+  /** Prepares it on another server. Undefined when it does not exist or is too long to be kept. */
   parse: Buffer | undefined
-  /** What it was changed from, until the server has answered that. */
+  /** The version before, until the server has answered the change. */
   was?: Unnamed | undefined
-  /** The server has passed over the change. */
+  /** The server has skipped the change. */
   isDropped?: boolean
 }
 
-/** How a server ended. */
+/** How a server connection ended. */
 export interface Loss {
-  /** What it said last, if it did. */
+  /** The last FATAL or PANIC error of the server, if it sent one. */
   readonly said: Refused | undefined
   readonly computePid: number | undefined
-  /** Whether the borrower was sent anything. */
+  /** Whether the borrower received any bytes. */
   readonly answered: boolean
   /**
-   * Whether it said that its reset failed, or that it ends before that was done: nothing of what the borrower sent has been run then. A
-   * connection that just breaks off says neither, since Postgres may have run a query whose answer, and that to the reset, were never sent.
+   * Whether the reset failed, or the server announced its shutdown before the reset was done: then no message of the
+   * borrower has run. A connection that breaks without such an error does not count, since Postgres may have run a
+   * query without sending the responses to it and to the reset.
    */
   readonly unrun: boolean
-  /** Whether it was sent the beginning of a message only. */
+  /** Whether the borrower received only the beginning of a message. */
   readonly midMessage: boolean
-  /** Whether a part of a batch was sent to it, and no Sync behind that. */
+  /** Whether the server received a part of a batch without its Sync. */
   readonly inBatch: boolean
-  /** The state of its transaction when the server was last ready. */
+  /** The transaction status of the last ReadyForQuery. */
   readonly status: number
   readonly unanswered: readonly Expected[]
 }

@@ -1,22 +1,25 @@
 import { isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
 import type { PoolServer } from './server_interface.ts'
 
-/** The settings that follow a client from server to server. */
+/** The settings that follow a client from one server connection to the next. */
 export interface ClientSettings {
-  /** Notes a value that a server reports while the client has it. */
+  /** Records a value that a server reports while it is lent to the client. */
   note(name: string, value: string): void
-  /** Has a server that was just lent take the settings, ahead of what the client sends. */
+  /** Applies the settings to a server connection that was just lent, ahead of the client's bytes. */
   bring(to: PoolServer): void
-  /** The client has sent DISCARD ALL: `restore` brings back what it chose when it connected. */
+  /** The client has sent DISCARD ALL: `restore` brings back the settings that the client chose when it connected. */
   discard(): void
-  /** Answers the settings that the client has again after DISCARD ALL, of which its server knows nothing. */
+  /**
+   * After DISCARD ALL, restores the settings that the client chose when it connected. Returns those that changed, which
+   * the server does not report.
+   */
   restore(): readonly (readonly [name: string, value: string])[]
 }
 
-/** @param parameters what the client chose when it connected */
+/** @param parameters the settings that the client chose when it connected */
 export function createClientSettings(parameters: Parameters): ClientSettings {
   const chosen = [...parameters]
-  /** What the settings come to; unknown after a change. */
+  /** Comparison key of the settings; undefined after a change. */
   let key: string | undefined
   let isDiscarded = false
 
@@ -32,7 +35,7 @@ export function createClientSettings(parameters: Parameters): ClientSettings {
         if (to.mustReport()) to.run('')
         return
       }
-      // Values are taken as the server writes them: what means the same is not set again each time.
+      // Adopt values as the server writes them, so that equivalent values are not set again each time.
       const adopt = (): void => {
         for (const name of parameters.keys()) parameters.set(name, to.parameters().get(name) ?? '')
         key = undefined

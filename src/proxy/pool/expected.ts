@@ -1,6 +1,7 @@
 /*
- * What a server has yet to answer, in the order in which it was asked (Postgres manual, "Pipelining", "Extended Query"). The pooler adds
- * questions of its own, whose answers no client sees, and answers some itself in the place where the server's answer would have come.
+ * The responses that a server connection still owes, in the order of the messages (Postgres manual, "Pipelining",
+ * "Extended Query"). The pooler adds messages of its own, and no client gets their responses. It answers some client
+ * messages itself, at the position where the server's response would have come.
  */
 import {
   BIND_COMPLETE,
@@ -14,10 +15,10 @@ import {
 } from '../message_types.ts'
 import type { PooledStatement } from './statements.ts'
 
-/** What ends the answer to each kind of question. */
+/** Kinds of messages, by the end of their response. */
 export type Kind = 'parse' | 'bind' | 'describe' | 'execute' | 'close' | 'sync' | 'query' | 'copy_end'
 
-/** An error that a server answered with. */
+/** An error response of a server. */
 export interface Refused {
   /** SQLSTATE. */
   readonly code: string
@@ -26,23 +27,23 @@ export interface Refused {
 
 export interface Expected {
   readonly kind: Kind
-  /** Asked by the pooler: the answer goes to nobody. */
+  /** Sent by the pooler: no client gets the response. */
   readonly hidden?: boolean
-  /** Never asked: what the client gets in this place. */
+  /** Not sent to the server: the response that the client gets at this position. */
   readonly instead?: Buffer
-  /** What a Parse makes, or a Close undoes. */
+  /** The statement that a Parse creates, or a Close removes. */
   readonly statement?: PooledStatement
-  /** What the client calls it, where it has asked for it by a Parse. */
+  /** The client's name for it, if the client sent the Parse. */
   readonly name?: string
-  /** Told when it has been answered, and if it failed, of the error. */
+  /** Called at ReadyForQuery, with the error if the message failed. */
   readonly onAnswer?: (refused: Refused | undefined) => void
-  /** Told that it has been done. */
+  /** Called when the response is complete. */
   readonly onDone?: () => void
-  /** Told that a batch has failed at this, or before it came to it. */
+  /** Called when a batch has failed at this message (`failed`) or before it. */
   readonly onDropped?: (failed: boolean) => void
 }
 
-/** The kind of question of the extended protocol whose answer a message ends. */
+/** The kind of message of the extended protocol whose response a message type ends. */
 const ENDS: ReadonlyMap<number, Kind> = new Map([
   [PARSE_COMPLETE, 'parse'],
   [BIND_COMPLETE, 'bind'],
@@ -54,11 +55,11 @@ const ENDS: ReadonlyMap<number, Kind> = new Map([
   [PORTAL_SUSPENDED, 'execute'],
 ])
 
-/** Whether a message ends the answer to a question of that kind, but for those that only ReadyForQuery ends. */
+/** Whether a message ends the response to a message of that kind; false for kinds that only ReadyForQuery ends. */
 export const endsAnswer = (type: number, kind: Kind): boolean => ENDS.get(type) === kind
 
 export const HIDDEN_QUERY: Expected = { kind: 'query', hidden: true }
-/* What a reset is made of. */
+/* The messages of a session reset. */
 export const RESET_PARSE: Expected = { kind: 'parse', hidden: true }
 export const RESET_BIND: Expected = { kind: 'bind', hidden: true }
 export const RESET_EXECUTE: Expected = { kind: 'execute', hidden: true }
@@ -69,14 +70,17 @@ export interface ExpectedQueue {
   head(): Expected | undefined
   push(entry: Expected): void
   shift(): Expected | undefined
-  /** Takes out, from the head on, all up to the first Sync, which stays. */
+  /** Removes the entries from the head up to the first Sync, which stays. */
   dropToSync(): Expected[]
-  /** Takes out the Syncs behind the head that a server reads, and passes over, while it takes in a COPY. Answers whether the end of that has been sent too. */
+  /**
+   * Removes the Syncs behind the head that the server ignores during a COPY. Returns whether the end of the COPY has
+   * been sent too.
+   */
   dropCopySyncs(): boolean
   all(): readonly Expected[]
 }
 
-/** A queue whose head moves: what is answered is cut off now and then, not each time. */
+/** A queue with a moving head: answered entries are cut off in batches. */
 export function createExpectedQueue(): ExpectedQueue {
   let entries: Expected[] = []
   let at = 0

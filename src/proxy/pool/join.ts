@@ -9,10 +9,15 @@ import { PROTOCOL_3_2, type Startup } from '../startup.ts'
 import { pooledSession } from './session.ts'
 import { encodeWelcome, settingsOf } from './welcome.ts'
 
-/** What a client is given to cancel by, in bytes: four of them in the place of a process id (Postgres manual, "BackendKeyData"). */
+/**
+ * Lengths of a cancel key in bytes: the first four take the place of a process id (Postgres manual, "BackendKeyData").
+ */
 const [SHORT_KEY, LONG_KEY] = [4 + 4, 4 + 32] as const
 
-/** Joins the client to those that share sessions. Errors: unpoolable, and what opening the first session brings. */
+/**
+ * Adds the client to its pool.
+ * Errors: unpoolable, crowded, compute_refused, ClientGone, and those of opening the first server connection.
+ */
 export async function joinPool(
   context: ConnectionContext,
   client: Duplex,
@@ -28,7 +33,7 @@ export async function joinPool(
   const { all, tracked } = await settingsOf(pool, client, parameters)
   if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(version < PROTOCOL_3_2 ? SHORT_KEY : LONG_KEY)
-  // It begins with a process id, which programs hold in a signed integer of Postgres.
+  // The key begins with a process id, which clients hold in a signed integer of Postgres.
   key.writeUInt8(key.readUInt8(0) & 0x7f, 0)
   client.write(encodeWelcome(all, key))
   const session = pooledSession(client, pool, tracked, (error) => asProxyError(error, context))

@@ -6,15 +6,15 @@ import { endsRequest } from './session_reset.ts'
 
 export interface LostAnswers {
   readonly bytes: Buffer
-  /** Whether there was anything to answer. */
+  /** Whether any request was without an answer. */
   readonly isTold: boolean
-  /** Whether the last request has not ended: it is passed over to its Sync. */
+  /** Whether the last request has not ended: its messages are skipped up to its Sync. */
   readonly isOpen: boolean
 }
 
 /**
- * Answers the requests that a server did not answer to their end.
- * @param isFresh whether nothing of the first of them was answered
+ * Answers the requests that a server has not answered to their end.
+ * @param isFresh whether the client got no part of the response to the first of them
  */
 export function answerLost(
   { unanswered }: Loss,
@@ -38,13 +38,13 @@ export function answerLost(
   return { bytes: Buffer.concat(answers), isTold: ends.length > 0, isOpen }
 }
 
-/** Answers a ROLLBACK of what is rolled back already. */
+/** Answers a ROLLBACK of a transaction that is already rolled back. */
 function rollBack({ messages }: LostRequest, names: PreparedNames): Buffer {
   const transaction = abortedTransaction(undefined, false, names)
   return Buffer.concat(messages.flatMap(({ bytes }) => transaction.answer(bytes) ?? []))
 }
 
-/** Answers requests that no server was sent, up to the client's goodbye. */
+/** Answers requests that no server received, up to the client's Terminate. */
 export function answerRefused(messages: readonly Buffer[], failure: StatementFailure): LostAnswers {
   const goodbye = messages.findIndex(([type]) => type === TERMINATE)
   const asked = goodbye < 0 ? messages : messages.slice(0, goodbye)

@@ -6,29 +6,29 @@ import type { SentMessage } from './sent.ts'
 import { endsRequest } from './session_reset.ts'
 import { type TransactionCommand, transactionCommands } from './transaction_commands.ts'
 
-/** What is said of a prepared statement. */
+/** The texts of a client's prepared statements. */
 export interface PreparedTexts {
-  /** The text of a statement that the client has prepared; the unnamed one has no name. */
+  /** The text of a prepared statement. The name of the unnamed statement is ''. */
   textOf(name: string): string | undefined
   /** Whether backslashes escape in plain strings. */
   hasEscapes(): boolean
 }
 
-/** A request whose end was not answered. */
+/** A request without a complete response. */
 export interface LostRequest {
-  /** What Postgres would be in once it has run: in no transaction, or in one that has failed. */
+  /** The transaction status of Postgres after the request: idle, or failed. */
   readonly status: number
-  /** It only ends a transaction that is rolled back. */
+  /** Whether it only ends an open transaction by ROLLBACK. */
   readonly isRollback: boolean
   readonly messages: readonly SentMessage[]
 }
 
 export interface LostOutcome {
-  /** What each of the requests is told. */
+  /** The error that each of the requests gets. */
   readonly failure: StatementFailure
-  /** Those that were sent to their end; fewer than there are if not all is known of them. */
+  /** The lost requests that were sent to their end; fewer if not all of their messages were kept. */
   readonly requests: readonly LostRequest[]
-  /** The state in the end, once a request is over that was begun as well. */
+  /** The transaction status at the end, after a request that has only begun as well. */
   readonly status: number
 }
 
@@ -40,17 +40,17 @@ interface Request {
 }
 
 /**
- * What became of the requests of a client whose server is gone. They are rolled back for certain where nothing of them runs outside of a
- * transaction block or ends one by a commit; and where a block would have been open in the end it is taken for one that has failed, so
- * that no statement that was meant for it runs outside of it.
- * @param sent all that was sent since the last ReadyForQuery that left nothing unanswered, as far as it is known
+ * The outcome of a client's requests after the loss of its server connection. They are certainly rolled back if no
+ * statement of them runs outside of a transaction block and no statement commits a block. If a block would be open at
+ * the end, its status is failed, so that no statement that was meant for it runs outside of it.
+ * @param sent all messages since the last ReadyForQuery after which no response was pending, as far as they are known
  */
 export function outcomeOf(
   { said, status, unanswered }: Loss,
   sent: readonly SentMessage[] | undefined,
   texts: PreparedTexts,
 ): LostOutcome {
-  // That it ends because it is told to is no answer.
+  // The error of a shutdown (57P…) is not the response to a request.
   const own = said && !said.code.startsWith('57P') ? said : undefined
   const inBlock = status === IDLE ? IDLE : FAILED
   if (!sent) return { failure: own ?? UNKNOWN_OUTCOME, requests: [], status: inBlock }
@@ -98,7 +98,7 @@ function run({ status, mayCommit }: State, command: Command): State {
   }
 }
 
-/** What was sent, cut into requests, and what each would do to the transaction in turn. */
+/** Splits the sent messages into requests, each with its transaction commands in order. */
 function requestsOf(sent: readonly SentMessage[], texts: PreparedTexts): { complete: Request[]; open: Request } {
   const complete: Request[] = []
   const statements = new Map<string, readonly Command[]>()
@@ -127,7 +127,7 @@ function requestsOf(sent: readonly SentMessage[], texts: PreparedTexts): { compl
   return { complete, open }
 }
 
-/** A statement of the extended protocol is one, which its beginning tells. */
+/** A Parse holds one statement, which the beginning of its text identifies. */
 function parsed(
   bytes: Buffer,
   at: number,
@@ -139,7 +139,7 @@ function parsed(
   return [command ?? 'unknown']
 }
 
-/** The text that begins at `at` and where it is over; nothing if it is cut. */
+/** The text that begins at `at`, and the index after its zero byte. Returns undefined when the text is cut. */
 function textAt(bytes: Buffer, at: number): { readonly text: string; readonly end: number } | undefined {
   const zero = bytes.indexOf(0, at)
   return zero < 0 ? undefined : { text: bytes.toString('latin1', at, zero), end: zero + 1 }

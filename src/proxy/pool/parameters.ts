@@ -1,8 +1,9 @@
 import { ProxyError } from '../errors.ts'
 
 /**
- * Of the settings that Postgres reports to its client the ones that a client chooses (Postgres manual, "Asynchronous Operations"): they
- * follow it from server to server. Older versions do not report search_path.
+ * The settings that Postgres reports to its client and that a client chooses (Postgres manual, "Asynchronous
+ * Operations"). They follow the client from one server connection to the next. Older versions do not report
+ * search_path.
  */
 const TRACKED = [
   'application_name',
@@ -17,16 +18,16 @@ const TRACKED = [
 
 const BY_LOWER_CASE = new Map<string, string>(TRACKED.map((name) => [name.toLowerCase(), name]))
 
-/** What drivers set, and what makes no difference to what a client may rely on. */
+/** Parameters that drivers set and that do not change the behaviour that a client may rely on. */
 const IGNORED = new Set(['extra_float_digits'])
 
 /** Names and values as a server reports them, in Latin-1, which keeps every byte. */
 export type Parameters = Map<string, string>
 
 /**
- * What a pooled client's startup packet asks for.
- * @param parameters of the packet, without what was meant for the proxy
- * @param reported what the servers of its pool report
+ * The settings that a pooled client's startup packet asks for.
+ * @param parameters of the packet, without those meant for the proxy
+ * @param reported the settings that the servers of its pool report
  * Errors: unpoolable.
  */
 export function requestedParameters(parameters: ReadonlyMap<string, string>, reported: Parameters): Parameters {
@@ -49,7 +50,10 @@ export function requestedParameters(parameters: ReadonlyMap<string, string>, rep
   return requested
 }
 
-/** The settings in `options` of a startup packet: `-c name=value`, `-cname=value`, `--name=value`. Errors: unpoolable. */
+/**
+ * The settings in `options` of a startup packet: `-c name=value`, `-cname=value`, `--name=value`.
+ * Errors: unpoolable.
+ */
 function settingsOf(options: string): [string, string][] {
   const words = (options.match(/(?:\\[\s\S]|[^\\ \t\n\v\f\r])+/g) ?? []).map((raw) => raw.replace(/\\([\s\S])/g, '$1'))
   return words
@@ -65,7 +69,7 @@ function settingsOf(options: string): [string, string][] {
     })
 }
 
-/** The statements that give a server the settings of a client, one for each in which they differ. */
+/** The statements that apply a client's settings to a server, one for each setting that differs. */
 export function settingStatements(wanted: Parameters, has: Parameters): string[] {
   const statements: string[] = []
   for (const [name, value] of wanted) {
@@ -82,12 +86,12 @@ const quote = (value: string): string => {
   return value.includes('\\') ? `E${text.replaceAll('\\', '\\\\')}` : text
 }
 
-/** Of what a server reports that which follows its client. */
+/** The tracked settings among those that a server reports. */
 export function trackedOf(reported: Parameters): Parameters {
   return new Map(TRACKED.flatMap((name) => (reported.has(name) ? [[name, reported.get(name) ?? '']] : [])))
 }
 
-/** Text that is the same for settings that are. */
+/** Comparison key: equal for equal tracked settings. */
 export const keyOf = (parameters: Parameters): string => TRACKED.map((name) => parameters.get(name) ?? '').join('\0')
 
 export const isTracked = (name: string): boolean => BY_LOWER_CASE.get(name.toLowerCase()) === name

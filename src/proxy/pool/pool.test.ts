@@ -178,7 +178,7 @@ test('nobody who is idle notices that the compute was stopped, and a transaction
 
 test('what ends just one session is told to its client, and not run again', async () => {
   const [client, watcher] = [await pooled(), await observer(fixture)]
-  // Nothing of an answer comes before it ends.
+  // No byte of the response comes before the session ends.
   const running = client.query('select 1 into temp nap from pg_sleep(62)')
   const end = async (): Promise<boolean> => {
     const { rows } = await watcher.query(

@@ -5,50 +5,67 @@ import type { Parameters } from './parameters.ts'
 import type { PoolServer } from './server_interface.ts'
 import { createStatements, type Statements } from './statements.ts'
 
-/** A client that asks for a server. */
+/** A client that asks for a server connection. */
 export interface Asker {
   readonly borrower: Borrower
-  /** Whether what it is about to send may go out behind the reset of a server that another client has used (`PoolServer.lend`). */
+  /**
+   * Whether the client's next bytes are one request, which may follow the reset of a server connection that another
+   * client has used (`PoolServer.lend`).
+   */
   sendsOneRequest(): boolean
-  /** The application_name that it goes by: a server that is opened for it has that after each reset, which saves setting it. */
+  /**
+   * The client's application_name. A server connection opened for it has that name after each reset, which saves a SET.
+   */
   applicationName(): string
 }
 
-/** Who waits for a server. */
+/** A client that waits for a server connection. */
 export interface Waiter extends Asker {
   given(server: PoolServer): void
-  /** None is to be had. */
+  /** No server connection is available. */
   failed(error: Error): void
 }
 
-/** The servers that the clients of one user and database of an endpoint share. */
+/** The server connections that the clients of one user and database of an endpoint share. */
 export interface Pool {
   readonly traffic: Traffic
   readonly statements: Statements
-  /** What a fresh server reports, once one was there. */
+  /** The settings of a server connection opened without an application_name. Returns undefined before the first one. */
   reported(): Parameters | undefined
-  /** A server at rest in which the client may go on without a reset; none while others wait or the endpoint is held. */
+  /**
+   * Takes an idle server connection that the client can use without a reset. Returns undefined when there is no such
+   * connection, other clients wait or the endpoint is paused.
+   */
   takeFor(borrower: Borrower): PoolServer | undefined
-  /** A server at rest that another client has used, for a client that sends one request (`PoolServer.lend`). None as above. */
+  /**
+   * Takes an idle server connection that another client has used, for a client that sends one request
+   * (`PoolServer.lend`). Returns undefined as `takeFor` does.
+   */
   takeUsed(): PoolServer | undefined
-  /** Waits for a server: one that comes to rest, or a new one. The answer gives up; the waiter is told of a server or an error only after it has that. */
+  /**
+   * Waits for a server connection: one that becomes idle, or a new one. Returns a function that gives up; the waiter is
+   * called only after the caller has it.
+   */
   wait(waiter: Waiter): () => void
-  /** Waits for a new server, none of those that are there. The answer gives up. */
+  /** Waits for a new server connection, opened for this waiter. Returns a function that gives up. */
   waitForNew(waiter: Omit<Waiter, 'borrower' | 'sendsOneRequest'>): () => void
-  /** Makes one more client of this pool; the answer makes it one less. */
+  /** Adds a client to the pool. Returns a function that removes it. */
   join(): () => void
-  /** Closes the servers at rest, and for a while those that come to rest. */
+  /** Closes idle server connections now, and for `CLOSE_IDLE_MS` each one that becomes idle. */
   closeIdle(): void
-  /** Closes its servers. */
+  /** Closes all server connections. */
   close(): void
 }
 
 export interface PoolOptions {
   readonly traffic: Traffic
   readonly most: number
-  /** Opens a session at the compute, waking it if need be; `onRest` is told whenever it may be lent. */
+  /**
+   * Opens a server connection, and wakes the compute if needed. `onRest` is called when the connection may be lent
+   * again.
+   */
   readonly open: (hooks: ServerHooks, applicationName: string) => Promise<PoolServer>
-  /** Nobody is left, neither client nor server. */
+  /** No client and no server connection is left. */
   readonly onEmpty: () => void
 }
 
@@ -57,26 +74,26 @@ export interface ServerHooks {
   readonly onClosed: (server: PoolServer) => void
 }
 
-/** So many sessions are opened at once: while they are, others may come to rest. */
+/** Limit of concurrent opens: meanwhile other server connections may become idle. */
 const MAX_OPENING = 4
-/** A server that nobody has wanted for so long is closed. */
+/** A server connection that is idle for this long is closed. */
 const IDLE_MS = 60_000
-/** So many times within that it is looked for such. */
+/** Checks for idle server connections per `IDLE_MS`. */
 const SWEEPS = 4
 /**
- * For so long a server at rest is left as its last client has left it: one that goes on at once finds its prepared statements and plans. Then
- * it is reset, so that locks of a session that are left behind are released.
+ * How long an idle server connection keeps the session state of its last client, so that a client that continues at
+ * once finds its prepared statements and plans. Then it is reset, which releases session locks that were left behind.
  */
 const LINGER_MS = 500
-/** How long a client waits for a server while others have all there may be, as in PgBouncer. */
+/** How long a client waits for a server connection while all are in use, as in PgBouncer. */
 const WAIT_MS = 120_000
-/** For so long a command that needs a database to itself waits for the sessions there to go, and some. */
+/** Longer than a command that needs a database to itself waits for other sessions to end. */
 const CLOSE_IDLE_MS = 6_000
 
 export function createPool(options: PoolOptions): Pool {
   const { traffic, most, open, onEmpty } = options
   const servers = new Set<PoolServer>()
-  /** The one used last is taken first, so that what is not needed grows old. */
+  /** The one used last is taken first, so that surplus connections reach `IDLE_MS`. */
   const resting: PoolServer[] = []
   const waiters = new Set<Waiter>()
   let opening = 0
@@ -85,9 +102,8 @@ export function createPool(options: PoolOptions): Pool {
   let sweep: NodeJS.Timeout | undefined
   let linger: NodeJS.Timeout | undefined
   let held = false
-  /** Until then no server is kept at rest. */
+  /** Until this time, server connections that become idle are closed. */
   let closingUntil = -Infinity
-  /** Servers that are being reset. */
   const resetting = new Set<PoolServer>()
 
   const hooks: ServerHooks = {
@@ -115,7 +131,10 @@ export function createPool(options: PoolOptions): Pool {
     },
   }
 
-  /** Lends a server to a client that waits, or resets it for one that has more to send than may go out behind a reset. */
+  /**
+   * Lends a server connection to a waiting client. If the client has more to send than may follow a reset, resets the
+   * connection first.
+   */
   function offer(server: PoolServer, waiter: Waiter): void {
     if (isFit(server, waiter)) {
       waiters.delete(waiter)
@@ -140,7 +159,7 @@ export function createPool(options: PoolOptions): Pool {
     if (used.some((server) => !resetting.has(server))) linger = setTimeout(resetLingering, LINGER_MS).unref()
   }
 
-  /** Gives those that wait what there is, and opens what there may be. */
+  /** Lends idle server connections to waiting clients, and opens new ones up to the limits. */
   function serve(): void {
     if (waiters.size === 0) return
     if (traffic.hold) {
@@ -153,7 +172,7 @@ export function createPool(options: PoolOptions): Pool {
       })
       return
     }
-    // The first in line get the servers that are being reset.
+    // The first waiters get the server connections that are being reset.
     let passed = resetting.size
     for (const waiter of waiters) {
       const rested = passed-- > 0 ? undefined : resting.pop()
@@ -179,7 +198,7 @@ export function createPool(options: PoolOptions): Pool {
     } catch (thrown) {
       opening--
       const error = asError(thrown)
-      // Where others are at work, one of them will come to rest.
+      // A server connection that is in use will become idle for the waiters.
       if (servers.size > resting.length) return
       const failed = [...waiters]
       waiters.clear()
@@ -232,7 +251,7 @@ export function createPool(options: PoolOptions): Pool {
         },
       }
       waiters.add(timed)
-      // The asker must have what gives up before it is given a server.
+      // The caller must have the function that gives up before it gets a server connection.
       queueMicrotask(serve)
       return () => {
         clearTimeout(timer)

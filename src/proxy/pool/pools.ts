@@ -12,7 +12,7 @@ import { ERROR_RESPONSE, PARAMETER_STATUS } from '../message_types.ts'
 import { createPoolServer, refusedBy } from './server.ts'
 import type { PoolServer } from './server_interface.ts'
 
-/** Whose sessions may be shared. */
+/** The key of a pool: sessions of one user and database of an endpoint may be shared. */
 export interface PoolName {
   readonly endpointId: string
   /** As in the startup packet, in Latin-1. */
@@ -21,9 +21,12 @@ export interface PoolName {
 }
 
 export interface Pools {
-  /** The pool of that name, made if need be. @param admitted what its latest client has shown: servers are opened with that from now on */
+  /**
+   * Returns the pool of that name, and creates it if needed.
+   * @param admitted the login of its latest client, which opens server connections from now on
+   */
   enter(name: PoolName, admitted: Admitted): Pool
-  /** Closes the servers of an endpoint that no client has, and for a while those that come to rest. */
+  /** Closes the idle server connections of an endpoint, and for a while those that become idle. */
   closeIdle(endpointId: string): void
   stop(): void
 }
@@ -33,7 +36,7 @@ export function createPools(options: {
   holds: Holds
   table: TrafficTable
   wakeTimeoutMs: number
-  /** How many servers one pool may have. */
+  /** Limit of server connections per pool. */
   size: number
 }): Pools {
   const { waker, holds, table, wakeTimeoutMs, size } = options
@@ -57,7 +60,7 @@ export function createPools(options: {
         const { keys, target } = entry.admitted
         const reaching = new AbortController()
         const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), wakeTimeoutMs)
-        // Where it was when a client logged in is soon out of date.
+        // The compute's address read at a login is used once: it is soon out of date.
         const then = entry.isFresh ? target : { ...target, current_state: 'idle' as const }
         entry.isFresh = false
         try {
@@ -105,7 +108,7 @@ export function createPools(options: {
   }
 }
 
-/** What a compute reports of a fresh session. Errors: compute_refused. */
+/** The settings that a compute reports for a new session. Errors: compute_refused. */
 function parametersOf({ socket, first }: Reached): Parameters {
   const parameters: Parameters = new Map()
   for (let at = 0; ;) {

@@ -1,37 +1,37 @@
 import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } from '../message_types.ts'
 import { MESSAGE_HEAD } from '../messages.ts'
 
-/** Which messages are looked at whole: short ones that say what has become of the session. */
+/** Messages that are read whole: short ones that report the state of the session. */
 const LOOKED_AT_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])
 
 const NONE = Buffer.alloc(0)
 
-/** Reads what a server sends, message by message, and passes on what is to be passed on in pieces as large as they came. */
+/** Reads a server's messages, and forwards those that the client gets in chunks as large as they came. */
 export interface Reader {
   read(chunk: Buffer): void
-  /** Passes on something that the server did not send, behind the message that is being read. */
+  /** Forwards bytes that the server did not send, after the message that is being read. */
   insert(bytes: Buffer): void
-  /** Whether only the beginning of a message has been passed on. */
+  /** Whether only the beginning of a message has been forwarded. */
   isMidMessage(): boolean
 }
 
 /**
- * @param look told of each message: its type, and where it begins and ends; it may have come in part, but for those that are looked at
- *   whole. Answers whether it is passed on.
- * @param invalid told of what cannot be a message; no more is read then
+ * @param look called for each message with its type, begin and end; the message may be incomplete, except for those
+ *   that are read whole. Returns whether it is forwarded.
+ * @param invalid called when bytes cannot be a message; reading stops then
  */
 export function createReader(
   look: (type: number, bytes: Buffer, at: number, end: number) => boolean,
   pass: (bytes: Buffer) => void,
   invalid: () => void,
 ): Reader {
-  /** The beginning of a message of which there is too little. */
+  /** The beginning of a message, too short to be examined. */
   let rest: Buffer | undefined
-  /** How much is to come of a message whose head has been looked at, and whether it is passed on. */
+  /** Bytes to come of a message whose head was examined, and whether they are forwarded. */
   let inBody = 0
   let bodyPasses = false
   let reading = false
-  /** What is being read, and from where on it has not been passed on. */
+  /** The bytes being read, and the offset from which on they are not forwarded yet. */
   let incoming: Buffer = NONE
   let from = 0
   const inserted: Buffer[] = []
@@ -46,7 +46,7 @@ export function createReader(
     incoming = bytes
     rest = undefined
     from = 0
-    /** How far messages have been looked at. */
+    /** Offset up to which messages have been examined. */
     let at = Math.min(inBody, bytes.length)
     inBody -= at
     if (!bodyPasses) from = at

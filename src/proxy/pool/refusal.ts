@@ -1,14 +1,15 @@
-/** Statements that make no sense where each transaction may run in another session, by how they begin. */
+/** Statements that cannot work when each transaction may run in another session, by their first word. */
 const REFUSED = /^\s*(listen|unlisten)\b/i
-/** So much of a text tells. */
+/** Bytes of a text that suffice to recognize such a statement. */
 const TELLING_BYTES = 64
 
 const HINT = 'Connect to the host name without -pooler.'
 
 /**
- * The text to run in the place of one that pooling cannot do: it fails with an error that says so, in its place in the conversation and
- * with the effect on the transaction that an error has. Nothing for all other texts; `unknown` while too little has come to tell.
- * @param at where the text begins, and `end` where its message is over, be it behind what has come
+ * The text that replaces a statement which pooling does not support. It raises an error at that position of the
+ * conversation, with the effect on the transaction that an error has. Returns undefined for all other texts, and
+ * `unknown` while too few bytes have come.
+ * @param at where the text begins; `end` is where its message ends, possibly beyond the received bytes
  */
 export function refusal(bytes: Buffer, at: number, end: number): Buffer | 'unknown' | undefined {
   if (!mayBe(bytes, at)) return undefined
@@ -20,7 +21,7 @@ export function refusal(bytes: Buffer, at: number, end: number): Buffer | 'unkno
   )
 }
 
-/** By its first letter that is no white space: a look that costs next to nothing. */
+/** A cheap check of the first letter that is no white space. */
 function mayBe(bytes: Buffer, at: number): boolean {
   let letter = at
   while (bytes[letter] === 0x20 || isControl(bytes[letter] ?? 0)) letter++

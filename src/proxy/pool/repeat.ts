@@ -2,31 +2,35 @@ import { MESSAGE_HEAD } from '../messages.ts'
 import { BIND, PARSE, QUERY } from '../message_types.ts'
 import type { Loss } from './borrower.ts'
 
-/** What a server says when it ends because it is told to: what it was doing it has undone. */
+/** SQLSTATE of a server that was told to end: it has rolled back the work in progress. */
 export const ADMIN_SHUTDOWN = '57P01'
 
-/** Commands that commit while they run, or do what no rollback undoes; and what hides a command from this look. */
+/**
+ * Commands that commit while they run or have effects that a rollback does not undo, and comments, which hide a command
+ * from this check.
+ */
 const COMMITS_WITHIN =
   /^\s*(call|do|vacuum|reindex|cluster|create\s+(unique\s+)?index|drop\s+index|create\s+database|drop\s+database|copy|\/\*|--)/i
 
 /**
- * Whether what a client has sent can be run again at another server, its own having been told to end. No transaction was open, and not a byte
- * of an answer came: what a server has committed it says before it says that it ends, so this was not. Whether it was the compute that ended, and not this session alone, a new session shows.
- * @param sent all that the client sent to that server
- * @param textOf how the text begins of a statement that it has prepared
+ * Whether the client's messages may run again on another server connection after their own was told to end. No
+ * transaction was open, and no byte of a response came: a server reports a commit before it reports its own end, so
+ * there was no commit. A new session shows whether the compute ended or only this session.
+ * @param sent all bytes that the client sent to that server
+ * @param textOf the text of a prepared statement
  */
 export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => string | undefined): boolean {
   if (sent.length === 0 || loss.answered || loss.midMessage || loss.said?.code !== ADMIN_SHUTDOWN) return false
   return textsOf(sent, textOf).every((text) => !COMMITS_WITHIN.test(text))
 }
 
-/** Stands for a text that is unknown: it may hold any command. */
+/** Stands for an unknown text, which may hold any command. */
 const HIDDEN = '--'
 
-/** How many bytes of a text are looked at. */
+/** Bytes of a text that are checked. */
 const LOOKED_AT = 256
 
-/** How the texts begin that were sent, or whose statements were bound. */
+/** The beginnings of the texts in Query and Parse messages, and of the statements that Bind messages name. */
 function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): string[] {
   const texts: string[] = []
   for (let at = 0; at + MESSAGE_HEAD <= sent.length; at += 1 + sent.readInt32BE(at + 1)) {

@@ -4,38 +4,45 @@ import { BIND, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE } from '../message_typ
 import type { PoolServer } from './server_interface.ts'
 import type { Translator } from './translate.ts'
 
-/** As in Postgres. */
+/** Maximum length of a message, as in Postgres. */
 const LONGEST = 2 ** 30
-/** Of what has to be read whole: the text of a statement with a name, and names. */
+/** Maximum length of parts that are read whole: the text of a named statement, and names. */
 const LONGEST_WHOLE = 16 * 2 ** 20
 
 const NONE = Buffer.alloc(0)
 
-/** What a pooled client sends, message by message: only heads are read, and long bodies pass in pieces as they come. */
+/** Reads a pooled client's messages: only heads are read, and long bodies pass in the chunks in which they come. */
 export interface Requests {
-  /** Sends a server what came of the client, which is valid only until this returns. Answers whether the client has said goodbye. Errors: malformed, unpoolable. */
+  /**
+   * Forwards the client's bytes, which are valid only until this returns, to a server. Returns whether the client has
+   * sent Terminate. Errors: malformed, unpoolable.
+   */
   forward(server: PoolServer, bytes: Buffer): boolean
   /**
-   * Cuts what came into whole messages and the beginning of one, for a client that has no server. What is left of a message whose beginning
-   * a lost server got, and data for a COPY that is over, is dropped. Errors: malformed.
+   * Splits the received bytes into whole messages and the beginning of one, for a client without a server connection.
+   * Drops the rest of a message that a lost server received in part, and messages of a COPY that is over.
+   * Errors: malformed.
    */
   cut(bytes: Buffer): { readonly messages: Buffer[]; readonly tail: Buffer }
-  /** Whether a server has been sent the beginning of a message only. */
+  /** Whether a server received only the beginning of a message. */
   isMidMessage(): boolean
-  /** The beginning of a message of which no server has been sent anything; empty if there is none. */
+  /** The beginning of a message of which no server has received a byte; may be empty. */
   begun(): Buffer
-  /** Begins anew with the message whose first byte comes next. */
+  /** Starts over: the next byte begins a message. */
   restart(): void
 }
 
 export function createRequests(translator: Translator): Requests {
-  /** The beginning of a message that is not yet to be told from others, and how much there must be to go on. */
+  /** The beginning of a message that is too short to be examined, and the length that it needs. */
   let rest: Buffer[] = []
   let restLength = 0
   let needed = 0
-  /** How much is to come of a message that needs no look. */
+  /** Bytes to come of a message that is forwarded without examination. */
   let passing = 0
-  /* What is being forwarded, how far that has been looked at, and from where on it is not among the pieces that are to be sent. */
+  /*
+   * The bytes being forwarded, the offset up to which they were examined, and the offset from which on they are not in
+   * `pieces`.
+   */
   let incoming: Buffer = NONE
   let looked = 0
   let from = 0
@@ -47,7 +54,7 @@ export function createRequests(translator: Translator): Requests {
     from = end
   }
 
-  /** What is to be sent of the bytes up to there. */
+  /** The bytes to send for the input up to `until`. */
   function replaced(until: number): Buffer {
     if (pieces.length === 0 && from === 0 && until === incoming.length) return incoming
     if (until > from) pieces.push(incoming.subarray(from, until))
@@ -65,7 +72,7 @@ export function createRequests(translator: Translator): Requests {
 
   function keep(bytes: Buffer): void {
     const length = bytes.length < MESSAGE_HEAD ? MESSAGE_HEAD : lengthAt(bytes, 0)
-    // Of a Bind, whose values may be long, no more than its names.
+    // A Bind is read up to its names: its values may be long.
     needed = bytes[0] === BIND ? Math.min(length, bytes.length * 2) : length
     if (needed > LONGEST_WHOLE)
       throw new ProxyError('unpoolable', { text: 'a prepared statement of more than 16 MB is not supported' })
@@ -129,7 +136,7 @@ export function createRequests(translator: Translator): Requests {
   }
 }
 
-/** How many bytes the message has that begins at `at`, type and all. Errors: malformed. */
+/** Length of the message that begins at `at`, including its type. Errors: malformed. */
 function lengthAt(bytes: Buffer, at: number): number {
   const length = bytes.readInt32BE(at + 1)
   if (length < 4 || length > LONGEST) throw new ProxyError('malformed', { text: 'invalid message length' })

@@ -1,34 +1,34 @@
 import { MESSAGE_HEAD } from '../messages.ts'
 import { COPY_DATA } from '../message_types.ts'
 
-/** So much of what was sent to a server is kept, to be sent to another should this one be gone before it begins. */
+/** Bytes sent to a server that are kept, to be sent to another server if this one ends before it runs them. */
 export const MAX_KEPT = 65_536
 
-/** Of what is longer so much of each message is kept, and of so many messages. */
+/** Beyond `MAX_KEPT`: bytes that are kept of each message, and the number of messages. */
 const MESSAGE_KEPT = 4_096
 const MAX_MESSAGES = 1_000
 
-/** A message that was sent. */
+/** A message sent to a server. */
 export interface SentMessage {
-  /** The message from its type on, or how it begins. */
+  /** The message from its type on, possibly only its beginning. */
   readonly bytes: Buffer
   readonly isCut: boolean
-  /** Its end has not come from the client: no server has run it. */
+  /** The client has not sent its end: no server has run it. */
   readonly isPart: boolean
 }
 
-/** What a server was sent since it was lent, or since all was answered within a transaction. */
+/** The messages sent to a server since it was lent, or since all were answered within a transaction. */
 export interface Sent {
-  /** @param begun the beginning of a message of which the server has been sent nothing yet */
+  /** @param begun the beginning of a message of which the server has received no byte yet */
   begin(begun: Buffer): void
   /** @param bytes valid only until this returns */
   add(bytes: Buffer): void
-  /** An answer to some of it has come. */
+  /** Part of the response has come. */
   answered(): void
   isAnswered(): boolean
-  /** Empty if an answer to some of it has come, or it was too long to be kept. */
+  /** Empty if part of the response has come, or the messages were too long to be kept. */
   unanswered(): readonly Buffer[]
-  /** Answered or not, but for the data of a COPY; unknown if it was too much to be kept. */
+  /** All messages, answered or not, except COPY data. Returns undefined if they were too many to be kept. */
   messages(): readonly SentMessage[] | undefined
   drop(): void
 }
@@ -37,7 +37,7 @@ export function createSent(): Sent {
   let kept: Buffer[] | undefined
   let length = 0
   let isAnswered = false
-  /** In the place of `kept` once that is too long. */
+  /** Replaces `kept` once that is too long. */
   let cutter: Cutter | undefined
 
   return {
@@ -76,14 +76,14 @@ export function createSent(): Sent {
 interface Cutter {
   /** @param bytes valid only until this returns */
   add(bytes: Buffer): void
-  /** Undefined if there were too many. */
+  /** Returns undefined if there were too many. */
   messages(): readonly SentMessage[] | undefined
 }
 
-/** Cuts what passes into messages and keeps at most `most` bytes of each. */
+/** Splits bytes into messages and keeps at most `most` bytes of each. */
 function createCutter(most: number): Cutter {
   const messages: SentMessage[] = []
-  /** How the message begins that is being read, and how much of it is to come, once its length is known. */
+  /** The beginning of the message being read, and the number of bytes to come once its length is known. */
   let begun: Buffer = Buffer.alloc(0)
   let missing: number | undefined
   let isOver = false

@@ -1,6 +1,7 @@
 /*
- * A server connection of a pool. Of what the server sends only the heads are read: which question an answer is for, and when nothing is left
- * to be answered outside of a transaction, so that another client may have the server.
+ * A server connection of a pool. Only the heads of the server's messages are read: to match each response to its
+ * message, and to detect when no response is pending outside of a transaction, so that another client may have the
+ * connection.
  *
  *   clean ──lend──▶ lent ──all answered, no transaction──▶ used ──lend, same client──▶ lent
  *     ▲                ▲                                     ├──lend, another client: reset ahead of its bytes──▶ lent
@@ -42,10 +43,10 @@ import { createServerSettings } from './server_settings.ts'
 import type { PoolServer, PoolServerOptions } from './server_interface.ts'
 import { encodeClose, type PooledStatement } from './statements.ts'
 
-/** Statements that one server keeps prepared: who was used longest ago goes first. */
+/** Limit of statements that one server keeps prepared; the least recently used is closed first. */
 const MAX_STATEMENTS = 500
 
-/** What an ErrorResponse says. */
+/** Severity, SQLSTATE and text of an ErrorResponse. */
 export const refusedBy = (body: Buffer): Refused & { readonly severity: string } => {
   const fields = errorFields(body)
   return { severity: fields.get('V') ?? '', code: fields.get('C') ?? '', text: fields.get('M') ?? '' }
@@ -58,26 +59,26 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const prepared = new Set<PooledStatement>()
   let borrower: Borrower | undefined
   let status = IDLE
-  /** The last of the extended protocol's messages that was sent is no Sync. */
+  /** The last message of the extended protocol that was sent is no Sync. */
   let inBatch = false
-  /** Between an error and the next Sync the server passes over what it is asked. */
+  /** Between an error and the next Sync the server skips messages. */
   let skipping = false
   let copyIn = false
   let answered = false
-  /** The client that has used it since it was clean. */
+  /** The client that has used the connection since it was clean. */
   let user: Borrower | undefined
-  /** A prepared statement of it no longer fits its table, and will not until it is made anew. */
+  /** A prepared statement no longer fits its table and must be prepared again. */
   let isStale = false
   let resetting = false
   let resetFailed = false
-  /** To be written ahead of what is sent next. */
+  /** Bytes to be written ahead of the next ones. */
   let ahead: Buffer | undefined
   let fatal: Refused | undefined
-  /** The error of a hidden question. */
+  /** The error of a hidden message. */
   let refused: Refused | undefined
   let closed = false
   let cancelling = 0
-  /** It was ready for a query within what came last. */
+  /** The bytes read last held a ReadyForQuery. */
   let isReady = false
 
   const isSettled = (): boolean => unanswered.length === 0 && !inBatch && status === IDLE
@@ -85,7 +86,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const reader = createReader(look, pass, over)
 
   function read(chunk: Buffer): void {
-    // What a reset is answered keeps no compute awake.
+    // The response to a reset is no activity of the compute.
     if (borrower) onBytes()
     isReady = false
     reader.read(chunk)
@@ -100,7 +101,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     if (borrower && !borrower.receive(bytes)) socket.pause()
   }
 
-  /** Takes note of a message; answers whether the client gets it. */
+  /** Records a message. Returns whether the client gets it. */
   function look(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (type) {
       case DATA_ROW:
@@ -144,7 +145,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     return passes
   }
 
-  /** All but what it was asked to prepare since. */
+  /** Forgets all statements except those whose Parse is pending. */
   function forgetAll(): void {
     prepared.clear()
     for (const { kind, statement, instead } of unanswered.all())
@@ -152,7 +153,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     borrower?.deallocated()
   }
 
-  /** What was answered by the pooler is next in line. */
+  /** Sends the pooler's own responses that are next in order. */
   function passInstead(): void {
     for (let head = unanswered.head(); head?.instead || head?.kind === 'copy_end'; head = unanswered.head()) {
       unanswered.shift()
@@ -185,13 +186,13 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     if (said.code === '0A000') isStale = true
     if (!head || head.kind === 'query' || head.kind === 'sync') return !hidden()
     skipping = true
-    // What was asked last is undone first.
+    // Undo the last message first.
     for (const entry of unanswered.dropToSync().toReversed()) unprepare(entry, entry === head)
     if (unanswered.length > 0) skipping = false
     return true
   }
 
-  /** A question that the server has failed at, or passed over. */
+  /** Undoes the records of a message at which the server failed, or which it skipped. */
   function unprepare({ kind, statement, instead: made, name, onDropped }: Expected, hasFailed = false): void {
     onDropped?.(hasFailed)
     if (!statement) return
@@ -212,7 +213,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     return head?.hidden !== true
   }
 
-  /** The client is done with it, or what cleared up after one is. */
+  /** Tells the client, or the pool if no client has the connection, that all is answered. */
   function settle(): void {
     if (borrower) borrower.settled()
     else rested()
@@ -222,7 +223,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     if (!closed && cancelling === 0) onRest(server)
   }
 
-  /** Notes that a reset is about to be written. */
+  /** Records that a reset is about to be written. */
   function expectReset(): void {
     resetting = true
     isStale = false
@@ -286,7 +287,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       borrower = undefined
       if (socket.isPaused()) socket.resume()
       if (isSettled()) rested()
-      // What it waits for nobody sends any more.
+      // The server waits for bytes that no client will send.
       else if (inBatch || copyIn || unanswered.length === 0) over()
     },
     expect(entry) {
@@ -297,7 +298,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
         copyIn = false
         return
       }
-      // While it takes in a COPY a server passes over a Sync.
+      // A server ignores Sync while it reads COPY data.
       if (kind === 'sync' && copyIn) return
       if (kind === 'sync') skipping = inBatch = false
       else if (kind !== 'query' && !entry.instead) inBatch = true
@@ -308,7 +309,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     isNaming: (name) => unanswered.all().some((entry) => entry.name === name),
     prepare(statement, name) {
       if (prepared.has(statement)) {
-        // The one used last is the last in the order of insertion.
+        // A Set keeps the order of insertion: the statement used last moves to the end.
         prepared.delete(statement)
         prepared.add(statement)
         return []
@@ -334,7 +335,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       server.unnamed = undefined
       unanswered.push(onAnswer ? { kind: 'query', hidden: true, onAnswer } : HIDDEN_QUERY)
       const message = encodeMessage(QUERY, Buffer.from(`${statement}\0`, 'latin1'))
-      // Behind a reset it goes out with the client's bytes.
+      // Ahead of the client's bytes, in the same write as the reset.
       if (ahead) ahead = Buffer.concat([ahead, message])
       else socket.write(message)
     },

@@ -7,54 +7,67 @@ import type { PooledStatement } from './statements.ts'
 /** A server connection of a pool. */
 export interface PoolServer {
   readonly computePid: number | undefined
-  /** The settings that Postgres reports, as they are or will be behind a reset that is under way. */
+  /** The settings that Postgres reports: the current ones, or those after a reset that is under way. */
   parameters(): Parameters
-  /** Nothing is left to be answered, outside of a transaction. */
+  /** No response is pending, and no transaction is open. */
   isSettled(): boolean
-  /** It was in a transaction that has failed when it was last ready. */
+  /** The last ReadyForQuery reported a failed transaction. */
   hasFailed(): boolean
-  /** It was sent a part of a batch, and no Sync behind it. */
+  /** The server received a part of a batch without its Sync. */
   isInBatch(): boolean
-  /** Bytes are on their way to it that it has not taken. */
+  /** Written bytes are still buffered in this process. */
   isSending(): boolean
   needsDrain(): boolean
-  /** What those come to that follow a client, to be compared. */
+  /** Comparison key of the settings that follow a client. */
   settings(): string
-  /** When it came to rest, on the clock of `performance.now()`. */
+  /** When it became idle, on the clock of `performance.now()`. */
   restedAt: number
-  /** Which unnamed statement it has, if that is known. */
+  /** The unnamed statement at the server. Undefined when it is unknown. */
   unnamed: Unnamed | undefined
   /** Whether no client has used it since it was opened or reset. */
   isClean(): boolean
-  /** Whether a client may go on in it as it is: it is clean, or this client alone has used it since. */
+  /**
+   * Whether a client may use it without a reset: it is clean, or only this client has used it since and no prepared
+   * statement is stale.
+   */
   isFor(borrower: Borrower): boolean
   /**
-   * Lends it. One that is not for this client is reset first, in the same write as the bytes that `send` is given next: these have to be one
-   * request (`isOneRequest`), and no more may be sent until `isResetting` is false, of which `onReset` of the borrower tells.
+   * Lends it to a client. If it needs a reset for this client, the reset is written together with the bytes of the next
+   * `send`. These must be one request (`isOneRequest`), and no more may be sent until the borrower's `onReset`, when
+   * `isResetting` becomes false.
    */
   lend(borrower: Borrower): void
-  /** A reset changes settings that Postgres reports: it does with its next ReadyForQuery, which should not be that of the client's query. */
+  /**
+   * A reset changes settings that Postgres reports with its next ReadyForQuery, which should not be that of the
+   * client's query.
+   */
   mustReport(): boolean
-  /** A reset is under way, which may still fail: then the session closes, and what was sent behind it is not run. */
+  /** A reset is under way. If it fails, the session closes, and the messages behind it do not run. */
   isResetting(): boolean
-  /** Resets it while it is lent to no client; `onRest` is told when it is clean, `onClosed` when that failed. */
+  /** Resets it while it is lent to no client. `onRest` is called when it is clean, `onClosed` when the reset failed. */
   reset(): void
-  /** Takes it back; `onRest` is told when it may be lent again, which it is not if what is still under way leaves a transaction open. */
+  /**
+   * Ends the loan. `onRest` is called when it may be lent again. It closes instead if pending messages leave a
+   * transaction open.
+   */
   takeBack(): void
-  /** Everything is answered, be it within a transaction. */
+  /** All messages are answered; a transaction may be open. */
   isAnswered(): boolean
-  /** Notes a question that is about to be written, in the order of writing. */
+  /** Records a message that is about to be written, in the order of writing. */
   expect(entry: Expected): void
-  /** Bytes that make it have a statement; none if it has. @param name what the client calls it, if it has asked for it just now */
+  /**
+   * The bytes that prepare a statement; empty if it is prepared.
+   * @param name the client's name for it, if the client has just sent its Parse
+   */
   prepare(statement: PooledStatement, name?: string): Buffer[]
-  /** Whether a Parse is under way by which the client gives that name: nobody knows yet whether it will do. */
+  /** Whether a Parse by which the client gives that name is pending, so that its success is unknown. */
   isNaming(name: string): boolean
   has(statement: PooledStatement): boolean
   /** @param bytes valid only until this returns */
   send(bytes: Buffer): void
-  /** Runs a statement whose answer nobody sees. */
+  /** Runs a statement whose response no client gets. */
   run(statement: string, onAnswer?: (refused: Refused | undefined) => void): void
-  /** Cancels what it does. It is not lent again before that has come and gone. */
+  /** Cancels the running query. The connection is not lent again before the cancel request has ended. */
   cancel(): Promise<void>
   pause(): void
   resume(): void
@@ -65,7 +78,10 @@ export interface PoolServerOptions {
   readonly socket: Socket
   readonly computePid: number | undefined
   readonly parameters: Parameters
-  /** Asks the compute to cancel what this server does; resolves when that can do no more harm, and never rejects. */
+  /**
+   * Asks the compute to cancel the query of this connection. Resolves when the request can take no more effect; never
+   * rejects.
+   */
   readonly cancel: () => Promise<void>
   readonly onBytes: () => void
   readonly onRest: (server: PoolServer) => void

@@ -1,28 +1,29 @@
 import { keyOf, type Parameters } from './parameters.ts'
 
 /**
- * The settings of a server that Postgres reports (Postgres manual, "Asynchronous Operations"). It does so with ReadyForQuery, if a value is
- * not the one that it reported last: so between a reset and the next ReadyForQuery they are known only as what the reset brings back.
+ * The settings of a server that Postgres reports (Postgres manual, "Asynchronous Operations"). Postgres reports a value
+ * with ReadyForQuery if it differs from the value reported last. Between a reset and the next ReadyForQuery, the
+ * settings are therefore known only as those that the reset restores.
  */
 export interface ServerSettings {
-  /** As they are, or will be behind a reset that is under way. */
+  /** The current settings, or those after a reset that is under way. */
   active(): Parameters
-  /** Of those that follow a client, to be compared. */
+  /** Comparison key of the settings that follow a client. */
   key(): string
   report(name: string, value: string): void
   /** A reset is about to be sent. */
   expectReset(): void
   /** Postgres will report changes that a reset made with its next ReadyForQuery. */
   mustReport(): boolean
-  /** Postgres is ready for a query. @param isReset nothing was run but a reset */
+  /** Postgres is ready for a query. @param isReset only a reset was run */
   ready(isReset: boolean): void
 }
 
-/** @param initial what a fresh session reports */
+/** @param initial the settings that a new session reports */
 export function createServerSettings(initial: Parameters): ServerSettings {
   const reported: Parameters = new Map(initial)
   let atReset = initial
-  /** Names that are reported with another value than a reset brings back. */
+  /** Names whose reported value differs from the one that a reset restores. */
   const altered = new Set<string>()
   let active: Parameters = new Map(initial)
   let key: string | undefined

@@ -1,11 +1,11 @@
 /*
- * A pooled client. It has a server only from its first message until everything is answered outside of a transaction:
+ * A pooled client. It has a server connection from its first message until all is answered outside of a transaction:
  *
  *   idle ──a message──▶ waiting ──a server──▶ lent ──all answered──▶ idle
  *                          ▲                    │ the server is gone
- *                          └──nothing was done──┴──▶ aborted (a transaction was open) ──ROLLBACK──▶ idle
+ *                          └───may run again────┴──▶ aborted (a transaction was open) ──ROLLBACK──▶ idle
  *
- * So what happens to a compute while it is idle is of no concern to it.
+ * While it is idle, a stop of the compute does not affect it.
  */
 import type { Duplex } from 'node:stream'
 import { readBorrowed, writeBorrowed } from '../borrowed.ts'
@@ -38,23 +38,23 @@ import { createTranslator } from './translate.ts'
 import { encodeParameters } from './welcome.ts'
 
 export interface PooledSession extends ForwardedSession {
-  /** Cancels what runs for this client, or waits to. */
+  /** Cancels the client's statement that runs, or waits to run. */
   cancel(): Promise<void>
-  /** Ends the session; the client is told why if nothing is under way to it. */
+  /** Ends the session. The client gets the error unless a server connection is lent to it. */
   end(why: ProxyError): void
 }
 
-/** Goodbye, and data for a COPY that is over. */
+/** Terminate, and messages of a COPY that is over. */
 const NEEDS_NO_SERVER = new Set([TERMINATE, COPY_DATA, COPY_DONE, COPY_FAIL])
 
 const NOTHING = Buffer.alloc(0)
 
-/** What a server says when it ends because it cannot make sense of what it is sent. */
+/** SQLSTATE of a server that ends because it cannot parse a message. */
 const PROTOCOL_VIOLATION = '08P01'
 
 /**
  * @param parameters the settings that the client has chosen
- * @param asError what the client is told of an error, counted and logged
+ * @param asError makes the client's error of any error, and counts and logs it
  */
 export function pooledSession(
   stream: Duplex,
@@ -65,18 +65,18 @@ export function pooledSession(
   const { traffic } = pool
   let server: PoolServer | undefined
   let giveUp: (() => void) | undefined
-  /** What came while there was no server. */
+  /** Bytes received while no server connection could take them. */
   let pending: Buffer[] = []
-  /** How much of it came while another's turn was waited for. */
+  /** Bytes received since the client began to wait for a server connection. */
   let waitingLength = 0
   const sent = createSent()
   const settings = createClientSettings(parameters)
-  /** It has cancelled what it sent behind a reset that was under way. */
+  /** The client has cancelled the messages sent behind a reset that was under way. */
   let isCancelled = false
   let aborted: Aborted | undefined
-  /** After an error of a batch that the server did not see the end of. */
+  /** Messages are skipped up to the Sync of a batch that has failed. */
   let skipping = false
-  /** The answer to its next message. */
+  /** The error that answers the client's next message. */
   let unsettled: StatementFailure | undefined
   let leaving = false
 
@@ -128,7 +128,7 @@ export function pooledSession(
     if (waitingLength > MAX_KEPT) stream.pause()
   }
 
-  /** It is at rest, and what comes is for a server alone to answer. */
+  /** Whether the client is idle, and only a server can answer the bytes. */
   function needsServerOnly(chunk: Buffer): boolean {
     return (
       !giveUp &&
@@ -141,7 +141,7 @@ export function pooledSession(
     )
   }
 
-  /** Sends what came while the server was being reset. */
+  /** Sends the bytes received while the server connection was being reset. */
   function sendHeld(): void {
     if (!server || pending.length === 0) return
     resume()
@@ -160,7 +160,7 @@ export function pooledSession(
     return all
   }
 
-  /** Goes on with what came while there was no server. */
+  /** Processes the bytes received while no server connection was lent. */
   function next(): void {
     try {
       const type = requests.begun()[0] ?? pending[0]?.[0] ?? 0
@@ -177,7 +177,7 @@ export function pooledSession(
     }
   }
 
-  /** Answers what needs no server, and leaves the rest. */
+  /** Answers messages that need no server. Returns the rest. */
   function answerHere(messages: Buffer[]): Buffer[] {
     while (messages.length > 0 && (aborted || skipping)) {
       const message = messages.shift() ?? Buffer.alloc(0)
@@ -189,7 +189,7 @@ export function pooledSession(
           return [message, ...messages]
         }
         if (answer.length > 0) stream.write(answer)
-        // What ends it is answered to the end: the extended protocol's Sync comes after.
+        // In the extended protocol, the transaction is over only with the Sync that follows.
         if (aborted.isOver() && (message[0] === SYNC || message[0] === QUERY)) aborted = undefined
         continue
       }
@@ -204,7 +204,7 @@ export function pooledSession(
   function ask(): void {
     const free = pool.takeFor(borrower) ?? (sendsOneRequest() ? pool.takeUsed() : undefined)
     if (free) return given(free)
-    // It goes on being read for a while, so that its end is noticed.
+    // The client is still read, up to `MAX_KEPT` bytes, so that its end is noticed.
     waitingLength = 0
     giveUp = pool.wait({ ...asker, given, failed })
   }
@@ -249,7 +249,7 @@ export function pooledSession(
     else if (leaving && to.isAnswered()) leave()
   }
 
-  /** After a COPY that failed the server may have got the beginning of a message that it still has to be sent the end of. */
+  /** Gives the server connection back, unless the server still needs the end of a message, as after a failed COPY. */
   function settled(): void {
     if (requests.isMidMessage()) return
     const was = server
@@ -272,20 +272,20 @@ export function pooledSession(
       recall()
       return repeat(loss)
     }
-    // Something other than data in the middle of a COPY: what follows cannot be told apart any more.
+    // A message other than data came within a COPY: the server can no longer find message boundaries.
     if (loss.said?.code === PROTOCOL_VIOLATION)
       return refuse(stream, asError(new ProxyError('malformed', { text: 'protocol synchronization was lost' })))
     if (loss.midMessage) return refuse(stream, asError(new ProxyError('compute_lost')))
     tellLost(loss)
     if (leaving) return leave()
     stream.resume()
-    // What came during a reset was never sent.
+    // Bytes received during a reset were not sent.
     if (pending.length > 0) next()
   }
 
-  /** Answers what a server was sent that is gone. */
+  /** Answers the messages that a lost server received. */
   function tellLost(loss: Loss): void {
-    // What the client has only begun to say no server was sent.
+    // No server received the message that the client has only begun.
     const messages = requests.begun().length > 0 ? sent.messages()?.slice(0, -1) : sent.messages()
     const outcome = outcomeOf(loss, messages, texts)
     const isFresh = !sent.isAnswered()
@@ -296,13 +296,13 @@ export function pooledSession(
     }
     const { bytes, isTold, isOpen } = answerLost(loss, outcome, isFresh, texts)
     if (isTold) stream.write(bytes)
-    // A transaction without a block ends with its Sync.
+    // An implicit transaction ends with its Sync.
     if (outcome.status === IDLE && loss.inBatch && !isOpen) unsettled = outcome.failure
     skipping = isOpen || unsettled !== undefined
     if (outcome.status === FAILED) aborted = abortedTransaction(isTold ? undefined : outcome.failure, skipping, texts)
   }
 
-  /** What a server was sent, and has not run, is to be sent again, before what came since. */
+  /** Queues the messages that a server received and did not run, ahead of later ones. */
   function recall(): void {
     pending.unshift(...sent.unanswered())
     translator.restart()
@@ -310,7 +310,7 @@ export function pooledSession(
     requests.restart()
   }
 
-  /** Sends what was lost with a compute to the next one. Where that is still the same, somebody has ended just this session. */
+  /** Repeats the messages lost with a compute on the next one. If that is the same compute, they fail. */
   function repeat({ computePid, said }: Loss): void {
     stream.pause()
     giveUp = pool.waitForNew({
@@ -324,7 +324,7 @@ export function pooledSession(
     })
   }
 
-  /** None is to be had: those whose statement it was are told so, and may try again. */
+  /** No server connection is available: the waiting statements fail, and the client may try again. */
   function failed(error: unknown): void {
     const known = asError(error)
     giveUp = undefined
@@ -332,7 +332,7 @@ export function pooledSession(
     else fail({ code: known.code, text: known.message, detail: known.detail, hint: known.hint })
   }
 
-  /** Answers what waits for a server. */
+  /** Fails the statements that wait for a server connection. */
   function fail(failure: StatementFailure): void {
     giveUp = undefined
     try {
@@ -358,14 +358,14 @@ export function pooledSession(
     giveUp = undefined
     translator.close()
     traffic.sessions.delete(session)
-    // Who has said goodbye may have asked for something first.
+    // A client that sent Terminate may have sent statements before it.
     if (!leaving) return abandon()
     const was = server
     server = undefined
     was?.takeBack()
   }
 
-  /** Nobody can tell what the server was asked, or wants to know. */
+  /** Cancels and closes the server connection, whose pending messages are unknown or whose client is gone. */
   function abandon(): void {
     const was = server
     server = undefined

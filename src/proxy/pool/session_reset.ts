@@ -3,16 +3,18 @@ import { BIND, CLOSE, DESCRIBE, EXECUTE, FLUSH, FUNCTION_CALL, PARSE, QUERY, SYN
 import { MAX_KEPT } from './sent.ts'
 
 /*
- * Before another client is lent a session, all that the last one may have left there is discarded. No look at statements or tags could tell
- * what that is: any function, view, trigger or operator may set, lock, prepare or create. DISCARD ALL is what Postgres itself has for this
- * (Postgres manual, DISCARD), and costs a few microseconds where it needs no round trip of its own.
+ * Before a session is lent to another client, all state that the last client may have left in it is discarded.
+ * Statements and command tags do not reveal that state: any function, view, trigger or operator may set, lock, prepare
+ * or create. DISCARD ALL is the command of Postgres for this (Postgres manual, DISCARD), and costs a few microseconds
+ * where it needs no round trip of its own.
  */
 
 const NO_VALUES = Buffer.alloc(8)
 
 /**
- * Parse, Bind and Execute of DISCARD ALL, with no Sync behind: it commits by itself, and where it fails Postgres skips all that follows up
- * to the next Sync (Postgres manual, "Extended Query"), so that nothing of the next client runs in a session that was not reset.
+ * Parse, Bind and Execute of DISCARD ALL without a Sync. DISCARD ALL commits by itself. If it fails, Postgres skips all
+ * messages up to the next Sync (Postgres manual, "Extended Query"), so that no message of the next client runs in a
+ * session that was not reset.
  */
 export const RESET = Buffer.concat([
   encodeMessage(PARSE, Buffer.from('\0DISCARD ALL\0\0\0')),
@@ -20,7 +22,7 @@ export const RESET = Buffer.concat([
   encodeMessage(EXECUTE, Buffer.from('\0'), int32(0)),
 ])
 
-/** The same, with a ReadyForQuery in answer. */
+/** The same with a Sync, which ReadyForQuery answers. */
 export const RESET_AND_SYNC = Buffer.concat([RESET, encodeMessage(SYNC)])
 
 /** Whether Postgres answers a message of that type with ReadyForQuery in the end. */
@@ -30,8 +32,8 @@ export const endsRequest = (type: number | undefined): boolean =>
 const OF_BATCH = new Set([PARSE, BIND, DESCRIBE, EXECUTE, CLOSE, FLUSH])
 
 /**
- * Whether the bytes are one query, or one batch with the Sync that ends it: what may be sent behind a reset before that is answered. Behind
- * a Sync Postgres would go on after a reset that failed. It is kept until then, to be sent elsewhere.
+ * Whether the bytes are one query, or one batch with its Sync. Only these may follow a reset that is not yet answered:
+ * behind a Sync, Postgres would continue after a reset that failed. They are kept until then, to be sent elsewhere.
  * @param bytes from the beginning of a message on
  */
 export function isOneRequest(bytes: Buffer): boolean {
@@ -51,6 +53,6 @@ export function isOneRequest(bytes: Buffer): boolean {
 
 const LETTER_D = 0x44
 
-/** The tag that begins at `at`, if it is of a command that may make its session forget: most tags begin otherwise. */
+/** The tag that begins at `at`, if its first letter is that of DISCARD and DEALLOCATE; empty for most tags. */
 export const discardingTag = (bytes: Buffer, at: number, end: number): string =>
   bytes[at] === LETTER_D ? bytes.toString('latin1', at, end - 1) : ''

@@ -1,22 +1,25 @@
 import { encodeMessage, MESSAGE_HEAD } from '../messages.ts'
 import { CLOSE, PARSE } from '../message_types.ts'
 
-/** A prepared statement as all servers of a pool know it, whatever its clients call it. */
+/** A prepared statement as all servers of a pool know it, independent of the clients' names for it. */
 export interface PooledStatement {
   /** Its name at the servers. */
   readonly name: Buffer
-  /** The Parse that makes it there. */
+  /** The Parse that creates it there. */
   readonly parse: Buffer
-  /** How its text begins. */
+  /** The beginning of its text. */
   readonly text: string
 }
 
-/** How much of a text is kept to tell what kind of statement it is. */
+/** Bytes of a text that are kept to recognize the kind of statement. */
 const SHOWN_BYTES = 64
 
-/** The statements of a pool's clients: the same text with the same types is one, and has one name. */
+/** The statements of a pool's clients. Statements with the same text and types share one name. */
 export interface Statements {
-  /** @param definition what follows the name in a Parse: text and types. To be given back by `release`. */
+  /**
+   * @param definition the part of a Parse after the name: text and types. The caller returns the statement by
+   *   `release`.
+   */
   intern(definition: Buffer): PooledStatement
   release(statement: PooledStatement): void
 }
@@ -54,7 +57,10 @@ export function createStatements(): Statements {
 /** Text and types of a statement. */
 export const definitionOf = ({ name, parse }: PooledStatement): Buffer => parse.subarray(MESSAGE_HEAD + name.length)
 
-/** Whether text and types are the same. A statement that all clients gave up, and one of them prepared again, is another object of the same definition. */
+/**
+ * Whether text and types are the same. A statement that all clients released and one prepared again are different
+ * objects with the same definition.
+ */
 export const isSame = (one: PooledStatement, other: PooledStatement): boolean =>
   one === other || definitionOf(one).equals(definitionOf(other))
 

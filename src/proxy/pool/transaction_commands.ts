@@ -1,4 +1,4 @@
-/** What a statement does to the transaction that it runs in; `other` is every statement that is no command for transactions. */
+/** The effect of a statement on its transaction; `other` is every statement that is no transaction command. */
 export type TransactionCommand =
   | 'begin'
   | 'commit'
@@ -8,13 +8,15 @@ export type TransactionCommand =
   | 'rollback to'
   | 'other'
 
-/** No command for transactions has more words that matter: ROLLBACK TRANSACTION AND NO CHAIN. */
+/**
+ * Words that are kept of a statement: more than the longest transaction command has, ROLLBACK TRANSACTION AND NO CHAIN.
+ */
 const MAX_WORDS = 6
 
-/** Limit of characters that are read of a text: a proxy serves no other client meanwhile. */
+/** Limit of characters that are parsed of a text: a proxy serves no other client meanwhile. */
 const MAX_CHARACTERS = 65_536
 
-/** White space and comments, which nest; then what makes up one token (Postgres manual, "Lexical Structure"). */
+/** White space and line comments, then the other tokens (Postgres manual, "Lexical Structure"). */
 const WHITE = /(?:\s|--[^\n\r]*)+/y
 const WORD = /[a-z_\x80-\xff][\w$\x80-\xff]*/iy
 const DOLLAR_QUOTE = /\$(?:[a-z_\x80-\xff][\w\x80-\xff]*)?\$/iy
@@ -23,8 +25,8 @@ const ESCAPE_STRING = /'(?:[^'\\]|''|\\[^])*(?:'|$)/y
 const IDENTIFIER = /"[^"]*(?:"|$)/y
 
 /**
- * The statements of a text, each by what it does to its transaction, in their order; empty ones are left out. Of a longer text than is
- * read, the rest counts as one `other`.
+ * The transaction commands of the statements of a text, in order. Empty statements are left out. The rest of a text
+ * beyond `MAX_CHARACTERS` counts as one `other`.
  * @param whole with every byte as one character
  * @param hasEscapes whether backslashes escape in plain strings (`standard_conforming_strings` is off)
  */
@@ -34,7 +36,7 @@ export function transactionCommands(whole: string, hasEscapes = false): Transact
   let words: string[] = []
   let isEmpty = true
   let parentheses = 0
-  /** How many BEGIN ATOMIC and CASE of a function's body are open: its semicolons end no statement. */
+  /** The number of open BEGIN ATOMIC and CASE in a function's body, whose semicolons end no statement. */
   let bodies = 0
 
   function word(found: string): void {
@@ -70,7 +72,7 @@ export function transactionCommands(whole: string, hasEscapes = false): Transact
 
 const isSpace = (token: string): boolean => /^(?:\s|--|\/\*)/.test(token)
 
-/** Where the token is over that begins at `at`: at least one character further on. */
+/** The index after the token that begins at `at`; at least `at + 1`. */
 function endOfToken(text: string, at: number, hasEscapes: boolean): number {
   const white = matches(WHITE, text, at) ?? endOfComment(text, at)
   if (white !== undefined) return white

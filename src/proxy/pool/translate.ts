@@ -1,6 +1,7 @@
 /*
- * A pooled client's statements as its servers know them. The names that clients give are not those at the servers: a server is asked to
- * prepare what it does not have yet just before it is used, so that what a client has prepared once it has wherever it goes on.
+ * Translates a pooled client's prepared statements to those of its servers. The clients' names are not the names at the
+ * servers. A statement that a server does not have is prepared there just before its use, so that a client can use its
+ * statements on every server connection.
  */
 import { ProxyError } from '../errors.ts'
 import { encodeMessage, int32, MESSAGE_HEAD } from '../messages.ts'
@@ -27,7 +28,7 @@ import type { Unnamed } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
 import { definitionOf, isSame, type PooledStatement, type Statements } from './statements.ts'
 
-/** An unnamed statement that is longer is not brought along to another server. */
+/** A longer unnamed statement is not prepared again on another server. */
 const LONGEST_UNNAMED = 65_536
 
 const PARSED = encodeMessage(PARSE_COMPLETE)
@@ -47,49 +48,52 @@ const ASKED = {
   copyEnd: { kind: 'copy_end' },
 } as const satisfies Record<string, Expected>
 
-/** What may be prepared in a transaction that has failed: nothing, and what ends it. */
+/** Statements that may be prepared in a failed transaction: the empty one, and those that end the transaction. */
 const STANDS_FAILED = /^\s*($|(rollback|abort|commit|end)\b)/i
 
-/** A message within what a client sent, or as much of it as has come. */
+/** A message in a client's bytes, possibly incomplete. */
 export interface Incoming {
   readonly bytes: Buffer
   /** Where its body begins, behind type and length. */
   readonly body: number
-  /** Where the message is over: behind the end of `bytes` if it is not whole. */
+  /** Where the message ends: beyond `bytes` if it is incomplete. */
   readonly end: number
 }
 
-/** Puts something in the place of the message from its first byte to `end`, behind which it goes on as it came. */
+/** Replaces the bytes from the beginning of the message to `end`; the bytes after `end` stay as they came. */
 export type Replace = (end: number, ...by: Buffer[]) => void
 
 export interface Translator {
   /**
-   * Notes what a message asks of a server, and replaces it where the server is to get something else.
-   * Answers false, having done nothing, if more of the message must have come. Errors: malformed.
+   * Records the responses that a message will get from a server, and replaces the message if the server is to get
+   * another. Returns false, without effect, if more of the message must come first. Errors: malformed.
    */
   translate(type: number, message: Incoming, server: PoolServer, replace: Replace): boolean
-  /** The text of a statement that the client has prepared, also of the unnamed one, unless that is too long to be kept. */
+  /**
+   * The text of a statement that the client has prepared, or of the unnamed one (''). Returns undefined when the
+   * statement does not exist, or is unnamed and too long to be kept.
+   */
   textOf(name: string): string | undefined
-  /** The client has prepared a statement that no server was sent. Answers false if the name is taken. */
+  /** Records a statement that the client has prepared and no server received. Returns false if the name is taken. */
   declare(name: string, definition: Buffer): boolean
-  /** The Parse by which the client gave a name has failed. */
+  /** Removes a name after its Parse has failed. */
   forget(statement: PooledStatement, name: string): void
-  /** The client has had a server forget all statements; those stay that it has asked for since. */
+  /** Removes all names after a server has forgotten all statements, except those whose Parse is pending. */
   forgetAll(server: PoolServer): void
-  /** What was sent up to now will not be sent again. */
+  /** Makes the changes of names final: the messages so far will not be sent again. */
   settle(): void
-  /** Undoes what was named and closed since: it is sent again. */
+  /** Undoes the changes of names since the last `settle`: their messages are sent again. */
   restart(): void
-  /** Gives back all statements. */
+  /** Releases all statements. */
   close(): void
 }
 
 export function createTranslator(statements: Statements): Translator {
   const names = new Map<string, PooledStatement>()
-  /** What names stood for before they were given or closed, as far as that may be undone. */
+  /** The earlier statements of changed names, as far as the changes may be undone. */
   const before: [string, PooledStatement | undefined][] = []
   let unnamed: Unnamed = { exists: false, parse: undefined }
-  /** As it was when what came before was settled. */
+  /** The unnamed statement at the last `settle`. */
   let unnamedThen = unnamed
 
   function name(called: string, statement: PooledStatement | undefined): void {
@@ -98,15 +102,15 @@ export function createTranslator(statements: Statements): Translator {
     else names.delete(called)
   }
 
-  /** The unnamed statement as the answers so far and the requests without one leave it. */
+  /** The unnamed statement according to the responses so far and the pending messages. */
   function currentUnnamed(): Unnamed {
     while (unnamed.isDropped && unnamed.was) unnamed = unnamed.was
     return unnamed
   }
 
   /**
-   * Changes the unnamed statement: a server may fail at it, or pass over it behind an error. A later batch may have changed it again by then,
-   * so this change is dropped, and not what came of it.
+   * Changes the unnamed statement. The server may fail at the change, or skip it after an error. A later batch may have
+   * changed the statement again by then, so only this change is dropped, not later ones.
    */
   function changeUnnamed(kind: 'query' | 'parse' | 'close', server: PoolServer, made?: Buffer): Expected {
     const to: Unnamed = { exists: kind === 'parse', parse: made, was: currentUnnamed() }
@@ -152,7 +156,7 @@ export function createTranslator(statements: Statements): Translator {
     const refusing = by && Buffer.concat([by, Buffer.alloc(3)])
     if (isNamed) parseNamed(nameAt(bytes, body, text), refusing ?? bytes.subarray(text, end), end, server, replace)
     else {
-      // Behind an error of its batch the server keeps what it has.
+      // After an error of its batch the server skips this Parse and keeps its unnamed statement.
       if (server.isInBatch()) bringUnnamed(server, body, replace)
       const made = refusing && encodeMessage(PARSE, UNNAMED, refusing)
       if (made) replace(end, made)
@@ -171,14 +175,15 @@ export function createTranslator(statements: Statements): Translator {
   function parseNamed(called: string, definition: Buffer, end: number, server: PoolServer, replace: Replace): void {
     const taken = names.get(called)
     if (taken && !server.isNaming(called)) {
-      // What it is called at the server is taken as well: that says so, and what this does to a batch and a transaction.
+      // The name at the server is taken as well: the server's error says so, and has the right effect on the batch and
+      // the transaction.
       const made = server.prepare(taken)
       server.expect(ASKED.parse)
       return replace(end, ...made, encodeMessage(PARSE, taken.name, definition))
     }
     const statement = statements.intern(definition)
     if (server.has(statement) && server.hasFailed() && !STANDS_FAILED.test(statement.text)) {
-      // In a transaction that has failed there are no new statements.
+      // A failed transaction accepts no new statements: the server refuses this Parse.
       statements.release(statement)
       server.expect(ASKED.parse)
       return replace(end, statement.parse)
@@ -241,7 +246,10 @@ export function createTranslator(statements: Statements): Translator {
     return true
   }
 
-  /** Gives a server the client's unnamed statement if it has that of another, or takes that away if the client has none. */
+  /**
+   * Prepares the client's unnamed statement on a server that has another one. Closes the server's instead if the client
+   * has none, or one that is too long to be kept.
+   */
   function bringUnnamed(server: PoolServer, body: number, replace: Replace): void {
     const brought = currentUnnamed()
     if (server.unnamed === brought) return
@@ -329,7 +337,10 @@ export function createTranslator(statements: Statements): Translator {
 
 const nameAt = (bytes: Buffer, from: number, end: number): string => bytes.toString('latin1', from, end - 1)
 
-/** Where a name that begins at `at` is over: the index after its zero byte; 0 while that has not come. Errors: malformed. */
+/**
+ * The index after the zero byte of the name that begins at `at`. Returns 0 while the zero byte has not come.
+ * Errors: malformed.
+ */
 function endOfName(bytes: Buffer, at: number, end: number): number {
   const found = bytes.indexOf(0, at) + 1
   if (found > end || (found === 0 && end <= bytes.length))

@@ -8,15 +8,15 @@ import type { Pool } from './pool.ts'
 import { BACKEND_KEY_DATA, IDLE, PARAMETER_STATUS } from '../message_types.ts'
 import type { PoolServer } from './server_interface.ts'
 
-/** Any text will do for this one. */
+/** A setting that accepts any text. */
 const NEVER_REFUSED = 'application_name'
 
-/** What a client is told once it is let in: the settings of its session, the key by which it may cancel, and that it may begin. */
+/** The messages after a login: the settings of the session, the key for cancel requests, and ReadyForQuery. */
 export function encodeWelcome(parameters: Parameters, key: Buffer): Buffer {
   return Buffer.concat([encodeParameters(parameters), encodeMessage(BACKEND_KEY_DATA, key), encodeReady(IDLE)])
 }
 
-/** What a client is told of settings. */
+/** ParameterStatus messages. */
 export const encodeParameters = (parameters: Iterable<readonly [name: string, value: string]>): Buffer =>
   Buffer.concat(
     [...parameters].map(([name, value]) =>
@@ -25,9 +25,9 @@ export const encodeParameters = (parameters: Iterable<readonly [name: string, va
   )
 
 /**
- * The settings of a client's session: what the servers of its pool report, and what its startup packet asks for. A server is wanted for it
- * if none was there yet, or if it asks for what a server may refuse.
- * Errors: unpoolable, compute_refused, ClientGone, and what opening a server brings.
+ * The settings of a client's session: those that the servers of its pool report, and those of its startup packet. Uses
+ * a server connection if the pool has opened none yet, or if the packet asks for a value that a server may refuse.
+ * Errors: unpoolable, compute_refused, ClientGone, and those of opening a server connection.
  */
 export async function settingsOf(
   pool: Pool,
@@ -44,7 +44,7 @@ export async function settingsOf(
   return { all: new Map([...reported, ...tracked]), tracked }
 }
 
-/** Has a server take the settings, and notes how it writes them. Errors: compute_refused. */
+/** Applies settings to a server, and records how the server writes them. Errors: compute_refused. */
 async function apply(server: PoolServer, settings: Parameters): Promise<void> {
   const answers = settingStatements(settings, server.parameters()).map(
     (statement) =>
@@ -59,7 +59,7 @@ async function apply(server: PoolServer, settings: Parameters): Promise<void> {
   for (const name of settings.keys()) settings.set(name, server.parameters().get(name) ?? '')
 }
 
-/** Does something with a server of the pool, for a client that is coming in. */
+/** Borrows a server connection of the pool for a client that is logging in. */
 function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const gone = (): void => {

@@ -10,8 +10,9 @@ import { enableEgress, openShell, reached } from './compute.ts'
 import { CLOSED, MACHINE, MACHINE_V6, NAMED, NAMED_NETWORK, NAMES, PORT, PUBLIC } from './places.ts'
 
 /*
- * What a compute reaches whose project allows egress. Run by egress.test.ts, in a world of its own. All of these were
- * reached with NEAP_COMPUTE_NETWORK=host, the one way out before; see so with NEAP_TEST_NETWORK=host.
+ * The addresses that a compute reaches when its project allows egress. Run by egress.test.ts, in simulated networks.
+ * All of these were reachable with NEAP_COMPUTE_NETWORK=host, formerly the only way to allow egress;
+ * NEAP_TEST_NETWORK=host shows that.
  */
 
 const OPEN = [...PUBLIC, ...NAMED]
@@ -94,7 +95,7 @@ void test('a tenant reaches no more by SQL', async () => {
         host,
       )
   })
-  // libpq asks for TLS and connects again without.
+  // libpq first connects with TLS, then again without.
   assert.deepEqual([...new Set(hits)], OPEN)
   assert.equal(here, 0)
 })
@@ -135,7 +136,7 @@ void test('what carries the packets ends with the compute, and with nothing else
   await kill(neap.part('worker'))
   await until('the next worker', () => neap.part('worker'))
   await query(neap, place.uri, 'select 1')
-  // The next worker opens and closes a way out to see whether it can.
+  // The next worker starts and stops a helper to check whether egress is available.
   await until('that helper alone', () => helpers().join() === String(helper))
   const { pid } = (await computeOf(neap, place)) ?? {}
   await kill(pid)
@@ -146,7 +147,7 @@ void test('what carries the packets ends with the compute, and with nothing else
 
 void test('a compute whose helper was killed ends, and is whole with its next start', async () => {
   await kill(...helpers())
-  // Postgres, its parent, takes that for the crash of a process of its own.
+  // Postgres, its parent, treats that as the crash of a child process.
   await settled(neap, place, 'idle')
   await query(neap, place.uri, 'select 1')
   const code = await openShell(neap, place)

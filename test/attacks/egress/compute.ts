@@ -1,4 +1,4 @@
-/** Code in a compute that tries to get out, and what it reached. */
+/** Code in a compute that tries to connect to the outside, and the addresses it reached. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { superuser } from '../../admin.ts'
 import type { Neap } from '../../neap.ts'
@@ -6,12 +6,12 @@ import type { Place } from '../../project.ts'
 import { PORT } from './places.ts'
 
 export interface Shell {
-  /** What a script prints, errors too. */
+  /** Returns the stdout and stderr of a script. */
   run(script: string): Promise<string>
   connect(addresses: readonly string[]): Promise<unknown>
-  /** Over TCP, by sockets bound to the device of the way out. */
+  /** Over TCP, by sockets bound to the egress device. */
   connectByDevice(addresses: readonly string[]): Promise<unknown>
-  /** By UDP, each datagram with the device in its control data, and its target as its text. */
+  /** Over UDP. Each datagram selects the device by its index, and carries its target as text. */
   sendByDevice(addresses: readonly string[]): Promise<unknown>
   end(): Promise<void>
 }
@@ -25,7 +25,7 @@ const BY_DEVICE = `use Socket;
     eval { connect($s, sockaddr_in(${PORT}, inet_aton($_))) ? sysread($s, my $answer, 9) : print "$_: $!\\n" };
     alarm 0;
   }`
-/** IP_UNICAST_IF is what IP_PKTINFO is of a single datagram, and needs no sendmsg. */
+/** IP_UNICAST_IF has the effect of IP_PKTINFO on a single datagram, without sendmsg. */
 const BY_DEVICE_UDP = `use Socket;
   for (@ARGV) {
     my $answered = '';
@@ -40,7 +40,7 @@ const BY_DEVICE_UDP = `use Socket;
     select $answered, undef, undef, 0.3;
   }`
 
-/** A shell in the running compute of an endpoint, as its superuser can run one. */
+/** A shell in the running compute of an endpoint, run by its superuser. */
 export async function openShell(neap: Neap, place: Place): Promise<Shell> {
   const client = await superuser(neap, place)
   await client.query('set statement_timeout = 60000; create temp table said (line text)')
@@ -64,7 +64,7 @@ export async function openShell(neap: Neap, place: Place): Promise<Shell> {
   }
 }
 
-/** The addresses beyond this machine that were reached by what is done, each once, in order. */
+/** The addresses beyond this machine that `attempt` reached, without duplicates, in order. */
 export async function reached(attempt: () => Promise<unknown>): Promise<string[]> {
   const hits = process.env['NEAP_TEST_HITS'] ?? ''
   writeFileSync(hits, '')
@@ -72,7 +72,7 @@ export async function reached(attempt: () => Promise<unknown>): Promise<string[]
   return [...new Set(readFileSync(hits, 'utf8').split('\n').filter(Boolean))]
 }
 
-/** Lets the computes of a project reach out, or not, and answers the project when that is so. */
+/** Sets whether the computes of a project have egress, and returns the project once the change is applied. */
 export async function enableEgress(neap: Neap, { project_id }: Place, enable_egress: boolean) {
   const body = { project: { settings: { enable_egress } } }
   const { operations, project } = await neap.call('PATCH /projects/:project_id', { params: { project_id }, body })

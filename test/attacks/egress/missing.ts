@@ -7,7 +7,7 @@ import { firstPlace } from '../../project.ts'
 import { enableEgress, openShell, reached } from './compute.ts'
 import { PUBLIC } from './places.ts'
 
-/* A machine without pasta. Run by egress.test.ts, in a world of its own. */
+/* A machine without pasta. Run by egress.test.ts, in simulated networks. */
 
 const WHY = 'pasta is not installed: install the package passt'
 

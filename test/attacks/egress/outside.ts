@@ -1,7 +1,7 @@
 /*
- * What lies beyond the machine of a test: listens on every address of this network namespace, over TCP and UDP, and
- * appends each address that was reached to a file. `outside.ts FILE`; says `ready` when it listens, and ends with its
- * standard input.
+ * The hosts beyond the machine of a test: listens on every address of this network namespace, over TCP and UDP, and
+ * appends each address that was reached to a file. `outside.ts FILE`; prints `ready` when it listens, and exits at the
+ * end of its standard input.
  */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'

@@ -1,6 +1,6 @@
 /*
- * Runs a test file in a world of its own: network namespaces for a machine and for what lies beyond it, made by root
- * and gone with their processes. `world.ts root|ordinary whole|without-pasta FILE`, called in new network and mount
+ * Runs a test file in simulated networks: network namespaces for a machine and for the hosts beyond it, created by root
+ * and removed with their processes. `world.ts root|ordinary whole|without-pasta FILE`, called in new network and mount
  * namespaces.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -60,7 +60,7 @@ function linkTo(pid: number): void {
     ${far} ip link set far up
     ip route add default via ${MACHINE.gateway}; ip -6 route add default via ${MACHINE_V6.gateway}`)
   for (const address of [...PUBLIC, ...NAMED, ...CLOSED]) {
-    // One in the machine's own network is a neighbour.
+    // An address in the machine's own network is on-link.
     const onLink = address.startsWith('2a00:2:')
     sh(
       `${far} ip addr add ${address}/${isIPv6(address) ? '128' : '32'} dev ${onLink ? 'far' : 'lo'} ${isIPv6(address) ? 'nodad' : ''}`,
@@ -68,7 +68,10 @@ function linkTo(pid: number): void {
   }
 }
 
-/** A device that root may open, or any user; a resolver on the loopback as systemd-resolved is, and pasta or none. */
+/**
+ * A tun device for root or for all users, a resolver on the loopback like systemd-resolved, and pasta unless it is
+ * hidden.
+ */
 function prepareMachine(): void {
   const resolv = join(scratch, 'resolv.conf')
   writeFileSync(resolv, 'nameserver 127.0.0.53\n')
@@ -85,7 +88,7 @@ async function startResolver() {
   return server
 }
 
-/** The answer to a question for an address (RFC 1035): one record, or none. */
+/** The answer to an address query (RFC 1035): one record or no record. */
 function answer(query: Buffer): Buffer {
   const labels: string[] = []
   let at = 12
