@@ -1,17 +1,11 @@
 import { type Database, findDatabase, insertDatabase, listDatabases } from '../catalog/database.ts'
-import type { Operation } from '../catalog/operation.ts'
 import { findRole } from '../catalog/role.ts'
 import { AppError } from '../errors.ts'
 import { changeableBranch, queueConfigChanges } from './branch_config.ts'
+import type { ChangedDatabase } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import type { Look } from './look.ts'
 import { type BranchId, requireName } from './require.ts'
-
-/** A database and the operations that were queued for it. */
-export interface ChangedDatabase {
-  readonly database: Database
-  readonly operations: readonly Operation[]
-}
 
 /**
  * Creates a database of a branch.

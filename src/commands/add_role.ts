@@ -1,18 +1,11 @@
-import type { Operation } from '../catalog/operation.ts'
 import { insertRole, listRoles, type Role } from '../catalog/role.ts'
 import { AppError } from '../errors.ts'
 import { changeableBranch, queueConfigChanges } from './branch_config.ts'
+import type { ChangedRole } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import type { Look } from './look.ts'
 import { type BranchId, requireName } from './require.ts'
 import { passwordFor } from './role_password.ts'
-
-/** A role, its password if newly generated, and the operations that were queued for it. */
-export interface ChangedRole {
-  readonly role: Role
-  readonly password?: string
-  readonly operations: readonly Operation[]
-}
 
 /** Creates a role of a branch. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, ROLE_ALREADY_EXISTS, ROLES_LIMIT_EXCEEDED. */
 export async function createRole(

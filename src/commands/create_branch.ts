@@ -7,11 +7,11 @@ import { AppError } from '../errors.ts'
 import { newBranchId } from '../ids.ts'
 import { createBranch as createBranchAction } from '../operations/create_branch.ts'
 import { requestOperation } from '../operations/request.ts'
+import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { createEndpoint, type NewEndpoint } from './create_endpoint.ts'
 import { type Look, lookAtBranch, noteLook } from './look.ts'
 import {
-  type ChangedBranch,
   lockedProject,
   requireBranch,
   requireFreeBranchName,

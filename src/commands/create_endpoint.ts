@@ -1,11 +1,11 @@
 import type { Branch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../catalog/endpoint.ts'
-import type { Operation } from '../catalog/operation.ts'
 import type { Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
 import { newEndpointId } from '../ids.ts'
 import { queueStart } from '../operations/start_compute.ts'
+import type { ChangedEndpoint } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { requireNoPgbouncer, requireNoPreload, requireProvisioner } from './endpoint_settings.ts'
 import { requireSize, requireSuspendTimeout, SMALLEST } from './endpoint_size.ts'
@@ -29,12 +29,6 @@ export interface EndpointAttributes {
 export interface NewEndpoint extends EndpointAttributes {
   readonly type?: string
   readonly region_id?: string
-}
-
-/** An endpoint and the operations that were queued for it. */
-export interface ChangedEndpoint {
-  readonly endpoint: Endpoint
-  readonly operations: readonly Operation[]
 }
 
 /**

@@ -5,9 +5,10 @@ import { cancelUnbegun, type Operation, unfinishedOperations } from '../catalog/
 import { AppError } from '../errors.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import { requestOperation } from '../operations/request.ts'
+import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { removeEndpoint } from './delete_endpoint.ts'
-import { type BranchId, type ChangedBranch, lockedProject, requireBranch } from './require.ts'
+import { type BranchId, lockedProject, requireBranch } from './require.ts'
 
 /** Deletes a branch, its endpoint and its data. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED. */
 export async function deleteBranch(context: CommandContext, id: BranchId): Promise<ChangedBranch> {

@@ -2,8 +2,8 @@ import type { Db } from '../catalog/catalog.ts'
 import { deleteEndpointRow, type Endpoint, markEndpointDeleted } from '../catalog/endpoint.ts'
 import { cancelUnbegun } from '../catalog/operation.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
+import type { ChangedEndpoint } from './changed.ts'
 import type { CommandContext } from './command.ts'
-import type { ChangedEndpoint } from './create_endpoint.ts'
 import { type EndpointId, lockedEndpoint } from './require.ts'
 
 /** Deletes an endpoint and cancels its operations that have not begun. Errors: NOT_FOUND, LOCKED. */

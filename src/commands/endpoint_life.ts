@@ -2,8 +2,8 @@ import type { Endpoint } from '../catalog/endpoint.ts'
 import { AppError } from '../errors.ts'
 import { queueStart } from '../operations/start_compute.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
+import type { ChangedEndpoint } from './changed.ts'
 import type { CommandContext } from './command.ts'
-import type { ChangedEndpoint } from './create_endpoint.ts'
 import { type EndpointId, lockedEndpoint } from './require.ts'
 
 /** Starts the compute of an endpoint. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */

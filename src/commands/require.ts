@@ -2,7 +2,7 @@ import { type Branch, findBranch, findBranchNamed } from '../catalog/branch.ts'
 import { countAgainstQuota } from '../catalog/branch_quota.ts'
 import { type Database, findDatabase } from '../catalog/database.ts'
 import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
-import { hasUnfinishedOperations, type Operation } from '../catalog/operation.ts'
+import { hasUnfinishedOperations } from '../catalog/operation.ts'
 import { findProject, lockProject, type Project } from '../catalog/project.ts'
 import { findRole, type Role } from '../catalog/role.ts'
 import type { Config } from '../config.ts'
@@ -85,12 +85,6 @@ export async function requireEndpoint({ db }: CommandContext, id: EndpointId): P
 export interface BranchId {
   readonly project_id: string
   readonly branch_id: string
-}
-
-/** A branch and the operations that were queued for it. */
-export interface ChangedBranch {
-  readonly branch: Branch
-  readonly operations: readonly Operation[]
 }
 
 /** Errors: BRANCH_ALREADY_EXISTS. */

@@ -13,11 +13,11 @@ import { requestOperation } from '../operations/request.ts'
 import { queueStart, subjectOf } from '../operations/start_compute.ts'
 import { suspendCompute } from '../operations/suspend_compute.ts'
 import { changeableBranch } from './branch_config.ts'
+import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { type Look, lookAtBranch } from './look.ts'
 import {
   type BranchId,
-  type ChangedBranch,
   lockedProject,
   requireBranch,
   requireFreeBranchName,

@@ -1,6 +1,7 @@
 import { updateDatabase } from '../catalog/database.ts'
-import { type ChangedDatabase, requireFreeDatabaseName, requireOwner } from './add_database.ts'
+import { requireFreeDatabaseName, requireOwner } from './add_database.ts'
 import { changeableBranch, queueConfigChanges } from './branch_config.ts'
+import type { ChangedDatabase } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import type { Look } from './look.ts'
 import { type BranchId, requireDatabase } from './require.ts'

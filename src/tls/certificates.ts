@@ -4,10 +4,8 @@ import { join } from 'node:path'
 import { readIfExists, readOrCreate, replaceFile } from '../durable_file.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import { plainAddress } from '../network.ts'
-import type { Subjects } from './issue.ts'
+import { BACKDATED_MS, type Subjects } from './issue.ts'
 
-/** How much certificates are backdated, for clients with clocks that are behind. */
-export const BACKDATED_MS = 3_600_000
 const RENEW_BEFORE_MS = 30 * 86_400_000
 const ADDRESSES = ['127.0.0.1', '::1']
 

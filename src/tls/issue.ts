@@ -1,5 +1,4 @@
-// The library finds its parts by decorators, which need this loaded first.
-import 'reflect-metadata'
+import { randomBytes, type webcrypto } from 'node:crypto'
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
@@ -13,8 +12,12 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509'
-import { randomBytes, type webcrypto } from 'node:crypto'
-import { BACKDATED_MS } from './certificates.ts'
+
+// The library finds its parts by decorators, which need this loaded first.
+import 'reflect-metadata'
+
+/** How much certificates are backdated, for clients with clocks that are behind. */
+export const BACKDATED_MS = 3_600_000
 
 const DAY_MS = 86_400_000
 const CA_DAYS = 20 * 365

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { listDatabases } from '../../catalog/database.ts'
-import { type ChangedDatabase, createDatabase } from '../../commands/add_database.ts'
+import { createDatabase } from '../../commands/add_database.ts'
+import type { ChangedDatabase } from '../../commands/changed.ts'
 import { deleteDatabase } from '../../commands/delete_database.ts'
 import { lookAtBranch, readBranch } from '../../commands/look.ts'
 import { requireDatabase } from '../../commands/require.ts'

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { listEndpoints } from '../../catalog/endpoint.ts'
-import { type ChangedEndpoint, createEndpoint } from '../../commands/create_endpoint.ts'
+import type { ChangedEndpoint } from '../../commands/changed.ts'
+import { createEndpoint } from '../../commands/create_endpoint.ts'
 import { deleteEndpoint } from '../../commands/delete_endpoint.ts'
 import { lockedProject, requireBranch, requireEndpoint, requireProject } from '../../commands/require.ts'
 import type { ErrorCode } from '../../errors.ts'

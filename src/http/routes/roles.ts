@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { listRoles } from '../../catalog/role.ts'
-import { type ChangedRole, createRole } from '../../commands/add_role.ts'
+import { createRole } from '../../commands/add_role.ts'
+import type { ChangedRole } from '../../commands/changed.ts'
 import { deleteRole } from '../../commands/delete_role.ts'
 import { lookAtBranch, readBranch } from '../../commands/look.ts'
 import { requireRole } from '../../commands/require.ts'
