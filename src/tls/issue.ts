@@ -1,4 +1,5 @@
-import { randomBytes, type webcrypto } from 'node:crypto'
+// The library finds its parts by decorators, which need this loaded first.
+import 'reflect-metadata'
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
@@ -12,9 +13,7 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509'
-
-// The library finds its parts by decorators, which need this loaded first.
-import 'reflect-metadata'
+import { randomBytes, type webcrypto } from 'node:crypto'
 
 /** How much certificates are backdated, for clients with clocks that are behind. */
 export const BACKDATED_MS = 3_600_000
