@@ -174,7 +174,14 @@ export function openCatalog(
         begun.catch(() => {})
         let last: Promise<unknown> | undefined
         try {
-          const result = await work({ ...tx, last: (statement) => void (last = tx.rows(statement)) })
+          const result = await work({
+            ...tx,
+            last(statement) {
+              last = tx.rows(statement)
+              // Work that throws after it leaves its failure unawaited.
+              last.catch(() => {})
+            },
+          })
           await Promise.all([begun, last, tx.rows(COMMIT)])
           return result
         } catch (error) {

@@ -1,30 +1,41 @@
-import type { Branch } from '../catalog/branch.ts'
-import type { Endpoint } from '../catalog/endpoint.ts'
-import type { Operation } from '../catalog/operation.ts'
-import type { Config } from '../config.ts'
-import { branchView } from './branch.ts'
-import { endpointView } from './endpoint.ts'
-import { operationView } from './operation.ts'
+import { type Static, Type } from 'typebox'
+import { type Webhook as WebhookRow, WEBHOOK_EVENTS, type WebhookEvent } from '../catalog/webhook.ts'
 
-/** The data of a webhook's event: the API's JSON of the row at the time of the event. The same in each attempt. */
-export function webhookView(
-  config: Config,
-  { event, occurred_at }: { readonly event: string; readonly occurred_at: string },
-  row: object,
-): object {
-  switch (event.split('.')[0]) {
-    case 'operation':
-      return operationView(row as Operation, occurred_at)
-    case 'endpoint': {
-      const endpoint = row as Endpoint
-      // The trigger took the row when the state changed, just before the operation that changed it ended.
-      const isThere = endpoint.pending_state === endpoint.current_state
-      const settled = isThere ? { ...endpoint, pending_state: null } : endpoint
-      return endpointView(settled, config, { gone: event === 'endpoint.deleted' })
-    }
-    case 'branch':
-      return branchView(row as Branch)
-    default:
-      return row
+const Moment = Type.String({ format: 'date-time' })
+
+export const WebhookEventName = Type.Unsafe<WebhookEvent>({ type: 'string', enum: [...WEBHOOK_EVENTS] })
+
+export const Webhook = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    url: Type.String(),
+    events: Type.Array(WebhookEventName),
+    project_id: Type.Optional(
+      Type.String({ description: 'The one project that it is told of; all of them without it' }),
+    ),
+    enabled: Type.Boolean(),
+    disabled_reason: Type.Optional(Type.String({ description: 'Why Neap has disabled it' })),
+    failing_since: Type.Optional(Moment),
+    previous_secret_until: Type.Optional(Moment),
+    created_at: Moment,
+    updated_at: Moment,
+  },
+  { $id: 'Webhook' },
+)
+
+/** A webhook as clients see it: never its secret. */
+export function webhookSettingsView(row: WebhookRow): Static<typeof Webhook> {
+  const { previous_secret_until: until } = row
+  return {
+    id: row.id,
+    url: row.url,
+    events: row.events,
+    ...(row.project_id && { project_id: row.project_id }),
+    enabled: row.enabled,
+    ...(row.disabled_reason && { disabled_reason: row.disabled_reason }),
+    ...(row.failing_since && { failing_since: row.failing_since }),
+    ...(until && Date.parse(until) > Date.now() && { previous_secret_until: until }),
+    created_at: row.created_at,
+    updated_at: row.updated_at,
   }
 }
