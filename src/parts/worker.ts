@@ -17,7 +17,7 @@ import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
 import { ACTIONS } from '../operations/index.ts'
-import { webhookView } from '../views/webhook.ts'
+import { webhookEventView } from '../views/webhook_event.ts'
 import { unwanted } from '../walls.ts'
 import type { Part } from './part.ts'
 
@@ -83,7 +83,7 @@ export async function startWorker(
     await startCrashLoop(worker),
     startForgetLoop(worker),
     startExpiryLoop(worker),
-    await startWebhookLoop(worker, (delivery, row) => webhookView(config, delivery, row)),
+    await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]
   const housekeeping = setInterval(() => {
     void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))

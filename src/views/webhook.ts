@@ -24,7 +24,7 @@ export const Webhook = Type.Object(
 )
 
 /** A webhook as clients see it: never its secret. */
-export function webhookSettingsView(row: WebhookRow): Static<typeof Webhook> {
+export function webhookView(row: WebhookRow): Static<typeof Webhook> {
   const { previous_secret_until: until } = row
   return {
     id: row.id,

@@ -7,7 +7,7 @@ import { endpointView } from './endpoint.ts'
 import { operationView } from './operation.ts'
 
 /** The data of a webhook's event: the API's JSON of the row at the time of the event. The same in each attempt. */
-export function webhookView(
+export function webhookEventView(
   config: Config,
   { event, occurred_at }: { readonly event: string; readonly occurred_at: string },
   row: object,

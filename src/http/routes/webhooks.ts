@@ -8,7 +8,7 @@ import {
   rotateWebhookSecret,
   ROTATION_HOURS,
 } from '../../commands/webhook.ts'
-import { Webhook, WebhookEventName, webhookSettingsView } from '../../views/webhook_settings.ts'
+import { Webhook, WebhookEventName, webhookView } from '../../views/webhook.ts'
 import { route } from '../route.ts'
 
 export const WebhookId = Type.Object({
@@ -39,7 +39,7 @@ export const createAccountWebhook = route('POST /webhooks', {
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'WEBHOOKS_LIMIT_EXCEEDED'],
 }).handle(async ({ body }, context) => {
   const { webhook, secret } = await createWebhook(context, body.webhook)
-  return { webhook: webhookSettingsView(webhook), secret }
+  return { webhook: webhookView(webhook), secret }
 })
 
 export const listAccountWebhooks = route('GET /webhooks', {
@@ -49,7 +49,7 @@ export const listAccountWebhooks = route('GET /webhooks', {
   returns: Type.Object({ webhooks: Type.Array(Webhook) }),
   errors: [],
 }).handle(async (_request, { db, account }) => ({
-  webhooks: (await listWebhooks(db, account.id)).map(webhookSettingsView),
+  webhooks: (await listWebhooks(db, account.id)).map(webhookView),
 }))
 
 export const getWebhook = route('GET /webhooks/:webhook_id', {
@@ -60,7 +60,7 @@ export const getWebhook = route('GET /webhooks/:webhook_id', {
   returns: Type.Object({ webhook: Webhook }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => ({
-  webhook: webhookSettingsView(await requireWebhook(context, params.webhook_id)),
+  webhook: webhookView(await requireWebhook(context, params.webhook_id)),
 }))
 
 export const updateAccountWebhook = route('PATCH /webhooks/:webhook_id', {
@@ -79,7 +79,7 @@ export const updateAccountWebhook = route('PATCH /webhooks/:webhook_id', {
   returns: Type.Object({ webhook: Webhook }),
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params, body }, context) => ({
-  webhook: webhookSettingsView(await changeWebhook(context, params.webhook_id, body.webhook)),
+  webhook: webhookView(await changeWebhook(context, params.webhook_id, body.webhook)),
 }))
 
 export const rotateAccountWebhookSecret = route('POST /webhooks/:webhook_id/rotate_secret', {
@@ -91,7 +91,7 @@ export const rotateAccountWebhookSecret = route('POST /webhooks/:webhook_id/rota
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   const { webhook, secret } = await rotateWebhookSecret(context, params.webhook_id)
-  return { webhook: webhookSettingsView(webhook), secret }
+  return { webhook: webhookView(webhook), secret }
 })
 
 export const deleteAccountWebhook = route('DELETE /webhooks/:webhook_id', {
@@ -102,5 +102,5 @@ export const deleteAccountWebhook = route('DELETE /webhooks/:webhook_id', {
   returns: Type.Object({ webhook: Webhook }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => ({
-  webhook: webhookSettingsView(await deleteWebhook(context, params.webhook_id)),
+  webhook: webhookView(await deleteWebhook(context, params.webhook_id)),
 }))
