@@ -74,10 +74,35 @@ test('every query that the code writes is one of the catalog, and its columns ar
     assert.deepEqual(wrong, [])
   }))
 
+test('this check sees a statement, a name, a type and a null that are wrong', () =>
+  catalogs.with(async ({ url }) => {
+    const client = new pg.Client(url)
+    await client.connect()
+    const described = await describe(client, 'select id, number, parent_id from branch where id = $1')
+    assert.equal(await describe(client, 'select nome from branch'), 'column "nome" does not exist')
+    const { rows } = await client.query<{ tableID: number; columnID: number }>(
+      `select attrelid::int as "tableID", attnum as "columnID" from pg_attribute
+        where attrelid = 'branch'::regclass and attname = 'parent_id'`,
+    )
+    await client.end()
+    const nullable = new Set(rows.map(({ tableID, columnID }) => `${tableID} ${columnID}`))
+    const typeOf = new Map([
+      [25, 'text'],
+      [20, 'int8'],
+      [23, 'int4'],
+    ])
+    const said = (columns: [string, DeclaredColumn][]) =>
+      differences({ place: 'x.ts:1', text: '', columns: new Map(columns) }, described as Column[], typeOf, nullable)
+    assert.deepEqual(said([['id', { type: 'string', isNullable: false }]]), [])
+    assert.deepEqual(said([['name', { type: 'string', isNullable: false }]]), ['x.ts:1: there is no column name'])
+    assert.equal(said([['number', { type: 'string', isNullable: false }]]).length, 1)
+    assert.deepEqual(said([['parent_id', { type: 'string', isNullable: false }]]), ['x.ts:1: parent_id may be null'])
+  }))
+
 /** The columns that a statement answers with, or why the catalog does not take it. */
 function describe(client: pg.Client, text: string): Promise<readonly Column[] | string> {
   return new Promise((resolve) => {
-    let columns: readonly Column[] | string = []
+    let columns: readonly Column[] = []
     const query = {
       submit(connection: Connection) {
         connection.parse({ text })
@@ -86,7 +111,7 @@ function describe(client: pg.Client, text: string): Promise<readonly Column[] | 
       },
       handleParseComplete() {},
       handleRowDescription: ({ fields }: { fields: readonly Column[] }) => void (columns = fields),
-      handleError: ({ message }: Error) => void (columns = message),
+      handleError: ({ message }: Error) => resolve(message),
       handleReadyForQuery: () => resolve(columns),
     }
     client.query(query as unknown as pg.Submittable)
