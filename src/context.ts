@@ -18,4 +18,6 @@ export interface Context {
 /** The context of operations' steps and of the control loops. */
 export interface WorkerContext extends Context {
   readonly backend: Backend
+  /** The id of the host whose stores and computes the backend has. */
+  readonly hostId: string
 }

@@ -37,7 +37,7 @@ export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
   if (!socket_dir || !port) throw new Error('no compute runs there')
   const [endpoint] = await catalogQuery<{ store: string }>(
     neap,
-    'select compute_store_id as store from endpoint where id = $1',
+    'select c.store_id as store from endpoint e join compute c on c.id = e.compute_id where e.id = $1',
     [place.endpoint_id],
   )
   const client = new pg.Client({

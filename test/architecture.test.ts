@@ -11,11 +11,11 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // wires the modules of each process, like main
 
-  cli: 'client, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
+  cli: 'backends, client, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor:
-    'backends, catalog, cli, client, config, directories, errors, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
+    'backends, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
 
   http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, secrets, views, webhooks',
   proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
@@ -41,6 +41,7 @@ const MAY_IMPORT: Record<string, string> = {
   public_address: 'config(types), network',
   setting_kinds: 'network',
   tls: 'durable_file, errors, network',
+  host_id: 'durable_file',
   postgres: '',
   walls: '',
   secrets: 'base62, durable_file, errors',

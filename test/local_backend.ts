@@ -17,6 +17,7 @@ import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
 import { type LocalOptions, localBackend } from '../src/backends/local/local.ts'
+import { notedServer } from '../src/backends/local/server_note.ts'
 
 const FIRST = {
   id: FIRST_GENERATION,
@@ -34,7 +35,7 @@ export function freshBackend(more: Partial<LocalOptions> = {}) {
   const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
   // Computes run as other users.
   chmodSync(base, 0o711)
-  const options = { dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
+  const options = { hostId: 'host-a', dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
   const backend = localBackend({ ...options, secrets: SECRETS, ...more, log: () => undefined })
   const branches: BranchRef[] = []
   let seq = 0
@@ -51,10 +52,15 @@ export function freshBackend(more: Partial<LocalOptions> = {}) {
     /** The fence of a new operation. */
     next: (): Fence => ({ seq: (seq += 1), generation: 1 }),
     home: (branch: BranchRef) => join(options.dataDir, 'branches', branch.id),
-    async start(branch: BranchRef, fence: Fence, spec: Partial<ComputeSpec> = {}): Promise<RunningCompute> {
+    /** Starts the compute of a branch. Returns it with its process. */
+    async start(
+      branch: BranchRef,
+      fence: Fence,
+      spec: Partial<ComputeSpec> = {},
+    ): Promise<RunningCompute & { readonly pid: number }> {
       for (;;) {
         const compute = await backend.startCompute(branch, { ...SMALL, ...spec }, fence)
-        if (compute !== 'pending') return compute
+        if (compute !== 'pending') return { ...compute, pid: notedServer(this.home(branch))?.pid ?? 0 }
       }
     },
     /** Removes every branch and checks that no process or directory remains. */

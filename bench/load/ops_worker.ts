@@ -21,6 +21,7 @@ const run = (): Promise<Runner> =>
     catalog,
     definitions: [{ action: 'toil', deadlineSeconds: 60, steps: { async begun() {} }, async onFailure() {} }],
     context: undefined,
+    host: 'first',
     concurrency: Number(concurrency),
     isTakenOver: () => false,
     onError: console.error,

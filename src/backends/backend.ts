@@ -58,16 +58,17 @@ export interface ComputeAddress {
 
 /** A compute that runs. */
 export interface RunningCompute {
-  readonly branchId: string
+  /** The instance: another start on the same store has another id. */
+  readonly id: string
+  readonly hostId: string
   readonly address: ComputeAddress
-  readonly pid: number
   readonly startedAt: Date
 }
 
-/** Watches the processes of computes. */
+/** Watches computes for their end. */
 export interface ComputeWatch {
-  /** Reports this process once when it has ended, at once if it has already. */
-  follow(pid: number): void
+  /** Reports this compute once when it has ended, at once if it has already. */
+  follow(compute: { readonly id: string; readonly storeId: string }): void
   stop(): void
 }
 
@@ -91,11 +92,13 @@ export interface Backend {
   /** Whether a server of an earlier Neap, from before computes had walls, runs on a branch: it can only be stopped. */
   hasEarlierServer(branch: BranchRef): Promise<boolean>
   /** Calls `ended` when a followed compute has ended, for any reason. */
-  watchComputes(ended: (pid: number) => void): ComputeWatch
+  watchComputes(ended: (id: string) => void): ComputeWatch
   /** The last errors that Postgres logged about its own end since a time, in one line; empty when there are none. */
   lastWords(branch: BranchRef, since: Date): Promise<string>
   /** Stops the compute of a branch and removes all its stored data. */
   removeBranch(branch: BranchRef, fence: Fence): Promise<Progress>
+  /** The bytes of the files of a branch's data; undefined when they cannot be counted within three seconds. */
+  measureBranch(branch: Pick<BranchRef, 'id'>): Promise<number | undefined>
   /** The ids of all branches with stored data here. */
   listBranches(): Promise<string[]>
   /**

@@ -16,10 +16,8 @@ export interface Branch {
   readonly state_changed_at: string
   readonly config_version: number
   readonly applied_version: number
-  readonly stored: boolean
-  /** The branch's store: initially its own id and number; another branch's after a restore. */
-  readonly store_id: string
-  readonly store_number: number
+  /** The store with its data: initially one of its own id; another branch's after a restore. Null once removed. */
+  readonly store_id: string | null
   /** For the copy of an unfinished restore: the branch that is to take its data. */
   readonly restores: string | null
   readonly last_reset_at: string | null
@@ -31,8 +29,14 @@ export interface Branch {
   readonly deleted_at: string | null
 }
 
-/** A branch with the attributes of its project that a backend needs. */
-export type StoredBranch = Branch & { readonly pg_version: number; readonly egress: boolean }
+/** A branch with the attributes of its store and its project that a host needs. */
+export interface StoredBranch extends Branch {
+  readonly store_id: string
+  readonly store_number: number
+  readonly host_id: string
+  readonly pg_version: number
+  readonly egress: boolean
+}
 
 export async function insertBranch(
   tx: Db,
@@ -40,9 +44,14 @@ export async function insertBranch(
     Partial<Pick<Branch, 'expires_at' | 'annotation'>>,
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
-    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at, annotation, pending_state)
+    with store as (
+      insert into store (id, branch_id, host_id, parent_id, made_from)
+      select ${branch.id}, ${branch.id}, host_for(${branch.parent_id}), (select store_id from branch where id = ${branch.parent_id}),
+             case when ${branch.parent_id}::text is null then 'template' else 'clone' end)
+    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at, annotation, pending_state, store_id)
     values (${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name}, ${branch.is_default},
-            ${branch.protected}, ${branch.expires_at}, ${JSON.stringify(branch.annotation ?? {})}, 'ready') returning *`)
+            ${branch.protected}, ${branch.expires_at}, ${JSON.stringify(branch.annotation ?? {})}, 'ready', ${branch.id})
+    returning *`)
   return row as Branch
 }
 
@@ -58,34 +67,31 @@ export function findDefaultBranch(db: Db, projectId: string): Promise<Branch | u
   return db.row(sql`select * from branch where project_id = ${projectId} and is_default and deleted_at is null`)
 }
 
-/** For the worker: also finds deleted branches. */
+/** For the worker: also finds deleted branches, as long as their data is stored. */
 export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | undefined> {
   return db.row(sql`
-    select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress from branch b join project p on p.id = b.project_id where b.id = ${id}`)
+    select b.*, s.number as store_number, s.host_id, p.pg_version,
+           coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
+      from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id where b.id = ${id}`)
 }
 
 /** The branches of these stores that should have no compute: no active endpoint, no unfinished operation. */
 export function listResting(db: Db, storeIds: readonly string[]): Promise<StoredBranch[]> {
   return db.rows(sql`
-    select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress from branch b join project p on p.id = b.project_id and p.deleted_at is null
+    select b.*, s.number as store_number, s.host_id, p.pg_version,
+           coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
+      from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id and p.deleted_at is null
      where b.store_id = any (${storeIds}::text[]) and b.deleted_at is null
        and not exists (select from endpoint e where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active')
        and not exists (select from operation o where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id)`)
 }
 
-/** Those of the stores that belong to no branch. */
-export async function listUnknownStores(db: Db, storeIds: readonly string[]): Promise<string[]> {
-  const rows = await db.rows<{ id: string }>(sql`
-    select s.id from unnest(${storeIds}::text[]) s (id) where not exists (select 1 from branch b where b.store_id = s.id) order by s.id`)
-  return rows.map(({ id }) => id)
-}
-
-/** The branches of a project with data on disk, deleted or not. */
+/** The branches of a project with stored data, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
-  return db.rows(
-    sql`select b.*, p.pg_version, coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
-          from branch b join project p on p.id = b.project_id where b.project_id = ${projectId} and b.stored`,
-  )
+  return db.rows(sql`
+    select b.*, s.number as store_number, s.host_id, p.pg_version,
+           coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
+      from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id where b.project_id = ${projectId}`)
 }
 
 export interface BranchPage {
@@ -212,10 +218,10 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }
 
-/** Deleted branches with data on disk that no unfinished operation removes. */
+/** Deleted branches with stored data that no unfinished operation removes. */
 export function listLeftovers(db: Db): Promise<Branch[]> {
   return db.rows(sql`
-    select * from branch b where deleted_at is not null and stored
+    select * from branch b where deleted_at is not null and store_id is not null
        and not exists (select 1 from operation o
                         where o.project_id = b.project_id and o.finished_at is null
                           and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))`)
@@ -232,5 +238,6 @@ export async function forgetBranch(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from database where branch_id = ${id}`)
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
-  await tx.rows(sql`update branch set stored = false, pending_state = null, restores = null where id = ${id}`)
+  await tx.rows(sql`update branch set store_id = null, pending_state = null, restores = null where id = ${id}`)
+  await tx.rows(sql`delete from store where branch_id = ${id}`)
 }

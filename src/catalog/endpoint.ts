@@ -1,4 +1,5 @@
 import type { Db } from './catalog.ts'
+import type { ComputeColumns } from './compute.ts'
 import { sql } from './sql.ts'
 
 export type EndpointState = 'init' | 'active' | 'idle'
@@ -34,10 +35,8 @@ export interface Endpoint {
   readonly current_state: EndpointState
   readonly pending_state: EndpointState | null
   readonly holding_operation_id: string | null
-  readonly compute_host: string | null
-  readonly compute_port: number | null
-  readonly compute_pid: number | null
-  readonly compute_store_id: string | null
+  /** The instance id of its compute, while one runs. */
+  readonly compute_id: string | null
   readonly started_at: string | null
   readonly suspended_at: string | null
   readonly last_active: string | null
@@ -58,11 +57,7 @@ export function settingsWithDefaults({ settings: kept }: Pick<Endpoint, 'setting
 /** The attributes of an endpoint that users see. */
 export type ShownEndpoint = Omit<
   Endpoint,
-  | 'account_id'
-  | 'holding_operation_id'
-  | `compute_${'host' | 'port' | 'pid' | 'store_id'}`
-  | `idle_${'check_at' | 'counters' | 'since'}`
-  | 'deleted_at'
+  'account_id' | 'holding_operation_id' | 'compute_id' | `idle_${'check_at' | 'counters' | 'since'}` | 'deleted_at'
 >
 
 export async function insertEndpoint(
@@ -92,19 +87,17 @@ export async function insertEndpoint(
   return row as Endpoint
 }
 
+/** An endpoint with the address of its compute, while one runs. */
+export interface PlacedEndpoint extends Endpoint, ComputeColumns {}
+
 /**
  * Finds an endpoint by its id alone, for the proxy and the worker. Returns undefined when it or its project is deleted.
  */
-export function findEndpoint(db: Db, id: string): Promise<Endpoint | undefined> {
+export function findEndpoint(db: Db, id: string): Promise<PlacedEndpoint | undefined> {
   return db.row(sql`
-    select e.* from endpoint e join project p on p.id = e.project_id
+    select e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id
+      from endpoint e join project p on p.id = e.project_id left join compute c on c.id = e.compute_id
      where e.id = ${id} and e.deleted_at is null and p.deleted_at is null`)
-}
-
-/** The stores of the computes that the catalog knows. */
-export function runningStores(db: Db): Promise<{ id: string; socketDir: string }[]> {
-  return db.rows(sql`
-    select compute_store_id as id, compute_host as "socketDir" from endpoint where compute_store_id is not null and compute_host is not null`)
 }
 
 /** For the worker: also finds an endpoint that was deleted while its compute ran. */
@@ -116,8 +109,11 @@ export function findProjectEndpoint(db: Db, projectId: string, id: string): Prom
   return db.row(sql`select * from endpoint where id = ${id} and project_id = ${projectId} and deleted_at is null`)
 }
 
-export function findBranchEndpoint(db: Db, branchId: string): Promise<Endpoint | undefined> {
-  return db.row(sql`select * from endpoint where branch_id = ${branchId} and deleted_at is null`)
+export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndpoint | undefined> {
+  return db.row(sql`
+    select e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id
+      from endpoint e left join compute c on c.id = e.compute_id
+     where e.branch_id = ${branchId} and e.deleted_at is null`)
 }
 
 /** Selects only the attributes that users see: clients poll this query. */
@@ -171,18 +167,21 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
   return row as Endpoint
 }
 
-/** Every endpoint of all accounts that may have a compute: for adoption, status and shutdown. */
-export function listEndpointsWithCompute(db: Db): Promise<Endpoint[]> {
-  return db.rows(
-    sql`select * from endpoint where current_state = 'active' or pending_state = 'active' or compute_pid is not null order by created_at`,
-  )
+/** Every endpoint of all accounts that may have a compute, on all hosts or on one: for adoption, status and shutdown. */
+export function listEndpointsWithCompute(db: Db, hostId?: string): Promise<PlacedEndpoint[]> {
+  return db.rows(sql`
+    select e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id
+      from endpoint e join branch b on b.id = e.branch_id join store s on s.id = b.store_id
+      left join compute c on c.id = e.compute_id
+     where (e.current_state = 'active' or e.pending_state = 'active' or e.compute_id is not null)
+       and (${hostId}::text is null or coalesce(c.host_id, s.host_id) = ${hostId}) order by e.created_at`)
 }
 
-/** Paused or deleted endpoints without an unfinished operation. */
-export function listStrandedEndpoints(db: Db): Promise<Endpoint[]> {
+/** Paused or deleted endpoints without an unfinished operation, whose branch is stored on this host or nowhere. */
+export function listStrandedEndpoints(db: Db, hostId: string): Promise<Endpoint[]> {
   return db.rows(sql`
-    select * from endpoint e
-     where (holding_operation_id is not null or deleted_at is not null)
+    select e.* from endpoint e join branch b on b.id = e.branch_id left join store s on s.id = b.store_id
+     where (e.holding_operation_id is not null or e.deleted_at is not null) and coalesce(s.host_id, ${hostId}) = ${hostId}
        and not exists (select 1 from operation o
                         where o.project_id = e.project_id and o.finished_at is null
                           and (o.branch_id = e.branch_id or o.endpoint_id = e.id))`)
@@ -203,69 +202,6 @@ export function lockEndpoint(tx: Db, id: string): Promise<Endpoint | undefined> 
  */
 export async function settlePending(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`select settle_pending(${id})`)
-}
-
-export interface ComputeLocation {
-  readonly host: string
-  readonly port: number
-  /** The id of the store that it serves. */
-  readonly store: string
-  readonly pid: number
-  readonly startedAt: Date
-}
-
-/** The address of a compute, sent to proxies before the commit that makes its endpoint active. */
-export interface ComputeAnnouncement extends Omit<ComputeLocation, 'startedAt'> {
-  readonly endpoint_id: string
-}
-
-/** The channel of announcements; the payload is a ComputeAnnouncement as JSON. */
-export const ANNOUNCEMENTS = 'compute'
-
-/** The attributes of an endpoint needed to connect to its compute. */
-export type ConnectTarget = Pick<
-  Endpoint,
-  'current_state' | 'compute_host' | 'compute_port' | 'compute_pid' | 'compute_store_id' | 'holding_operation_id'
->
-
-/** The address of an endpoint's compute. Returns undefined when the catalog knows of no compute. */
-export function computeAddress(
-  endpoint: Pick<Endpoint, 'compute_host' | 'compute_port' | 'compute_store_id'>,
-): Pick<ComputeLocation, 'host' | 'port' | 'store'> | undefined {
-  const { compute_host: host, compute_port: port, compute_store_id: store } = endpoint
-  return host === null || port === null || store === null ? undefined : { host, port, store }
-}
-
-/** Notifies proxies that a compute accepts connections, so that they connect before its start has completed. */
-export async function announceCompute(db: Db, announcement: ComputeAnnouncement): Promise<void> {
-  await db.rows(sql`select pg_notify(${ANNOUNCEMENTS}, ${JSON.stringify(announcement)})`)
-}
-
-/**
- * Makes an endpoint active, with this compute, and ends a pause. The idle loop looks at it at once. Returns false,
- * without a change, when the endpoint has moved to another branch meanwhile.
- */
-export async function setActive(tx: Db, id: string, branchId: string, compute: ComputeLocation): Promise<boolean> {
-  const row = await tx.row(sql`
-    update endpoint set current_state = 'active', holding_operation_id = null, compute_host = ${compute.host},
-           compute_port = ${compute.port}, compute_pid = ${compute.pid}, compute_store_id = ${compute.store}, started_at = ${compute.startedAt}, last_active = clock_timestamp(),
-           idle_check_at = clock_timestamp(), idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
-     where id = ${id} and branch_id = ${branchId} returning 1`)
-  return row !== undefined
-}
-
-/** Makes an endpoint idle, without a compute, and ends a pause. */
-export async function setIdle(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`
-    update endpoint set current_state = 'idle', holding_operation_id = null, compute_host = null, compute_port = null,
-           compute_pid = null, compute_store_id = null, idle_check_at = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
-     where id = ${id}`)
-}
-
-/** Removes a compute that has ended from its endpoint; the endpoint's state stays, since a start is unfinished. */
-export async function forgetCompute(tx: Db, id: string, pid: number): Promise<void> {
-  await tx.rows(sql`
-    update endpoint set compute_host = null, compute_port = null, compute_pid = null, compute_store_id = null where id = ${id} and compute_pid = ${pid}`)
 }
 
 /** Makes proxies pause traffic to this endpoint, or (null) resume it. */
@@ -290,16 +226,22 @@ export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): 
   return rows.map(({ id }) => id)
 }
 
-/** Claims active endpoints that are due for a look of the idle loop. Other workers skip them for 10 seconds. */
+/**
+ * Claims active endpoints with computes on this host that are due for a look of the idle loop. Other workers skip them
+ * for 10 seconds.
+ */
 export function takeIdleChecks(
   db: Db,
-): Promise<(Endpoint & { readonly quiet_seconds: number; readonly idle_seconds: number })[]> {
+  hostId: string,
+): Promise<(PlacedEndpoint & { readonly quiet_seconds: number; readonly idle_seconds: number })[]> {
   return db.rows(sql`
-    update endpoint set idle_check_at = clock_timestamp() + interval '10 seconds'
-     where id in (select id from endpoint
-                   where idle_check_at <= clock_timestamp() and current_state = 'active' and deleted_at is null
-                   order by idle_check_at limit 50 for update skip locked)
-    returning *, extract(epoch from clock_timestamp() - last_active)::float8 as quiet_seconds,
+    update endpoint e set idle_check_at = clock_timestamp() + interval '10 seconds' from compute c
+     where c.id = e.compute_id and e.id in (
+       select due.id from endpoint due join compute on compute.id = due.compute_id and compute.host_id = ${hostId}
+        where due.idle_check_at <= clock_timestamp() and due.current_state = 'active' and due.deleted_at is null
+        order by due.idle_check_at limit 50 for update of due skip locked)
+    returning e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id,
+              extract(epoch from clock_timestamp() - last_active)::float8 as quiet_seconds,
               extract(epoch from clock_timestamp() - greatest(idle_since, last_active))::float8 as idle_seconds`)
 }
 

@@ -1,5 +1,6 @@
 import type { Db } from './catalog.ts'
-import type { ConnectTarget, Endpoint } from './endpoint.ts'
+import type { ConnectTarget } from './compute.ts'
+import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
 /** The catalog's data for the login of a role at an endpoint. */
@@ -17,13 +18,15 @@ export interface RoleLogin extends ConnectTarget, Pick<Endpoint, 'disabled' | 'p
 /** Returns undefined when there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<RoleLogin | undefined> {
   return db.row(sql`
-    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_host, e.compute_port, e.compute_pid, e.compute_store_id,
+    select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_id,
+           c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id,
            left(r.verifier, 1024) as verifier, b.noted,
            case when b.protected or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then (p.settings #> '{allowed_ips,ips}')::text end as allowed_ips
       from endpoint e
       join project p on p.id = e.project_id and p.deleted_at is null
       join branch b on b.id = e.branch_id
+      left join compute c on c.id = e.compute_id
       left join role r on r.branch_id = e.branch_id and r.name = ${role}
      where e.id = ${endpointId} and e.deleted_at is null`)
 }

@@ -49,13 +49,21 @@ export async function insertOperation(tx: Db, operation: NewOperation): Promise<
              last_operation_at = greatest(clock_timestamp(), last_operation_at + interval '1 microsecond')
        where id = ${operation.project_id} returning last_seq, last_operation_at)
     insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, input, step, excludes, shares,
-                           passes_shared, depends_on, deadline_seconds, created_at)
+                           passes_shared, depends_on, deadline_seconds, created_at, host_id)
     select ${newOperationId()}, ${operation.account_id}, ${operation.project_id}, ${operation.branch_id}, ${operation.endpoint_id},
            last_seq, ${operation.action}, ${JSON.stringify(operation.input)}, ${operation.step}, ${operation.excludes},
-           ${operation.shares}, ${operation.passes_shared}, ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at
+           ${operation.shares}, ${operation.passes_shared}, ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at,
+           case when ${operation.branch_id}::text is null
+                then (select s.host_id from branch b join store s on s.id = b.store_id where b.project_id = ${operation.project_id} limit 1)
+                else (select s.host_id from branch b join store s on s.id = b.store_id where b.id = ${operation.branch_id}) end
       from project returning *`)
   if (!row) throw new Error(`project ${operation.project_id} has no row to order operations by`)
   return row
+}
+
+/** Hands an operation to another host. */
+export async function moveToHost(tx: Db, id: string, hostId: string): Promise<void> {
+  await tx.rows(sql`update operation set host_id = ${hostId} where id = ${id}`)
 }
 
 /** Postpones the start of an operation by so many hours. */

@@ -184,7 +184,7 @@ export async function forgetDeletedProjects(db: Db, days: number): Promise<void>
     with gone as (
       select p.id from project p
        where p.deleted_at < clock_timestamp() - make_interval(days => ${days})
-         and not exists (select 1 from branch b where b.project_id = p.id and b.stored)
+         and not exists (select 1 from branch b where b.project_id = p.id and b.store_id is not null)
          and not exists (select 1 from operation o where o.project_id = p.id and o.finished_at is null)),
     operations as (delete from operation where project_id in (select id from gone)),
     endpoints as (delete from endpoint where project_id in (select id from gone)),

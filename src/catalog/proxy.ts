@@ -13,13 +13,13 @@ export interface ProxyHold {
 }
 
 /**
- * The pause state of an endpoint: the operation that requested the pause, if any, and the process that its sessions are
- * with.
+ * The pause state of an endpoint: the operation that requested the pause, if any, and the compute that its sessions
+ * are with.
  */
 export interface EndpointHold {
   readonly id: string
   readonly holding_operation_id: string | null
-  readonly compute_pid: number | null
+  readonly compute_id: string | null
 }
 
 /**
@@ -103,9 +103,7 @@ export async function recordHold(db: Db, operationId: string, proxyNumber: numbe
 
 /** The pause states of these endpoints, including deleted ones: their sessions last until their compute has stopped. */
 export function readHoldings(db: Db, endpointIds: readonly string[]): Promise<EndpointHold[]> {
-  return db.rows(
-    sql`select id, holding_operation_id, compute_pid from endpoint where id = any (${endpointIds}::text[])`,
-  )
+  return db.rows(sql`select id, holding_operation_id, compute_id from endpoint where id = any (${endpointIds}::text[])`)
 }
 
 /** The ids of all paused endpoints. */

@@ -9,6 +9,7 @@ import { type Branch, setDefaultBranch } from './branch.ts'
 import type { Catalog, Db } from './catalog.ts'
 import { exchangeConfig } from './exchange_config.ts'
 import { sql } from './sql.ts'
+import { exchangeStores } from './store.ts'
 
 /** Inserts a copy of `source` that is to become the data of `branch`. Without a name it is hidden. */
 export async function insertCopy(
@@ -16,18 +17,19 @@ export async function insertCopy(
   { id, source, branch, name }: { id: string; source: Branch; branch: Branch; name: string | undefined },
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
-    insert into branch (id, account_id, project_id, parent_id, name, pending_state, restores, deleted_at)
+    with store as (
+      insert into store (id, branch_id, host_id, parent_id, made_from)
+      values (${id}, ${id}, host_for(${source.id}), ${source.store_id}, 'clone'))
+    insert into branch (id, account_id, project_id, parent_id, name, pending_state, restores, deleted_at, store_id)
     values (${id}, ${branch.account_id}, ${branch.project_id}, ${source.id}, ${name ?? id}, 'ready', ${branch.id},
-            case when ${name === undefined} then clock_timestamp() end)
+            case when ${name === undefined} then clock_timestamp() end, ${id})
     returning *`)
   return row as Branch
 }
 
 /** Exchanges the data, roles and databases of the two branches. No compute may run on either. */
 export async function exchangeData(tx: Db, branch: Branch, copy: Branch): Promise<void> {
-  await tx.rows(sql`
-    update branch b set store_id = other.store_id, store_number = other.store_number from branch other
-     where b.id = any (${[branch.id, copy.id]}::text[]) and other.id = any (${[branch.id, copy.id]}::text[]) and b.id <> other.id`)
+  await exchangeStores(tx, branch.id, copy.id)
   await exchangeConfig(tx, branch, copy)
 }
 

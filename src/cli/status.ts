@@ -1,5 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Command, type Option } from 'commander'
+import { notedServer } from '../backends/local/server_note.ts'
 import { loadConfig, type Overrides } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { wallTable } from '../walls.ts'
@@ -13,17 +15,18 @@ export function statusCommand(dataDir: Option): Command {
     .addOption(dataDir)
     .option('--json', 'print JSON')
     .action(async (flags: Overrides & { json?: boolean }) => {
-      const { computes } = await localClient(flags)('GET /status', {})
-      const remembered = readState(loadConfig(flags).dataDir)
+      const { computes, hosts } = await localClient(flags)('GET /status', {})
+      const { dataDir: directory } = loadConfig(flags)
+      const remembered = readState(directory)
       const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } =
         remembered
       const { missingWalls = [], egressMissing = null } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
-      const measured = computes.map((compute) => ({
-        ...compute,
-        ...(compute.pid && { memory_bytes: memoryOf([compute.pid, ...(children.get(compute.pid) ?? [])]) }),
-      }))
+      const measured = computes.map((compute) => {
+        const pid = pidOf(directory, compute)
+        return { ...compute, pid, memory_bytes: pid && memoryOf([pid, ...(children.get(pid) ?? [])]) }
+      })
       if (flags.json) {
         process.stdout.write(
           `${JSON.stringify({
@@ -38,6 +41,7 @@ export function statusCommand(dataDir: Option): Command {
             missing_walls: missingWalls,
             egress_missing: egressMissing,
             computes: measured,
+            hosts,
           })}\n`,
         )
         return
@@ -64,6 +68,12 @@ export function statusCommand(dataDir: Option): Command {
       const walls = wallTable(missingWalls, egressMissing)
       if (walls) process.stdout.write(`${walls}\n`)
     })
+}
+
+/** The process of a compute; undefined when it runs on another host. */
+function pidOf(dataDir: string, { store_id, compute_id }: { store_id?: string; compute_id?: string }) {
+  const server = store_id === undefined ? undefined : notedServer(join(dataDir, 'branches', store_id))
+  return server?.instance === compute_id ? server?.pid : undefined
 }
 
 /** Memory of processes in bytes, with each shared page counted once (PSS); undefined when /proc lacks it. */

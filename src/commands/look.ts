@@ -1,7 +1,8 @@
 import { type Branch, findBranch } from '../catalog/branch.ts'
 import { agreesWith, lockConfig, noteConfig, type SeenConfig } from '../catalog/branch_config.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
+import { computeAddress } from '../catalog/compute.ts'
+import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { findProject } from '../catalog/project.ts'
 import { readConfig } from '../compute_admin/roles.ts'
 import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
@@ -62,7 +63,7 @@ export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen
   const now = await findBranchEndpoint(tx, branch.id)
   if (version === undefined || locked?.config_version !== version || locked.applied_version < version) return
   if (now?.current_state !== 'active' || now.pending_state !== null) return
-  if (now.id !== endpoint.id || now.compute_pid !== endpoint.compute_pid) return
+  if (now.id !== endpoint.id || now.compute_id !== endpoint.compute_id) return
   await noteConfig(tx, branch, seen)
 }
 

@@ -1,4 +1,5 @@
-import { computeAddress, type Endpoint, readIdleSeconds } from '../catalog/endpoint.ts'
+import { computeAddress } from '../catalog/compute.ts'
+import { findEndpoint, readIdleSeconds } from '../catalog/endpoint.ts'
 import { idleSecondsOf, readActivity } from '../compute_admin/activity.ts'
 import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import { readUses, type Slot, type Use } from '../compute_admin/uses.ts'
@@ -19,9 +20,9 @@ export interface EndpointUse {
  * Reads activity and sessions of an endpoint's compute, as the idle loop does. The reading does not count as use.
  * Returns undefined when no compute runs. Errors: UNAVAILABLE (it does not answer).
  */
-export async function lookAtUse({ catalog, secrets }: Context, endpoint: Endpoint): Promise<EndpointUse | undefined> {
-  const known = await readIdleSeconds(catalog, endpoint.id)
-  const address = computeAddress(endpoint)
+export async function lookAtUse({ catalog, secrets }: Context, endpointId: string): Promise<EndpointUse | undefined> {
+  const [known, endpoint] = await Promise.all([readIdleSeconds(catalog, endpointId), findEndpoint(catalog, endpointId)])
+  const address = endpoint && computeAddress(endpoint)
   if (!known || !address) return undefined
   try {
     return await withAdminSession(address, secrets.stores, LOOK, async (session) => {

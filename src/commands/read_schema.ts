@@ -1,6 +1,7 @@
 import type { ComputeAddress } from '../backends/backend.ts'
 import type { Branch } from '../catalog/branch.ts'
-import { computeAddress, type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
+import { computeAddress } from '../catalog/compute.ts'
+import { findBranchEndpoint, type PlacedEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Project } from '../catalog/project.ts'
 import { dumpSchema } from '../compute_admin/schema.ts'
@@ -27,16 +28,16 @@ export async function readSchema(
   signal: AbortSignal,
 ): Promise<string> {
   const secrets = context.secrets.stores
-  let gone: { pid: number | undefined; error: unknown } | undefined
+  let gone: { id: string | undefined; error: unknown } | undefined
   for (let turn = 0; turn < TRIES; turn++) {
-    const endpoint = await awake(context, branchId, gone?.pid, signal)
+    const endpoint = await awake(context, branchId, gone?.id, signal)
     const address = computeAddress(endpoint)
     if (!address) continue
     try {
       await requireDatabase(address, secrets, database)
     } catch (error) {
       if (error instanceof AppError) throw error
-      gone = { pid: endpoint.compute_pid ?? undefined, error }
+      gone = { id: endpoint.compute_id ?? undefined, error }
       continue
     }
     const password = secrets.admin(address.store)[0]
@@ -71,20 +72,20 @@ export async function compareSchemas(
   }
 }
 
-/** The branch's endpoint, active with a process other than `deadPid`. */
+/** The branch's endpoint, active with a compute other than `deadComputeId`. */
 async function awake(
   { catalog, config }: Context,
   branchId: string,
-  deadPid: number | undefined,
+  deadComputeId: string | undefined,
   signal: AbortSignal,
-): Promise<Endpoint> {
+): Promise<PlacedEndpoint> {
   const endpoint = await findBranchEndpoint(catalog, branchId)
   if (!endpoint)
     throw new AppError(
       'NOT_ALLOWED',
       `The branch ${branchId} has no compute to read its schema with. Create an endpoint for it first.`,
     )
-  const operationId = await requestStart(catalog, endpoint.id, deadPid)
+  const operationId = await requestStart(catalog, endpoint.id, deadComputeId)
   if (operationId === undefined) return (await findBranchEndpoint(catalog, branchId)) ?? endpoint
   const [operation] = await awaitOperations(catalog, [operationId], config.wakeTimeout * 1000, signal)
   const started = await findBranchEndpoint(catalog, branchId)

@@ -8,10 +8,10 @@ export interface VerifierReader {
   /**
    * The current verifier of a role (Postgres manual, pg_authid): null without a password, undefined if there is no such
    * role.
-   * @param pid the process of the compute: the session of another at the same address is not used
+   * @param computeId the id of the compute: the session of another at the same address is not used
    * Errors: the driver's own, when the compute does not answer.
    */
-  read(address: ComputeAddress, pid: number, role: string): Promise<string | null | undefined>
+  read(address: ComputeAddress, computeId: string, role: string): Promise<string | null | undefined>
   close(): void
 }
 
@@ -54,8 +54,8 @@ export function createVerifierReader(secrets: Pick<StoreSecrets, 'loginReader'>)
   }
 
   return {
-    async read(address, pid, role) {
-      const name = `${address.host} ${address.port} ${pid}`
+    async read(address, computeId, role) {
+      const name = `${address.host} ${address.port} ${computeId}`
       const kept = sessionOf(name, address)
       clearTimeout(kept.timer)
       kept.timer = setTimeout(() => forget(name, kept), KEPT_MS).unref()

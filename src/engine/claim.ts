@@ -34,6 +34,7 @@ export interface Claims {
  * overdue or has used up its attempts comes back at its failure step. An `updated_at` in the future shows that the
  * clock stepped back: `run_at` is ignored then, unless it lies a minute or more after `updated_at`, longer than steps
  * ever wait. Commits asynchronously: a claim that a crash of the catalog loses is made again.
+ * @param host id of the host whose operations are claimed, besides those of none
  * @param driven ids of operations that the caller already drives, possibly between two steps
  * @param most maximum number to claim
  * @param leaseSeconds how long other workers skip the operations, until their first step begins and its row lock takes
@@ -42,6 +43,7 @@ export interface Claims {
 export async function claim(
   db: Db,
   actions: readonly string[],
+  host: string,
   driven: readonly string[] = [],
   most = 1,
   leaseSeconds?: number,
@@ -51,7 +53,7 @@ export async function claim(
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
                 from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
-        from due_operations(${actions}, ${driven}::uuid[], ${most}) o
+        from due_operations(${actions}, ${driven}::uuid[], ${most}, ${host}) o
        where o.run_at <= clock_timestamp() or o.run_at < o.updated_at + interval '1 minute'),
     due as (
       select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed,
@@ -142,12 +144,12 @@ export async function tellEnded(db: Db, ids: readonly string[]): Promise<void> {
 }
 
 /**
- * Milliseconds until the next operation that was not yet due at `since`, a time of the catalog. Returns undefined when
+ * Milliseconds until the next operation of a host that was not yet due at `since`, a time of the catalog. Returns undefined when
  * there is no such operation.
  */
-export async function nextDue(db: Db, since: string): Promise<number | undefined> {
+export async function nextDue(db: Db, host: string, since: string): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(run_at) - clock_timestamp())::float8 * 1000 as ms
-      from operation where finished_at is null and run_at > ${since}::timestamptz`)
+      from operation where finished_at is null and run_at > ${since}::timestamptz and (host_id is null or host_id = ${host})`)
   return row?.ms ?? undefined
 }

@@ -20,6 +20,8 @@ export interface RunnerOptions<Context> {
   readonly catalog: Catalog
   readonly definitions: readonly Definition<Context>[]
   readonly context: Context
+  /** The host whose operations it runs, besides those of none. */
+  readonly host: string
   /** Maximum number of operations that run at once. */
   readonly concurrency: number
   /**
@@ -105,6 +107,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         const { due, now } = await claim(
           catalog,
           actions,
+          options.host,
           [...running.keys()],
           concurrency - running.size,
           LEASE_SECONDS,
@@ -112,7 +115,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         due.forEach(begin)
         if (due.length > 0) continue
         // `nextDue` counts from `now`, so an operation that became due meanwhile is looked for at once.
-        sleepMs = (await nextDue(catalog, now)) ?? sweepMs
+        sleepMs = (await nextDue(catalog, options.host, now)) ?? sweepMs
         break
       }
     } catch (error) {

@@ -1,29 +1,22 @@
-import {
-  findStoredBranch,
-  listLeftovers,
-  listResting,
-  listUnknownStores,
-  type StoredBranch,
-} from '../catalog/branch.ts'
+import { findStoredBranch, listLeftovers, listResting, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
+import { noteCrash, setActive, setIdle } from '../catalog/compute.ts'
 import {
   deleteEndpointRow,
   type Endpoint,
   findBranchEndpoint,
-  forgetCompute,
   listEndpointsWithCompute,
   listStrandedEndpoints,
   lockEndpoint,
-  setActive,
   setHolding,
-  setIdle,
 } from '../catalog/endpoint.ts'
 import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
 import { abandonLostCopies } from '../catalog/restore.ts'
+import { listUnknownStores } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
-import { refOf, requestOperation } from '../operations/request.ts'
+import { placedCompute, refOf, requestOperation } from '../operations/request.ts'
 import { startCompute, subjectOf } from '../operations/start_compute.ts'
 import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
@@ -40,8 +33,8 @@ type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
  * are only logged.
  */
 export async function adopt(context: WorkerContext): Promise<Record<Found, number>> {
-  const { catalog, backend, log } = context
-  const found = await reconcileAll(context, await listEndpointsWithCompute(catalog))
+  const { catalog, backend, hostId, log } = context
+  const found = await reconcileAll(context, await listEndpointsWithCompute(catalog, hostId))
   found.orphaned += await stopOrphans(context)
   for (const id of await listUnknownStores(catalog, await backend.listBranches()))
     log.warn({ store: id }, 'files of a branch that the catalog does not know; left alone')
@@ -81,9 +74,9 @@ async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<nu
  * deleted branches.
  */
 export function startSweepLoop(context: WorkerContext): Loop {
-  const { catalog, log } = context
+  const { catalog, hostId, log } = context
   const sweep = async (): Promise<void> => {
-    await reconcileAll(context, await listStrandedEndpoints(catalog))
+    await reconcileAll(context, await listStrandedEndpoints(catalog, hostId))
     await stopOrphans(context)
     await abandonLostCopies(catalog)
     for (const branch of await listLeftovers(catalog)) {
@@ -117,13 +110,12 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
 /**
  * Reconciles one endpoint with its compute, unless an unfinished operation is about to. Records a compute that ended by
  * itself.
- * @param ended pid of a process known to have ended: its end is recorded even if a client has already caused a new
- * start
+ * @param ended id of a compute known to have ended: its end is recorded even if a client has already caused a new start
  */
 export async function reconcile(
   { catalog, backend, log }: Pick<WorkerContext, 'catalog' | 'backend' | 'log'>,
   { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
-  ended?: number,
+  ended?: string,
 ): Promise<Found> {
   return catalog.transaction(async (tx) => {
     // Under this lock no operation is queued or ends, so the state read here stays true until it is written.
@@ -131,13 +123,13 @@ export async function reconcile(
     const endpoint = await lockEndpoint(tx, id)
     if (endpoint && endpoint.branch_id !== branch_id) return 'busy'
     // An operation that ended the process has recorded so by now.
-    if (ended !== undefined && endpoint?.compute_pid !== ended) return 'gone'
+    if (ended !== undefined && endpoint?.compute_id !== ended) return 'gone'
     const unfinished = await unfinishedOperations(tx, branch_id, id)
     const branch = await findStoredBranch(tx, branch_id)
     if (unfinished.length > 0) {
       if (ended === undefined || !endpoint || !branch || unfinished.some(mayStop)) return 'busy'
       await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
-      await forgetCompute(tx, id, ended)
+      await noteCrash(tx, id, ended)
       return 'gone'
     }
     if (!endpoint || !branch) return 'gone'
@@ -150,24 +142,23 @@ export async function reconcile(
     if (!compute) {
       if (endpoint.deleted_at) await deleteEndpointRow(tx, id)
       else if (endpoint.current_state === 'active') await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
-      if (!endpoint.deleted_at) await setIdle(tx, id)
+      if (!endpoint.deleted_at) await setIdle(tx, id, 'crash')
       return 'gone'
     }
     if (endpoint.deleted_at || endpoint.disabled || endpoint.current_state !== 'active') {
       await queueSuspend(tx, endpoint, 'request')
       return 'orphaned'
     }
-    const { address, pid, startedAt } = compute
-    if (pid !== endpoint.compute_pid) await setActive(tx, id, branch_id, { ...address, pid, startedAt })
+    if (compute.id !== endpoint.compute_id) await setActive(tx, id, branch_id, placedCompute(compute))
     else if (endpoint.holding_operation_id) await setHolding(tx, id, null)
     return 'adopted'
   })
 
   /** Describes the end of the compute, with its last log messages where there are any. */
-  async function lastWords({ compute_pid, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
+  async function lastWords({ compute_id, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
     const words = await backend.lastWords(refOf(branch), new Date(started_at ?? 0)).catch(() => '')
-    log.warn({ endpoint: id, pid: compute_pid, words }, 'a compute has ended by itself')
-    return `Postgres (process ${compute_pid}) ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
+    log.warn({ endpoint: id, compute: compute_id, words }, 'a compute has ended by itself')
+    return `Postgres ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
   }
 }
 

@@ -5,7 +5,8 @@
  *                                    ├─ a client has reconnected: a start is unfinished ──▶ the end recorded
  *                                    └─ another operation is unfinished: it may have ended the compute, and says so
  */
-import { type Endpoint, findEndpointEver, listEndpointsWithCompute } from '../catalog/endpoint.ts'
+import { findEndpointCompute, type FollowedCompute, listComputes } from '../catalog/compute.ts'
+import { findEndpointEver } from '../catalog/endpoint.ts'
 import type { WorkerContext } from '../context.ts'
 import { reconcile } from './adoption.ts'
 import type { Loop } from './periodic.ts'
@@ -13,16 +14,16 @@ import type { Loop } from './periodic.ts'
 /** How long an operation has to record that it ended a compute, before the next look. */
 const AGAIN_MS = 1_000
 
-/** Follows every compute that the catalog knows. Each change of an endpoint costs one query. */
+/** Follows every compute of this host that the catalog knows. Each change of an endpoint costs one query. */
 export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
-  const { catalog, backend, log } = context
-  const endpointOf = new Map<number, string>()
+  const { catalog, backend, hostId, log } = context
+  const endpointOf = new Map<string, string>()
   const changed = new Set<string>()
   const timers = new Set<NodeJS.Timeout>()
   let round: Promise<void> = Promise.resolve()
   let stopping = false
 
-  const watch = backend.watchComputes((pid) => later(0, () => look(pid)))
+  const watch = backend.watchComputes((compute) => later(0, () => look(compute)))
 
   function later(ms: number, work: () => Promise<void>): void {
     const timer = setTimeout(() => {
@@ -32,40 +33,40 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
     timers.add(timer)
   }
 
-  async function look(pid: number): Promise<void> {
-    const id = endpointOf.get(pid)
+  async function look(compute: string): Promise<void> {
+    const id = endpointOf.get(compute)
     try {
-      if (await isSettled(pid, id)) endpointOf.delete(pid)
-      else later(AGAIN_MS, () => look(pid))
+      if (await isSettled(compute, id)) endpointOf.delete(compute)
+      else later(AGAIN_MS, () => look(compute))
     } catch (error) {
       log.warn({ err: error, endpoint: id }, 'could not find out about a compute that ended')
-      later(AGAIN_MS, () => look(pid))
+      later(AGAIN_MS, () => look(compute))
     }
   }
 
-  async function isSettled(pid: number, id: string | undefined): Promise<boolean> {
+  async function isSettled(compute: string, id: string | undefined): Promise<boolean> {
     const endpoint = id === undefined ? undefined : await findEndpointEver(catalog, id)
-    if (endpoint?.compute_pid !== pid) return true
-    return (await reconcile(context, endpoint, pid)) !== 'busy'
+    if (endpoint?.compute_id !== compute) return true
+    return (await reconcile(context, endpoint, compute)) !== 'busy'
   }
 
-  function follow({ id, compute_pid }: Pick<Endpoint, 'id' | 'compute_pid'>): void {
-    if (compute_pid === null || endpointOf.has(compute_pid)) return
-    endpointOf.set(compute_pid, id)
-    watch.follow(compute_pid)
+  function follow({ id, endpoint_id, store_id, host_id }: FollowedCompute): void {
+    if (host_id !== hostId || endpointOf.has(id)) return
+    endpointOf.set(id, endpoint_id)
+    watch.follow({ id, storeId: store_id })
   }
 
   async function catchUp(): Promise<void> {
     const ids = [...changed]
     changed.clear()
     for (const id of ids) {
-      const endpoint = await findEndpointEver(catalog, id)
-      if (endpoint) follow(endpoint)
+      const compute = await findEndpointCompute(catalog, id)
+      if (compute) follow(compute)
     }
   }
 
   async function followAll(): Promise<void> {
-    for (const endpoint of await listEndpointsWithCompute(catalog)) follow(endpoint)
+    for (const compute of await listComputes(catalog, hostId)) follow(compute)
   }
 
   function attempt(work: () => Promise<void>): void {

@@ -3,14 +3,8 @@
  * Postgres itself is queried, at most four times per time-out, only for endpoints without recent traffic at the
  * proxies.
  */
-import {
-  computeAddress,
-  type Endpoint,
-  findEndpoint,
-  nextIdleCheck,
-  setIdleCheck,
-  takeIdleChecks,
-} from '../catalog/endpoint.ts'
+import { computeAddress, type ComputeColumns } from '../catalog/compute.ts'
+import { findEndpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
 import { type Activity, idleSecondsOf, readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
@@ -21,15 +15,15 @@ import type { Loop } from './periodic.ts'
 const NEVER = -1
 const LONGEST_SLEEP_MS = 60_000
 
-/** Starts the loop. Its cost grows with active endpoints only. */
+/** Starts the loop for the computes of this host. Its cost grows with active endpoints only. */
 export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
-  const { catalog, log } = context
+  const { catalog, hostId, log } = context
   let timer: NodeJS.Timeout | undefined
   let round: Promise<void> = Promise.resolve()
   let stopping = false
 
   async function look(): Promise<void> {
-    const due = await takeIdleChecks(catalog)
+    const due = await takeIdleChecks(catalog, hostId)
     await Promise.all(
       due.map((endpoint) =>
         check(context, endpoint).catch((error: unknown) => {
@@ -105,14 +99,14 @@ async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
     await suspend(context, endpoint)
 }
 
-function read({ secrets }: WorkerContext, endpoint: Endpoint): Promise<Activity> {
+function read({ secrets }: WorkerContext, endpoint: ComputeColumns): Promise<Activity> {
   const address = computeAddress(endpoint)
   if (!address) throw new Error('no compute of the endpoint runs any more')
   return withAdminSession(address, secrets.stores, { purpose: 'activity' }, readActivity)
 }
 
 /** Queues the suspend, unless the time-out changed or another operation was queued since the look. */
-async function suspend({ catalog }: WorkerContext, endpoint: Endpoint): Promise<void> {
+async function suspend({ catalog }: WorkerContext, endpoint: Taken): Promise<void> {
   await catalog.transaction(async (tx) => {
     if (!(await lockProject(tx, endpoint.account_id, endpoint.project_id))) return
     const now = await findEndpoint(tx, endpoint.id)

@@ -8,14 +8,15 @@
 import type { RunningCompute } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { type Endpoint, findBranchEndpoint, setActive, setHolding, setIdle } from '../catalog/endpoint.ts'
+import { setActive, setIdle } from '../catalog/compute.ts'
+import { type Endpoint, findBranchEndpoint, setHolding } from '../catalog/endpoint.ts'
 import type { ChangeFailure, ChangesOutcome } from '../compute_admin/changes.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { reloadSettings } from '../compute_admin/settings.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig, mayReplicate } from './branch_config.ts'
-import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { type Action, branchOf, fenceOf, placedCompute, refOf } from './request.ts'
 import { bringUp, specOf } from './start_compute.ts'
 
 interface Input {
@@ -102,7 +103,7 @@ export const applyConfigOperation: Action<Input> = {
 /**
  * The active endpoint of a branch and its compute. Returns undefined when no compute runs. A killed compute sets the
  * endpoint idle: its next start applies the changes, and further attempts here would delay it. A compute restarted by a
- * step whose writes a crash of the catalog lost is recorded with its new process.
+ * step whose writes a crash of the catalog lost is recorded.
  */
 async function runningOf(
   branch: StoredBranch,
@@ -113,11 +114,10 @@ async function runningOf(
   if (endpoint?.current_state !== 'active') return undefined
   const compute = await backend.findCompute(refOf(branch))
   if (!compute) {
-    await setIdle(tx, endpoint.id)
+    await setIdle(tx, endpoint.id, 'crash')
     return undefined
   }
-  if (compute.pid !== endpoint.compute_pid)
-    await setActive(tx, endpoint.id, branch.id, { ...compute.address, ...compute })
+  if (compute.id !== endpoint.compute_id) await setActive(tx, endpoint.id, branch.id, placedCompute(compute))
   return { endpoint, compute }
 }
 

@@ -11,7 +11,8 @@
  */
 import { findStoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { type Endpoint, findEndpoint, findEndpointEver, setIdle, settlePending } from '../catalog/endpoint.ts'
+import { setIdle } from '../catalog/compute.ts'
+import { type Endpoint, findEndpoint, findEndpointEver, settlePending } from '../catalog/endpoint.ts'
 import { failuresOf, type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { hasClients, probe } from '../compute_admin/probe.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
@@ -39,7 +40,7 @@ export const checkAvailability: Action<object> = {
       if (endpoint.current_state === 'active') {
         if (await backend.findCompute(refOf(branch))) return undefined
         // The compute was killed: from here on the endpoint counts as idle.
-        await setIdle(tx, endpoint.id)
+        await setIdle(tx, endpoint.id, 'crash')
         await settlePending(tx, endpoint.id)
         return wait(0, 'the compute is gone and is started anew')
       }
@@ -113,7 +114,7 @@ async function stopUnlessActive(operation: Claimed, { backend }: WorkerContext, 
   const endpoint = await findEndpointEver(tx, operation.endpoint_id ?? '')
   if (endpoint?.current_state === 'active') {
     if (branch && endpoint.branch_id === branch.id && !(await backend.findCompute(refOf(branch))))
-      await setIdle(tx, endpoint.id)
+      await setIdle(tx, endpoint.id, 'crash')
     return done
   }
   if (branch && (await backend.stopCompute(refOf(branch), fenceOf(operation))) === 'pending')

@@ -7,8 +7,10 @@
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  */
 import { findStoredBranch, setBranchFailed, setBranchReady } from '../catalog/branch.ts'
-import { findBranchEndpoint, setIdle } from '../catalog/endpoint.ts'
+import { setIdle } from '../catalog/compute.ts'
+import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
+import { setStoreReady } from '../catalog/store.ts'
 import { done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 
@@ -38,7 +40,9 @@ export const createBranch: Action<CreateBranchInput> = {
       if (parent?.current_state !== 'ready')
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
       const progress = await backend.cloneBranch(refOf(branch), refOf(parent), fenceOf(operation))
-      return progress === 'pending' ? wait(0, 'the parent is being copied') : undefined
+      if (progress === 'pending') return wait(0, 'the parent is being copied')
+      await setStoreReady(tx, branch.store_id)
+      return undefined
     },
     async branch_ready(operation, _context, tx) {
       const branch = await branchOf(tx, operation)
@@ -64,7 +68,7 @@ export const createBranch: Action<CreateBranchInput> = {
       const { parent_id } = operation.input
       if (branch.id !== parent_id) {
         const endpoint = await findBranchEndpoint(tx, branch.id)
-        if (endpoint?.current_state === 'active') await setIdle(tx, endpoint.id)
+        if (endpoint?.current_state === 'active') await setIdle(tx, endpoint.id, 'restore')
         await exchangeData(tx, branch, copy)
       }
       await moveInTree(tx, branch, copy, parent_id)
@@ -76,7 +80,7 @@ export const createBranch: Action<CreateBranchInput> = {
     if (!copy_id) return setBranchFailed(tx, branch.id)
     const endpoint = await findBranchEndpoint(tx, branch.id)
     const stopped = endpoint?.current_state === 'active' && !(await backend.findCompute(refOf(branch)))
-    if (stopped) await setIdle(tx, endpoint.id)
+    if (stopped) await setIdle(tx, endpoint.id, 'restore')
     await abandonCopy(tx, copy_id)
   },
 }

@@ -1,4 +1,5 @@
 import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
+import { setStoreReady } from '../catalog/store.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 
@@ -13,8 +14,11 @@ export const createTimeline: Action<Record<string, never>> = {
       await backend.prepare((await branchOf(tx, operation)).pg_version)
     },
     async branch_stored(operation, { backend }, tx) {
-      const progress = await backend.createBranch(refOf(await branchOf(tx, operation)), fenceOf(operation))
-      return progress === 'pending' ? wait(0, 'the template is being copied') : undefined
+      const branch = await branchOf(tx, operation)
+      const progress = await backend.createBranch(refOf(branch), fenceOf(operation))
+      if (progress === 'pending') return wait(0, 'the template is being copied')
+      await setStoreReady(tx, branch.store_id)
+      return undefined
     },
     async branch_ready(operation, _context, tx) {
       await setBranchReady(tx, (await branchOf(tx, operation)).id)

@@ -1,4 +1,5 @@
 import { forgetBranch, listStoredBranches } from '../catalog/branch.ts'
+import { moveToHost } from '../catalog/operation.ts'
 import { deleteProject } from '../catalog/project.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
@@ -10,17 +11,21 @@ export const deleteTenant: Action<Record<string, never>> = {
   needsBranches: false,
   locks: (subject) => ({ excludes: [subject.project_id] }),
   steps: {
-    async stores_removed(operation, { backend }, tx) {
+    async stores_removed(operation, { backend, hostId }, tx) {
       const deadline = Date.now() + 3_000
       // A recoverable project kept its branches and endpoints until now.
       await deleteProject(tx, operation.project_id)
-      for (const branch of await listStoredBranches(tx, operation.project_id)) {
+      const branches = await listStoredBranches(tx, operation.project_id)
+      for (const branch of branches.filter((each) => each.host_id === hostId)) {
         const progress = await backend.removeBranch(refOf(branch), fenceOf(operation))
         if (progress === 'pending') return wait(0, 'files are being removed')
         await forgetBranch(tx, branch.id)
         if (Date.now() > deadline) return wait(0, 'more branches follow')
       }
-      return undefined
+      const elsewhere = branches.find((branch) => branch.host_id !== hostId)
+      if (!elsewhere) return undefined
+      await moveToHost(tx, operation.id, elsewhere.host_id)
+      return wait(0, 'the branches on another host follow')
     },
   },
   // The project stays deleted; the sweep loop removes the remaining files.

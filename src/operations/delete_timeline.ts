@@ -1,6 +1,6 @@
-import { forgetBranch } from '../catalog/branch.ts'
+import { findStoredBranch, forgetBranch } from '../catalog/branch.ts'
 import { wait } from '../engine/definition.ts'
-import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { type Action, fenceOf, refOf } from './request.ts'
 
 /** Removes the stored data of a deleted branch. */
 export const deleteTimeline: Action<Record<string, never>> = {
@@ -10,7 +10,9 @@ export const deleteTimeline: Action<Record<string, never>> = {
   locks: (subject) => ({ excludes: [subject.branch_id as string] }),
   steps: {
     async store_removed(operation, { backend }, tx) {
-      const progress = await backend.removeBranch(refOf(await branchOf(tx, operation)), fenceOf(operation))
+      const branch = await findStoredBranch(tx, operation.branch_id as string)
+      if (!branch) return undefined
+      const progress = await backend.removeBranch(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'files are being removed') : undefined
     },
     async forgotten(operation, _context, tx) {

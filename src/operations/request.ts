@@ -1,6 +1,7 @@
-import type { BranchRef, Fence } from '../backends/backend.ts'
+import type { BranchRef, Fence, RunningCompute } from '../backends/backend.ts'
 import { findStoredBranch, listMakings, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
+import type { NewCompute } from '../catalog/compute.ts'
 import { insertOperation, type Operation } from '../catalog/operation.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, type Definition, OperationFailed } from '../engine/definition.ts'
@@ -72,6 +73,14 @@ export const refOf = (branch: StoredBranch): BranchRef => ({
   id: branch.store_id,
   number: branch.store_number,
   pgVersion: branch.pg_version,
+})
+
+/** A running compute as the catalog records it. */
+export const placedCompute = ({ id, hostId, address, startedAt }: RunningCompute): NewCompute => ({
+  id,
+  hostId,
+  ...address,
+  startedAt,
 })
 
 export const fenceOf = (operation: Claimed): Fence => ({ seq: operation.seq, generation: operation.generation })

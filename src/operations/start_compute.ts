@@ -2,7 +2,8 @@ import type { ComputeSpec } from '../backends/backend.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { announceCompute, type Endpoint, findEndpoint, setActive, setIdle } from '../catalog/endpoint.ts'
+import { announceCompute, setActive, setIdle } from '../catalog/compute.ts'
+import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
@@ -10,7 +11,7 @@ import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
-import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
+import { type Action, branchOf, fenceOf, placedCompute, refOf, requestOperation } from './request.ts'
 
 export type StartReason = 'request' | 'connection'
 
@@ -28,7 +29,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
   async onFailure(operation, { backend }, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
     if (branch && !(await stopped())) return wait(0, 'Postgres is stopping')
-    if (operation.endpoint_id) await setIdle(tx, operation.endpoint_id)
+    if (operation.endpoint_id) await setIdle(tx, operation.endpoint_id, 'start_failed')
     return undefined
 
     async function stopped() {
@@ -52,9 +53,9 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
   if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
   const configured = branch.applied_version >= branch.config_version
-  const { address, pid, startedAt } = compute
+  const { id, address } = compute
   // Clients may log in during the first query, but only once new roles and passwords are applied.
-  if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, ...address, pid })
+  if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, id, ...address })
   const options = { purpose: 'start' }
   const outcome = await withAdminSession(address, context.secrets.stores, options, async (session) => {
     await session.query('select 1')
@@ -62,7 +63,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
   })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   await setNoted(tx, branch.id, false)
-  if (!(await setActive(tx, endpoint.id, branch.id, { ...address, pid, startedAt })))
+  if (!(await setActive(tx, endpoint.id, branch.id, placedCompute(compute))))
     throw new OperationFailed('the endpoint was deleted, or moved to another branch, before it could start')
   return done
 }
@@ -79,14 +80,14 @@ export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpe
 
 /**
  * Ensures that a start_compute of the endpoint is queued or running, and returns its id. Returns undefined when the
- * endpoint is active with a process other than `deadPid`, which the caller found not to answer, and no operation is
- * pending.
+ * endpoint is active with a compute other than `deadComputeId`, which the caller found not to answer, and no operation
+ * is pending.
  * Errors: NOT_FOUND, NOT_ALLOWED (disabled).
  */
 export async function requestStart(
   catalog: Catalog,
   endpointId: string,
-  deadPid: number | undefined,
+  deadComputeId: string | undefined,
 ): Promise<string | undefined> {
   return catalog.transaction(async (tx) => {
     // Pipelined: a client waits.
@@ -94,7 +95,7 @@ export async function requestStart(
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
     if (endpoint.disabled)
       throw new AppError('NOT_ALLOWED', 'The endpoint has been disabled. Enable it using the API and retry.')
-    const lives = endpoint.current_state === 'active' && endpoint.compute_pid !== deadPid
+    const lives = endpoint.current_state === 'active' && endpoint.compute_id !== deadComputeId
     if (lives && endpoint.pending_state === null) return undefined
     return (await queueStart(tx, endpoint, 'connection')).id
   })

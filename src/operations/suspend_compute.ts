@@ -11,19 +11,13 @@
  */
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import {
-  deleteEndpointRow,
-  type Endpoint,
-  findEndpointEver,
-  lockEndpoint,
-  setHolding,
-  setIdle,
-} from '../catalog/endpoint.ts'
+import { setIdle } from '../catalog/compute.ts'
+import { deleteEndpointRow, type Endpoint, findEndpointEver, lockEndpoint, setHolding } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { forgetProxies, holdsOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
-import { done, goto, wait } from '../engine/definition.ts'
+import { type Claimed, done, goto, wait } from '../engine/definition.ts'
 import { withNotedConfig } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
@@ -91,7 +85,7 @@ export const suspendCompute: Action<Input> = {
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
     async endpoint_idle(operation, _context, tx) {
-      await noteStopped(tx, operation.endpoint_id as string)
+      await noteStopped(tx, operation)
       return done
     },
     async reopened(operation, _context, tx) {
@@ -108,7 +102,7 @@ export const suspendCompute: Action<Input> = {
     if (runs) await setNoted(tx, branch.id, false)
     const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
     // A compute on a branch that its endpoint has left does not concern the endpoint: the sweep loop stops it.
-    if (!runs || endpoint?.branch_id !== branch.id) return noteStopped(tx, operation.endpoint_id as string)
+    if (!runs || endpoint?.branch_id !== branch.id) return noteStopped(tx, operation)
     await setHolding(tx, endpoint.id, null)
   },
 }
@@ -122,10 +116,10 @@ export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendRe
 }
 
 /** The first suspend that ends after the deletion of an endpoint removes its row; another may follow it. */
-async function noteStopped(tx: Db, endpointId: string): Promise<void> {
-  const endpoint = await findEndpointEver(tx, endpointId)
+async function noteStopped(tx: Db, { endpoint_id, input }: Claimed<Input>): Promise<void> {
+  const endpoint = await findEndpointEver(tx, endpoint_id as string)
   if (endpoint?.deleted_at) await deleteEndpointRow(tx, endpoint.id)
-  else if (endpoint) await setIdle(tx, endpoint.id)
+  else if (endpoint) await setIdle(tx, endpoint.id, input.reason)
 }
 
 /**

@@ -19,8 +19,8 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
     poolSize: config.poolSize,
-    requestStart: (endpointId, deadPid) => requestStart(catalog, endpointId, deadPid),
-    readVerifier: (address, pid, role) => verifiers.read(address, pid, role),
+    requestStart: (endpointId, deadComputeId) => requestStart(catalog, endpointId, deadComputeId),
+    readVerifier: (address, computeId, role) => verifiers.read(address, computeId, role),
     mockSaltKey: secrets.mockSaltKey(),
     limits: {
       perEndpoint: config.connectionsPerEndpoint,

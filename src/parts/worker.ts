@@ -7,12 +7,15 @@ import type { Due } from '../engine/claim.ts'
 import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { UsageError } from '../errors.ts'
+import { hostId } from '../host_id.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
 import { startForgetLoop } from '../loops/forget.ts'
+import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startIdleLoop } from '../loops/idle.ts'
+import { startMeasureLoop } from '../loops/measure.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
@@ -37,7 +40,9 @@ export async function startWorker(
     registry,
     ACTIONS.map(({ action }) => action),
   )
+  const host = await hostId(config.dataDir)
   const backend = localBackend({
+    hostId: host,
     dataDir: config.dataDir,
     runtimeDir: config.runtimeDir,
     secrets: secrets.stores,
@@ -45,13 +50,15 @@ export async function startWorker(
     egressAllow: config.egressAllow,
     log: (level, message, facts) => log[level](facts ?? {}, message),
   })
-  const worker: WorkerContext = { ...context, backend }
+  const worker: WorkerContext = { ...context, backend, hostId: host }
+  await register(worker)
   // Before the first request for a project.
   await noteVersions(worker)
   const runner = await startRunner<WorkerContext>({
     catalog,
     definitions: ACTIONS,
     context: worker,
+    host,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
     // A missing program will be missing at the next attempt too.
@@ -78,10 +85,12 @@ export async function startWorker(
   void noteWhetherEgress(worker)
   const loops = [
     await startIdleLoop(worker),
+    startHeartbeat(worker),
     startAvailabilityLoop(worker),
     startSweepLoop(worker),
     await startCrashLoop(worker),
     startForgetLoop(worker),
+    startMeasureLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]

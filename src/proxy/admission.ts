@@ -12,7 +12,11 @@ import { createDecoy } from './decoy.ts'
 import { told, type Waker } from './wake.ts'
 
 /** Reads the verifier of a role from a compute. Errors: any, when the compute does not answer. */
-export type ReadVerifier = (address: SessionAddress, pid: number, role: string) => Promise<string | null | undefined>
+export type ReadVerifier = (
+  address: SessionAddress,
+  computeId: string,
+  role: string,
+) => Promise<string | null | undefined>
 
 /** The verifier that a client must match, and the catalog's data on its endpoint. */
 export interface Admission {
@@ -27,14 +31,14 @@ export interface Admission {
 /** Errors: md5_password, start_failed; catalog_away and not_in_time (after the time-out). */
 export type FindAdmission = (endpointId: string, role: string) => Promise<Admission>
 
-/** The address and process of a compute. The pid tells it from a later compute at the same address. */
+/** The address and id of a compute. The id tells it from a later compute at the same address. */
 interface Place extends SessionAddress {
-  readonly pid: number
+  readonly id: string
 }
 
 function placeOf(login: RoleLogin): Place | undefined {
   const address = addressOf(login)
-  return address && login.compute_pid !== null ? { ...address, pid: login.compute_pid } : undefined
+  return address && login.compute_id !== null ? { ...address, id: login.compute_id } : undefined
 }
 
 /**
@@ -93,7 +97,7 @@ export function createFindAdmission(
     const begun = performance.now()
     const guess = places.get(endpointId)
     // The compute is most likely still there: read the verifier in parallel with the catalog lookup.
-    let guessed = guess && decoy.measure(endpointId, read(guess, guess.pid, role))
+    let guessed = guess && decoy.measure(endpointId, read(guess, guess.id, role))
     // A wrong guess is never awaited: its rejection must not be unhandled.
     guessed?.catch(() => {})
     for (let turn = 1; ; turn++) {
@@ -105,25 +109,25 @@ export function createFindAdmission(
         return undefined
       }
       if (login.disabled || (login.noted && login.current_state !== 'active')) return login
-      let deadPid: number | undefined
+      let deadComputeId: string | undefined
       let why: unknown
       if (place) {
-        const { pid } = place
+        const { id } = place
         try {
           const answer =
-            guessed && isDeepStrictEqual(guess, place) ? guessed : decoy.measure(endpointId, read(place, pid, role))
+            guessed && isDeepStrictEqual(guess, place) ? guessed : decoy.measure(endpointId, read(place, id, role))
           guessed = undefined
           return { ...login, verifier: (await answer) ?? null }
         } catch (error) {
           why = error
           // A timeout does not mean that the compute is dead: read from it again.
-          if (!/timeout/i.test(messageOf(error))) deadPid = pid
+          if (!/timeout/i.test(messageOf(error))) deadComputeId = id
           if (turn > 1) await sleep(pauseMs(turn))
         }
       }
       if (performance.now() > until) throw new ProxyError('not_in_time', { cause: why })
-      if ((!place || deadPid !== undefined) && !wakesToAsk.take(endpointId)) return login
-      await waker.wake(endpointId, deadPid)
+      if ((!place || deadComputeId !== undefined) && !wakesToAsk.take(endpointId)) return login
+      await waker.wake(endpointId, deadComputeId)
     }
   }
 

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { after, before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import type { ConnectTarget } from '../catalog/endpoint.ts'
+import type { ConnectTarget } from '../catalog/compute.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { openAhead } from './ahead.ts'
 import { ProxyError } from './errors.ts'
@@ -32,9 +32,9 @@ before(async () => {
   await once(compute, 'listening')
   target = {
     current_state: 'active',
-    compute_host: dir,
+    compute_address: dir,
     compute_port: 5432,
-    compute_pid: 1,
+    compute_id: 'one',
     compute_store_id: 'br-a',
     holding_operation_id: null,
   }

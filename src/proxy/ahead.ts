@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type { ConnectTarget } from '../catalog/endpoint.ts'
+import type { ConnectTarget } from '../catalog/compute.ts'
 import { addressOf, type SessionAddress, type SessionOpening, openSession } from './compute.ts'
 
 /**

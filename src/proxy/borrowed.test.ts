@@ -63,7 +63,7 @@ test('sessions side by side, full in both directions, never see bytes of each ot
     Array.from({ length: 3 }, async (_, number) => {
       const [client, clientSide] = await pair(number > 0)
       const [computeSide, compute] = await pair(false)
-      spliceSession(clientSide, table.enter('ep')).attach(computeSide, Buffer.alloc(0), 1)
+      spliceSession(clientSide, table.enter('ep')).attach(computeSide, Buffer.alloc(0), 'one')
       const [asked, answered] = [bytes(3_000_000, number), bytes(3_250_000, number + 0.5)]
       client.write(asked)
       let isWritten = false

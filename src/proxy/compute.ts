@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import { computeAddress, type ComputeLocation, type ConnectTarget } from '../catalog/endpoint.ts'
+import { computeAddress, type ComputeLocation, type ConnectTarget } from '../catalog/compute.ts'
 import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from './message_types.ts'
 import { encodeMessage, errorFields, int32, MESSAGE_HEAD, messageAt } from './messages.ts'
 import { SCRAM, scramClient, type ScramKeys } from './scram.ts'
@@ -20,7 +20,7 @@ export type LoginOutcome =
     }
   | { readonly is: 'gone' | 'full' | 'held' | 'unasked'; readonly why: string }
 
-export type SessionAddress = Pick<ComputeLocation, 'host' | 'port' | 'store'>
+export type SessionAddress = ComputeLocation
 
 /** Kinds of Authentication messages (Postgres manual, "Message Formats"). */
 const [SASL, SASL_CONTINUE, SASL_FINAL] = [10, 11, 12] as const

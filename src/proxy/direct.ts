@@ -49,7 +49,7 @@ export async function joinCompute(
       const admits = (from: string | undefined): boolean => isAllowed(from, allowed)
       client.once('close', cancelKeys.remember(key, { cancel, admits }))
     }
-    session.attach(reached.socket, reached.first, reached.computePid, () => void cancel())
+    session.attach(reached.socket, reached.first, reached.computeId, () => void cancel())
     const ms = performance.now() - began
     if (hadToWake) metrics.handedOver(ms / 1000)
     log.debug({ endpoint: endpointId, ms }, 'connected')

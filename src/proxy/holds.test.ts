@@ -128,10 +128,6 @@ test(
     await fixture.idle(endpoint)
     assert.equal((await ended).code, '57P01')
     assert.equal((await psql(byOptions(proxies[0].port, endpoint), 'select 2')).stdout, '2')
-    const row = await fixture.catalog.row<{ compute_pid: number }>(
-      sql`select compute_pid from endpoint where id = ${endpoint}`,
-    )
-    pid = row?.compute_pid ?? 0
   },
 )
 

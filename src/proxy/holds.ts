@@ -85,7 +85,7 @@ export async function startHolds(options: {
   function act(endpointId: string, row: EndpointHold | undefined): void {
     const operationId = row?.holding_operation_id ?? undefined
     const now = held.get(endpointId)
-    if (now && now.operationId !== operationId) open(now, row?.compute_pid ?? undefined)
+    if (now && now.operationId !== operationId) open(now, row?.compute_id ?? undefined)
     if (operationId !== undefined && now?.operationId !== operationId) hold(endpointId, operationId)
   }
 
@@ -120,12 +120,12 @@ export async function startHolds(options: {
     })
   }
 
-  function open({ traffic, end }: Held, computePid: number | undefined): void {
+  function open({ traffic, end }: Held, computeId: string | undefined): void {
     held.delete(traffic.endpointId)
     traffic.hold = undefined
     end()
     // Sessions with a compute that is gone are not resumed: they end with that compute's last message.
-    for (const session of traffic.sessions) if (session.computePid === computePid) session.release()
+    for (const session of traffic.sessions) if (session.computeId === computeId) session.release()
     table.leave(traffic)
   }
 

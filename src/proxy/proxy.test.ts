@@ -116,7 +116,7 @@ test('a client that hangs up before its compute has answered has nothing started
     await rm(directory, { recursive: true })
   })
   const endpoint = await fixture.endpoint(1)
-  await fixture.catalog.rows(sql`update endpoint set compute_host = ${directory} where id = ${endpoint}`)
+  await fixture.catalog.rows(sql`update compute set address = ${directory} where endpoint_id = ${endpoint}`)
   const asked = fixture.starts.asked
   const mute = await fixture.proxy({ readVerifier: async () => fixture.verifier })
   const psqlProcess = spawn('psql', [byOptions(mute.port, endpoint)], {
@@ -189,8 +189,7 @@ test('Ctrl-C in psql cancels through the proxy', { skip: NO_PSQL }, async () => 
 test('what passed is known to the catalog as the last activity of the endpoint', { skip: NO_PSQL }, async () => {
   const endpoint = await fixture.endpoint()
   await fixture.catalog.rows(sql`
-    update endpoint set (current_state, compute_host, compute_port, compute_pid, compute_store_id) =
-      (select current_state, compute_host, compute_port, compute_pid, compute_store_id from endpoint where id = ${active}) where id = ${endpoint}`)
+    update endpoint set (current_state, compute_id) = (select current_state, compute_id from endpoint where id = ${active}) where id = ${endpoint}`)
   await psql(byOptions(proxy.port, endpoint), 'select 1')
   await until(async () =>
     fixture.catalog.row(

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ConnectTarget } from '../catalog/endpoint.ts'
+import type { ConnectTarget } from '../catalog/compute.ts'
 import type { Ahead } from './ahead.ts'
 import { addressOf, type SessionAddress, openSession } from './compute.ts'
 import { ProxyError } from './errors.ts'
@@ -19,7 +19,7 @@ export interface Admitted {
 
 export interface Reached {
   readonly address: SessionAddress
-  readonly computePid: number | undefined
+  readonly computeId: string | undefined
   readonly socket: Socket
   /** Bytes that the compute has sent already. */
   readonly first: Buffer
@@ -74,14 +74,14 @@ export async function reachCompute(
     const answer = await opening.logIn(keys, isHeld, signal)
     // A compute that has not answered before the client disconnects is not treated as gone.
     if (signal.aborted) throw signal.reason
-    const computePid = endpoint.compute_pid ?? undefined
+    const computeId = endpoint.compute_id ?? undefined
     if (answer.is === 'there') {
-      if (!traffic.hold) return { address, computePid, socket: answer.socket, first: answer.first, key: answer.key }
+      if (!traffic.hold) return { address, computeId, socket: answer.socket, first: answer.first, key: answer.key }
       // The client has seen nothing of this session yet, so restart.
       answer.socket.destroy()
     }
     if (answer.is === 'unasked') throw new ProxyError('crowded')
-    if (answer.is === 'gone') ask = () => waker.wake(endpointId, computePid)
+    if (answer.is === 'gone') ask = () => waker.wake(endpointId, computeId)
   }
 }
 

@@ -80,7 +80,7 @@ test('a compute that does not read slows the client down, and every byte comes i
   const [computeSide, compute] = await pair()
   const table = createTrafficTable()
   const session = spliceSession(clientSide, table.enter('ep'))
-  session.attach(computeSide, Buffer.from([0x5a, 0, 0, 0, 5, 0x49]), 1)
+  session.attach(computeSide, Buffer.from([0x5a, 0, 0, 0, 5, 0x49]), 'one')
   const all = Buffer.alloc(64 * MIB, 'abcdefghijklmnopqrstuvwxyz'.repeat(37))
   let most = 0
   clientSide.on('data', () => {
@@ -99,7 +99,7 @@ test('a compute that does not read slows the client down, and every byte comes i
 test('half-closed, a session still delivers what the compute sends', async () => {
   const [client, clientSide] = await pair()
   const [computeSide, compute] = await pair()
-  spliceSession(clientSide, createTrafficTable().enter('ep')).attach(computeSide, Buffer.from('first'), 1)
+  spliceSession(clientSide, createTrafficTable().enter('ep')).attach(computeSide, Buffer.from('first'), 'one')
   client.end('question')
   assert.equal(String(Buffer.concat(await compute.toArray())), 'question')
   compute.end(' and last')

@@ -12,7 +12,7 @@ export interface SplicedSession extends ForwardedSession {
    * @param first bytes that the compute has sent already
    * @param abandoned called when the client disconnects while the compute works for it
    */
-  attach(server: Socket, first: Buffer, computePid: number | undefined, abandoned?: () => void): void
+  attach(server: Socket, first: Buffer, computeId: string | undefined, abandoned?: () => void): void
   /** Ends the session. The client gets the error unless an answer to it is in progress. */
   end(why: ProxyError): void
 }
@@ -24,7 +24,7 @@ export interface SplicedSession extends ForwardedSession {
  */
 export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession {
   let server: Socket | undefined
-  let computePid: number | undefined
+  let computeId: string | undefined
   let clientEnded = false
   let over = false
   /** The last chunk from the compute ended with ReadyForQuery: an error can be sent to the client. */
@@ -71,12 +71,12 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
   }
 
   const session: SplicedSession = {
-    get computePid() {
-      return computePid
+    get computeId() {
+      return computeId
     },
     isSending: () => !server || kept.length > 0 || server.writableLength > 0,
     release,
-    attach(compute, first, pid, abandoned = () => {}) {
+    attach(compute, first, id, abandoned = () => {}) {
       if (client.destroyed) {
         compute.destroy()
         return
@@ -84,7 +84,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
       client.off('data', fromClient)
       readBorrowed(client, fromClient)
       server = compute
-      computePid = pid
+      computeId = id
       abandon = abandoned
       fromServer(first)
       readBorrowed(compute, fromServer)

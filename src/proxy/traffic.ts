@@ -4,7 +4,7 @@ import { isDatabaseCommand } from './database_command.ts'
 /** The session's interface for pauses; its byte path is in splice.ts. */
 export interface ForwardedSession {
   /** The process of its compute at the time of the connection. */
-  readonly computePid: number | undefined
+  readonly computeId: string | undefined
   /** True while the client is not connected to the compute, or bytes from it are unsent. */
   isSending(): boolean
   /** Forwards the bytes that a pause held back. */

@@ -1,32 +1,27 @@
 import { isBusy } from '../catalog/busy.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import {
-  ANNOUNCEMENTS,
-  type ComputeAnnouncement,
-  type ConnectTarget,
-  type Endpoint,
-  findEndpoint,
-} from '../catalog/endpoint.ts'
+import { ANNOUNCEMENTS, type ComputeAnnouncement, type ConnectTarget } from '../catalog/compute.ts'
+import { findEndpoint, type PlacedEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import { AppError } from '../errors.ts'
 import { ProxyError } from './errors.ts'
 
 /**
  * Requests a start_compute operation of the endpoint, or joins an unfinished one, and returns its id. Returns undefined
- * if the endpoint is already active with another process than `deadPid`. Errors: NOT_FOUND, NOT_ALLOWED (disabled),
+ * if the endpoint is already active with another compute than `deadComputeId`. Errors: NOT_FOUND, NOT_ALLOWED (disabled),
  * UNAVAILABLE.
  */
-export type RequestStart = (endpointId: string, deadPid: number | undefined) => Promise<string | undefined>
+export type RequestStart = (endpointId: string, deadComputeId: string | undefined) => Promise<string | undefined>
 
 export interface Waker {
   /** Reads the endpoint from the catalog. Errors: unknown_endpoint, disabled_endpoint, catalog_away. */
-  find(endpointId: string): Promise<Endpoint>
+  find(endpointId: string): Promise<PlacedEndpoint>
   /**
    * Wakes the endpoint and returns its target. Concurrent calls for one endpoint share one request.
-   * @param deadPid the process of a compute that did not answer, if any
+   * @param deadComputeId the compute that did not answer, if any
    * Errors: as `find`; start_failed, not_in_time.
    */
-  wake(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget>
+  wake(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget>
   stop(): void
 }
 
@@ -40,17 +35,17 @@ export async function startWaker(options: {
   const { catalog, requestStart, wakeTimeoutMs, onWoken } = options
   const watched = new Map<string, (announced: ComputeAnnouncement) => void>()
 
-  async function find(endpointId: string): Promise<Endpoint> {
+  async function find(endpointId: string): Promise<PlacedEndpoint> {
     const endpoint = await findEndpoint(catalog, endpointId).catch(told)
     if (!endpoint) throw new ProxyError('unknown_endpoint')
     if (endpoint.disabled) throw new ProxyError('disabled_endpoint')
     return endpoint
   }
 
-  async function start(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget> {
-    const announced = announcement(endpointId, deadPid)
+  async function start(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
+    const announced = announcement(endpointId, deadComputeId)
     try {
-      const operationId = await requestStart(endpointId, deadPid).catch(told)
+      const operationId = await requestStart(endpointId, deadComputeId).catch(told)
       if (operationId === undefined) return await find(endpointId)
       return await Promise.race([announced, ended(operationId).then(() => find(endpointId))])
     } finally {
@@ -59,15 +54,15 @@ export async function startWaker(options: {
   }
 
   /** Resolves when a worker announces the compute's address, which may be before the operation ends. */
-  function announcement(endpointId: string, deadPid: number | undefined): Promise<ConnectTarget> {
+  function announcement(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
     return new Promise((resolve) => {
-      watched.set(endpointId, ({ host, port, store, pid }) => {
-        if (pid === deadPid) return
+      watched.set(endpointId, ({ host, port, store, id }) => {
+        if (id === deadComputeId) return
         resolve({
           current_state: 'active',
-          compute_host: host,
+          compute_id: id,
+          compute_address: host,
           compute_port: port,
-          compute_pid: pid,
           compute_store_id: store,
           holding_operation_id: null,
         })
@@ -88,9 +83,9 @@ export async function startWaker(options: {
     const announced = JSON.parse(payload) as ComputeAnnouncement
     watched.get(announced.endpoint_id)?.(announced)
   })
-  const wake = together(async (endpointId: string, deadPid: number | undefined) => {
+  const wake = together(async (endpointId: string, deadComputeId: string | undefined) => {
     try {
-      const target = await start(endpointId, deadPid)
+      const target = await start(endpointId, deadComputeId)
       onWoken?.('ready')
       return target
     } catch (error) {

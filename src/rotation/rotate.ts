@@ -13,7 +13,7 @@ import { renewPasswords, storesWithOtherPasswords } from '../backends/local/rene
 import { countApiKeys } from '../catalog/api_key.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { embeddedSocketDir } from '../catalog/embedded.ts'
-import { runningStores } from '../catalog/endpoint.ts'
+import { runningStores } from '../catalog/compute.ts'
 import { type KeyReader, keyReaders, tellKeysChanged } from '../catalog/key_reader.ts'
 import { setProxyPassword } from '../catalog/proxy_role.ts'
 import { sql } from '../catalog/sql.ts'

@@ -10,6 +10,7 @@ import { hasFirstSeals } from '../catalog/sealed_rows.ts'
 import type { Config } from '../config.ts'
 import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
+import { hostId } from '../host_id.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { apiOrigin, certifiedHosts, isOpen, publicHost, reachOf } from '../public_address.ts'
 import { resealAll } from '../rotation/reseal.ts'
@@ -90,7 +91,8 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const names = { ...config, hosts: certifiedHosts(config) }
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), names)
     const lacks = unwanted(config)
-    const backend = localBackend({ ...config, secrets: secrets.stores, lacks, log: () => {} })
+    const host = await hostId(config.dataDir)
+    const backend = localBackend({ ...config, hostId: host, secrets: secrets.stores, lacks, log: () => {} })
     const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress).catch(
       (error: unknown) => {
         throw error instanceof UnknownKeyError ? wrongKey(config) : error
@@ -144,11 +146,12 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 }
 
 /** Stops the parts so that no new work begins: first those that take requests, last the worker that suspends. */
-async function stopParts(parts: Parts, catalog: Catalog, { progress, leaveRunning }: UpOptions): Promise<void> {
+async function stopParts(parts: Parts, catalog: Catalog, { config, progress, leaveRunning }: UpOptions): Promise<void> {
   await Promise.all([parts.api.stop(), parts.proxies.stop()])
   try {
     if (leaveRunning) return
-    const left = await progress.during('suspending computes', suspendAll(catalog)).catch((error: unknown) => {
+    const suspends = suspendAll(catalog, await hostId(config.dataDir))
+    const left = await progress.during('suspending computes', suspends).catch((error: unknown) => {
       if (!(error instanceof AppError)) throw error
       progress.say('The catalog is away, so computes are left running: the next start finds them.')
       return 0

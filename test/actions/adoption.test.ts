@@ -14,7 +14,7 @@ import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { subjectOf } from '../../src/operations/start_compute.ts'
 import { suspendCompute } from '../../src/operations/suspend_compute.ts'
-import { kill, until } from '../processes.ts'
+import { until } from '../processes.ts'
 import { openSite, type Site } from './site.ts'
 import { createWorld, type World } from './world.ts'
 
@@ -40,18 +40,17 @@ async function anotherWorker(): Promise<void> {
 
 test('a compute that runs is adopted as it is', async () => {
   const branch = await world.home()
-  const { compute_pid, started_at, updated_at } = await world.running(branch)
+  const { compute_id, started_at, updated_at } = await world.running(branch)
   await anotherWorker()
   const { current_state, ...adopted } = await world.endpointOf(site.catalog, branch)
   assert.equal(current_state, 'active')
-  assert.deepEqual([adopted.compute_pid, adopted.started_at, adopted.updated_at], [compute_pid, started_at, updated_at])
+  assert.deepEqual([adopted.compute_id, adopted.started_at, adopted.updated_at], [compute_id, started_at, updated_at])
   await site.agree()
 })
 
 test('a compute that was killed is noticed, and can be started again', async () => {
   const branch = await world.branchOff(await world.home())
-  const { compute_pid } = await world.running(branch)
-  await kill(compute_pid ?? 0)
+  await world.killCompute(await world.running(branch))
   await anotherWorker()
   await until('it is idle', async () => (await world.endpointOf(site.catalog, branch)).current_state === 'idle')
   await site.agree()
@@ -71,10 +70,9 @@ test('what a move to another branch is about to stop is no crash when it has end
     await postponeOperation(tx, operation.id, 1)
     return operation
   })
-  const pid = moved.compute_pid ?? 0
-  await kill(pid)
+  await world.killCompute(moved)
   const context = { ...site, log: pino({ level: 'silent' }) }
-  assert.equal(await reconcile(context, await world.endpointOf(site.catalog, to), pid), 'busy')
+  assert.equal(await reconcile(context, await world.endpointOf(site.catalog, to), moved.compute_id ?? ''), 'busy')
   await site.catalog.rows(sql`update operation set run_at = clock_timestamp() where id = ${suspended.id}`)
   assert.equal((await world.ended(suspended)).status, 'finished')
   const operations = sql`select status from operation where endpoint_id = ${moved.id} and status = 'failed'`
@@ -89,7 +87,7 @@ test('an endpoint that no operation holds any more is let go', async () => {
   await site.catalog.rows(sql`update endpoint set holding_operation_id = ${newOperationId()} where id = ${known.id}`)
   await anotherWorker()
   await until('it is open', async () => (await world.endpointOf(site.catalog, branch)).holding_operation_id === null)
-  assert.equal((await world.endpointOf(site.catalog, branch)).compute_pid, known.compute_pid)
+  assert.equal((await world.endpointOf(site.catalog, branch)).compute_id, known.compute_id)
   await site.agree()
 })
 
@@ -109,7 +107,7 @@ test('what is left of a deleted project goes, computes that run too', async () =
   await site.catalog.transaction((tx) => deleteProject(tx, branch.project_id))
   await anotherWorker()
   for (const each of [branch, child]) {
-    await until(`${each.id} is removed`, async () => !(await world.read(each)).stored)
+    await until(`${each.id} is removed`, async () => !(await world.read(each)))
   }
   await site.agree()
 })
@@ -131,7 +129,7 @@ test('a restore that is cancelled before its exchange leaves no copy, under a na
     })
     await Promise.all(operations.map((operation) => world.ended(operation)))
     await anotherWorker()
-    await until('the copy is removed', async () => !(await world.read(copy)).stored)
+    await until('the copy is removed', async () => !(await world.read(copy)))
     const { store_id, is_default } = await world.read(branch)
     // The project still has a default branch.
     assert.deepEqual([store_id, is_default], [branch.id, true])
@@ -143,7 +141,7 @@ test('a restore that is cancelled before its exchange leaves no copy, under a na
 test('a restore whose backup is deleted meanwhile leaves the branch as it was', async () => {
   const branch = await world.branchOff(await world.home())
   const source = await world.home()
-  const { compute_pid } = await world.running(branch)
+  const { compute_id } = await world.running(branch)
   const { copy, operations } = await site.catalog.transaction(async (tx) => {
     await lockProject(tx, branch.account_id, branch.project_id)
     const queued = await queueRestore(tx, { branch: await world.read(branch), source, keptName: 'kept' })
@@ -156,7 +154,7 @@ test('a restore whose backup is deleted meanwhile leaves the branch as it was', 
     ['create_branch failed', 'suspend_compute failed', 'create_branch failed', 'start_compute finished'],
   )
   const endpoint = await world.endpointOf(site.catalog, branch)
-  assert.deepEqual([endpoint.current_state, endpoint.compute_pid], ['active', compute_pid])
+  assert.deepEqual([endpoint.current_state, endpoint.compute_id], ['active', compute_id])
   await world.sweptUp(copy)
   await site.agree()
 })

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Backend } from '../../src/backends/backend.ts'
-import type { StoredBranch } from '../../src/catalog/branch.ts'
+import { type Branch, findStoredBranch } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { findBranchEndpoint } from '../../src/catalog/endpoint.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import type { Store } from '../../src/catalog/store.ts'
 import { withAdminSession } from '../../src/compute_admin/session.ts'
 import { refOf } from '../../src/operations/request.ts'
 import type { Secrets } from '../../src/secrets/secrets.ts'
@@ -27,20 +28,24 @@ export async function assertAgreement(premises: Premises): Promise<void> {
   const served = postmastersOf(dataDir)
     .map(({ directory }) => directory)
     .filter((directory) => directory !== catalogData)
-  const branches = await catalog.rows<StoredBranch & { rows: number }>(sql`
-    select b.*, p.pg_version,
+  const branches = await catalog.rows<Branch & { rows: number }>(sql`
+    select b.*,
            (select count(*) from role where branch_id = b.id) + (select count(*) from database where branch_id = b.id)
              + (select count(*) from config_change where branch_id = b.id)
              + (select count(*) from endpoint where branch_id = b.id and deleted_at is not null) as rows
-      from branch b join project p on p.id = b.project_id`)
+      from branch b`)
   for (const branch of branches) {
     assert.equal(branch.pending_state, null, `${branch.id} is going nowhere`)
     assert.equal(branch.restores, null, `${branch.id} is to become nothing`)
-    if (!branch.stored) assertGone(premises, branch)
-    else if (branch.current_state === 'ready' && !branch.deleted_at)
+    if (branch.store_id === null) {
+      assert.equal(branch.rows, 0, `rows are left of ${branch.id}`)
+      continue
+    }
+    if (branch.current_state === 'ready' && !branch.deleted_at)
       assert.ok(existsSync(directoryOf(branch.store_id)), `${branch.id} has its data`)
-    if (!branch.deleted_at) await assertEndpoint(premises, branch, served.includes(directoryOf(branch.store_id)))
+    if (!branch.deleted_at) await assertEndpoint(premises, branch.id, served.includes(directoryOf(branch.store_id)))
   }
+  await assertOnlyKnownStores(premises)
   // One postmaster per directory, and only computes that the catalog has; a failed deletion may have left its own.
   assert.equal(new Set(served).size, served.length)
   const known = await catalog.rows<{ store_id: string }>(
@@ -53,30 +58,32 @@ export async function assertAgreement(premises: Premises): Promise<void> {
   )
 }
 
-function assertGone({ dataDir, runtimeDir }: Premises, branch: StoredBranch & { rows: number }): void {
-  const places = [
-    join(dataDir, 'branches', branch.store_id),
-    join(dataDir, 'logs', branch.store_id),
-    join(runtimeDir, `b${branch.store_number.toString(36)}`),
-  ]
-  assert.deepEqual(
-    places.filter((place) => existsSync(place)),
-    [],
-    `directories are left of ${branch.id}`,
+/** Asserts that every directory on the machine belongs to a store of the catalog, and every store to its branch. */
+async function assertOnlyKnownStores({ catalog, dataDir, runtimeDir }: Premises): Promise<void> {
+  const stores = await catalog.rows<Store & { of: string | null }>(
+    sql`select s.*, b.id as of from store s left join branch b on b.store_id = s.id`,
   )
-  assert.equal(branch.rows, 0, `rows are left of ${branch.id}`)
+  for (const store of stores) assert.equal(store.of, store.branch_id, `${store.id} is its branch's`)
+  const names = new Set(['catalog', ...stores.flatMap(({ id, number }) => [id, `b${number.toString(36)}`])])
+  const places = [join(dataDir, 'branches'), join(dataDir, 'logs'), runtimeDir].filter((place) => existsSync(place))
+  assert.deepEqual(
+    places.flatMap((place) => readdirSync(place).filter((name) => !names.has(name))),
+    [],
+    'directories are left',
+  )
 }
 
-async function assertEndpoint({ catalog, backend, secrets }: Premises, branch: StoredBranch, runs: boolean) {
-  const endpoint = await findBranchEndpoint(catalog, branch.id)
-  if (!endpoint) return
+async function assertEndpoint({ catalog, backend, secrets }: Premises, branchId: string, runs: boolean) {
+  const endpoint = await findBranchEndpoint(catalog, branchId)
+  const branch = await findStoredBranch(catalog, branchId)
+  if (!endpoint || !branch) return
   const { id, current_state, pending_state, holding_operation_id } = endpoint
   assert.deepEqual([pending_state, holding_operation_id], [null, null], `${id} is at rest`)
   assert.equal(current_state === 'active', runs, `${id} is ${current_state}`)
   const compute = await backend.findCompute(refOf(branch))
   assert.deepEqual(
-    [endpoint.compute_host, endpoint.compute_port, endpoint.compute_pid],
-    compute ? [compute.address.host, compute.address.port, compute.pid] : [null, null, null],
+    [endpoint.compute_address, endpoint.compute_port, endpoint.compute_id],
+    compute ? [compute.address.host, compute.address.port, compute.id] : [null, null, null],
   )
   if (compute)
     await withAdminSession(compute.address, secrets.stores, { purpose: 'test' }, (session) => session.query('select 1'))

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import type { Branch } from '../../src/catalog/branch.ts'
 import { queueCheck } from '../../src/operations/check_availability.ts'
 import { queueStart } from '../../src/operations/start_compute.ts'
-import { kill } from '../processes.ts'
 import type { Case } from './cases.ts'
 import type { World } from './world.ts'
 
@@ -42,7 +41,7 @@ const ofRunning: Case = {
     const before = await seen(world, branch)
     const goesOn = async () => {
       assert.deepEqual(await seen(world, branch), before)
-      assert.equal((await world.running(branch)).compute_pid, endpoint.compute_pid)
+      assert.equal((await world.running(branch)).compute_id, endpoint.compute_id)
     }
     return { request: (tx) => queueCheck(tx, endpoint), finished: goesOn, failed: goesOn }
   },
@@ -56,9 +55,9 @@ const ofKilled: Case = {
   async prepare(world) {
     const branch = await world.home()
     const endpoint = await world.running(branch)
-    await kill(endpoint.compute_pid ?? 0)
+    await world.killCompute(endpoint)
     const sleeps = async () =>
-      assert.notEqual((await world.endpointOf(world.catalog, branch)).compute_pid, endpoint.compute_pid)
+      assert.notEqual((await world.endpointOf(world.catalog, branch)).compute_id, endpoint.compute_id)
     return { request: (tx) => queueCheck(tx, endpoint), finished: sleeps, failed: async () => {} }
   },
 }

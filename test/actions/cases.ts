@@ -194,7 +194,7 @@ const reopening: Case = {
     const endpoint = await world.running(branch)
     const client = await world.clientInTransaction(branch)
     const goesOn = async () => {
-      assert.equal((await world.endpointOf(world.catalog, branch)).compute_pid, endpoint.compute_pid)
+      assert.equal((await world.endpointOf(world.catalog, branch)).compute_id, endpoint.compute_id)
       await client.query('commit')
       await client.end()
     }
@@ -226,7 +226,7 @@ const reopeningLately: Case = {
     return {
       request: (tx) => queueSuspend(tx, endpoint, 'idle'),
       async finished() {
-        assert.equal((await world.endpointOf(world.catalog, branch)).compute_pid, endpoint.compute_pid)
+        assert.equal((await world.endpointOf(world.catalog, branch)).compute_id, endpoint.compute_id)
         await client.query('select 1')
         await client.end()
         await time(-1)
@@ -269,7 +269,7 @@ const branchDeletion: Case = {
         await markEndpointDeleted(tx, (await world.endpointOf(tx, branch)).id)
         return requestOperation(tx, deleteTimeline, world.subjectOf(branch), {})
       },
-      finished: async () => assert.equal((await findStoredBranch(world.catalog, branch.id))?.stored, false),
+      finished: async () => assert.equal(await findStoredBranch(world.catalog, branch.id), undefined),
       failed: () => world.sweptUp(branch),
     }
   },

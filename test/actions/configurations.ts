@@ -7,7 +7,6 @@ import { sql } from '../../src/catalog/sql.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { queueStart } from '../../src/operations/start_compute.ts'
-import { kill } from '../processes.ts'
 import type { Case } from './cases.ts'
 import type { World } from './world.ts'
 
@@ -47,18 +46,18 @@ const configurationOfRestarted: Case = {
   async prepare(world) {
     const branch = await world.home()
     const before = await world.running(branch)
-    await kill(before.compute_pid ?? 0)
+    await world.killCompute(before)
     await world.have((tx) => queueStart(tx, before, 'request'))
-    const { compute_pid, compute_port, started_at } = before
+    const { compute_id, started_at } = before
     return {
       async request(tx) {
         await tx.rows(sql`
-          update endpoint set compute_pid = ${compute_pid}, compute_port = ${compute_port}, started_at = ${started_at}
+          update endpoint set compute_id = ${compute_id}, started_at = ${started_at}
            where id = ${before.id}`)
         return requestOperation(tx, applyConfigOperation, world.subjectOf(branch), {})
       },
       async finished() {
-        assert.notEqual((await world.running(branch)).compute_pid, compute_pid)
+        assert.notEqual((await world.running(branch)).compute_id, compute_id)
       },
       failed: nothing,
     }
@@ -72,8 +71,7 @@ const configurationOfKilled: Case = {
   faultsAt: [],
   async prepare(world) {
     const branch = await world.home()
-    const { compute_pid } = await world.running(branch)
-    await kill(compute_pid ?? 0)
+    await world.killCompute(await world.running(branch))
     const name = world.newName()
     return {
       request: (tx) => requestRole(world, tx, branch, name),
@@ -96,7 +94,7 @@ const restart: Case = {
     const branch = await world.home()
     const endpoint = await world.running(branch)
     // Postgres shows multiples of 1024 in kB.
-    const track_activity_query_size = String(2049 + ((endpoint.compute_pid ?? 0) % 1000))
+    const track_activity_query_size = String(2049 + (Date.parse(endpoint.started_at ?? '') % 1000))
     return {
       async request(tx) {
         await updateEndpoint(tx, endpoint.id, { settings: { pg_settings: { track_activity_query_size } } })
@@ -123,12 +121,12 @@ const egress: Case = {
   effectAt: 'compute_stopped',
   async prepare(world) {
     const branch = await world.home()
-    const { id: endpoint_id, compute_pid } = await world.running(branch)
+    const { id: endpoint_id, compute_id } = await world.running(branch)
     return {
       request: (tx) =>
         requestOperation(tx, applyConfigOperation, { ...world.subjectOf(branch), endpoint_id }, { egress: false }),
       async finished() {
-        assert.notEqual((await world.running(branch)).compute_pid, compute_pid)
+        assert.notEqual((await world.running(branch)).compute_id, compute_id)
       },
       failed: nothing,
     }

@@ -1,6 +1,6 @@
 import { existsSync, openSync, watch } from 'node:fs'
 import { join } from 'node:path'
-import { type Branch, findStoredBranch } from '../../src/catalog/branch.ts'
+import { findStoredBranch, type StoredBranch } from '../../src/catalog/branch.ts'
 import type { WorkerContext } from '../../src/context.ts'
 import type { Due } from '../../src/engine/claim.ts'
 import { type Definition, OperationFailed, type Step } from '../../src/engine/definition.ts'
@@ -62,7 +62,7 @@ function faulty<Input>(step: Step<WorkerContext, Input>): Step<WorkerContext, In
   }
 }
 
-function dieAtChange(branch: Branch | undefined, { config }: WorkerContext, { mark }: Fault): void {
+function dieAtChange(branch: StoredBranch | undefined, { config }: WorkerContext, { mark }: Fault): void {
   if (!isFirst(mark)) return
   const branches = join(config.dataDir, 'branches')
   const places = branch ? [branches, join(branches, branch.store_id)] : [branches]

@@ -7,6 +7,7 @@ import { type LocalBackend, localBackend } from '../../src/backends/local/local.
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl, embeddedSocketDir } from '../../src/catalog/embedded.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
+import { hostId } from '../../src/host_id.ts'
 import { loadConfig } from '../../src/config.ts'
 import { SETTINGS } from '../../src/settings.ts'
 import { loadOrCreateSecrets, type Secrets } from '../../src/secrets/secrets.ts'
@@ -19,6 +20,8 @@ import { type Crew, startCrew } from './crew.ts'
 export interface Site {
   readonly catalog: Catalog
   readonly backend: LocalBackend
+  readonly hostId: string
+  readonly dataDir: string
   readonly secrets: Secrets
   readonly crew: Crew
   /** Runs `work`, which must kill the catalog's server (the given pid), and starts the server again. */
@@ -46,7 +49,8 @@ export async function openSite(): Promise<Site> {
   }
   const config = loadConfig({}, env)
   const secrets = await loadOrCreateSecrets(config.secretFile)
-  const backend = localBackend({ dataDir, runtimeDir, secrets: secrets.stores, log: () => {} })
+  const host = await hostId(dataDir)
+  const backend = localBackend({ hostId: host, dataDir, runtimeDir, secrets: secrets.stores, log: () => {} })
   const server = localCatalogServer({
     dataDir,
     runtimeDir,
@@ -86,5 +90,5 @@ export async function openSite(): Promise<Site> {
 
   const agree = () => assertAgreement({ catalog, backend, secrets, dataDir, runtimeDir })
   const newMark = () => join(marks, String(++marked))
-  return { catalog, backend, secrets, crew, throughCrash, newMark, agree, close }
+  return { catalog, backend, hostId: host, dataDir, secrets, crew, throughCrash, newMark, agree, close }
 }

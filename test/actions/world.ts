@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import pg from 'pg'
 import { type Branch, findStoredBranch, listStoredBranches, type StoredBranch } from '../../src/catalog/branch.ts'
+import { notedServer } from '../../src/backends/local/server_note.ts'
 import type { Catalog, Db } from '../../src/catalog/catalog.ts'
-import { computeAddress, type Endpoint, findBranchEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
+import { computeAddress } from '../../src/catalog/compute.ts'
+import { findBranchEndpoint, findEndpoint, insertEndpoint, type PlacedEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject, type Project } from '../../src/catalog/project.ts'
 import { insertRole } from '../../src/catalog/role.ts'
@@ -17,7 +20,7 @@ import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { scramVerifier } from '../../src/postgres/scram_verifier.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
-import { until } from '../processes.ts'
+import { kill, until } from '../processes.ts'
 import type { Site } from './site.ts'
 
 const PASSWORD = 'correct horse'
@@ -37,7 +40,7 @@ export function changing<T>(catalog: Catalog, change: (tx: Db) => Promise<T>): P
 export type World = Awaited<ReturnType<typeof createWorld>>
 
 /** Resources for the cases: created on first use, and brought into a state by operations of the workers. */
-export async function createWorld({ catalog, crew, secrets }: Site) {
+export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
   const verifier = await scramVerifier(PASSWORD)
   /** Projects (by their first branch) and branches that cases have created and no longer use. */
   const projects: Branch[] = []
@@ -88,14 +91,21 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     return branch as Branch
   }
 
-  async function endpointOf(db: Db, branch: Branch): Promise<Endpoint> {
+  async function endpointOf(db: Db, branch: Branch): Promise<PlacedEndpoint> {
     const found = await findBranchEndpoint(db, branch.id)
     const { id: branch_id, account_id, project_id } = branch
     const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: -1, settings: {}, disabled: false, name: null }
-    return found ?? insertEndpoint(db, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
+    if (found) return found
+    const { id } = await insertEndpoint(db, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
+    return (await findEndpoint(db, id)) as PlacedEndpoint
   }
 
-  async function running(branch: Branch): Promise<Endpoint> {
+  /** Kills the compute of an endpoint. */
+  async function killCompute({ compute_store_id }: PlacedEndpoint): Promise<void> {
+    await kill(notedServer(join(dataDir, 'branches', compute_store_id ?? ''))?.pid)
+  }
+
+  async function running(branch: Branch): Promise<PlacedEndpoint> {
     const endpoint = await endpointOf(catalog, branch)
     if (endpoint.current_state === 'active') return endpoint
     await have((tx) => queueStart(tx, endpoint, 'request'))
@@ -139,8 +149,8 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
   async function clientInTransaction(branch: Branch): Promise<pg.Client> {
     const user = newName()
     await atCompute(branch, (session) => session.query(`create role ${user} login password '${verifier}'`))
-    const { compute_host, compute_port } = await endpointOf(catalog, branch)
-    const address = { host: compute_host ?? '', port: compute_port ?? 0 }
+    const { compute_address, compute_port } = await endpointOf(catalog, branch)
+    const address = { host: compute_address ?? '', port: compute_port ?? 0 }
     const client = new pg.Client({ ...address, user, password: PASSWORD, database: 'postgres' })
     await client.connect()
     await client.query('begin')
@@ -182,6 +192,7 @@ export async function createWorld({ catalog, crew, secrets }: Site) {
     branchOff,
     child: async () => children.pop() ?? branchOff(await home()),
     endpointOf,
+    killCompute,
     running,
     resting,
     atCompute,

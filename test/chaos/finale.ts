@@ -148,17 +148,18 @@ export async function gone({ neap, dataDir, checks, spots }: World): Promise<voi
   const kept = spots[0]?.branch_id ?? ''
   const rows = await catalogQuery<{ what: string }>(
     neap,
-    `select 'branch ' || id as what from branch where (stored or deleted_at is null) and id <> $1
+    `select 'branch ' || id as what from branch where (store_id is not null or deleted_at is null) and id <> $1
      union all select 'role of ' || branch_id from role where branch_id <> $1
      union all select 'database of ' || branch_id from database where branch_id <> $1
      union all select 'endpoint of ' || branch_id from endpoint where branch_id <> $1
+     union all select 'store ' || id from store where branch_id <> $1
      union all select 'hold ' || resource from operation_hold h
         where not exists (select from operation o where o.project_id = h.project_id and o.seq = h.seq and o.finished_at is null)`,
     [kept],
   )
   const [{ number } = { number: '0' }] = await catalogQuery<{ number: string }>(
     neap,
-    'select store_number as number from branch where id = $1',
+    'select s.number from branch b join store s on s.id = b.store_id where b.id = $1',
     [kept],
   )
   const entries = (name: string, known: readonly string[]) =>

@@ -13,7 +13,7 @@ import { startCompute } from '../../src/operations/start_compute.ts'
 import { suspendCompute } from '../../src/operations/suspend_compute.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { finish, newBranch, newProject, queue, read, take, takeAll } from './operations.ts'
+import { finish, HOST, newBranch, newProject, queue, read, take, takeAll } from './operations.ts'
 
 // The statement that selects due operations, with the locks of the real actions. No worker runs here.
 let catalogs: Catalogs
@@ -123,7 +123,7 @@ test('while one is being claimed, the one behind it is not handed out in its pla
     const first = await start(catalog, branch)
     const second = await start(catalog, branch)
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['start_compute'])).due[0]?.id, first.id)
+      assert.equal((await claim(tx, ['start_compute'], HOST)).due[0]?.id, first.id)
       assert.equal(await take(catalog), undefined)
     })
     await finish(catalog, first)
@@ -141,7 +141,7 @@ test('cancelling ends what has not begun, and only that', () =>
     // Claimed, but not yet committed: the cancel waits and then finds that it has begun.
     let cancelled: Promise<void> | undefined
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['start_compute'])).due[0]?.id, begun.id)
+      assert.equal((await claim(tx, ['start_compute'], HOST)).due[0]?.id, begun.id)
       cancelled = catalog.transaction((its) =>
         cancelUnbegun(its, project.id, { branchId: branch.id }, 'it was deleted'),
       )

@@ -2,7 +2,8 @@ import { once, type EventEmitter } from 'node:events'
 import { ensureDefaultAccount } from '../../src/catalog/account.ts'
 import { type Branch, insertBranch } from '../../src/catalog/branch.ts'
 import type { Catalog, Db } from '../../src/catalog/catalog.ts'
-import { type Endpoint, findEndpoint, insertEndpoint, setIdle } from '../../src/catalog/endpoint.ts'
+import { setIdle } from '../../src/catalog/compute.ts'
+import { type Endpoint, findEndpoint, insertEndpoint } from '../../src/catalog/endpoint.ts'
 import { insertOperation, type NewOperation, type Operation } from '../../src/catalog/operation.ts'
 import { insertProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -45,7 +46,7 @@ export async function newBranch(db: Db, project: Project, parent?: Branch): Prom
 export async function newEndpoint(db: Db, { id: branch_id, account_id, project_id }: Branch): Promise<Endpoint> {
   const size = { min_cu: 0.25, max_cu: 0.25, suspend_timeout_seconds: 0, settings: {}, disabled: false, name: null }
   const endpoint = await insertEndpoint(db, { id: newEndpointId(), branch_id, account_id, project_id, ...size })
-  await setIdle(db, endpoint.id)
+  await setIdle(db, endpoint.id, 'request')
   return (await findEndpoint(db, endpoint.id)) as Endpoint
 }
 
@@ -70,6 +71,9 @@ export async function read(db: Db, id: string): Promise<OperationRow> {
   return (await db.row<OperationRow>(sql`select * from operation where id = ${id}`)) as OperationRow
 }
 
+/** The host that a catalog has before any worker. */
+export const HOST = 'first'
+
 const EVERY_ACTION = [
   'toil',
   'apply_config',
@@ -86,7 +90,7 @@ const EVERY_ACTION = [
  * due.
  */
 export async function take(catalog: Catalog): Promise<Due | undefined> {
-  return (await claim(catalog, EVERY_ACTION)).due[0]
+  return (await claim(catalog, EVERY_ACTION, HOST)).due[0]
 }
 
 /**
@@ -97,7 +101,7 @@ export async function takeAll(catalog: Catalog): Promise<Due[]> {
   const taken: Due[] = []
   for (;;) {
     const driven = taken.map(({ id }) => id)
-    const { due } = await claim(catalog, EVERY_ACTION, driven)
+    const { due } = await claim(catalog, EVERY_ACTION, HOST, driven)
     if (!due[0]) return taken
     taken.push(due[0])
   }

@@ -39,8 +39,8 @@ const KINDS = new Map([
 const NEVER_NULL = new Set([
   'src/catalog/account.ts organization_id',
   'src/catalog/audit.ts subject',
+  'src/catalog/branch.ts store_id',
   'src/catalog/endpoint.ts id',
-  'src/catalog/endpoint.ts socketDir',
   'src/catalog/idempotency.ts reply',
   'src/catalog/idempotency.ts status',
   'src/catalog/key_reader.ts name',

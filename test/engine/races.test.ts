@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { findEndpoint, forgetCompute, setActive, setIdle } from '../../src/catalog/endpoint.ts'
+import { noteCrash, setActive, setIdle } from '../../src/catalog/compute.ts'
+import { findEndpoint } from '../../src/catalog/endpoint.ts'
 import { findOperation, type Operation } from '../../src/catalog/operation.ts'
 import { lockProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -15,7 +16,7 @@ import { queueStart, requestStart, startCompute } from '../../src/operations/sta
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { finish, newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
+import { finish, HOST, newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
 import { during, ended, run, toil } from './runners.ts'
 
 // Concurrent cancels, claims and steps of one operation; and clock steps while operations run.
@@ -37,6 +38,8 @@ function cancelled(catalog: Catalog, project: Project, { id }: Operation): Promi
 }
 
 const HAS_ENDED = 'The operation is failed; only one that has not begun can be cancelled.'
+const COMPUTE = { host: '/nowhere', port: 1, store: 'br-a', hostId: HOST }
+
 const HAS_BEGUN = 'The operation is running; only one that has not begun can be cancelled.'
 
 test('of many cancels at once one does it, and the others hear that it has ended', () =>
@@ -52,14 +55,14 @@ test('of many cancels at once one does it, and the others hear that it has ended
 test('who connects just when a start ends asks for no second one', () =>
   catalogs.with(async ({ catalog, open }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
-    const location = { host: '/nowhere', port: 1, store: 'br-a', pid: 7, startedAt: new Date() }
+    const compute = { ...COMPUTE, id: 'seven', startedAt: new Date() }
     const worker = open()
     const starts = sql`select id from operation where endpoint_id = ${endpoint.id}`
     for (let round = 1; round <= 100; round++) {
-      await setIdle(catalog, endpoint.id)
+      await setIdle(catalog, endpoint.id, 'request')
       const id = (await requestStart(catalog, endpoint.id, undefined)) as string
       const ending = worker.transaction(async (tx) => {
-        await setActive(tx, endpoint.id, endpoint.branch_id, location)
+        await setActive(tx, endpoint.id, endpoint.branch_id, compute)
         end(tx, id, 'finished', null)
       })
       const asked = await Promise.all(Array.from({ length: 8 }, () => requestStart(catalog, endpoint.id, undefined)))
@@ -75,8 +78,8 @@ test('who connects just when a start ends asks for no second one', () =>
 test('an endpoint is on its way to where the last of its operations leads, whatever becomes of the others', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
-    const location = { host: '/nowhere', port: 1, store: 'br-a', pid: 7, startedAt: new Date() }
-    await setActive(catalog, endpoint.id, endpoint.branch_id, location)
+    const compute = { ...COMPUTE, id: 'seven', startedAt: new Date() }
+    await setActive(catalog, endpoint.id, endpoint.branch_id, compute)
     const pending = async () => (await findEndpoint(catalog, endpoint.id))?.pending_state
     const [suspended, started] = await catalog.transaction(async (tx) => [
       await queueSuspend(tx, endpoint, 'request'),
@@ -84,7 +87,7 @@ test('an endpoint is on its way to where the last of its operations leads, whate
     ])
     assert.equal(await pending(), 'active')
     await catalog.transaction(async (tx) => {
-      await setIdle(tx, endpoint.id)
+      await setIdle(tx, endpoint.id, 'request')
       end(tx, suspended.id, 'finished', null)
     })
     assert.equal(await pending(), 'active')
@@ -103,12 +106,12 @@ test('an endpoint is on its way to where the last of its operations leads, whate
 test('the end of a compute that another has replaced does not take the address of that one away', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
-    const location = { host: '/nowhere', port: 1, store: 'br-a', pid: 8, startedAt: new Date() }
-    await setActive(catalog, endpoint.id, endpoint.branch_id, location)
-    await forgetCompute(catalog, endpoint.id, 7)
-    assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_pid, 8)
-    await forgetCompute(catalog, endpoint.id, 8)
-    assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_pid, null)
+    const compute = { ...COMPUTE, id: 'eight', startedAt: new Date() }
+    await setActive(catalog, endpoint.id, endpoint.branch_id, compute)
+    await noteCrash(catalog, endpoint.id, 'seven')
+    assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_id, 'eight')
+    await noteCrash(catalog, endpoint.id, 'eight')
+    assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_id, null)
   }))
 
 test('a cancel and a claim at the same time: one of them has it, never both', () =>
@@ -145,7 +148,7 @@ test('one that is being cancelled is not claimed; one that is being claimed is n
     )
     let answer: Promise<string> | undefined
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['toil'])).due[0]?.id, operation.id)
+      assert.equal((await claim(tx, ['toil'], HOST)).due[0]?.id, operation.id)
       answer = cancelled(catalog, project, operation)
       await until('the cancel waits', () => catalog.row(sql`select from pg_locks where not granted`))
     })

@@ -3,7 +3,7 @@ import type { Catalog } from '../../src/catalog/catalog.ts'
 import { awaitOperations, type Operation } from '../../src/catalog/operation.ts'
 import type { Definition, Step } from '../../src/engine/definition.ts'
 import { type Runner, type RunnerOptions, startRunner } from '../../src/engine/runner.ts'
-import { type OperationRow, read } from './operations.ts'
+import { HOST, type OperationRow, read } from './operations.ts'
 
 type Steps = Readonly<Record<string, Step<unknown, unknown>>>
 const NEVER_MS = 3_600_000
@@ -27,6 +27,7 @@ export function run(
     catalog,
     definitions: [definition],
     context: undefined,
+    host: HOST,
     concurrency: 16,
     sweepMs: NEVER_MS,
     isTakenOver: () => false,

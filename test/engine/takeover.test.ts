@@ -8,7 +8,7 @@ import { awaitOperations } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { startRunner } from '../../src/engine/runner.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { newProject, queue, read, take, told } from './operations.ts'
+import { HOST, newProject, queue, read, take, told } from './operations.ts'
 
 // Operations of a worker, a real process, that dies or freezes in the middle of a step.
 let catalogs: Catalogs
@@ -42,6 +42,7 @@ async function finishHere(catalog: Catalog, id: string) {
   const runner = await startRunner({
     catalog,
     context: undefined,
+    host: HOST,
     concurrency: 1,
     sweepMs: 20,
     isTakenOver: () => false,

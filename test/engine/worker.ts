@@ -15,6 +15,7 @@ const catalog = openCatalog(url, 4, () => {}, Number(frozenSeconds))
 const runner = await startRunner({
   catalog,
   context: undefined,
+  host: 'first',
   concurrency: 1,
   isTakenOver: () => false,
   onError: (error) => tell(`error: ${messageOf(error)}`),

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { pino } from 'pino'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
-import { findEndpoint, setActive, setHolding, setIdle } from '../../src/catalog/endpoint.ts'
+import { setActive, setIdle } from '../../src/catalog/compute.ts'
+import { findEndpoint, setHolding } from '../../src/catalog/endpoint.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
 import { insertOperation, type Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -62,19 +63,19 @@ export async function makeFixture(version = 18): Promise<Fixture> {
   const starts = { asked: 0, made: 0 }
   const queued = new Map<string, Promise<string | undefined>>()
 
-  async function requestStart(endpointId: string, deadPid: number | undefined): Promise<string | undefined> {
+  async function requestStart(endpointId: string, deadComputeId: string | undefined): Promise<string | undefined> {
     starts.asked += 1
     let start = queued.get(endpointId)
     if (!start) {
-      start = startNow(endpointId, deadPid).finally(() => queued.delete(endpointId))
+      start = startNow(endpointId, deadComputeId).finally(() => queued.delete(endpointId))
       queued.set(endpointId, start)
     }
     return start
   }
 
-  async function startNow(endpointId: string, deadPid: number | undefined): Promise<string | undefined> {
+  async function startNow(endpointId: string, deadComputeId: string | undefined): Promise<string | undefined> {
     const endpoint = await findEndpoint(catalog, endpointId)
-    if (endpoint?.current_state === 'active' && endpoint.compute_pid !== deadPid) return undefined
+    if (endpoint?.current_state === 'active' && endpoint.compute_id !== deadComputeId) return undefined
     const { id } = await fixture.operation(endpointId, 'start_compute')
     starts.made += 1
     void (async () => {
@@ -82,7 +83,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
       // After a kill its last processes may still be there for a moment.
       const pid = await until(() => compute.start().catch(() => undefined))
       await catalog.transaction(async (tx) => {
-        await setActive(tx, endpointId, endpointId, located(pid))
+        await setActive(tx, endpointId, endpointId, located(endpointId, pid))
         end(tx, id, 'finished', null)
       })
       await tellEnded(catalog, [id])
@@ -90,7 +91,15 @@ export async function makeFixture(version = 18): Promise<Fixture> {
     return id
   }
 
-  const located = (pid: number) => ({ host: compute.socketDir, port: 5432, store: 'br-a', pid, startedAt: new Date() })
+  // Many endpoints share the one compute: each has a name of its own for it.
+  const located = (endpointId: string, pid: number) => ({
+    id: `${endpointId} ${pid}`,
+    hostId: 'first',
+    host: compute.socketDir,
+    port: 5432,
+    store: 'br-a',
+    startedAt: new Date(),
+  })
 
   const fixture: Fixture = {
     servers,
@@ -111,7 +120,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
         poolSize: 4,
         requestStart,
         mockSaltKey: Buffer.from('mock'),
-        readVerifier: ({ host }, _pid, role) => verifierAt(host, role),
+        readVerifier: ({ host }, _computeId, role) => verifierAt(host, role),
         log,
         ...options,
       })
@@ -132,7 +141,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
       await catalog.rows(sql`
         insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
         values (${id}, ${account}, ${id}, ${id}, 0.25, 0.25, 'idle')`)
-      if (pid !== undefined) await setActive(catalog, id, id, located(pid))
+      if (pid !== undefined) await setActive(catalog, id, id, located(id, pid))
       return id
     },
     operation(endpointId, action) {
@@ -152,7 +161,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
       })
     },
     hold: (endpointId, operationId) => setHolding(catalog, endpointId, operationId),
-    idle: (endpointId) => setIdle(catalog, endpointId),
+    idle: (endpointId) => setIdle(catalog, endpointId, 'request'),
     async close() {
       await Promise.all([...proxies].map((proxy) => proxy.stop()))
       await Promise.all([catalog.close(), proxyCatalog.close()])

@@ -5,7 +5,6 @@ import { after, before, test } from 'node:test'
 import { connect as overTls } from 'node:tls'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { findEndpoint } from '../../src/catalog/endpoint.ts'
 import { encodeMessage, int32, MESSAGE_HEAD } from '../../src/proxy/messages.ts'
 import { encodeStartup, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
 import { type Random, randomOf } from '../random.ts'
@@ -33,8 +32,7 @@ let scene: Scene
 let guessed: string
 before(async () => {
   scene = await makeScene()
-  const row = await findEndpoint(scene.fixture.catalog, scene.endpoint)
-  guessed = await scene.fixture.endpoint(row?.compute_pid ?? 0)
+  guessed = await scene.fixture.endpoint(1)
 })
 after(() => scene.fixture.close())
 

@@ -155,8 +155,7 @@ test('a compute that nobody wants is stopped, and only that', async () => {
   const forget = () =>
     catalogQuery(
       neap,
-      `update endpoint set current_state = 'idle', pending_state = null, compute_host = null, compute_port = null, compute_pid = null
-        where id = $1`,
+      `update endpoint set current_state = 'idle', pending_state = null, compute_id = null where id = $1`,
       [other.endpoint_id],
     )
   for (const worker of ['alone', 'with all']) {

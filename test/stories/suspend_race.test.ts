@@ -5,7 +5,8 @@ import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl } from '../../src/catalog/embedded.ts'
-import { computeAddress, findEndpoint } from '../../src/catalog/endpoint.ts'
+import { computeAddress } from '../../src/catalog/compute.ts'
+import { findEndpoint } from '../../src/catalog/endpoint.ts'
 import { awaitOperations, type Operation, unfinishedOperations } from '../../src/catalog/operation.ts'
 import { lockEndpointAndProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -253,7 +254,7 @@ async function runRound(lane: Lane, round: number): Promise<void> {
     const [ended] = await awaitOperations(catalog, [operation.id], 60_000)
     assert.equal(ended?.status, 'finished', `${ended?.action}: ${ended?.error}`)
     const now = await findEndpoint(catalog, place.endpoint_id)
-    const stayed = now?.compute_pid === found?.compute_pid
+    const stayed = now?.compute_id === found?.compute_id
     count(operation.action === 'suspend_compute' ? (stayed ? 'stayed awake' : 'suspended') : 'checked')
   }
   end()

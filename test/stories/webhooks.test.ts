@@ -158,7 +158,7 @@ test('what happens to branches, endpoints and operations is told as the API show
     assert.throws(() => new Webhook(`whsec_${'A'.repeat(43)}=`).verify(body, headers as Record<string, string>))
     assert.match(event.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/)
     assert.equal(headers['content-type'], 'application/json')
-    assert.doesNotMatch(body, /whsec_|npg_|compute_host|"input"/)
+    assert.doesNotMatch(body, /whsec_|npg_|compute_id|"input"/)
     const { status, response_status, response_body } = await delivery(made.id, id, (each) => each.status !== 'pending')
     assert.deepEqual([status, response_status, response_body], ['delivered', 200, 'thanks'])
   }

@@ -127,11 +127,11 @@ sub is_ending {
   return $state eq 'Z' || $flags & 4;
 }
 
-# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS PROCESSES SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which inherits
+# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS INSTANCE PROCESSES SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which inherits
 # server.lock, within walls, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as
 # the caller says on the standard input that it is ready, with its socket directory sealed.
 sub start {
-  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $processes, $sockets, $egress, $config, $hba, @postgres) = @_;
+  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $instance, $processes, $sockets, $egress, $config, $hba, @postgres) = @_;
   enter($home, $seq, $generation);
   leave('gone') unless -d "$home/pgdata";
   my $server_lock;
@@ -171,7 +171,7 @@ sub start {
     exec { $postgres[0] } @postgres or fail($postgres[0]);
   }
   close $server_lock;
-  write_file("$home/server", "$pid " . started($pid) . "\n");
+  write_file("$home/server", "$pid " . started($pid) . "\n$instance\n");
   close $effect_lock;
   close $note;
   close $leaving;

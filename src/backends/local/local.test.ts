@@ -15,6 +15,7 @@ import {
   query,
   settled,
 } from '../../../test/local_backend.ts'
+import { notedServer } from './server_note.ts'
 
 const local = freshBackend()
 const { backend, next, options } = local
@@ -31,7 +32,7 @@ test('a compute starts, stops, and starts again with what was committed', async 
   const branch = await newBranch('life')
   const first = await local.start(branch, next())
   await query(first.address, 'CREATE TABLE kept AS SELECT 42 AS answer')
-  deepEqual(await backend.findCompute(branch), first)
+  equal((await backend.findCompute(branch))?.id, first.id)
   deepEqual(await local.start(branch, next()), first)
 
   await settled(() => backend.stopCompute(branch, next()))
@@ -39,7 +40,7 @@ test('a compute starts, stops, and starts again with what was committed', async 
   equal(await backend.stopCompute(branch, next()), 'done')
 
   const second = await local.start(branch, next())
-  notEqual(second.pid, first.pid)
+  notEqual(second.id, first.id)
   deepEqual(await query(second.address, 'SELECT answer FROM kept'), [{ answer: 42 }])
 })
 
@@ -61,7 +62,7 @@ test('a compute that was told to stop and has not noticed yet is not taken for o
   while (!answered && !waits()) await setImmediate()
   process.kill(first.pid, 'SIGCONT')
   const second = await again
-  notEqual(second.pid, first.pid)
+  notEqual(second.id, first.id)
   deepEqual(await query(second.address, 'SELECT 1 AS one'), [{ one: 1 }])
   await stopped
 })
@@ -107,7 +108,8 @@ test('a killed postmaster is no obstacle, even as a zombie', async () => {
     setInterval(() => undefined, 1000)`
   const parent = spawnOther(body)
   const [line] = (await once(parent.stdout, 'data')) as [string]
-  const { pid, address } = JSON.parse(line) as RunningCompute
+  const { id, address } = JSON.parse(line) as RunningCompute
+  const pid = notedServer(local.home(branch))?.pid ?? 0
   await query(address, 'CREATE TABLE kept AS SELECT 1 AS one')
   parent.kill('SIGSTOP')
   process.kill(pid, 'SIGKILL')
@@ -115,7 +117,7 @@ test('a killed postmaster is no obstacle, even as a zombie', async () => {
   try {
     const again = await local.start(branch, next())
     ok(existsSync(`/proc/${pid}`), 'the zombie is still there')
-    notEqual(again.pid, pid)
+    notEqual(again.id, id)
     deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
   } finally {
     parent.kill('SIGKILL')
@@ -132,14 +134,14 @@ function spawnOther(body: string) {
 
 test('a compute outlives the process that started it, and another adopts it', async () => {
   const branch = await newBranch('adopted')
-  const started = await inAnotherProcess<{ pid: number }>(
+  const started = await inAnotherProcess<RunningCompute>(
     options,
     `const compute = await backend.startCompute(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
      process.stdout.write(JSON.stringify(compute), () => process.kill(process.pid, 'SIGKILL'))`,
   )
   const found = await backend.findCompute(branch)
-  equal(found?.pid, started.pid)
-  equal((await local.start(branch, next())).pid, started.pid)
+  equal(found?.id, started.id)
+  equal((await local.start(branch, next())).id, started.id)
   await settled(() => backend.stopCompute(branch, next()))
   equal(await backend.findCompute(branch), undefined)
 })
@@ -154,7 +156,7 @@ test('an attempt that was overtaken does nothing', async () => {
   const compute = await local.start(branch, { ...newer, generation: 2 })
   await rejects(backend.stopCompute(branch, newer), FencedError)
   await rejects(backend.removeBranch(branch, newer), FencedError)
-  equal((await backend.findCompute(branch))?.pid, compute.pid)
+  equal((await backend.findCompute(branch))?.id, compute.id)
 })
 
 test('a server whose postmaster.pid was spoilt while it runs is ended, and another takes its place', async () => {
@@ -166,25 +168,25 @@ test('a server whose postmaster.pid was spoilt while it runs is ended, and anoth
   await query(first.address, 'CREATE TABLE kept AS SELECT 1 AS one')
   const foreign = readFileSync(fileOf(neighbour), 'utf8')
   for (const content of ['', 'garbage', foreign]) {
-    const { pid } = await local.start(branch, next())
+    const { id, pid } = await local.start(branch, next())
     writeFileSync(fileOf(branch), content)
     equal(await backend.findCompute(branch), undefined)
     const again = await local.start(branch, next())
-    notEqual(again.pid, pid)
+    notEqual(again.id, id)
     ok(!existsSync(`/proc/${pid}/cwd`))
     deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
     writeFileSync(fileOf(branch), content)
     await settled(() => backend.stopCompute(branch, next()))
     ok(!existsSync(`/proc/${again.pid}/cwd`))
   }
-  equal((await backend.findCompute(neighbour))?.pid, other.pid)
+  equal((await backend.findCompute(neighbour))?.id, other.id)
 })
 
 test('two starts at once make one server', async () => {
   const branch = await newBranch('twice')
   const fence = next()
   const computes = await Promise.all([1, 2, 3].map(() => local.start(branch, fence)))
-  equal(new Set(computes.map((compute) => compute.pid)).size, 1)
+  equal(new Set(computes.map((compute) => compute.id)).size, 1)
 })
 
 test('a start that fails says why, and a wrong setting hurts nobody else', async () => {

@@ -10,8 +10,9 @@ import { installBinaries, isInstalled } from './binaries.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
-import { type Layout, type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
+import { type Log, homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from './layout.ts'
 import { lastWordsIn, rotateLogs } from './logs.ts'
+import { measureTree } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, forgetOldRemovals, removeStored, storedBranches } from './remove.ts'
 import { inPlainWords } from './shortage.ts'
@@ -31,9 +32,11 @@ import { ensureOwnPasswords, passwordNote, replaceUnknownPassword } from './stor
 import { isMarkedSubscribed } from './subscription_mark.ts'
 import { disableSubscriptions } from './subscriptions.ts'
 import { type Walls, probeWalls } from './walls.ts'
-import { watchProcesses } from './watch.ts'
+import { watchComputes } from './watch.ts'
 
 export interface LocalOptions {
+  /** The id of this host. */
+  readonly hostId: string
   readonly dataDir: string
   /** Short, since socket paths lie below it, and traversable for the computes' users. */
   readonly runtimeDir: string
@@ -111,7 +114,7 @@ export function localBackend(options: LocalOptions): LocalBackend {
     const server = await startServer(plan)
     if (server === 'pending') return 'pending'
     await ensureOwnPasswords(plan, branch.id, secrets)
-    return computeOf(layout, branch, server)
+    return computeOf(branch, server)
   }
 
   const calls: Omit<LocalBackend, 'watchComputes'> = {
@@ -130,11 +133,12 @@ export function localBackend(options: LocalOptions): LocalBackend {
     stopCompute: (branch, fence) => stopServer(homeOf(layout, branch.id), fence),
     findCompute: async (branch) => {
       const server = await findServer(homeOf(layout, branch.id))
-      return server && computeOf(layout, branch, server)
+      return server && computeOf(branch, server)
     },
     hasEarlierServer: (branch) => hasEarlierServer(homeOf(layout, branch.id)),
     removeBranch: (branch, fence) => removeStored(layout, branch, fence, options.log),
     lastWords: async (branch, since) => lastWordsIn(logFile(branch.id, 'postgres.log'), since),
+    measureBranch: ({ id }) => measureTree(join(homeOf(layout, id), 'pgdata')),
     listBranches: () => storedBranches(layout),
     listRunning: () => busyBranches(layout),
     stopHelpers: () => endCopies(layout),
@@ -145,15 +149,11 @@ export function localBackend(options: LocalOptions): LocalBackend {
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
     rotateLogs: () => rotateLogs(layout.logs),
   }
-  return { ...inPlainWords(calls, layout.dataDir), watchComputes: watchProcesses }
-}
+  return { ...inPlainWords(calls, layout.dataDir), watchComputes: (ended) => watchComputes(layout, ended) }
 
-function computeOf(layout: Layout, branch: BranchRef, server: RunningServer): RunningCompute {
-  return {
-    branchId: branch.id,
-    address: { host: socketDirOf(layout, branch), port: SERVER_PORT, store: branch.id },
-    pid: server.pid,
-    startedAt: server.startedAt,
+  function computeOf(branch: BranchRef, { instance, startedAt }: RunningServer): RunningCompute {
+    const address = { host: socketDirOf(layout, branch), port: SERVER_PORT, store: branch.id }
+    return { id: instance, hostId: options.hostId, address, startedAt }
   }
 }
 

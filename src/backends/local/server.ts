@@ -5,6 +5,7 @@
  *
  *     (no lock) --start--> starting --> ready --SIGINT--> stopping --> (no lock)
  */
+import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { ConfigurationError, type Fence, type Progress } from '../backend.ts'
@@ -40,6 +41,8 @@ export interface ServerPlan {
 
 export interface RunningServer {
   readonly pid: number
+  /** The id of this run: another start has another. */
+  readonly instance: string
   readonly startedAt: Date
   readonly ready: boolean
 }
@@ -172,7 +175,7 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
     plan.root,
     mountsOf({ bin, conf, pgdata, sockets: socketDir }, plan.egress !== ''),
   ]
-  const given = [String(plan.processes), socketDir, plan.egress, plan.config, plan.hba]
+  const given = [randomUUID(), String(plan.processes), socketDir, plan.egress, plan.config, plan.hba]
   return ['start', home, ...fenceArgs(plan.fence), ...ownerOf(home), ...walls, ...given, ...postgres]
 }
 
@@ -216,9 +219,9 @@ function isReady(file: PostmasterFile): boolean {
 
 /** The server of a home, as its files report it. Returns undefined when no server runs or it has not reported yet. */
 function runningIn(home: string): RunningServer | undefined {
-  const pid = notedServer(home)
-  const file = pid === undefined ? undefined : readPostmasterFile(join(home, 'pgdata'))
-  return pid === undefined || !file ? undefined : { pid, startedAt: file.startedAt, ready: isReady(file) }
+  const noted = notedServer(home)
+  const file = noted && readPostmasterFile(join(home, 'pgdata'))
+  return file && { ...noted, startedAt: file.startedAt, ready: isReady(file) }
 }
 
 /** The running server of a home, if any. Waits up to a second for one that has just started. */

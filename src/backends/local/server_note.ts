@@ -1,14 +1,23 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
+/** A server's process, and the id of this run of it. */
+export interface NotedServer {
+  readonly pid: number
+  readonly instance: string
+}
+
 /**
- * The process of the server in a home, by the note that its start left. Returns undefined once that process has ended.
- * Inside its walls a server has another pid, and another process may have reused a pid.
+ * The server in a home, by the note that its start left: its pid and start time, then its instance id. Returns undefined
+ * once that process has ended. Inside its walls a server has another pid, and another process may have reused a pid.
  */
-export function notedServer(home: string): number | undefined {
-  const [, pid, start] = /^(\d+) (.+)\n/.exec(read(join(home, 'server'))) ?? []
-  if (pid === undefined || start === undefined) return undefined
-  return startOf(Number(pid)) === start || isAliveElsewhere(Number(pid)) ? Number(pid) : undefined
+export function notedServer(home: string): NotedServer | undefined {
+  const [, number, start, instance] = /^(\d+) (.+)\n(\S+)?/.exec(read(join(home, 'server'))) ?? []
+  if (number === undefined || start === undefined) return undefined
+  const pid = Number(number)
+  if (startOf(pid) !== start && !isAliveElsewhere(pid)) return undefined
+  // A note from before instances had ids: the migration that introduced them names the compute in the same way.
+  return { pid, instance: instance ?? `pid-${pid}` }
 }
 
 /** Whether a start has left a note; its server may have ended. */

@@ -97,20 +97,20 @@ test(
   async (t) => {
     const branch = await newBranch('writes')
     const reader = await newBranch('reads')
-    const ended = Promise.withResolvers<number>()
+    const ended = Promise.withResolvers<string>()
     const watch = backend.watchComputes(ended.resolve)
     t.after(() => watch.stop())
-    const { address, pid, startedAt } = await local.start(branch, next())
+    const { id, address, startedAt } = await local.start(branch, next())
     const other = await local.start(reader, next())
     await query(other.address, 'SELECT')
     await query(other.address, 'SELECT')
-    watch.follow(pid)
-    watch.follow(other.pid)
+    watch.follow({ id, storeId: branch.id })
+    watch.follow({ id: other.id, storeId: other.address.store })
     await query(address, 'CREATE TABLE kept AS SELECT 1 AS one')
     await full(async () => {
       const log = "SELECT pg_logical_emit_message(false, '', repeat('x', 1000000)) FROM generate_series(1, 200)"
       await rejects(query(address, log), /No space left on device/)
-      equal(await ended.promise, pid)
+      equal(await ended.promise, id)
       await rejects(local.start(branch, next()), { message: FULL })
       deepEqual(await query(other.address, 'SELECT 1 AS one'), [{ one: 1 }])
       await settled(() => backend.removeBranch(reader, next()))
@@ -144,11 +144,11 @@ test('memory that is not there', async () => {
 
 test('a backend that the kernel kills: the server ends, which is noticed, and starts again', async (t) => {
   const branch = await newBranch('killed-backend')
-  const ended = Promise.withResolvers<number>()
+  const ended = Promise.withResolvers<string>()
   const watch = backend.watchComputes(ended.resolve)
   t.after(() => watch.stop())
-  const { address, pid, startedAt } = await local.start(branch, next())
-  watch.follow(pid)
+  const { id, address, pid, startedAt } = await local.start(branch, next())
+  watch.follow({ id, storeId: branch.id })
   await query(address, 'CREATE TABLE kept AS SELECT 1 AS one')
   const session = query(address, 'SELECT pg_sleep(3600)')
   const lost = rejects(session)
@@ -157,7 +157,7 @@ test('a backend that the kernel kills: the server ends, which is noticed, and st
   while (!victim) [victim] = await query<{ pid: number }>(address, busy)
   process.kill(outsidePid(pid, victim.pid), 'SIGKILL')
   await lost
-  equal(await ended.promise, pid)
+  equal(await ended.promise, id)
   match(await backend.lastWords(branch, startedAt), /terminated by signal 9/)
   equal(await backend.lastWords(branch, new Date(Date.now() + 60_000)), '')
   const again = await local.start(branch, next())
@@ -166,7 +166,7 @@ test('a backend that the kernel kills: the server ends, which is noticed, and st
 
 test('no file descriptor left: it says so, takes nothing that runs for gone, and recovers', async (t) => {
   const branch = await newBranch('files')
-  const { pid } = await local.start(branch, next())
+  const { id } = await local.start(branch, next())
   const limits = readFileSync('/proc/self/limits', 'utf8')
   const [, soft, hard] = /^Max open files +(\d+) +(\d+)/m.exec(limits) ?? []
   // Started in advance: without descriptors no process could be started to raise the limit again.
@@ -184,5 +184,5 @@ test('no file descriptor left: it says so, takes nothing that runs for gone, and
   } finally {
     await limit(soft)
   }
-  equal((await backend.findCompute(branch))?.pid, pid)
+  equal((await backend.findCompute(branch))?.id, id)
 })

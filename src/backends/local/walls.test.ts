@@ -30,10 +30,10 @@ for (const lacks of [ALL.filter((wall) => wall !== 'identity'), ['network'], ['f
     const branch = local.branch('bare')
     await settled(() => backend.createBranch(branch, next()))
     for (let turn = 1; turn <= 2; turn++) {
-      const { address, pid } = await local.start(branch, next())
+      const { id, address } = await local.start(branch, next())
       await query(address, 'create table if not exists kept (n int); insert into kept values (1)')
       deepEqual(await query(address, 'select count(*)::int as n from kept'), [{ n: turn }])
-      equal((await backend.findCompute(branch))?.pid, pid)
+      equal((await backend.findCompute(branch))?.id, id)
       equal(lstatSync(join(address.host, '.s.PGSQL.5432')).isSocket(), true)
       await settled(() => backend.stopCompute(branch, next()))
       equal(await backend.findCompute(branch), undefined)

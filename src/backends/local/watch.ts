@@ -2,14 +2,38 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { ComputeWatch } from '../backend.ts'
 import { watchArgs } from './effect.ts'
+import { homeOf, type Layout } from './layout.ts'
+import { notedServer } from './server_note.ts'
 
 const AGAIN_MS = 1_000
+
+/** Follows computes by the processes that they are. */
+export function watchComputes(layout: Layout, ended: (id: string) => void): ComputeWatch {
+  const idOf = new Map<number, string>()
+  const processes = watchProcesses((pid) => {
+    const id = idOf.get(pid)
+    idOf.delete(pid)
+    if (id !== undefined) ended(id)
+  })
+  return {
+    follow({ id, storeId }) {
+      const server = notedServer(homeOf(layout, storeId))
+      if (server?.instance !== id) {
+        setImmediate(() => ended(id))
+        return
+      }
+      idOf.set(server.pid, id)
+      processes.follow(server.pid)
+    },
+    stop: () => processes.stop(),
+  }
+}
 
 /**
  * Calls `ended` when a followed process has ended, also one that is not a child. One small process receives the exits
  * of all through pidfds (pidfd_open(2)), without polling.
  */
-export function watchProcesses(ended: (pid: number) => void): ComputeWatch {
+function watchProcesses(ended: (pid: number) => void): { follow(pid: number): void; stop(): void } {
   const followed = new Set<number>()
   let stopped = false
   let timer: NodeJS.Timeout | undefined

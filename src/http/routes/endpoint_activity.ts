@@ -82,7 +82,7 @@ export const getEndpointActivity = route('GET /projects/:project_id/endpoints/:e
   await requireProject(context, params.project_id)
   const endpoint = await requireEndpoint(context, params)
   const runs = endpoint.current_state === 'active'
-  const found = runs ? await lookAtUse(context, endpoint) : undefined
+  const found = runs ? await lookAtUse(context, endpoint.id) : undefined
   // The endpoint may have been suspended since.
   const now = runs && !found ? await requireEndpoint(context, params) : endpoint
   const traffic = await endpointTraffic(context.db, now.project_id, now.id)

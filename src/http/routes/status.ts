@@ -1,5 +1,6 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { listEndpointsWithCompute } from '../../catalog/endpoint.ts'
+import { type Host, listHosts } from '../../catalog/host.ts'
 import { route } from '../route.ts'
 
 const Compute = Type.Object(
@@ -8,7 +9,8 @@ const Compute = Type.Object(
     branch_id: Type.String(),
     project_id: Type.String(),
     state: Type.String(),
-    pid: Type.Optional(Type.Integer()),
+    compute_id: Type.Optional(Type.String()),
+    store_id: Type.Optional(Type.String()),
     socket_dir: Type.Optional(Type.String()),
     port: Type.Optional(Type.Integer()),
     started_at: Type.Optional(Type.String({ format: 'date-time' })),
@@ -16,17 +18,29 @@ const Compute = Type.Object(
   { $id: 'Compute' },
 )
 
+const HostView = Type.Object(
+  {
+    id: Type.String(),
+    region: Type.Optional(Type.String()),
+    cpus: Type.Optional(Type.Integer()),
+    memory_bytes: Type.Optional(Type.Integer()),
+    heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
+  },
+  { $id: 'Host' },
+)
+
 export const getStatus = route('GET /status', {
   summary: 'What runs on this Neap: of the account, or of all where its administrator asks',
   tag: 'Neap',
   scope: 'admin',
-  returns: Type.Object({ computes: Type.Array(Compute) }),
+  returns: Type.Object({ computes: Type.Array(Compute), hosts: Type.Array(HostView) }),
   errors: [],
 }).handle(async (_request, { db, caller }) => {
   // Without a key the request came over the 0600 admin socket.
   const administers = caller.apiKeyId === undefined
   const endpoints = await listEndpointsWithCompute(db)
   return {
+    hosts: administers ? (await listHosts(db)).map(shownHost) : [],
     computes: endpoints
       .filter((endpoint) => administers || endpoint.account_id === caller.account.id)
       .map((endpoint) => ({
@@ -36,10 +50,21 @@ export const getStatus = route('GET /status', {
         state: endpoint.pending_state
           ? `${endpoint.current_state} → ${endpoint.pending_state}`
           : endpoint.current_state,
-        ...(endpoint.compute_pid !== null && { pid: endpoint.compute_pid }),
-        ...(endpoint.compute_host !== null && { socket_dir: endpoint.compute_host }),
+        ...(endpoint.compute_id !== null && { compute_id: endpoint.compute_id }),
+        ...(endpoint.compute_store_id !== null && { store_id: endpoint.compute_store_id }),
+        ...(endpoint.compute_address !== null && { socket_dir: endpoint.compute_address }),
         ...(endpoint.compute_port !== null && { port: endpoint.compute_port }),
         ...(endpoint.started_at !== null && { started_at: endpoint.started_at }),
       })),
   }
 })
+
+function shownHost({ id, region, cpus, memory_bytes, heartbeat_at }: Host): Static<typeof HostView> {
+  return {
+    id,
+    ...(region !== null && { region }),
+    ...(cpus !== null && { cpus }),
+    ...(memory_bytes !== null && { memory_bytes }),
+    ...(heartbeat_at !== null && { heartbeat_at }),
+  }
+}

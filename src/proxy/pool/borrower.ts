@@ -40,7 +40,7 @@ export interface Unnamed {
 export interface Loss {
   /** The last FATAL or PANIC error of the server, if it sent one. */
   readonly said: Refused | undefined
-  readonly computePid: number | undefined
+  readonly computeId: string | undefined
   /** Whether the borrower received any bytes. */
   readonly answered: boolean
   /**

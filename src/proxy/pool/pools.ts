@@ -74,7 +74,7 @@ export function createPools(options: {
       function serverOf(reached: Reached, hooks: ServerHooks): PoolServer {
         return createPoolServer({
           socket: reached.socket,
-          computePid: reached.computePid,
+          computeId: reached.computeId,
           parameters: parametersOf(reached),
           cancel: async () => {
             if (reached.key) await cancelAtCompute(reached.address, reached.key)

@@ -242,7 +242,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     onClosed(server)
     was?.lost({
       said: fatal,
-      computePid: options.computePid,
+      computeId: options.computeId,
       answered,
       unrun: resetting && (resetFailed || fatal?.code === ADMIN_SHUTDOWN),
       midMessage: reader.isMidMessage(),
@@ -253,7 +253,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   }
 
   const server: PoolServer = {
-    computePid: options.computePid,
+    computeId: options.computeId,
     parameters: () => settings.active(),
     settings: () => settings.key(),
     restedAt: 0,

@@ -6,7 +6,7 @@ import type { PooledStatement } from './statements.ts'
 
 /** A server connection of a pool. */
 export interface PoolServer {
-  readonly computePid: number | undefined
+  readonly computeId: string | undefined
   /** The settings that Postgres reports: the current ones, or those after a reset that is under way. */
   parameters(): Parameters
   /** No response is pending, and no transaction is open. */
@@ -76,7 +76,7 @@ export interface PoolServer {
 
 export interface PoolServerOptions {
   readonly socket: Socket
-  readonly computePid: number | undefined
+  readonly computeId: string | undefined
   readonly parameters: Parameters
   /**
    * Asks the compute to cancel the query of this connection. Resolves when the request can take no more effect; never

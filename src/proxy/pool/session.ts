@@ -311,12 +311,12 @@ export function pooledSession(
   }
 
   /** Repeats the messages lost with a compute on the next one. If that is the same compute, they fail. */
-  function repeat({ computePid, said }: Loss): void {
+  function repeat({ computeId, said }: Loss): void {
     stream.pause()
     giveUp = pool.waitForNew({
       ...asker,
       given(to) {
-        if (to.computePid !== computePid) return given(to)
+        if (to.computeId !== computeId) return given(to)
         to.takeBack()
         fail(said ?? UNKNOWN_OUTCOME)
       },
@@ -374,7 +374,7 @@ export function pooledSession(
   }
 
   const session: PooledSession = {
-    computePid: undefined,
+    computeId: undefined,
     isSending: () => giveUp !== undefined || server?.isSending() === true,
     release: () => {},
     async cancel() {

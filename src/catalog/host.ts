@@ -1,0 +1,63 @@
+import type { Catalog, Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** What a machine offers. */
+export interface Capacity {
+  readonly region: string
+  readonly cpus: number
+  readonly memoryBytes: number
+}
+
+/** A machine that has stores and runs computes. */
+export interface Host {
+  readonly id: string
+  readonly region: string | null
+  readonly cpus: number | null
+  readonly memory_bytes: number | null
+  /** When its worker was last heard of; null before the first one has registered. */
+  readonly heartbeat_at: string | null
+}
+
+/** Arbitrary key of the advisory lock under which hosts register. */
+const REGISTERING = 6_327_002
+
+/**
+ * Registers a host under this id. The first one of a catalog takes over the row that was there before it, with the
+ * stores that requests have placed on it.
+ */
+export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<void> {
+  await catalog.transaction(async (tx) => {
+    await tx.rows(sql`select pg_advisory_xact_lock(${REGISTERING}::bigint)`)
+    const { region, cpus, memoryBytes } = capacity
+    const known = await tx.row(sql`select 1 from host where id = ${id}`)
+    const first = known ? undefined : await tx.row<{ id: string }>(sql`select id from host where heartbeat_at is null`)
+    if (first) {
+      await tx.rows(sql`update host set id = ${id} where id = ${first.id}`)
+      await tx.rows(sql`update operation set host_id = ${id} where finished_at is null and host_id = ${first.id}`)
+    }
+    await tx.rows(sql`
+      insert into host (id, region, cpus, memory_bytes, heartbeat_at)
+      values (${id}, ${region}, ${cpus}, ${memoryBytes}, clock_timestamp())
+      on conflict (id) do update set region = excluded.region, cpus = excluded.cpus, memory_bytes = excluded.memory_bytes,
+                heartbeat_at = excluded.heartbeat_at`)
+  })
+}
+
+/** Records that the worker of a host lives. */
+export async function beat(db: Db, id: string): Promise<void> {
+  await db.rows(sql`update host set heartbeat_at = clock_timestamp() where id = ${id}`)
+}
+
+export function listHosts(db: Db): Promise<Host[]> {
+  return db.rows(sql`select id, region, cpus, memory_bytes, heartbeat_at from host order by created_at, id`)
+}
+
+/** Those of the stores that the catalog has on another host. */
+export function listStoresElsewhere(
+  db: Db,
+  hostId: string,
+  storeIds: readonly string[],
+): Promise<{ id: string; host_id: string }[]> {
+  return db.rows(sql`
+    select id, host_id from store where id = any (${storeIds}::text[]) and host_id <> ${hostId} order by id`)
+}
