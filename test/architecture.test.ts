@@ -15,10 +15,10 @@ const MAY_IMPORT: Record<string, string> = {
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor:
-    'backends, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
+    'backends, backoff, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
 
   http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, secrets, views, webhooks',
-  proxy: 'catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
+  proxy: 'backoff, catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
   commands:
     'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
   views: 'catalog, config(types), public_address',
@@ -29,9 +29,9 @@ const MAY_IMPORT: Record<string, string> = {
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   rotation: 'backends, catalog, config(types), errors, postgres, public_address, secrets, tls',
-  webhooks: 'catalog, errors, network, secrets',
+  webhooks: 'backoff, catalog, errors, network, secrets',
   compute_admin: 'backends(types), catalog, errors, postgres, secrets(types)',
-  engine: 'catalog, errors',
+  engine: 'backoff, catalog, errors',
   catalog: 'errors, ids',
   backends: 'durable_file, errors, network, observe, postgres, secrets, walls',
   observe: 'errors, pipelining',
@@ -44,6 +44,7 @@ const MAY_IMPORT: Record<string, string> = {
   host_id: 'durable_file',
   postgres: '',
   walls: '',
+  backoff: '',
   secrets: 'base62, durable_file, errors',
 }
 const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts', 'directories.ts']

@@ -10,6 +10,7 @@
  * lock ends with the connection: another worker takes over a dead worker's operations within a second, a frozen
  * worker's after the session time-out.
  */
+import { type Backoff, backoffMs } from '../backoff.ts'
 import type { Catalog, Transaction } from '../catalog/catalog.ts'
 import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
 import { type Definition, OperationFailed, type StepOutcome } from './definition.ts'
@@ -51,6 +52,7 @@ export interface Runner {
 const SWEEP_MS = 1000
 const FAILURE_TRIES = 5
 const SOON_MS = 5
+const RETRY: Backoff = { firstMs: 250, maxMs: 15_000, jitter: 0.25 }
 /** Characters of an operation's error: it may contain a message of a compute, and the tenant controls its length. */
 const MAX_ERROR_CHARACTERS = 2_000
 
@@ -216,13 +218,13 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     const message = (error instanceof Error ? error.message : String(error)).slice(0, MAX_ERROR_CHARACTERS)
     if (operation.step === FAILURE) {
       if (operation.attempts >= FAILURE_TRIES) return end(tx, operation.id, 'failed', operation.error)
-      return retryLater(tx, operation.id, backOff(operation.attempts), operation.error ?? message)
+      return retryLater(tx, operation.id, retrySeconds(operation.attempts), operation.error ?? message)
     }
     if (error instanceof OperationFailed || options.isFinal?.(error)) {
       giveUp(tx, operation.id, message, LEASE_SECONDS)
       return { ...operation, step: FAILURE, attempts: 1, error: message, cause: error }
     }
-    return retryLater(tx, operation.id, backOff(operation.failures_count + 1), message)
+    return retryLater(tx, operation.id, retrySeconds(operation.failures_count + 1), message)
   }
 
   const unlisten = await catalog.listen('operation_due', look)
@@ -246,7 +248,4 @@ function stepOf<Context>(definition: Definition<Context>, operation: Due) {
   return step
 }
 
-/** Seconds: 0.25, 0.5, 1, … at most 15, each with jitter of ±25 % so that many do not retry at the same moment. */
-function backOff(failures: number): number {
-  return Math.min(0.25 * 2 ** (failures - 1), 15) * (0.75 + Math.random() / 2)
-}
+const retrySeconds = (failures: number): number => backoffMs(failures, RETRY) / 1000

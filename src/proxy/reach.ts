@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Backoff, backoffMs } from '../backoff.ts'
 import type { ConnectTarget } from '../catalog/compute.ts'
 import type { Ahead } from './ahead.ts'
 import { addressOf, type SessionAddress, openSession } from './compute.ts'
@@ -27,7 +28,7 @@ export interface Reached {
   readonly key: Buffer | undefined
 }
 
-const LONGEST_PAUSE_MS = 500
+const RETRY: Backoff = { firstMs: 25, maxMs: 500 }
 
 /**
  * Connects to the endpoint's compute. Waits while the endpoint is paused, wakes it when it is idle or its compute is
@@ -86,7 +87,7 @@ export async function reachCompute(
 }
 
 /** Turns 0 and 1 start at once (a lookup; after a wake the compute). Later pauses: 25, 50, 100, … milliseconds. */
-export const pauseMs = (turn: number): number => Math.min(25 * 2 ** (turn - 2), LONGEST_PAUSE_MS)
+export const pauseMs = (turn: number): number => backoffMs(turn - 1, RETRY)
 
 /** Settles with the promise, or rejects when the signal aborts first. */
 async function within<T>(signal: AbortSignal, promise: Promise<T>, instead?: Error): Promise<T> {

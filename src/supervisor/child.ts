@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { endOf } from '../backends/local/logs.ts'
+import { type Backoff, backoffMs } from '../backoff.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { BoundSocket } from './listener.ts'
 import type { FromPart, ToPart } from './messages.ts'
@@ -38,8 +39,7 @@ export interface ChildOptions {
 }
 
 const STOP_MS = 15_000
-const SHORTEST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 1_000
+const RESTART: Backoff = { firstMs: 50, maxMs: 1_000 }
 const STEADY_MS = 10_000
 
 export function launchChild(options: ChildOptions): Child {
@@ -51,7 +51,8 @@ export function launchChild(options: ChildOptions): Child {
   const leaving = new Set<ChildProcess>()
   let stopping = false
   let wasReady = options.isSpare ?? false
-  let pause = SHORTEST_PAUSE_MS
+  /** Early ends in a row, plus one; Infinity after a launch that failed. */
+  let failures = 1
   let timer: NodeJS.Timeout | undefined
   let current: ChildProcess | undefined
   if (options.isSpare) launchIn(0)
@@ -63,7 +64,7 @@ export function launchChild(options: ChildOptions): Child {
       fail(new UsageError(`neap ${options.name} did not start: ${lastLine(options.logFile)} (log: ${options.logFile})`))
     if (stopping || !wasReady) return
     options.onRestart(options.name, why)
-    launchIn(pause)
+    launchIn(backoffMs(failures, RESTART))
   }
 
   function launchIn(ms: number): void {
@@ -71,7 +72,7 @@ export function launchChild(options: ChildOptions): Child {
       try {
         current = launch()
       } catch (error) {
-        pause = LONGEST_PAUSE_MS
+        failures = Infinity
         launchAgain(messageOf(error))
       }
     }, ms)
@@ -94,7 +95,7 @@ export function launchChild(options: ChildOptions): Child {
     child.once('exit', (code, signal) => {
       if (pid !== undefined) options.onEnd(pid)
       if (leaving.delete(child)) return
-      pause = Date.now() - begun > STEADY_MS ? SHORTEST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS)
+      failures = Date.now() - begun > STEADY_MS ? 1 : failures + 1
       launchAgain(signal ?? `exit code ${code}`)
     })
     child.on('message', (message) => hear(child, message as FromPart))

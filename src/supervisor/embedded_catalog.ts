@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { localCatalogServer } from '../backends/local/catalog_server.ts'
 import type { Backend } from '../backends/backend.ts'
+import { type Backoff, backoffMs } from '../backoff.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
@@ -9,8 +10,7 @@ import type { Secrets } from '../secrets/secrets.ts'
 import type { ProgressReporter } from './progress.ts'
 
 const PG_VERSION = 18
-const SHORTEST_PAUSE_MS = 250
-const LONGEST_PAUSE_MS = 5_000
+const RESTART: Backoff = { firstMs: 250, maxMs: 5_000 }
 const STOP_MS = 60_000
 
 /** The Postgres server that holds the catalog. The embedded one outlives this process, and the next start finds it. */
@@ -56,21 +56,21 @@ export async function openEmbeddedCatalog(
   /** A session reports at once that its server is gone. */
   async function keepRunning(first: Session, say: (line: string) => void): Promise<void> {
     let session: Session | undefined = first
-    let pause = SHORTEST_PAUSE_MS
+    let failures = 0
     while (!isReleased) {
       if (session) {
         const lost = new Promise<void>((resolve) => (session as Session).onLost(resolve))
         await Promise.race([lost, released])
         if (isReleased) return session.end()
         say('the catalog ended; starting it again')
-        pause = SHORTEST_PAUSE_MS
+        failures = 0
       }
       session = await startAgain((error) => {
-        say(`the catalog could not be started (${messageOf(error)}); trying again in ${pause / 1000} s`)
+        failures++
+        const seconds = backoffMs(failures, RESTART) / 1000
+        say(`the catalog could not be started (${messageOf(error)}); trying again in ${seconds} s`)
       })
-      if (session) continue
-      await Promise.race([sleep(pause), released])
-      pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
+      if (!session) await Promise.race([sleep(backoffMs(failures, RESTART)), released])
     }
     await session?.end()
   }

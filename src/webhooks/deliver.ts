@@ -6,6 +6,7 @@
  *
  * At least once: an attempt without a recorded result is repeated.
  */
+import { jittered } from '../backoff.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { disableWebhook, findWebhookOfDelivery, noteGivenUp, noteReached, type Webhook } from '../catalog/webhook.ts'
 import { endWaiting, noteAttempt, subjectOf, type WebhookDelivery } from '../catalog/webhook_delivery.ts'
@@ -17,7 +18,8 @@ import { webhookSecretContext } from '../secrets/contexts.ts'
 import { signatureHeaders } from './signature.ts'
 
 /** Seconds before each try but the first. */
-const BACK_OFF_SECONDS = [5, 30, 120, 600, 3600, 14_400, 43_200]
+const RETRY_SECONDS = [5, 30, 120, 600, 3600, 14_400, 43_200]
+const RETRY_JITTER = 0.2
 
 /** Days of failed deliveries, without one that arrived, after which a webhook is disabled. */
 const DISABLED_AFTER_DAYS = 3
@@ -88,10 +90,9 @@ async function failed(
   came: { readonly error: string; readonly response_status?: number; readonly response_body?: string },
 ): Promise<void> {
   const gone = came.response_status === GONE
-  const seconds = BACK_OFF_SECONDS[delivery.attempts - delivery.attempts_before - 1]
+  const seconds = RETRY_SECONDS[delivery.attempts - delivery.attempts_before - 1]
   if (seconds !== undefined && !gone) {
-    // Jitter, so that deliveries that failed together are not retried together.
-    await noteAttempt(catalog, delivery, { ...came, status: 'pending', again: seconds * (0.8 + Math.random() * 0.4) })
+    await noteAttempt(catalog, delivery, { ...came, status: 'pending', again: jittered(seconds, RETRY_JITTER) })
     return
   }
   await catalog.transaction(async (tx) => {
