@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { type FileLock, takeFileLock } from '../backends/local/file_lock.ts'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'
@@ -46,6 +47,12 @@ export interface State {
   /** The running supervisor and its parts, or those that ran when it was killed. */
   readonly pids?: readonly number[]
 }
+
+const LOCK_SECONDS = 1
+
+/** Makes this process the only supervisor of a data directory. Returns undefined when another one runs. */
+export const lockDataDir = (dataDir: string): Promise<FileLock | undefined> =>
+  takeFileLock(join(dataDir, 'up.lock'), LOCK_SECONDS)
 
 const stateFile = (dataDir: string) => join(dataDir, 'state.json')
 

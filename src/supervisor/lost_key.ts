@@ -1,9 +1,7 @@
-import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { newRing, readRing, writeRing } from '../secrets/ring.ts'
-import { updateState } from './data_dir.ts'
-import { takeLock } from './lock.ts'
+import { lockDataDir, updateState } from './data_dir.ts'
 import { hasHadKey } from './master_key.ts'
 
 /**
@@ -13,7 +11,7 @@ import { hasHadKey } from './master_key.ts'
 export async function replaceLostKey({ secretFile, dataDir }: Config): Promise<void> {
   if (!hasHadKey(dataDir))
     throw new UsageError(`There is no Neap in ${dataDir} that could have lost a key: name its data directory.`)
-  const lock = await takeLock(join(dataDir, 'up.lock'))
+  const lock = await lockDataDir(dataDir)
   if (!lock) throw new UsageError(`Neap runs on ${dataDir}: end it first.`)
   try {
     if (await readRing(secretFile))

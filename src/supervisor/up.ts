@@ -22,11 +22,18 @@ import { ensureCertificates } from '../tls/certificates.ts'
 import { doubtsOf, operatorFiles, readPair } from '../tls/operator.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
-import { checkDataDir, checkRuntimeDir, makeDirectories, readState, type State, updateState } from './data_dir.ts'
+import {
+  checkDataDir,
+  checkRuntimeDir,
+  lockDataDir,
+  makeDirectories,
+  readState,
+  type State,
+  updateState,
+} from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { followKeys } from './follow_keys.ts'
 import { firstProject, type ReadyProject } from './first_project.ts'
-import { takeLock } from './lock.ts'
 import { checkMasterKey } from './master_key.ts'
 import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
@@ -73,7 +80,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   makeDirectories(options.config.dataDir, options.config.runtimeDir)
   const undo: Undo[] = []
   try {
-    const lock = await takeLock(join(options.config.dataDir, 'up.lock'))
+    const lock = await lockDataDir(options.config.dataDir)
     if (!lock)
       throw new UsageError(
         `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`,

@@ -4,12 +4,16 @@ import { existsSync } from 'node:fs'
 import { chmod, chown, lchown, mkdir, mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { UsageError } from '../../errors.ts'
-import { syncDirectory, syncFilesystem, withLock } from './durable.ts'
+import { syncDirectory, syncFilesystem } from './durable.ts'
+import { withFileLock } from './file_lock.ts'
 import { BARE_ENVIRONMENT } from './script.ts'
 import type { Owner } from './layout.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import { type StoreSecrets, TEMPLATE } from '../../secrets/stores.ts'
 import { notePassword } from './store_password.ts'
+
+/** Another process may be creating the same template. */
+const LOCK_SECONDS = 120
 
 /**
  * Creates the data directory that first branches of a Postgres version are cloned from, once for all processes.
@@ -26,7 +30,7 @@ export async function makeTemplate(
   if (existsSync(pgdata)) return
   await mkdir(directory, { recursive: true })
   await chmod(directory, 0o710)
-  await withLock(join(directory, 'lock'), async () => {
+  await withFileLock(join(directory, 'lock'), LOCK_SECONDS, async () => {
     if (existsSync(pgdata)) return
     await removeHalfMade(directory)
     await fillTemplate(directory, pgVersion, binDir, secrets).catch(async (error: unknown) => {
