@@ -18,7 +18,7 @@ const MAY_IMPORT: Record<string, string> = {
     'backends, backoff, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
 
   http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, secrets, views, webhooks',
-  proxy: 'backoff, catalog, config(types), context(types), errors, ids, network, observe, operations, tls',
+  proxy: 'backoff, catalog, config(types), context(types), errors, ids, network, observe, operations, postgres, tls',
   commands:
     'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
   views: 'catalog, config(types), public_address',

@@ -1,6 +1,5 @@
-import { pbkdf2 } from 'node:crypto'
 import type { Duplex } from 'node:stream'
-import { promisify } from 'node:util'
+import { saltPassword } from '../postgres/scram_keys.ts'
 import { ClientGone, ProxyError } from './errors.ts'
 
 /** Concurrent key derivations: half of libuv's threads for blocking work (UV_THREADPOOL_SIZE, 4). */
@@ -96,7 +95,7 @@ export function createDerivations(now = () => performance.now()): Derivations {
       const run = async (): Promise<void> => {
         try {
           if (client.destroyed) throw new ClientGone('closed before its password was checked')
-          resolve(await promisify(pbkdf2)(password, salt, iterations, 32, 'sha256'))
+          resolve(await saltPassword(password, salt, iterations))
         } catch (error) {
           reject(error)
         }

@@ -7,8 +7,9 @@
  * its endpoint neither by host name nor by options sends `endpoint=<id>;<password>` as its password, in clear text
  * within TLS.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import type { Duplex } from 'node:stream'
+import { clientKeyOf, storedKeyOf } from '../postgres/scram_keys.ts'
 import type { Admission } from './admission.ts'
 import type { Client } from './client.ts'
 import { ProxyError } from './errors.ts'
@@ -99,8 +100,8 @@ export async function checkPassword(
       // For typed passwords SASLprep (RFC 4013) amounts to NFKC. Postgres too keeps text that it cannot prepare as it
       // is.
       const salted = await derive(password.normalize('NFKC'), salt, iterations)
-      const key = createHmac('sha256', salted).update('Client Key').digest()
-      return timingSafeEqual(createHash('sha256').update(key).digest(), storedKey) ? key : undefined
+      const key = clientKeyOf(salted)
+      return timingSafeEqual(storedKeyOf(key), storedKey) ? key : undefined
     },
     (key) => key !== undefined,
   )

@@ -5,7 +5,8 @@
  *
  *   client ─first▶ proxy ─challenge▶ client ─proof▶ proxy: StoredKey fits, XOR gives ClientKey ─▶ login at the compute
  */
-import { createHash, createHmac, createSecretKey, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { hmac, storedKeyOf } from '../postgres/scram_keys.ts'
 
 export const SCRAM = 'SCRAM-SHA-256'
 export const SCRAM_PLUS = 'SCRAM-SHA-256-PLUS'
@@ -93,7 +94,7 @@ export function scramServer(verifier: Verifier, binding: Buffer | undefined, non
       if (channel !== expected) return 'wrong'
       const message = `${clientBare},${serverFirst},${withoutProof}`
       const clientKey = xor(proof, hmac(verifier.storedKey, message))
-      if (!timingSafeEqual(sha256(clientKey), verifier.storedKey)) return 'wrong'
+      if (!timingSafeEqual(storedKeyOf(clientKey), verifier.storedKey)) return 'wrong'
       const { serverKey } = verifier
       return { serverFinal: `v=${hmac(serverKey, message).toString('base64')}`, keys: { clientKey, serverKey } }
     },
@@ -120,7 +121,7 @@ export function scramClient(nonce = newNonce()): ScramClient {
       const withoutProof = `c=biws,r=${both}`
       const message = `${bare},${serverFirst},${withoutProof}`
       expected = hmac(serverKey, message)
-      const proof = xor(clientKey, hmac(sha256(clientKey), message))
+      const proof = xor(clientKey, hmac(storedKeyOf(clientKey), message))
       return `${withoutProof},p=${proof.toString('base64')}`
     },
     isServer(serverFinal) {
@@ -131,7 +132,4 @@ export function scramClient(nonce = newNonce()): ScramClient {
 }
 
 const newNonce = (): string => randomBytes(NONCE_BYTES).toString('base64')
-/** A KeyObject is the kind of key that Node checks fastest. */
-const hmac = (key: Buffer, text: string): Buffer => createHmac('sha256', createSecretKey(key)).update(text).digest()
-const sha256 = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
 const xor = (one: Buffer, other: Buffer): Buffer => Buffer.from(one.map((byte, index) => byte ^ (other[index] ?? 0)))
