@@ -15,10 +15,11 @@ const MAY_IMPORT: Record<string, string> = {
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor:
-    'backends, backoff, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, rotation, secrets, settings, tls, walls',
+    'backends, backoff, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, race, rotation, secrets, settings, tls, walls',
 
-  http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, secrets, views, webhooks',
-  proxy: 'backoff, catalog, config(types), context(types), errors, ids, network, observe, operations, postgres, tls',
+  http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, race, secrets, views, webhooks',
+  proxy:
+    'backoff, catalog, config(types), context(types), errors, ids, network, observe, operations, postgres, race, tls',
   commands:
     'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
   views: 'catalog, config(types), public_address',
@@ -29,12 +30,12 @@ const MAY_IMPORT: Record<string, string> = {
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   rotation: 'backends, catalog, config(types), errors, postgres, public_address, secrets, tls',
-  webhooks: 'backoff, catalog, errors, network, secrets',
-  compute_admin: 'backends(types), catalog, errors, postgres, secrets(types)',
+  webhooks: 'backoff, catalog, errors, network, race, secrets',
+  compute_admin: 'backends(types), catalog, errors, postgres, race, secrets(types)',
   engine: 'backoff, catalog, errors',
-  catalog: 'errors, ids',
-  backends: 'durable_file, errors, network, observe, postgres, secrets, walls',
-  observe: 'errors, pipelining',
+  catalog: 'errors, ids, race',
+  backends: 'durable_file, errors, network, observe, postgres, race, secrets, walls',
+  observe: 'errors, pipelining, race',
   config: 'directories, errors, settings',
   settings: 'directories, setting_kinds',
   directories: 'errors',
@@ -45,6 +46,7 @@ const MAY_IMPORT: Record<string, string> = {
   postgres: '',
   walls: '',
   backoff: '',
+  race: '',
   secrets: 'base62, durable_file, errors',
 }
 const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts', 'directories.ts']

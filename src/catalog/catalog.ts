@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { withTimeout } from '../race.ts'
 import { isAway, letsIn, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 import { createListener, type CatalogListener, type Told } from './listener.ts'
@@ -193,7 +193,7 @@ export function openCatalog(
       const client = await awaitSession()
       return {
         ...on(client),
-        end: () => Promise.race([client.end(), patience()]),
+        end: () => withTimeout(client.end(), PATIENCE_MS, undefined),
         onLost: (tell) => client.once('end', tell),
       }
     },
@@ -203,7 +203,7 @@ export function openCatalog(
     connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async close() {
       pulse.close()
-      await Promise.race([Promise.all([listener.close(), pool.end()]), patience()])
+      await withTimeout(Promise.all([listener.close(), pool.end()]), PATIENCE_MS, undefined)
     },
   }
 
@@ -241,7 +241,6 @@ function plain(text: string): SqlStatement {
 
 /** A frozen server does not acknowledge the end of a session. */
 const PATIENCE_MS = 2_000
-const patience = (): Promise<void> => sleep(PATIENCE_MS, undefined, { ref: false })
 
 const isWrongPassword = (error: unknown): boolean => (error as { code?: unknown }).code === '28P01'
 

@@ -1,7 +1,7 @@
 import pg from 'pg'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ComputeAddress } from '../backends/backend.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { withTimeout } from '../race.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
 /** application_name of sessions that keep a compute awake: while a running branch is cloned, or a schema is dumped. */
@@ -20,15 +20,8 @@ export const literal = pg.escapeLiteral
 /** Time-out in milliseconds of a session whose result Neap can do without. */
 export const LOOK_TIMEOUT_MS = 1_500
 
+/** A frozen server does not respond to the end of a session. */
 const END_MS = 1_000
-
-/** Closes the session. A frozen server does not respond to that, so the wait is limited. */
-async function ended(client: pg.Client): Promise<void> {
-  const over = new AbortController()
-  const patience = sleep(END_MS, undefined, { signal: over.signal }).catch(() => {})
-  await Promise.race([client.end(), patience])
-  over.abort()
-}
 
 /** Runs `work` in a superuser session at a compute. Connecting and each statement have at most `timeoutMs` each. */
 export async function withAdminSession<T>(
@@ -54,6 +47,6 @@ export async function withAdminSession<T>(
       beside: (other, there) => withAdminSession(address, secrets, { ...options, database: other }, there),
     })
   } finally {
-    await ended(client)
+    await withTimeout(client.end(), END_MS, undefined)
   }
 }

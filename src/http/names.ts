@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
 import { proxyHost } from '../public_address.ts'
+import { withTimeout } from '../race.ts'
 
 const FIRST_MS = 1_000
 const AGAIN_MS = 60_000
@@ -31,7 +31,7 @@ export async function watchNames(
     asking = false
   }
 
-  await Promise.race([look(), sleep(FIRST_MS, undefined, { ref: false })])
+  await withTimeout(look(), FIRST_MS, undefined)
   return () => {
     if (!asking && performance.now() - askedAt > AGAIN_MS) void look()
     return resolves

@@ -14,6 +14,7 @@ import {
   type Snapshot,
   snapshotNow,
 } from '../catalog/operation_event.ts'
+import { withTimeout } from '../race.ts'
 import { operationView } from '../views/operation.ts'
 
 /** Heartbeat: shows the client and the proxies between that a silent connection is alive. */
@@ -210,15 +211,10 @@ function fail(feed: Feed, error: Error): void {
 }
 
 /** Waits for the next event, for BEAT_MS at most. */
-async function pause(stream: Stream): Promise<'woken' | 'silent'> {
-  const { promise, resolve } = Promise.withResolvers<'woken' | 'silent'>()
+function pause(stream: Stream): Promise<'woken' | 'silent'> {
+  const { promise, resolve } = Promise.withResolvers<'woken'>()
   stream.wake = () => resolve('woken')
-  const timer = setTimeout(() => resolve('silent'), BEAT_MS)
-  try {
-    return await promise
-  } finally {
-    clearTimeout(timer)
-  }
+  return withTimeout(promise, BEAT_MS, 'silent')
 }
 
 const render = (events: readonly OperationEvent[]): string =>

@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
+import { withTimeout } from '../race.ts'
 import { addGauge } from './gauge.ts'
-import { within } from './within.ts'
 
 /** The connections of a pool, and the number of callers that wait for one. */
 export interface PoolCensus {
@@ -72,6 +72,6 @@ function remembered<T>(read: () => Promise<T>): () => Promise<T | undefined> {
     answer ??= read()
       .catch(() => undefined)
       .finally(() => setTimeout(() => (answer = undefined), FRESH_MS).unref())
-    return within(answer, LONGEST_MS, undefined)
+    return withTimeout(answer, LONGEST_MS, undefined)
   }
 }

@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client'
 import { AppError } from '../errors.ts'
+import { withTimeout } from '../race.ts'
 import { addGauge } from './gauge.ts'
-import { within } from './within.ts'
 
 /** A condition for a process to do its work: returns a message if it does not hold. */
 export type Check = () => Promise<string | undefined> | string | undefined
@@ -25,7 +25,7 @@ export function createReadiness(registry: Registry, checks: Readonly<Record<stri
         .finally(() => underWay.delete(name))
       underWay.set(name, asked)
     }
-    return within(asked, ms, `no answer within ${ms} ms`)
+    return withTimeout(asked, ms, `no answer within ${ms} ms`)
   }
 
   async function missing(): Promise<Record<string, string>> {

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Backoff, backoffMs } from '../backoff.ts'
+import { withSignal } from '../race.ts'
 import type { ConnectTarget } from '../catalog/compute.ts'
 import type { Ahead } from './ahead.ts'
 import { addressOf, type SessionAddress, openSession } from './compute.ts'
@@ -51,10 +52,11 @@ export async function reachCompute(
   // An idle endpoint may be active by now: a lookup costs less than another request to start it.
   let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find
   let away: ProxyError | undefined
+  const reason = (): unknown => (away && isTimeout(signal.reason) ? away : signal.reason)
 
   for (let turn = 0; ; turn++) {
-    if (turn > 1) await within(signal, sleep(pauseMs(turn)), away)
-    const endpoint = await within(signal, ask(), away).catch((error: unknown) => {
+    if (turn > 1) await withSignal(sleep(pauseMs(turn)), signal, reason)
+    const endpoint = await withSignal(ask(), signal, reason).catch((error: unknown) => {
       if (signal.aborted || !(error instanceof ProxyError) || error.reason !== 'catalog_away') throw error
       away = error
     })
@@ -62,7 +64,7 @@ export async function reachCompute(
     away = undefined
     ask = find
     if (endpoint.holding_operation_id !== null || traffic.hold) {
-      await within(signal, holds.pass(traffic))
+      await withSignal(holds.pass(traffic), signal)
       continue
     }
     const address = addressOf(endpoint)
@@ -88,20 +90,5 @@ export async function reachCompute(
 
 /** Turns 0 and 1 start at once (a lookup; after a wake the compute). Later pauses: 25, 50, 100, … milliseconds. */
 export const pauseMs = (turn: number): number => backoffMs(turn - 1, RETRY)
-
-/** Settles with the promise, or rejects when the signal aborts first. */
-async function within<T>(signal: AbortSignal, promise: Promise<T>, instead?: Error): Promise<T> {
-  let abort = (): void => {}
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(instead && isTimeout(signal.reason) ? instead : (signal.reason as Error))
-    if (signal.aborted) abort()
-    else signal.addEventListener('abort', abort)
-  })
-  try {
-    return await Promise.race([aborted, promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
-  }
-}
 
 const isTimeout = (reason: unknown): boolean => reason instanceof ProxyError && reason.reason === 'not_in_time'

@@ -6,6 +6,7 @@ import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import { messageOf } from '../errors.ts'
+import { withSignal } from '../race.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { ProgressReporter } from './progress.ts'
 
@@ -49,19 +50,19 @@ export async function openEmbeddedCatalog(
   })
   await progress.during('starting the catalog', server.start())
   const catalog = openCatalog(target, 1, () => {})
-  const { promise: released, resolve: release } = Promise.withResolvers<void>()
-  let isReleased = false
+  const release = new AbortController()
+  const released = release.signal
   let watching: Promise<void> = Promise.resolve()
 
   /** A session reports at once that its server is gone. */
   async function keepRunning(first: Session, say: (line: string) => void): Promise<void> {
     let session: Session | undefined = first
     let failures = 0
-    while (!isReleased) {
+    while (!released.aborted) {
       if (session) {
         const lost = new Promise<void>((resolve) => (session as Session).onLost(resolve))
-        await Promise.race([lost, released])
-        if (isReleased) return session.end()
+        await withSignal(lost, released).catch(() => {})
+        if (released.aborted) return session.end()
         say('the catalog ended; starting it again')
         failures = 0
       }
@@ -70,7 +71,7 @@ export async function openEmbeddedCatalog(
         const seconds = backoffMs(failures, RESTART) / 1000
         say(`the catalog could not be started (${messageOf(error)}); trying again in ${seconds} s`)
       })
-      if (!session) await Promise.race([sleep(backoffMs(failures, RESTART)), released])
+      if (!session) await sleep(backoffMs(failures, RESTART), undefined, { signal: released }).catch(() => {})
     }
     await session?.end()
   }
@@ -86,8 +87,7 @@ export async function openEmbeddedCatalog(
   }
 
   async function leave(): Promise<void> {
-    isReleased = true
-    release()
+    release.abort()
     await watching
     await catalog.close()
   }

@@ -1,6 +1,7 @@
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { BlockList, LookupFunction } from 'node:net'
+import { withSignal } from '../race.ts'
 import { addressesOf, NotDelivered, type Resolve, systemResolve } from './address.ts'
 
 const KEPT_BYTES = 4096
@@ -35,7 +36,7 @@ export async function post(
   const over = signal ? AbortSignal.any([late, signal]) : late
   try {
     const url = new URL(target)
-    const addresses = await unless(over, addressesOf(url, allowed, resolve))
+    const addresses = await withSignal(addressesOf(url, allowed, resolve), over)
     const response = await request(url, headers, body, over, (_host, { all }, found) => {
       if (all) found(null, [...addresses])
       else found(null, addresses[0]?.address ?? '', addresses[0]?.family)
@@ -86,19 +87,6 @@ async function beginning(response: IncomingMessage): Promise<string> {
   response.destroy()
   // Postgres text cannot hold NUL.
   return Buffer.concat(parts).subarray(0, KEPT_BYTES).toString('utf8').replaceAll('\0', '\ufffd')
-}
-
-/** Waits for a promise that cannot be cancelled, until the signal aborts. */
-async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
-  signal.throwIfAborted()
-  const over = Promise.withResolvers<never>()
-  const end = (): void => over.reject(signal.reason as Error)
-  signal.addEventListener('abort', end)
-  try {
-    return await Promise.race([promise, over.promise])
-  } finally {
-    signal.removeEventListener('abort', end)
-  }
 }
 
 function reason(error: unknown): string {

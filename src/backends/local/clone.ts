@@ -1,6 +1,7 @@
 import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { withTimeout } from '../../race.ts'
 import type { Fence, Progress } from '../backend.ts'
 import type { CopyPlan } from './copier.ts'
 import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from './effect.ts'
@@ -29,14 +30,12 @@ export async function fillDataDirectory(
   const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
   child.stdin.end(JSON.stringify(plan))
   closeSync(log.file)
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<'late'>((resolve) => (timer = setTimeout(resolve, CAP_SECONDS * 1000, 'late')))
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', resolve)
   })
   child.unref()
-  const code = await Promise.race([ended, late]).finally(() => clearTimeout(timer))
+  const code = await withTimeout(ended, CAP_SECONDS * 1000, 'late')
   if (code === 'late') return 'pending'
   if (isEffectCode(code)) {
     const outcome = outcomeOf(code, '')

@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { withTimeout } from '../../race.ts'
 import type { BranchRef, Fence, Progress } from '../backend.ts'
 import { fenceArgs, runEffect } from './effect.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from './layout.ts'
@@ -62,14 +64,7 @@ async function deleteTrees(paths: readonly string[]): Promise<void> {
     env: BARE_ENVIRONMENT,
   })
   child.unref()
-  await new Promise<void>((resolve, reject) => {
-    const timer = setTimeout(resolve, DELETE_CAP_MS)
-    child.once('error', reject)
-    child.once('exit', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
+  await withTimeout(once(child, 'exit'), DELETE_CAP_MS, undefined)
 }
 
 /** The ids of all branches with stored data. */
