@@ -26,15 +26,15 @@ const MAY_IMPORT: Record<string, string> = {
   loops:
     'backends(types), catalog, commands, compute_admin, context(types), engine, errors, observe, operations, webhooks',
   operations:
-    'backends(types), catalog, compute_admin, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
+    'await_condition, backends(types), catalog, compute_admin, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
   context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
 
   rotation: 'backends, catalog, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'backoff, catalog, errors, network, race, secrets',
   compute_admin: 'backends(types), catalog, errors, postgres, race, secrets(types)',
   engine: 'backoff, catalog, errors',
-  catalog: 'errors, ids, race',
-  backends: 'durable_file, errors, network, observe, postgres, race, secrets, walls',
+  catalog: 'await_condition, errors, ids, race',
+  backends: 'await_condition, durable_file, errors, network, observe, postgres, race, secrets, walls',
   observe: 'errors, pipelining, race',
   config: 'directories, errors, settings',
   settings: 'directories, setting_kinds',
@@ -45,6 +45,7 @@ const MAY_IMPORT: Record<string, string> = {
   host_id: 'durable_file',
   postgres: '',
   walls: '',
+  await_condition: '',
   backoff: '',
   race: '',
   secrets: 'base62, durable_file, errors',

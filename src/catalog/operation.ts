@@ -1,3 +1,4 @@
+import { awaitCondition } from '../await_condition.ts'
 import { newOperationId } from '../ids.ts'
 import type { Catalog, Db } from './catalog.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -193,6 +194,7 @@ export async function failUnbegun(tx: Db, id: string, error: string): Promise<vo
      where id = ${id} and status = 'scheduling'`)
 }
 
+/** A worker may die between its commit and the notification. */
 const UNTOLD_MS = 2_000
 
 /** Waits until all these operations have ended, for at most `ms` or until `gone`. Returns their state then. */
@@ -202,29 +204,16 @@ export async function awaitOperations(
   ms: number,
   gone?: AbortSignal,
 ): Promise<Operation[]> {
-  let look = (): void => {}
-  const timeout = AbortSignal.any([AbortSignal.timeout(ms), ...(gone ? [gone] : [])])
-  timeout.addEventListener('abort', () => look())
-  const unlisten = await catalog.listen('operation', (payload) => {
-    if (!payload || ids.some((id) => payload.startsWith(id))) look()
+  return awaitCondition({
+    subscribe: (wake) =>
+      catalog.listen('operation', (payload) => {
+        if (!payload || ids.some((id) => payload.startsWith(id))) wake()
+      }),
+    read: () => catalog.rows<Operation>(sql`select * from operation where id = any (${ids}::uuid[]) order by seq`),
+    isMet: (operations) => operations.every((operation) => operation.finished_at),
+    until: AbortSignal.any([AbortSignal.timeout(ms), ...(gone ? [gone] : [])]),
+    rereadMs: UNTOLD_MS,
   })
-  try {
-    for (;;) {
-      const changed = new Promise<void>((resolve) => {
-        look = resolve
-      })
-      const operations = await catalog.rows<Operation>(
-        sql`select * from operation where id = any (${ids}::uuid[]) order by seq`,
-      )
-      if (timeout.aborted || operations.every((operation) => operation.finished_at)) return operations
-      // Poll too: a worker may die between its commit and the notification.
-      const untold = setTimeout(look, UNTOLD_MS)
-      await changed
-      clearTimeout(untold)
-    }
-  } finally {
-    unlisten()
-  }
 }
 
 /**

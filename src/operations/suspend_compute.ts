@@ -9,6 +9,7 @@
  * compute_stopped records the changes that users made by SQL to roles and databases, under a lock that prevents further
  * ones.
  */
+import { awaitCondition } from '../await_condition.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { setIdle } from '../catalog/compute.ts'
@@ -127,30 +128,25 @@ async function noteStopped(tx: Db, { endpoint_id, input }: Claimed<Input>): Prom
  * its catalog session gets that time as well: it may have clients and be about to register again.
  */
 async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promise<boolean> {
-  let look = (): void => {}
-  const timeout = AbortSignal.timeout(HOLD_MS)
-  timeout.addEventListener('abort', () => look())
-  const unlisten = await catalog.listen('proxy_hold', (payload) => {
-    if (!payload || payload === operationId) look()
+  const missing = await awaitCondition({
+    subscribe: (wake) =>
+      catalog.listen('proxy_hold', (payload) => {
+        if (!payload || payload === operationId) wake()
+      }),
+    read: () => missingHolds(tx, operationId),
+    isMet: (proxies) => proxies.length === 0,
+    until: AbortSignal.timeout(HOLD_MS),
   })
-  try {
-    for (;;) {
-      const changed = new Promise<void>((resolve) => {
-        look = resolve
-      })
-      const proxies = await registeredProxies(tx)
-      const holds = await holdsOf(tx, operationId)
-      const held = new Set(holds.map((hold) => hold.proxy_number))
-      const missing = proxies.filter(({ number }) => !held.has(number))
-      if (missing.length === 0) return true
-      if (timeout.aborted) {
-        const dead = missing.filter(({ lives }) => !lives).map(({ number }) => number)
-        await forgetProxies(tx, dead)
-        return dead.length === missing.length
-      }
-      await changed
-    }
-  } finally {
-    unlisten()
-  }
+  if (missing.length === 0) return true
+  const dead = missing.filter(({ lives }) => !lives).map(({ number }) => number)
+  await forgetProxies(tx, dead)
+  return dead.length === missing.length
+}
+
+/** The registered proxies that have not paused the endpoint. */
+async function missingHolds(tx: Db, operationId: string) {
+  const proxies = await registeredProxies(tx)
+  const holds = await holdsOf(tx, operationId)
+  const held = new Set(holds.map((hold) => hold.proxy_number))
+  return proxies.filter(({ number }) => !held.has(number))
 }

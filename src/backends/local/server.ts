@@ -8,6 +8,7 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
+import { awaitCondition } from '../../await_condition.ts'
 import { ConfigurationError, type Fence, type Progress } from '../backend.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, runEffectHere } from './effect.ts'
 import { complaintIn, dropLog, openLog } from './logs.ts'
@@ -53,6 +54,7 @@ export class ServerStartError extends Error {
 }
 
 const CAP_MS = 4500
+const REPORT_MS = 1000
 
 /**
  * Starts a server, or finds it running, and returns when it accepts connections; `pending` after 4.5 seconds.
@@ -235,27 +237,22 @@ export async function findServer(home: string): Promise<RunningServer | undefine
 
 /** The server of a home as soon as it reports its state, within a second. */
 async function reporting(home: string): Promise<RunningServer | undefined> {
-  return runningIn(home) ?? (await firstChange(join(home, 'pgdata'), () => runningIn(home), 1000))
+  const known = runningIn(home)
+  if (known) return known
+  return awaitCondition({
+    subscribe(wake) {
+      const watcher = watch(join(home, 'pgdata'), wake)
+      return () => watcher.close()
+    },
+    read: () => runningIn(home),
+    isMet: (found) => found !== undefined,
+    until: AbortSignal.timeout(REPORT_MS),
+  })
 }
 
 /** Whether a server runs in a home whose start left no note: one of an earlier Neap, without walls. */
 export async function hasEarlierServer(home: string): Promise<boolean> {
   return !hasNote(home) && (await runEffect(['wait', home, '0'])) === 'held'
-}
-
-async function firstChange<T>(directory: string, look: () => T | undefined, capMs: number): Promise<T | undefined> {
-  return await new Promise((resolve) => {
-    const end = (found: T | undefined) => {
-      clearTimeout(timer)
-      watcher.close()
-      resolve(found)
-    }
-    const watcher = watch(directory, () => {
-      const found = look()
-      if (found) end(found)
-    })
-    const timer = setTimeout(() => end(look()), capMs)
-  })
 }
 
 /**
