@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import type { Backend } from './backends/backend.ts'
+import type { Backend } from './compute/compute.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './secrets/secrets.ts'

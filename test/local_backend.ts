@@ -12,12 +12,12 @@ import type {
   Fence,
   Progress,
   RunningCompute,
-} from '../src/backends/backend.ts'
+} from '../src/compute/compute.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
-import { type LocalOptions, localBackend } from '../src/backends/local/local.ts'
-import { notedServer } from '../src/backends/local/server_note.ts'
+import { type LocalOptions, localBackend } from '../src/compute/process/local_computes.ts'
+import { notedServer } from '../src/compute/process/server_note.ts'
 
 const FIRST = {
   id: FIRST_GENERATION,
@@ -122,7 +122,7 @@ export async function fileAppears(directory: string, name: string): Promise<void
 
 /** The source of a module that defines `backend` on the same directories, for another process. */
 export function backendText(options: { dataDir: string; runtimeDir: string }): string {
-  const [here, local] = [import.meta.url, new URL('../src/backends/local/local.ts', import.meta.url).href]
+  const [here, local] = [import.meta.url, new URL('../src/compute/process/local_computes.ts', import.meta.url).href]
   return `import { SECRETS } from ${JSON.stringify(here)}
     import { localBackend } from ${JSON.stringify(local)}
     const backend = localBackend({ ...${JSON.stringify(options)}, secrets: SECRETS, log: () => undefined })`

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command, type Option } from 'commander'
-import { notedServer } from '../backends/local/server_note.ts'
+import { notedServer } from '../compute/process/server_note.ts'
 import { loadConfig, type Overrides } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { wallTable } from '../walls.ts'

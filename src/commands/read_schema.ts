@@ -1,4 +1,4 @@
-import type { ComputeAddress } from '../backends/backend.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
 import type { Branch } from '../catalog/branch.ts'
 import { computeAddress } from '../catalog/compute.ts'
 import { findBranchEndpoint, type PlacedEndpoint } from '../catalog/endpoint.ts'

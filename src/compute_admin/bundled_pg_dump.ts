@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type { ComputeAddress } from '../backends/backend.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
 
 /** The program buffers all that it receives, and a hostile compute sends without end. */
 const MAX_RECEIVED_BYTES = 64 * 2 ** 20

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import type { ComputeAddress } from '../backends/backend.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
 import { AppError } from '../errors.ts'
 import { ADMIN } from '../postgres/own_session.ts'
 import { runBundledPgDump } from './bundled_pg_dump.ts'

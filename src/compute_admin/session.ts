@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { ComputeAddress } from '../backends/backend.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import { withTimeout } from '../race.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import type { ComputeAddress } from '../backends/backend.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
 import { LOGIN_READER, ownSession } from '../postgres/own_session.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 

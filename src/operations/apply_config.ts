@@ -5,7 +5,7 @@
  *         │                 └─ a setting needs a restart ────┐
  *         └─ the egress setting changed ─────────────────────┴▶ intent_committed ─▶ compute_stopped ─▶ compute_answers
  */
-import type { RunningCompute } from '../backends/backend.ts'
+import type { RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { setActive, setIdle } from '../catalog/compute.ts'

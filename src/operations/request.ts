@@ -1,4 +1,4 @@
-import type { BranchRef, Fence, RunningCompute } from '../backends/backend.ts'
+import type { BranchRef, Fence, RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, listMakings, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { NewCompute } from '../catalog/compute.ts'

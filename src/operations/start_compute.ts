@@ -1,4 +1,4 @@
-import type { ComputeSpec } from '../backends/backend.ts'
+import type { ComputeSpec } from '../compute/compute.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { storesWithOtherPasswords } from '../backends/local/renew_passwords.ts'
+import { storesWithOtherPasswords } from '../compute/process/renew_passwords.ts'
 import { countApiKeys } from '../catalog/api_key.ts'
 import type { Config } from '../config.ts'
 import { currentOf, readOrCreateRing } from '../secrets/ring.ts'

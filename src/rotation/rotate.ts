@@ -9,7 +9,7 @@
  */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { renewPasswords, storesWithOtherPasswords } from '../backends/local/renew_passwords.ts'
+import { renewPasswords, storesWithOtherPasswords } from '../compute/process/renew_passwords.ts'
 import { countApiKeys } from '../catalog/api_key.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { embeddedSocketDir } from '../catalog/embedded.ts'

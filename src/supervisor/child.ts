@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
-import { endOf } from '../backends/local/logs.ts'
+import { endOf } from '../host/logs.ts'
 import { type Backoff, backoffMs } from '../backoff.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { BoundSocket } from './listener.ts'

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type FileLock, takeFileLock } from '../backends/local/file_lock.ts'
+import { type FileLock, takeFileLock } from '../host/file_lock.ts'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'

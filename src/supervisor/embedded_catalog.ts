@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { localCatalogServer } from '../backends/local/catalog_server.ts'
-import type { Backend } from '../backends/backend.ts'
+import { localCatalogServer } from '../compute/process/catalog_server.ts'
+import type { Backend } from '../compute/compute.ts'
 import { type Backoff, backoffMs } from '../backoff.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPackage, installBinaries } from '../../src/backends/local/binaries.ts'
+import { copyPackage, installBinaries } from '../../src/host/binaries.ts'
 
 /**
  * Directory with the Postgres versions that neither npm installs with Neap nor the system has: packages at

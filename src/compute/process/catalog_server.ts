@@ -1,0 +1,101 @@
+import { join } from 'node:path'
+import { fillDataDirectory } from '../../storage/clone.ts'
+import { CATALOG, type StoreSecrets } from '../../secrets/stores.ts'
+import { layoutOf, logDirOf, ownerAt } from '../../host/layout.ts'
+import { prepareVersion } from '../../storage/prepare.ts'
+import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
+import { findServer, startServer, stopServer } from './server.ts'
+import { probeWalls } from './walls.ts'
+
+/** The Postgres server of an embedded catalog: created, started and stopped as a compute is, but in no catalog. */
+export interface CatalogServer {
+  /**
+   * Creates it if absent, starts or finds it, and returns when it accepts connections, after any length of recovery.
+   */
+  start(): Promise<{ readonly pid: number; readonly adopted: boolean }>
+  /** Stops it cleanly. Returns false when it still runs after `withinMs`. */
+  stop(withinMs?: number): Promise<boolean>
+  /** Its process, if it runs. */
+  find(): Promise<{ readonly pid: number; readonly startedAt: Date } | undefined>
+}
+
+const PG_VERSION = 18
+/** No branch has this number, so no branch has its uid. */
+const OWNER_NUMBER = 0
+
+const HBA = 'local all neap_admin scram-sha-256\nlocal neap neap_proxy scram-sha-256\n'
+
+const MAX_CONNECTIONS = 200
+const MAX_PROCESSES = MAX_CONNECTIONS + 100
+
+const CONFIG = Object.entries({
+  max_connections: String(MAX_CONNECTIONS),
+  shared_buffers: '64MB',
+  max_wal_size: '512MB',
+  min_wal_size: '32MB',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  lc_messages: 'C',
+  log_line_prefix: '%m [%p] %q%u@%d ',
+  log_error_verbosity: 'terse',
+  log_min_error_statement: 'panic',
+  log_parameter_max_length_on_error: '0',
+  log_checkpoints: 'off',
+})
+  .map(([name, value]) => `${name} = '${value}'\n`)
+  .join('')
+
+/**
+ * The embedded catalog: database `neap`, superuser `neap_admin` with the password of the store `catalog`, role
+ * `neap_proxy` for proxies, reachable only through the socket in `socketDir`.
+ */
+export function localCatalogServer(options: {
+  dataDir: string
+  runtimeDir: string
+  socketDir: string
+  secrets: StoreSecrets
+}): CatalogServer {
+  const layout = layoutOf(options)
+  const home = join(layout.dataDir, 'catalog')
+  const logFile = (name: string) => join(logDirOf(layout, 'catalog'), name)
+  const owner = ownerAt(layout, OWNER_NUMBER)
+
+  async function start() {
+    const running = await findServer(home)
+    const { bin, template } = await prepareVersion(layout, PG_VERSION, options.secrets)
+    while (
+      (await fillDataDirectory(
+        { home, from: template, owner },
+        { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache },
+      )) === 'pending'
+    );
+    const plan = {
+      home,
+      bin,
+      socketDir: options.socketDir,
+      walls: await probeWalls(layout.root),
+      root: layout.root,
+      egress: '',
+      processes: MAX_PROCESSES,
+      hba: HBA,
+      config: CONFIG,
+      logFile: logFile('postgres.log'),
+    }
+    const secrets = { ...options.secrets, isGone: options.secrets.isLost }
+    while ((await replaceUnknownPassword(plan, secrets)) === 'pending');
+    for (;;) {
+      const server = await startServer(plan)
+      if (server === 'pending') continue
+      await ensureOwnPasswords(plan, CATALOG, options.secrets)
+      return { pid: server.pid, adopted: server.pid === running?.pid }
+    }
+  }
+
+  async function stop(withinMs = Infinity) {
+    const deadline = Date.now() + withinMs
+    while ((await stopServer(home)) === 'pending') if (Date.now() > deadline) return false
+    return true
+  }
+
+  return { start, stop, find: () => findServer(home) }
+}

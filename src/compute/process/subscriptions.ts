@@ -1,0 +1,35 @@
+import { ADMIN, ownSession } from '../../postgres/own_session.ts'
+import type { Progress } from '../compute.ts'
+import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
+import { unmarkSubscribed } from '../../storage/subscription_mark.ts'
+
+/**
+ * Disables the subscriptions that a marked clone inherited, before its first client and before its own apply workers.
+ * These start with the server, so the change runs in a server that starts none and that no client can reach.
+ */
+export async function disableSubscriptions(plan: ServerPlan, passwords: readonly string[]): Promise<Progress> {
+  const server = await startServer({
+    ...plan,
+    // Subscriptions must not reach a publisher before they are disabled.
+    egress: '',
+    config: `${plan.config}max_logical_replication_workers = 0\n`,
+  })
+  if (server === 'pending') return 'pending'
+  const session = await ownSession({
+    host: plan.socketDir,
+    port: SERVER_PORT,
+    user: ADMIN,
+    passwords,
+    name: 'neap: subscriptions',
+    // A compute that does not answer must not block the worker's step for ever.
+    timeoutMs: 4_000,
+  })
+  try {
+    await session.query('UPDATE pg_subscription SET subenabled = false WHERE subenabled')
+  } finally {
+    await session.end()
+  }
+  if ((await stopServer(plan.home, plan.fence)) === 'pending') return 'pending'
+  unmarkSubscribed(plan.home)
+  return 'done'
+}

@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto'
+import { join, resolve } from 'node:path'
+import { UsageError } from '../errors.ts'
+import type { BranchRef } from '../compute/compute.ts'
+
+/** The uid and gid that own a branch's files and run its Postgres. Absent unless Neap runs as root. */
+export interface Owner {
+  readonly uid: number
+  readonly gid: number
+}
+
+export type Log = (level: 'debug' | 'info' | 'warn' | 'error', message: string, facts?: Record<string, unknown>) => void
+
+/** The paths of an installation. Every name comes from ids that the server generated. */
+export interface Layout {
+  readonly dataDir: string
+  readonly runtimeDir: string
+  readonly binaries: string
+  readonly templates: string
+  readonly branches: string
+  readonly logs: string
+  readonly trash: string
+  readonly removed: string
+  readonly cache: string
+  /** Empty: the root directory of each compute is mounted on it, visible only to that compute. */
+  readonly root: string
+}
+
+export function layoutOf(options: { dataDir: string; runtimeDir: string }): Layout {
+  const dataDir = resolve(options.dataDir)
+  return {
+    dataDir,
+    runtimeDir: resolve(options.runtimeDir),
+    binaries: join(dataDir, 'pg'),
+    templates: join(dataDir, 'templates'),
+    branches: join(dataDir, 'branches'),
+    logs: join(dataDir, 'logs'),
+    trash: join(dataDir, 'trash'),
+    removed: join(dataDir, 'removed'),
+    cache: join(dataDir, 'cache'),
+    root: join(dataDir, 'root'),
+  }
+}
+
+/** The directory of one branch: `pgdata`, its locks, its fence. */
+export function homeOf(layout: Layout, branchId: string): string {
+  return join(layout.branches, checkedId(branchId))
+}
+
+export function logDirOf(layout: Layout, branchId: string): string {
+  return join(layout.logs, checkedId(branchId))
+}
+
+const SOCKET_PATH_MAX = 107
+
+/** The socket directory of one branch, named by the branch's number, since a socket's path is limited to 107 bytes. */
+export function socketDirOf(layout: Layout, branch: BranchRef): string {
+  const directory = join(layout.runtimeDir, `b${branch.number.toString(36)}`)
+  if (Buffer.byteLength(join(directory, '.s.PGSQL.65535')) > SOCKET_PATH_MAX) {
+    throw new UsageError(
+      `The runtime directory ${layout.runtimeDir} is too long for Unix sockets: choose a shorter one.`,
+    )
+  }
+  return directory
+}
+
+/**
+ * One uid per branch: 2^30, then twelve bits that distinguish data directories on one machine, then eighteen bits of
+ * the branch's number. A server needs no passwd entry for it.
+ */
+export function ownerOf(layout: Layout, branch: BranchRef): Owner | undefined {
+  return ownerAt(layout, branch.number)
+}
+
+export function ownerAt(layout: Layout, number: number): Owner | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const place = createHash('sha256').update(layout.dataDir).digest().readUInt16BE(0) >> 4
+  const uid = 2 ** 30 + place * 2 ** 18 + (number % 2 ** 18)
+  return { uid, gid: uid }
+}
+
+export function isId(name: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{0,62}$/.test(name)
+}
+
+function checkedId(id: string): string {
+  if (!isId(id)) throw new Error(`"${id}" is not an id that names a directory`)
+  return id
+}

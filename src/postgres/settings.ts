@@ -1,0 +1,85 @@
+import type { ComputeSpec } from '../compute/compute.ts'
+
+/** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
+export const HBA = `# TYPE DATABASE    USER              METHOD
+local  all,replication neap_admin        scram-sha-256
+local  neap            neap_login_reader scram-sha-256
+local  all             neap_login_reader reject
+local  neap            all               reject
+local  all,replication all               scram-sha-256
+`
+
+/** The maximum number of processes of a compute's server: one per session, and room for its own. */
+export const processesFor = (spec: ComputeSpec): number => maxConnections(spec) + 200
+
+const maxConnections = ({ memoryMib }: ComputeSpec): number => Math.max(500, Math.floor(memoryMib / 16))
+
+/**
+ * The configuration of a compute for its size. The user's settings override all others except ENFORCED and those on
+ * Postgres' command line.
+ */
+export function configFor(spec: ComputeSpec, pgVersion: number): string {
+  const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings, ...ENFORCED }
+  return Object.entries(settings).map(settingLine).join('')
+}
+
+/** Settings that no setting of an endpoint overrides: a statement in the log may hold a password. */
+const ENFORCED = { log_min_duration_statement: '-1' }
+
+function settingLine([name, value]: [string, string]): string {
+  if (!/^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$/i.test(name)) throw new Error(`"${name}" is not the name of a setting`)
+  // eslint-disable-next-line no-control-regex -- a line break would begin a setting of its own
+  if (/[\0-\x1f]/.test(value)) throw new Error(`the value of ${name} has a control character`)
+  return `${name} = '${value.replaceAll("'", "''").replaceAll('\\', '\\\\')}'\n`
+}
+
+function fixedSettings(pgVersion: number): Record<string, string> {
+  return {
+    // Enough for logical replication too, so that enabling it needs no restart.
+    wal_level: 'logical',
+    password_encryption: 'scram-sha-256',
+    ssl: 'off',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    lc_messages: 'C',
+    datestyle: 'iso, mdy',
+    // Statements, parameters and rows never reach the log: they may hold secrets.
+    log_line_prefix: '%m [%p] %q%u@%d ',
+    log_error_verbosity: 'terse',
+    log_min_error_statement: 'panic',
+    log_parameter_max_length: '0',
+    log_parameter_max_length_on_error: '0',
+    log_statement: 'none',
+    log_checkpoints: 'off',
+    // One slot for each branch being copied from a running compute, besides the users' own.
+    max_replication_slots: '64',
+    superuser_reserved_connections: '10',
+    min_wal_size: '32MB',
+    max_wal_size: '1GB',
+    // These pools are sized per connection: at 500 connections Postgres' defaults cost a start several milliseconds.
+    max_locks_per_transaction: '32',
+    max_pred_locks_per_transaction: '16',
+    ...(pgVersion >= 18 ? { io_method: 'worker' } : {}),
+  }
+}
+
+function sizeSettings(spec: ComputeSpec, pgVersion: number): Record<string, string> {
+  const { cpuCount, memoryMib } = spec
+  const megabytes = (value: number, least: number, most: number) =>
+    `${Math.round(Math.min(most, Math.max(least, value)))}MB`
+  const cores = Math.ceil(cpuCount)
+  return {
+    max_connections: String(maxConnections(spec)),
+    // An eighth, not the usual quarter: each buffer adds to the start time (8 ms per GB), and idle page cache can be
+    // reclaimed.
+    shared_buffers: megabytes(memoryMib / 8, 32, 4096),
+    effective_cache_size: megabytes(memoryMib * 0.75, 64, Infinity),
+    work_mem: megabytes(memoryMib / 512, 4, 64),
+    maintenance_work_mem: megabytes(memoryMib / 16, 32, 2048),
+    max_worker_processes: String(8 + cores),
+    max_parallel_workers: String(cores),
+    max_parallel_workers_per_gather: String(Math.min(4, Math.floor(cpuCount / 2))),
+    max_parallel_maintenance_workers: String(Math.min(4, Math.floor(cpuCount / 2))),
+    ...(pgVersion >= 18 ? { io_workers: String(Math.min(8, cores)) } : {}),
+  }
+}

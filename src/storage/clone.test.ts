@@ -1,0 +1,214 @@
+import { deepEqual, equal, notDeepEqual, notEqual, ok, rejects } from 'node:assert/strict'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import pg from 'pg'
+import type { BranchRef, ComputeAddress } from '../compute/compute.ts'
+import {
+  PG_VERSION,
+  SECRETS,
+  copierOf,
+  fileAppears,
+  freshBackend,
+  inAnotherProcess,
+  processesIn,
+  query,
+  settled,
+} from '../../test/local_backend.ts'
+
+const local = freshBackend()
+const { backend, next, home } = local
+before(() => backend.prepare(PG_VERSION))
+after(() => local.dispose())
+
+async function newBranch(name: string) {
+  const branch = local.branch(name)
+  await settled(() => backend.createBranch(branch, next()))
+  return branch
+}
+
+/** Begins a clone and freezes its copier as soon as it has begun. */
+async function frozenClone(child: BranchRef, parent: BranchRef) {
+  const fence = next()
+  mkdirSync(home(child), { mode: 0o711 })
+  const clone = backend.cloneBranch(child, parent, fence)
+  await fileAppears(home(child), 'pgdata.making')
+  const copier = await copierOf(home(child))
+  process.kill(copier, 'SIGSTOP')
+  ok(!existsSync(join(home(child), 'pgdata')), 'the copy was over before it could be frozen')
+  return { clone, copier, again: () => settled(() => backend.cloneBranch(child, parent, fence)) }
+}
+
+test('a clone of a resting parent has its rows, and neither sees what the other writes', async () => {
+  const parent = await newBranch('rest')
+  await query((await local.start(parent, next())).address, 'CREATE TABLE item AS SELECT generate_series(1, 1000) AS id')
+  await settled(() => backend.stopCompute(parent, next()))
+  const child = local.branch('rest-child')
+  await settled(() => backend.cloneBranch(child, parent, next()))
+  deepEqual(readdirSync(home(parent)).includes('copies') && readdirSync(join(home(parent), 'copies')), [])
+
+  const [above, below] = [(await local.start(parent, next())).address, (await local.start(child, next())).address]
+  await query(above, 'DELETE FROM item WHERE id <= 100')
+  await query(below, 'DELETE FROM item WHERE id <= 10; INSERT INTO item VALUES (0)')
+  deepEqual(await query(above, 'SELECT count(*)::int, min(id) FROM item'), [{ count: 900, min: 101 }])
+  deepEqual(await query(below, 'SELECT count(*)::int, min(id) FROM item'), [{ count: 991, min: 0 }])
+})
+
+const TABLES = 60
+
+/** Moves value from the last table to all others until stopped: the sum changes if part of a turn is lost. */
+function transfers(address: ComputeAddress) {
+  let running = true
+  const client = new pg.Client({
+    ...address,
+    user: 'neap_admin',
+    password: SECRETS.admin(address.store)[0],
+    database: 'postgres',
+  })
+  const over = (async () => {
+    await client.connect()
+    while (running) await client.query('CALL transfer()')
+    await client.end()
+  })()
+  return async () => {
+    running = false
+    await over
+  }
+}
+
+const SUM = `SELECT sum((xpath('/row/s/text()', query_to_xml(format('SELECT sum(value) AS s FROM %I', relname), true, true, '')))[1]::text::bigint)::int AS sum
+             FROM pg_class WHERE relname LIKE 'account_%' AND relkind = 'r'`
+
+const ROWS = `SELECT md5(string_agg(query_to_xml(format('TABLE %I', relname), true, true, '')::text, '' ORDER BY relname))
+              FROM pg_class WHERE relname LIKE 'account_%' AND relkind = 'r'`
+
+async function newBank(name: string) {
+  const parent = await newBranch(name)
+  const { address } = await local.start(parent, next())
+  await query(
+    address,
+    `DO $$ BEGIN FOR i IN 1..${TABLES} LOOP EXECUTE format('CREATE TABLE account_%s AS SELECT 100 AS value FROM generate_series(1, 10)', i); END LOOP; END $$;
+     CREATE PROCEDURE transfer() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..${TABLES} LOOP
+       EXECUTE format('UPDATE account_%s SET value = value + %s', i, CASE WHEN i < ${TABLES} THEN i ELSE -${(TABLES * (TABLES - 1)) / 2} END); END LOOP; END $$;`,
+  )
+  return { parent, address }
+}
+
+test('clones of one running parent, made at once under writes, are consistent', async () => {
+  const { parent, address } = await newBank('busy')
+  const stop = transfers(address)
+  const children = [1, 2, 3, 4].map((number) => local.branch(`busy-${number}`))
+  await Promise.all(children.map((child) => settled(() => backend.cloneBranch(child, parent, next()))))
+  await stop()
+  for (const child of children) {
+    deepEqual(await query((await local.start(child, next())).address, SUM), [{ sum: TABLES * 1000 }])
+  }
+  deepEqual(await query(address, 'SELECT slot_name FROM pg_replication_slots'), [])
+})
+
+test('without its label a clone of a running parent is silently wrong', async () => {
+  const { parent, address } = await newBank('label')
+  const [{ oid } = { oid: 0 }] = await query<{ oid: number }>(
+    address,
+    "SELECT oid FROM pg_database WHERE datname = 'postgres'",
+  )
+  const child = await cloneFrozenHalfway(parent, String(oid), async () => {
+    // Pages copied before this checkpoint are older than it; only the label makes recovery begin before it.
+    await query(address, 'CALL transfer()')
+    await query(address, 'CHECKPOINT')
+  })
+  const twin = local.branch('label-twin')
+  await settled(() => backend.cloneBranch(twin, child, next()))
+
+  const rows = await query(address, ROWS)
+  deepEqual(await query((await local.start(child, next())).address, ROWS), rows)
+  rmSync(join(home(twin), 'pgdata', 'backup_label'))
+  notDeepEqual(await query((await local.start(twin, next())).address, ROWS), rows)
+})
+
+/** Clones a running parent. Runs `meanwhile` when part of the given database was copied, but not the control file. */
+async function cloneFrozenHalfway(
+  parent: BranchRef,
+  database: string,
+  meanwhile: () => Promise<void>,
+): Promise<BranchRef> {
+  for (let attempt = 1; attempt <= 10; attempt++) {
+    const child = local.branch(`label-child-${attempt}`)
+    const making = join(home(child), 'pgdata.making')
+    mkdirSync(home(child), { mode: 0o711 })
+    const fence = next()
+    const clone = backend.cloneBranch(child, parent, fence)
+    await fileAppears(home(child), 'pgdata.making')
+    await fileAppears(making, 'base')
+    await fileAppears(join(making, 'base'), database)
+    const directory = join(making, 'base', database)
+    while (existsSync(directory) && readdirSync(directory).length < 150);
+    const copier = await copierOf(home(child))
+    process.kill(copier, 'SIGSTOP')
+    const inTime = existsSync(directory) && !existsSync(join(making, 'global/pg_control'))
+    if (inTime) await meanwhile()
+    process.kill(copier, 'SIGCONT')
+    if ((await clone) === 'pending') await settled(() => backend.cloneBranch(child, parent, fence))
+    if (inTime) return child
+  }
+  throw new Error('the copier could not be frozen halfway')
+}
+
+test('a start of a resting parent ends the copy of it, which then completes', async () => {
+  const parent = await newBranch('woken')
+  const child = local.branch('woken-child')
+  const { clone, copier, again } = await frozenClone(child, parent)
+  const { address } = await local.start(parent, next())
+  ok(!processesIn(home(child)).includes(copier))
+  equal(await clone, 'pending')
+  await query(address, 'CREATE TABLE item AS SELECT 7 AS seven')
+  await again()
+  deepEqual(await query((await local.start(child, next())).address, 'SELECT * FROM item'), [{ seven: 7 }])
+})
+
+test('a branch is removed while it is being copied', async () => {
+  const parent = await newBranch('source')
+  const child = local.branch('unwanted')
+  const { clone, copier, again } = await frozenClone(child, parent)
+  await settled(() => backend.removeBranch(child, next()))
+  equal(await clone, 'pending')
+  ok(!existsSync(`/proc/${copier}/cwd`))
+  await rejects(again(), /was removed/)
+  equal((await backend.listBranches()).includes(child.id), false)
+})
+
+test('a copy survives who asked for it, and begins anew when it was ended', async () => {
+  const parent = await newBranch('origin')
+  const child = local.branch('orphan')
+  const fence = next()
+  mkdirSync(home(child), { mode: 0o711 })
+  const asked = inAnotherProcess(
+    local.options,
+    `const { watch } = await import('node:fs')
+     watch(${JSON.stringify(home(child))}, (event, name) => name === 'copier' && process.kill(process.pid, 'SIGKILL'))
+     await backend.cloneBranch(${JSON.stringify(child)}, ${JSON.stringify(parent)}, ${JSON.stringify(fence)})`,
+  )
+  const copier = await copierOf(home(child))
+  await asked
+  await settled(() => backend.cloneBranch(child, parent, fence))
+  ok(existsSync(join(home(child), 'pgdata')))
+
+  const second = local.branch('killed-copy')
+  const frozen = await frozenClone(second, parent)
+  notEqual(frozen.copier, copier)
+  await backend.stopHelpers()
+  equal(await frozen.clone, 'pending')
+  await frozen.again()
+  equal(readFileSync(join(home(second), 'pgdata/PG_VERSION'), 'utf8').trim(), String(PG_VERSION))
+})
+
+test('what does not belong in a data directory is neither followed nor copied', async () => {
+  const parent = await newBranch('odd')
+  const pgdata = join(home(parent), 'pgdata')
+  symlinkSync('/etc/passwd', join(pgdata, 'base/link'))
+  const child = local.branch('odd-child')
+  await settled(() => backend.cloneBranch(child, parent, next()))
+  ok(!existsSync(join(home(child), 'pgdata/base/link')))
+  symlinkSync('/tmp', join(pgdata, 'pg_tblspc/1234'))
+  await rejects(backend.cloneBranch(local.branch('odd-other'), parent, next()), /has tablespaces of its own/)
+})

@@ -1,0 +1,58 @@
+import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { withTimeout } from '../race.ts'
+import type { Fence, Progress } from '../compute/compute.ts'
+import type { CopyPlan } from './copier.ts'
+import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from '../host/effect.ts'
+import { dropLog, openLog } from '../host/logs.ts'
+import { waitStopped } from '../compute/process/server.ts'
+
+// In this directory, and compiled exactly when this file is.
+const COPIER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'copier.ts' : 'copier.js', import.meta.url))
+const CAP_SECONDS = 4
+
+/**
+ * Fills a branch's data directory by starting a copier, or joins a running one. Returns `pending` after four seconds,
+ * or when the copier was killed and the next call is to start another.
+ * @param options.removed a file that exists once the branch was removed
+ * @throws FencedError when a newer attempt acted on this branch
+ */
+export async function fillDataDirectory(
+  plan: CopyPlan,
+  { removed, logFile, cacheDir, fence }: { removed: string; logFile: string; cacheDir: string; fence?: Fence },
+): Promise<Progress> {
+  const log = openLog(logFile)
+  const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
+  const gid = plan.owner ? String(plan.owner.gid) : '-'
+  const args = ['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
+  // The compile cache halves the run time of the copier.
+  const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
+  child.stdin.end(JSON.stringify(plan))
+  closeSync(log.file)
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', resolve)
+  })
+  child.unref()
+  const code = await withTimeout(ended, CAP_SECONDS * 1000, 'late')
+  if (code === 'late') return 'pending'
+  if (isEffectCode(code)) {
+    const outcome = outcomeOf(code, '')
+    if (outcome === 'gone') {
+      if (!existsSync(plan.home)) dropLog(logFile)
+      throw new Error('The branch, or the one it is made of, was removed.')
+    }
+    if (outcome === 'busy' || (await waitStopped(plan.home, CAP_SECONDS)) === 'pending') return 'pending'
+  }
+  return resultIn(plan.home)
+}
+
+function resultIn(home: string): Progress {
+  if (existsSync(join(home, 'pgdata'))) return 'done'
+  const failure = join(home, 'copy.error')
+  if (!existsSync(failure)) return 'pending'
+  const message = readFileSync(failure, 'utf8')
+  rmSync(failure, { force: true })
+  throw new Error(message)
+}

@@ -1,0 +1,125 @@
+/**
+ * The program that fills a new branch's data directory, a separate process so that a copy of hours outlives its caller.
+ * It holds the branch's server.lock and, while no server runs on the parent, a shared lock on the parent's. It ends
+ * with the data directory in place (`pgdata`, completed under another name first) or with `copy.error`. If killed it
+ * leaves neither, and the copy starts over.
+ */
+import { closeSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { messageOf } from '../errors.ts'
+import {
+  type Source,
+  type CopyTarget,
+  copyOne,
+  copyTree,
+  makeDirectory,
+  openBelow,
+  openDirectory,
+  openPath,
+} from './copy_tree.ts'
+import { isLeftOut, isWalSegment, neededWal } from '../postgres/data_directory.ts'
+import { syncDirectory, syncFilesystem } from '../host/durable.ts'
+import type { Owner } from '../host/layout.ts'
+import { inheritPassword } from '../compute/process/store_password.ts'
+import { isMarkedSubscribed, markSubscribed, mayHoldSubscriptions } from './subscription_mark.ts'
+
+/** The copier's input, as JSON on its standard input, since a list of processes must not show the password. */
+export interface CopyPlan {
+  /** The new branch's directory. */
+  readonly home: string
+  /** The directory that holds the `pgdata` to be copied. */
+  readonly from: string
+  readonly owner?: Owner | undefined
+  /** How to reach the parent if it runs; absent for a template. */
+  readonly parent?: { readonly socketDir: string; readonly passwords: readonly string[] } | undefined
+}
+
+async function main(): Promise<void> {
+  const plan = JSON.parse(readFileSync(0, 'utf8')) as CopyPlan
+  try {
+    await copy(plan, process.argv.at(-1) === 'running')
+  } catch (error) {
+    console.error(error)
+    rmSync(join(plan.home, MAKING), { recursive: true, force: true })
+    process.exitCode = 1
+    // A parent that was suspended, or is still starting, is no failure: without a result the copy starts over.
+    if (!isSessionLost(error)) tell(plan.home, error)
+  }
+  rmSync(join(plan.home, 'copier'), { force: true })
+  rmSync(join(plan.from, 'copies', basename(plan.home)), { force: true })
+}
+
+const MAKING = 'pgdata.making'
+
+function tell(home: string, error: unknown): void {
+  const file = join(home, 'copy.error')
+  try {
+    writeFileSync(file, messageOf(error))
+  } catch (failure) {
+    rmSync(file, { force: true })
+    // When the disk has no space for it either, the exit code carries the errno, as in effect.pl.
+    process.exitCode = 128 - ((failure as NodeJS.ErrnoException).errno ?? 0)
+  }
+}
+
+async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): Promise<void> {
+  const making = join(home, MAKING)
+  rmSync(making, { recursive: true, force: true })
+  makeDirectory(making, owner)
+  const source = openDirectory(join(from, 'pgdata'))
+  const target: CopyTarget = { path: making, owner, reflink: true }
+  refuseTablespaces(source)
+  const subscribed =
+    running && parent
+      ? await (await import('./copy_running.ts')).copyRunning(source, target, parent)
+      : copyAtRest(source, target)
+  closeSync(source.file)
+  if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
+  await inheritPassword(from, home)
+  await syncFilesystem(making)
+  renameSync(making, join(home, 'pgdata'))
+  await syncDirectory(home)
+}
+
+/** Returns whether the copy may hold subscriptions. */
+function copyAtRest(source: Source, target: CopyTarget): boolean {
+  copyTree(source, target, isLeftOut)
+  const wal = openBelow(source, 'pg_wal')
+  if (!wal) throw new Error(`${source.path} has no pg_wal`)
+  const segments = readdirSync(openPath(wal)).filter(isWalSegment)
+  const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
+  const needed = neededWal(readFileSync(join(target.path, 'global/pg_control')), segmentBytes)
+  // A parent that was itself cloned from a running server and never started: its label names the start of its WAL, and
+  // all of it is needed.
+  const isBackup = existsSync(join(target.path, 'backup_label'))
+  for (const name of segments) {
+    if (isBackup || (name >= needed.first && name <= (needed.last ?? name)))
+      copyOne(wal, name, target, `pg_wal/${name}`)
+  }
+  closeSync(wal.file)
+  // After a crash, subscriptions may exist in the WAL only. A parent that never ran has its own parent's; its mark
+  // records them.
+  const crashed = needed.last === undefined && !isBackup
+  return crashed || mayHoldSubscriptions(target.path)
+}
+
+/**
+ * Socket errors, and SQLSTATE class 57: the server is shutting down, has crashed, or is not up yet. A server in its
+ * first start does not have its own password yet (28P01).
+ */
+const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '28P01'])
+
+function isSessionLost(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return LOST.has(code) || messageOf(error).startsWith('Connection terminated')
+}
+
+function refuseTablespaces(source: Source): void {
+  const tablespaces = openBelow(source, 'pg_tblspc')
+  const names = tablespaces ? readdirSync(openPath(tablespaces)) : []
+  if (tablespaces) closeSync(tablespaces.file)
+  if (names.length > 0)
+    throw new Error('The parent has tablespaces of its own: a branch cannot be made of it. Drop them first.')
+}
+
+await main()

@@ -1,0 +1,126 @@
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fchownSync,
+  fstatSync,
+  lchownSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  readdirSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import type { Owner } from '../host/layout.ts'
+
+const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
+
+/** An open file or directory. Names below it are resolved relative to it, never from the root. */
+export interface Source {
+  readonly file: number
+  readonly path: string
+}
+
+/** The directory that copies are written to, and the owner that they get. */
+export interface CopyTarget {
+  readonly path: string
+  readonly owner: Owner | undefined
+  /** Whether the filesystem shares blocks between files: assumed until a clone fails. */
+  reflink: boolean
+}
+
+export function openDirectory(path: string): Source {
+  return { file: openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path }
+}
+
+/**
+ * Copies a directory's entries recursively, by reflink where the filesystem can. `skip` receives each path relative to
+ * the top.
+ *
+ * The tree may belong to a compromised server while root copies it. So every name is opened without following links and
+ * relative to the open directory that holds it: only files of the tree are copied. Files that vanish meanwhile are
+ * fine, torn pages too: the backup protocol repairs both.
+ */
+export function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean, prefix = ''): void {
+  for (const entry of readdirSync(openPath(source), { withFileTypes: true })) {
+    const path = prefix + entry.name
+    if (skip(path)) continue
+    if (entry.isFile()) copyOne(source, entry.name, target, path)
+    if (!entry.isDirectory()) continue
+    const below = openBelow(source, entry.name, O_DIRECTORY)
+    if (!below) continue
+    try {
+      makeDirectory(join(target.path, path), target.owner)
+      copyTree(below, target, skip, `${path}/`)
+    } finally {
+      closeSync(below.file)
+    }
+  }
+}
+
+/** Copies one file of an open directory to a path in the target. */
+export function copyOne(source: Source, name: string, target: CopyTarget, path: string): void {
+  const opened = openBelow(source, name)
+  if (!opened) return
+  try {
+    if (!fstatSync(opened.file).isFile()) return
+    const copy = join(target.path, path)
+    target.reflink &&= isCloned(opened, copy, target.owner)
+    if (!target.reflink) copyBytes(opened, copy, target.owner)
+  } finally {
+    closeSync(opened.file)
+  }
+}
+
+function isCloned(source: Source, copy: string, owner: Owner | undefined): boolean {
+  try {
+    copyFileSync(openPath(source), copy, constants.COPYFILE_FICLONE_FORCE)
+  } catch (error) {
+    if (['ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'ENOTTY', 'EINVAL', 'EXDEV'].includes(codeOf(error))) return false
+    throw error
+  }
+  if (owner) lchownSync(copy, owner.uid, owner.gid)
+  return true
+}
+
+const BUFFER = Buffer.allocUnsafe(2 ** 20)
+
+// Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets attributes that are
+// set again here.
+function copyBytes(source: Source, copy: string, owner: Owner | undefined): void {
+  const file = openSync(copy, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+  try {
+    if (owner) fchownSync(file, owner.uid, owner.gid)
+    for (let length; (length = readSync(source.file, BUFFER)) > 0;) {
+      for (let written = 0; written < length;) written += writeSync(file, BUFFER, written, length - written)
+    }
+  } finally {
+    closeSync(file)
+  }
+}
+
+export function makeDirectory(path: string, owner: Owner | undefined): void {
+  mkdirSync(path, { mode: 0o700 })
+  if (owner) lchownSync(path, owner.uid, owner.gid)
+}
+
+/** Opens a name in an open directory. Returns undefined when it is absent or a link. */
+export function openBelow(source: Source, name: string, flags = 0): Source | undefined {
+  const path = join(openPath(source), name)
+  try {
+    return { file: openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | flags), path: join(source.path, name) }
+  } catch (error) {
+    if (['ENOENT', 'ELOOP', 'ENOTDIR'].includes(codeOf(error))) return undefined
+    throw error
+  }
+}
+
+/** The /proc path of an open descriptor on Linux; the plain path on other systems. */
+export function openPath(source: Source): string {
+  return process.platform === 'linux' ? `/proc/self/fd/${source.file}` : source.path
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? ''
+}

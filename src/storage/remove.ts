@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { withTimeout } from '../race.ts'
+import type { BranchRef, Fence, Progress } from '../compute/compute.ts'
+import { fenceArgs, runEffect } from '../host/effect.ts'
+import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from '../host/layout.ts'
+import { removeSharedMemory } from './shared_memory.ts'
+import { BARE_ENVIRONMENT } from '../host/script.ts'
+import { waitStopped } from '../compute/process/server.ts'
+
+/** Removal needs a prompt shutdown, not a clean one. SIGINT comes first so that sessions learn the reason. */
+const URGES = [
+  { signal: 'INT', seconds: 2 },
+  { signal: 'QUIT', seconds: 1 },
+  { signal: 'KILL', seconds: 1 },
+] as const
+
+/**
+ * Stops the server of a branch and removes all its stored data. First the directory is moved away under its lock, and a
+ * note is left so that no late attempt can recreate it; then the moved directory is deleted.
+ * @throws FencedError when a newer attempt acted on this branch
+ */
+export async function removeStored(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
+  const home = homeOf(layout, branch.id)
+  if ((await moveAway(layout, branch, fence, log)) === 'pending') return 'pending'
+  const trash = (await readdir(layout.trash))
+    .filter((name) => name.startsWith(`${branch.id}.`))
+    .map((name) => join(layout.trash, name))
+  for (const directory of trash) await removeSharedMemory(join(directory, 'pgdata'))
+  const leftovers = [...trash, logDirOf(layout, branch.id), socketDirOf(layout, branch)]
+  await deleteTrees(leftovers)
+  return leftovers.some((path) => existsSync(path)) || existsSync(home) ? 'pending' : 'done'
+}
+
+async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
+  const home = homeOf(layout, branch.id)
+  await mkdir(layout.trash, { recursive: true })
+  for (const { signal, seconds } of URGES) {
+    const places = [join(layout.removed, branch.id), join(layout.trash, branch.id)]
+    const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, signal])
+    if (outcome === 'done') return 'done'
+    // Gone: another attempt moved it between the check and the lock. The next turn sees that.
+    if (outcome !== 'held' || (await waitStopped(home, seconds)) === 'done') continue
+    log('warn', 'a server that is to be removed did not end when asked', { branch: branch.id, signal })
+  }
+  return 'pending'
+}
+
+const DELETE_CAP_MS = 3000
+
+/** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it descends. */
+const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; exec rm -rf -- "$@"`
+
+/** Deletes directories in a separate process, which continues when this one ends or when it takes long. */
+async function deleteTrees(paths: readonly string[]): Promise<void> {
+  const isRoot = process.getuid?.() === 0
+  const [program, ...args] = isRoot ? ['rm', '-rf', '--'] : ['sh', '-c', OPEN_AND_REMOVE, 'sh']
+  const child: ChildProcess = spawn(program, [...args, ...paths], {
+    detached: true,
+    stdio: 'ignore',
+    env: BARE_ENVIRONMENT,
+  })
+  child.unref()
+  await withTimeout(once(child, 'exit'), DELETE_CAP_MS, undefined)
+}
+
+/** The ids of all branches with stored data. */
+export async function storedBranches(layout: Layout): Promise<string[]> {
+  const [branches, trash, logs] = await Promise.all(
+    [layout.branches, layout.trash, layout.logs].map(async (path) => {
+      const entries = await readdir(path, { withFileTypes: true }).catch(() => [])
+      return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+    }),
+  )
+  const ids = [...(branches ?? []), ...(trash ?? []).map((name) => name.split('.')[0] ?? ''), ...(logs ?? [])]
+  return [...new Set(ids)].filter((id) => id !== 'catalog' && isId(id)).sort()
+}
+
+const NOTE_DAYS = 7
+
+/** Deletes removal notes so old that no attempt from before can still be alive. */
+export async function forgetOldRemovals(layout: Layout): Promise<void> {
+  for (const id of await readdir(layout.removed)) {
+    const path = join(layout.removed, id)
+    const found = await stat(path).catch(() => undefined)
+    if (found && Date.now() - found.mtimeMs > NOTE_DAYS * 86_400_000) await rm(path, { force: true })
+  }
+}
+
+/** Ends every running copy. A later request starts it over. */
+export async function endCopies(layout: Layout): Promise<void> {
+  for (const id of await readdir(layout.branches).catch(() => [])) {
+    const home = homeOf(layout, id)
+    if (!existsSync(join(home, 'copier'))) continue
+    await runEffect(['end', home])
+    await waitStopped(home, 2)
+  }
+}
