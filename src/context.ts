@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import type { Backend } from './compute/compute.ts'
+import type { Computes } from './compute/compute.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './secrets/secrets.ts'
+import type { Storage } from './storage/storage.ts'
 
 /** The dependencies of request handlers. Each part opens one in parts/part.ts; tests build their own. */
 export interface Context {
@@ -17,7 +18,9 @@ export interface Context {
 
 /** The context of operations' steps and of the control loops. */
 export interface WorkerContext extends Context {
-  readonly backend: Backend
-  /** The id of the host whose stores and computes the backend has. */
+  /** The stores and computes of this host. */
+  readonly storage: Storage
+  readonly computes: Computes
+  /** The id of this host. */
   readonly hostId: string
 }

@@ -11,30 +11,32 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // wires the modules of each process, like main
 
-  cli: 'backends, client, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
+  cli: 'client, compute, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor:
-    'backends, backoff, catalog, cli, client, config, directories, errors, host_id, ids, network, observe, operations, postgres, public_address, race, rotation, secrets, settings, tls, walls',
+    'backoff, catalog, cli, client, compute, config, directories, errors, host, ids, network, observe, operations, postgres, public_address, race, rotation, secrets, settings, storage, tls, walls',
 
   http: 'catalog, commands, compute_admin(types), config, context(types), errors, ids, network, observe, pipelining, postgres, public_address, race, secrets, views, webhooks',
   proxy:
     'backoff, catalog, config(types), context(types), errors, ids, network, observe, operations, postgres, race, tls',
   commands:
-    'backends(types), catalog, compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
+    'catalog, compute(types), compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
   views: 'catalog, config(types), public_address',
   loops:
-    'backends(types), catalog, commands, compute_admin, context(types), engine, errors, observe, operations, webhooks',
+    'catalog, commands, compute(types), compute_admin, context(types), engine, errors, observe, operations, webhooks',
   operations:
-    'await_condition, backends(types), catalog, compute_admin, context(types), engine, errors, ids, observe, secrets(types), walls(types)',
-  context: 'backends(types), catalog(types), config(types), observe(types), secrets(types)',
+    'await_condition, catalog, compute(types), compute_admin, context(types), engine, errors, host(types), ids, observe, secrets(types), storage(types), walls(types)',
+  context: 'catalog(types), compute(types), config(types), observe(types), secrets(types), storage(types)',
 
-  rotation: 'backends, catalog, config(types), errors, postgres, public_address, secrets, tls',
+  rotation: 'catalog, compute, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'backoff, catalog, errors, network, race, secrets',
-  compute_admin: 'backends(types), catalog, errors, postgres, race, secrets(types)',
+  compute_admin: 'catalog, compute(types), errors, postgres, race, secrets(types)',
   engine: 'backoff, catalog, errors',
   catalog: 'await_condition, errors, ids, race',
-  backends: 'await_condition, durable_file, errors, network, observe, postgres, race, secrets, walls',
+  compute: 'await_condition, errors, host, network, postgres, race, secrets, storage, walls',
+  storage: 'durable_file, errors, host, postgres, race, secrets',
+  host: 'await_condition, durable_file, errors, observe, race, secrets(types)',
   observe: 'errors, pipelining, race',
   config: 'directories, errors, settings',
   settings: 'directories, setting_kinds',
@@ -42,7 +44,6 @@ const MAY_IMPORT: Record<string, string> = {
   public_address: 'config(types), network',
   setting_kinds: 'network',
   tls: 'durable_file, errors, network',
-  host_id: 'durable_file',
   postgres: '',
   walls: '',
   await_condition: '',
@@ -97,7 +98,7 @@ test(`comments have at most ${MAX_PRONOUNS} indefinite pronouns per thousand wor
 })
 
 test('these checks see what they are for', () => {
-  assert.equal(forbiddenImports('proxy/x.ts', `import { y } from '../backends/local/y.ts'`).length, 1)
+  assert.equal(forbiddenImports('proxy/x.ts', `import { y } from '../storage/y.ts'`).length, 1)
   assert.equal(
     forbiddenImports('proxy/x.ts', `import {\n  y,\n} from '../compute_admin/y.ts'\nawait import('../secrets.ts')`)
       .length,

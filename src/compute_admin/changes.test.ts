@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { freshBackend, query, SECRETS, settled } from '../../test/local_backend.ts'
+import { freshHost, query, SECRETS, settled } from '../../test/local_host.ts'
 import type { ComputeAddress } from '../compute/compute.ts'
 import type { Change, ConfigChange } from '../catalog/config_change.ts'
 import { applyChanges } from './changes.ts'
@@ -10,8 +10,8 @@ import { type AdminSession, withAdminSession } from './session.ts'
 
 /* Each change is applied once, wherever it is interrupted: at real servers of the oldest and the newest version. */
 
-const local = freshBackend()
-const { backend, next } = local
+const local = freshHost()
+const { storage, next } = local
 after(() => local.dispose())
 
 class Lost extends Error {}
@@ -74,9 +74,9 @@ for (const [pgVersion, stride] of [
   const skip = absent && `Postgres ${pgVersion} not installed`
 
   test(`changes are made once each, wherever they are cut off, at Postgres ${pgVersion}`, { skip }, async () => {
-    await backend.prepare(pgVersion)
+    await storage.prepare(pgVersion)
     const branch = { ...local.branch(`changes-${pgVersion}`), pgVersion }
-    await settled(() => backend.createBranch(branch, next()))
+    await settled(() => storage.create(branch, next()))
     const { address } = await local.start(branch, next())
     let cuts = 1
     for (let whole = false; !whole;) {
@@ -117,9 +117,9 @@ for (const [pgVersion, stride] of [
 }
 
 test('what cannot be done now holds up only what hangs on it', async () => {
-  await backend.prepare(18)
+  await storage.prepare(18)
   const branch = local.branch('held')
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   const { address } = await local.start(branch, next())
   await tell(address, numbered(WANTED))
   const changes = numbered([

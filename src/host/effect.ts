@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import { getSystemErrorMap, promisify } from 'node:util'
-import { type Fence, FencedError } from '../compute/compute.ts'
+import { type Fence, FencedError } from './fence.ts'
 import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
 import { forkEffect } from './spawner.ts'
 

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { UsageError } from '../errors.ts'
-import type { BranchRef } from '../compute/compute.ts'
 
 /** The uid and gid that own a branch's files and run its Postgres. Absent unless Neap runs as root. */
 export interface Owner {
@@ -51,11 +50,14 @@ export function logDirOf(layout: Layout, branchId: string): string {
   return join(layout.logs, checkedId(branchId))
 }
 
+/** A server listens only on a Unix socket in a directory of its own: its port is a part of that socket's name. */
+export const SERVER_PORT = 5432
+
 const SOCKET_PATH_MAX = 107
 
 /** The socket directory of one branch, named by the branch's number, since a socket's path is limited to 107 bytes. */
-export function socketDirOf(layout: Layout, branch: BranchRef): string {
-  const directory = join(layout.runtimeDir, `b${branch.number.toString(36)}`)
+export function socketDirOf(layout: Layout, { number }: { readonly number: number }): string {
+  const directory = join(layout.runtimeDir, `b${number.toString(36)}`)
   if (Buffer.byteLength(join(directory, '.s.PGSQL.65535')) > SOCKET_PATH_MAX) {
     throw new UsageError(
       `The runtime directory ${layout.runtimeDir} is too long for Unix sockets: choose a shorter one.`,
@@ -68,8 +70,8 @@ export function socketDirOf(layout: Layout, branch: BranchRef): string {
  * One uid per branch: 2^30, then twelve bits that distinguish data directories on one machine, then eighteen bits of
  * the branch's number. A server needs no passwd entry for it.
  */
-export function ownerOf(layout: Layout, branch: BranchRef): Owner | undefined {
-  return ownerAt(layout, branch.number)
+export function ownerOf(layout: Layout, { number }: { readonly number: number }): Owner | undefined {
+  return ownerAt(layout, number)
 }
 
 export function ownerAt(layout: Layout, number: number): Owner | undefined {

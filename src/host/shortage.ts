@@ -1,7 +1,7 @@
 import { statfsSync } from 'node:fs'
 import { messageOf, UsageError } from '../errors.ts'
-import { ConfigurationError, FencedError } from '../compute/compute.ts'
-import { ServerStartError } from '../compute/process/server.ts'
+import { ConfigurationError, ServerStartError } from './failures.ts'
+import { FencedError } from './fence.ts'
 
 interface Shortage {
   /** Names of system errors. */

@@ -33,10 +33,10 @@ type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
  * are only logged.
  */
 export async function adopt(context: WorkerContext): Promise<Record<Found, number>> {
-  const { catalog, backend, hostId, log } = context
+  const { catalog, storage, hostId, log } = context
   const found = await reconcileAll(context, await listEndpointsWithCompute(catalog, hostId))
   found.orphaned += await stopOrphans(context)
-  for (const id of await listUnknownStores(catalog, await backend.listBranches()))
+  for (const id of await listUnknownStores(catalog, await storage.list()))
     log.warn({ store: id }, 'files of a branch that the catalog does not know; left alone')
   return found
 }
@@ -44,9 +44,9 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
 /**
  * Suspends orphaned computes: their branch has no active endpoint and no unfinished operation. Returns their number.
  */
-async function stopOrphans({ catalog, backend, log }: WorkerContext): Promise<number> {
+async function stopOrphans({ catalog, computes, log }: WorkerContext): Promise<number> {
   let stopped = 0
-  const stores = await backend.listRunning()
+  const stores = await computes.listRunning()
   for (const store of await listUnknownStores(catalog, stores))
     log.warn({ store }, 'files of a branch that the catalog does not know are at work; left alone')
   for (const branch of await listResting(catalog, stores)) {
@@ -113,7 +113,7 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
  * @param ended id of a compute known to have ended: its end is recorded even if a client has already caused a new start
  */
 export async function reconcile(
-  { catalog, backend, log }: Pick<WorkerContext, 'catalog' | 'backend' | 'log'>,
+  { catalog, computes, log }: Pick<WorkerContext, 'catalog' | 'computes' | 'log'>,
   { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
   ended?: string,
 ): Promise<Found> {
@@ -133,8 +133,8 @@ export async function reconcile(
       return 'gone'
     }
     if (!endpoint || !branch) return 'gone'
-    const compute = await backend.findCompute(refOf(branch))
-    if (!compute && (await backend.hasEarlierServer(refOf(branch)))) {
+    const compute = await computes.find(refOf(branch))
+    if (!compute && (await computes.hasEarlierServer(refOf(branch)))) {
       // A server from before computes had walls. Its next start is behind walls.
       await queueSuspend(tx, endpoint, 'request')
       return 'orphaned'
@@ -156,7 +156,7 @@ export async function reconcile(
 
   /** Describes the end of the compute, with its last log messages where there are any. */
   async function lastWords({ compute_id, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
-    const words = await backend.lastWords(refOf(branch), new Date(started_at ?? 0)).catch(() => '')
+    const words = await computes.lastWords(refOf(branch), new Date(started_at ?? 0)).catch(() => '')
     log.warn({ endpoint: id, compute: compute_id, words }, 'a compute has ended by itself')
     return `Postgres ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
   }

@@ -16,14 +16,14 @@ const AGAIN_MS = 1_000
 
 /** Follows every compute of this host that the catalog knows. Each change of an endpoint costs one query. */
 export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
-  const { catalog, backend, hostId, log } = context
+  const { catalog, computes, hostId, log } = context
   const endpointOf = new Map<string, string>()
   const changed = new Set<string>()
   const timers = new Set<NodeJS.Timeout>()
   let round: Promise<void> = Promise.resolve()
   let stopping = false
 
-  const watch = backend.watchComputes((compute) => later(0, () => look(compute)))
+  const watch = computes.watch((compute) => later(0, () => look(compute)))
 
   function later(ms: number, work: () => Promise<void>): void {
     const timer = setTimeout(() => {

@@ -6,9 +6,9 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 10_000
 
 /** Registers this host with its capacity: from then on operations can name it. */
-export async function register({ catalog, backend, config, hostId, log }: WorkerContext): Promise<void> {
+export async function register({ catalog, storage, config, hostId, log }: WorkerContext): Promise<void> {
   await registerHost(catalog, hostId, { region: config.region, cpus: availableParallelism(), memoryBytes: totalmem() })
-  for (const { id, host_id } of await listStoresElsewhere(catalog, hostId, await backend.listBranches()))
+  for (const { id, host_id } of await listStoresElsewhere(catalog, hostId, await storage.list()))
     log.error(
       { store: id, host: host_id },
       `the catalog has this store on another host, ${host_id}. If this data directory is that host's, write that id into its file "host" and start again`,

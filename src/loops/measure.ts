@@ -7,10 +7,10 @@ const EVERY_MS = 60_000
 const AT_ONCE = 20
 
 /** Measures the stores of this host that are new, or whose compute has ended since they were measured. */
-export function startMeasureLoop({ catalog, backend, hostId, log }: WorkerContext): Loop {
+export function startMeasureLoop({ catalog, storage, hostId, log }: WorkerContext): Loop {
   const measure = async (): Promise<void> => {
     for (const store of await listUnmeasured(catalog, hostId, AT_ONCE)) {
-      const bytes = await backend.measureBranch(store).catch((error: unknown) => {
+      const bytes = await storage.measure(store).catch((error: unknown) => {
         // It was removed meanwhile, or is damaged: the others are measured.
         log.debug({ err: error, store: store.id }, 'could not measure a store')
         return undefined

@@ -46,7 +46,7 @@ export const applyConfigOperation: Action<Input> = {
         return (await runningOf(await branchOf(tx, operation), context, tx)) ? goto('intent_committed') : done
       const outcome = await applyTo(await branchOf(tx, operation), operation, context, tx)
       if (!outcome) return done
-      if (operation.input.replication && !mayReplicate(await context.backend.walls()))
+      if (operation.input.replication && !mayReplicate(await context.computes.walls()))
         throw new OperationFailed(
           'logical replication needs computes that have a root directory of their own (docs/walls.md), which this machine does not give',
         )
@@ -65,7 +65,7 @@ export const applyConfigOperation: Action<Input> = {
       const running = await runningOf(branch, context, tx)
       if (!running) return done
       const { endpoint, compute } = running
-      await context.backend.configureCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
+      await context.computes.configure(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
       const options = { purpose: 'apply_config' }
       const { pendingRestart, refused } = await withAdminSession(
         compute.address,
@@ -82,8 +82,8 @@ export const applyConfigOperation: Action<Input> = {
       // From now on proxies pause new connections.
       await setHolding(tx, operation.endpoint_id as string, operation.id)
     },
-    async compute_stopped(operation, { backend }, tx) {
-      const progress = await backend.stopCompute(refOf(await branchOf(tx, operation)), fenceOf(operation))
+    async compute_stopped(operation, { computes }, tx) {
+      const progress = await computes.stop(refOf(await branchOf(tx, operation)), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
     compute_answers: bringUp,
@@ -107,12 +107,12 @@ export const applyConfigOperation: Action<Input> = {
  */
 async function runningOf(
   branch: StoredBranch,
-  { backend }: WorkerContext,
+  { computes }: WorkerContext,
   tx: Db,
 ): Promise<{ endpoint: Endpoint; compute: RunningCompute } | undefined> {
   const endpoint = await findBranchEndpoint(tx, branch.id)
   if (endpoint?.current_state !== 'active') return undefined
-  const compute = await backend.findCompute(refOf(branch))
+  const compute = await computes.find(refOf(branch))
   if (!compute) {
     await setIdle(tx, endpoint.id, 'crash')
     return undefined

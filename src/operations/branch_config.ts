@@ -16,14 +16,14 @@ import { refOf } from './request.ts'
  * @param seq of the apply_config: changes of later operations are left to those, so that each reports on its own
  */
 export async function applyConfig(
-  { backend }: WorkerContext,
+  { computes }: WorkerContext,
   session: AdminSession,
   tx: Db,
   branch: Branch,
   seq?: number,
 ): Promise<ChangesOutcome> {
   const outcome = await applyChanges(session, await listChanges(tx, branch.id, seq))
-  const replicates = (await wantsReplication(tx, branch.project_id)) && mayReplicate(await backend.walls())
+  const replicates = (await wantsReplication(tx, branch.project_id)) && mayReplicate(await computes.walls())
   await ensureReplication(session, replicates)
   await removeChanges(tx, branch.id, outcome.settled)
   if ((await countChanges(tx, branch.id)) === 0) await setAppliedVersion(tx, branch.id, branch.config_version)
@@ -38,11 +38,11 @@ export const mayReplicate = (walls: readonly Wall[]): boolean => walls.includes(
  * from the reading until the compute has stopped. A compute that does not answer is stopped without it.
  */
 export async function withNotedConfig<T>(
-  { backend, catalog, config, secrets, log }: WorkerContext,
+  { computes, catalog, config, secrets, log }: WorkerContext,
   branch: StoredBranch,
   stop: () => Promise<T>,
 ): Promise<T> {
-  const compute = branch.deleted_at ? undefined : await backend.findCompute(refOf(branch))
+  const compute = branch.deleted_at ? undefined : await computes.find(refOf(branch))
   if (!compute) return stop()
   let noted = false
   const options = { purpose: 'suspend', timeoutMs: LOOK_TIMEOUT_MS }

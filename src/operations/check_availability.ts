@@ -33,26 +33,26 @@ export const checkAvailability: Action<object> = {
   needsBranches: true,
   locks: (subject) => ({ excludes: [subject.branch_id as string] }),
   steps: {
-    async compute_runs(operation, { backend }, tx) {
+    async compute_runs(operation, { computes }, tx) {
       const endpoint = await endpointToCheck(tx, operation)
       if (!endpoint) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
       if (endpoint.current_state === 'active') {
-        if (await backend.findCompute(refOf(branch))) return undefined
+        if (await computes.find(refOf(branch))) return undefined
         // The compute was killed: from here on the endpoint counts as idle.
         await setIdle(tx, endpoint.id, 'crash')
         await settlePending(tx, endpoint.id)
         return wait(0, 'the compute is gone and is started anew')
       }
       const compute = await tried(operation, tx, () =>
-        backend.startCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation)),
+        computes.start(refOf(branch), specOf(endpoint, branch), fenceOf(operation)),
       )
       return compute === 'pending' ? wait(0, 'Postgres recovers after a crash') : undefined
     },
-    async probe_answered(operation, { backend, secrets }, tx) {
+    async probe_answered(operation, { computes, secrets }, tx) {
       const endpoint = await endpointToCheck(tx, operation)
       if (!endpoint) return goto('compute_stopped')
-      const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
+      const compute = await computes.find(refOf(await branchOf(tx, operation)))
       if (!compute)
         throw new OperationFailed(
           'Postgres ended while it was checked. Its log says why; the next connection starts it.',
@@ -60,12 +60,12 @@ export const checkAvailability: Action<object> = {
       await tried(operation, tx, () => withAdminSession(compute.address, secrets.stores, PURPOSE, probe))
       return endpoint.current_state === 'active' ? done : undefined
     },
-    async still_unused(operation, { backend, secrets }, tx) {
+    async still_unused(operation, { computes, secrets }, tx) {
       if (!(await endpointToCheck(tx, operation))) return undefined
       const branch = await branchOf(tx, operation)
       const behind = await unfinishedOperations(tx, branch.id)
       if (behind.some(({ action }) => action === 'start_compute')) return goto('compute_answers')
-      const compute = await backend.findCompute(refOf(branch))
+      const compute = await computes.find(refOf(branch))
       const used = compute && (await withAdminSession(compute.address, secrets.stores, PURPOSE, hasClients))
       return used ? goto('compute_answers') : undefined
     },
@@ -109,15 +109,15 @@ async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Pro
  * Stops the compute, unless its endpoint is active and so has clients. An active endpoint whose compute was killed
  * becomes idle.
  */
-async function stopUnlessActive(operation: Claimed, { backend }: WorkerContext, tx: Db): Promise<StepOutcome> {
+async function stopUnlessActive(operation: Claimed, { computes }: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await findStoredBranch(tx, operation.branch_id ?? '')
   const endpoint = await findEndpointEver(tx, operation.endpoint_id ?? '')
   if (endpoint?.current_state === 'active') {
-    if (branch && endpoint.branch_id === branch.id && !(await backend.findCompute(refOf(branch))))
+    if (branch && endpoint.branch_id === branch.id && !(await computes.find(refOf(branch))))
       await setIdle(tx, endpoint.id, 'crash')
     return done
   }
-  if (branch && (await backend.stopCompute(refOf(branch), fenceOf(operation))) === 'pending')
+  if (branch && (await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
     return wait(0, 'Postgres is stopping')
   return done
 }

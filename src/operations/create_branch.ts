@@ -31,7 +31,7 @@ export const createBranch: Action<CreateBranchInput> = {
     shares: [...new Set([parent_id, restores])].filter((id) => id !== undefined),
   }),
   steps: {
-    async branch_stored(operation, { backend }, tx) {
+    async branch_stored(operation, { storage }, tx) {
       if (operation.input.copy_id) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
       // A copy for a restore is hidden: it counts as deleted from the beginning.
@@ -39,7 +39,7 @@ export const createBranch: Action<CreateBranchInput> = {
       const parent = await findStoredBranch(tx, operation.input.parent_id)
       if (parent?.current_state !== 'ready')
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
-      const progress = await backend.cloneBranch(refOf(branch), refOf(parent), fenceOf(operation))
+      const progress = await storage.clone(refOf(branch), refOf(parent), fenceOf(operation))
       if (progress === 'pending') return wait(0, 'the parent is being copied')
       await setStoreReady(tx, branch.store_id)
       return undefined
@@ -50,11 +50,11 @@ export const createBranch: Action<CreateBranchInput> = {
       if (!branch.restores) await setBranchReady(tx, branch.id)
       return done
     },
-    async compute_stopped(operation, { backend }, tx) {
+    async compute_stopped(operation, { computes }, tx) {
       const branch = await branchOf(tx, operation)
       if (branch.id === operation.input.parent_id) return undefined
       // Also when no compute runs: it raises the fence, so that no frozen worker can start a compute on the old data.
-      const progress = await backend.stopCompute(refOf(branch), fenceOf(operation))
+      const progress = await computes.stop(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
     async data_exchanged(operation, _context, tx) {
@@ -74,12 +74,12 @@ export const createBranch: Action<CreateBranchInput> = {
       await moveInTree(tx, branch, copy, parent_id)
     },
   },
-  async onFailure(operation, { backend }, tx) {
+  async onFailure(operation, { computes }, tx) {
     const branch = await branchOf(tx, operation)
     const { copy_id } = operation.input
     if (!copy_id) return setBranchFailed(tx, branch.id)
     const endpoint = await findBranchEndpoint(tx, branch.id)
-    const stopped = endpoint?.current_state === 'active' && !(await backend.findCompute(refOf(branch)))
+    const stopped = endpoint?.current_state === 'active' && !(await computes.find(refOf(branch)))
     if (stopped) await setIdle(tx, endpoint.id, 'restore')
     await abandonCopy(tx, copy_id)
   },

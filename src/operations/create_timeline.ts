@@ -10,12 +10,12 @@ export const createTimeline: Action<Record<string, never>> = {
   needsBranches: false,
   locks: (subject) => ({ excludes: [subject.project_id] }),
   steps: {
-    async template_ready(operation, { backend }, tx) {
-      await backend.prepare((await branchOf(tx, operation)).pg_version)
+    async template_ready(operation, { storage }, tx) {
+      await storage.prepare((await branchOf(tx, operation)).pg_version)
     },
-    async branch_stored(operation, { backend }, tx) {
+    async branch_stored(operation, { storage }, tx) {
       const branch = await branchOf(tx, operation)
-      const progress = await backend.createBranch(refOf(branch), fenceOf(operation))
+      const progress = await storage.create(refOf(branch), fenceOf(operation))
       if (progress === 'pending') return wait(0, 'the template is being copied')
       await setStoreReady(tx, branch.store_id)
       return undefined

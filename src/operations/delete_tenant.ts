@@ -11,13 +11,13 @@ export const deleteTenant: Action<Record<string, never>> = {
   needsBranches: false,
   locks: (subject) => ({ excludes: [subject.project_id] }),
   steps: {
-    async stores_removed(operation, { backend, hostId }, tx) {
+    async stores_removed(operation, { storage, hostId }, tx) {
       const deadline = Date.now() + 3_000
       // A recoverable project kept its branches and endpoints until now.
       await deleteProject(tx, operation.project_id)
       const branches = await listStoredBranches(tx, operation.project_id)
       for (const branch of branches.filter((each) => each.host_id === hostId)) {
-        const progress = await backend.removeBranch(refOf(branch), fenceOf(operation))
+        const progress = await storage.remove(refOf(branch), fenceOf(operation))
         if (progress === 'pending') return wait(0, 'files are being removed')
         await forgetBranch(tx, branch.id)
         if (Date.now() > deadline) return wait(0, 'more branches follow')

@@ -9,10 +9,10 @@ export const deleteTimeline: Action<Record<string, never>> = {
   needsBranches: false,
   locks: (subject) => ({ excludes: [subject.branch_id as string] }),
   steps: {
-    async store_removed(operation, { backend }, tx) {
+    async store_removed(operation, { storage }, tx) {
       const branch = await findStoredBranch(tx, operation.branch_id as string)
       if (!branch) return undefined
-      const progress = await backend.removeBranch(refOf(branch), fenceOf(operation))
+      const progress = await storage.remove(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'files are being removed') : undefined
     },
     async forgotten(operation, _context, tx) {

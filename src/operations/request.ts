@@ -1,9 +1,11 @@
-import type { BranchRef, Fence, RunningCompute } from '../compute/compute.ts'
+import type { RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, listMakings, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { NewCompute } from '../catalog/compute.ts'
 import { insertOperation, type Operation } from '../catalog/operation.ts'
 import type { WorkerContext } from '../context.ts'
+import type { Fence } from '../host/fence.ts'
+import type { StoreRef } from '../storage/storage.ts'
 import { type Claimed, type Definition, OperationFailed } from '../engine/definition.ts'
 
 /** The resources that an operation concerns. */
@@ -61,15 +63,15 @@ function branchIds(ids: readonly (string | undefined)[]): string[] {
   return ids.filter((id): id is string => id?.startsWith('br-') ?? false)
 }
 
-/** The branch of an operation as its backend knows it. */
+/** The branch of an operation, with its store. */
 export async function branchOf(tx: Db, operation: Claimed): Promise<StoredBranch> {
   const branch = operation.branch_id ? await findStoredBranch(tx, operation.branch_id) : undefined
   if (!branch) throw new OperationFailed(`branch ${operation.branch_id} is gone`)
   return branch
 }
 
-/** A backend knows a branch by its store. */
-export const refOf = (branch: StoredBranch): BranchRef => ({
+/** A host knows a branch by its store. */
+export const refOf = (branch: StoredBranch): StoreRef => ({
   id: branch.store_id,
   number: branch.store_number,
   pgVersion: branch.pg_version,

@@ -26,14 +26,14 @@ export const startCompute: Action<{ reason: StartReason }> = {
   steps: {
     compute_answers: bringUp,
   },
-  async onFailure(operation, { backend }, tx) {
+  async onFailure(operation, { computes }, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
     if (branch && !(await stopped())) return wait(0, 'Postgres is stopping')
     if (operation.endpoint_id) await setIdle(tx, operation.endpoint_id, 'start_failed')
     return undefined
 
     async function stopped() {
-      return (await backend.stopCompute(refOf(branch as StoredBranch), fenceOf(operation))) === 'done'
+      return (await computes.stop(refOf(branch as StoredBranch), fenceOf(operation))) === 'done'
     }
   },
 }
@@ -50,7 +50,7 @@ export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db
     throw new OperationFailed('the endpoint was moved to another branch before it could start')
   if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
   if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
-  const compute = await context.backend.startCompute(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
+  const compute = await context.computes.start(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
   if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
   const configured = branch.applied_version >= branch.config_version
   const { id, address } = compute

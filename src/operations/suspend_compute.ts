@@ -44,8 +44,8 @@ export const suspendCompute: Action<Input> = {
   needsBranches: false,
   locks: (subject, { to }) => ({ excludes: [subject.branch_id as string, ...(to ? [to] : [])] }),
   steps: {
-    async checkpointed(operation, { backend, secrets, log }, tx) {
-      const compute = await backend.findCompute(refOf(await branchOf(tx, operation)))
+    async checkpointed(operation, { computes, secrets, log }, tx) {
+      const compute = await computes.find(refOf(await branchOf(tx, operation)))
       // Code in a compute can falsify its server's status, so a running server may not be found. The stop checks the
       // kernel lock.
       if (!compute) return goto('compute_stopped')
@@ -63,13 +63,13 @@ export const suspendCompute: Action<Input> = {
       const held = await awaitHolds(catalog, tx, operation.id)
       return !held && operation.input.reason === 'idle' ? goto('reopened') : undefined
     },
-    async still_idle(operation, { backend, config, secrets }, tx) {
+    async still_idle(operation, { computes, config, secrets }, tx) {
       if (operation.input.reason !== 'idle') return undefined
       const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
       const branch = await branchOf(tx, operation)
       const holds = await holdsOf(tx, operation.id)
       if (!endpoint || endpoint.deleted_at || endpoint.disabled) return undefined
-      const compute = await backend.findCompute(refOf(branch))
+      const compute = await computes.find(refOf(branch))
       if (!compute) return undefined
       const activity = await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, readActivity)
       const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
@@ -81,7 +81,7 @@ export const suspendCompute: Action<Input> = {
     async compute_stopped(operation, context, tx) {
       const branch = await branchOf(tx, operation)
       const progress = await withNotedConfig(context, branch, () =>
-        context.backend.stopCompute(refOf(branch), fenceOf(operation)),
+        context.computes.stop(refOf(branch), fenceOf(operation)),
       )
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
@@ -97,9 +97,9 @@ export const suspendCompute: Action<Input> = {
       return done
     },
   },
-  async onFailure(operation, { backend }, tx) {
+  async onFailure(operation, { computes }, tx) {
     const branch = await branchOf(tx, operation)
-    const runs = await backend.findCompute(refOf(branch))
+    const runs = await computes.find(refOf(branch))
     if (runs) await setNoted(tx, branch.id, false)
     const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
     // A compute on a branch that its endpoint has left does not concern the endpoint: the sweep loop stops it.

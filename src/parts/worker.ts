@@ -1,5 +1,7 @@
-import { ConfigurationError, FencedError } from '../compute/compute.ts'
-import { localBackend } from '../compute/process/local_computes.ts'
+import { localComputes } from '../compute/process/local_computes.ts'
+import { ConfigurationError } from '../host/failures.ts'
+import { FencedError } from '../host/fence.ts'
+import type pino from 'pino'
 import { noteEgress } from '../catalog/egress.ts'
 import { notePgVersions } from '../catalog/installed.ts'
 import type { Context, WorkerContext } from '../context.ts'
@@ -20,6 +22,7 @@ import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
 import { ACTIONS } from '../operations/index.ts'
+import { localStorage } from '../storage/local_storage.ts'
 import { webhookEventView } from '../views/webhook_event.ts'
 import { unwanted } from '../walls.ts'
 import type { Part } from './part.ts'
@@ -40,17 +43,17 @@ export async function startWorker(
     registry,
     ACTIONS.map(({ action }) => action),
   )
-  const host = await hostId(config.dataDir)
-  const backend = localBackend({
-    hostId: host,
+  const host = {
+    id: await hostId(config.dataDir),
     dataDir: config.dataDir,
     runtimeDir: config.runtimeDir,
     secrets: secrets.stores,
     lacks: unwanted(config),
     egressAllow: config.egressAllow,
-    log: (level, message, facts) => log[level](facts ?? {}, message),
-  })
-  const worker: WorkerContext = { ...context, backend, hostId: host }
+    log: (level: pino.Level, message: string, facts?: object) => log[level](facts ?? {}, message),
+  }
+  const [storage, computes] = [localStorage(host), localComputes(host)]
+  const worker: WorkerContext = { ...context, storage, computes, hostId: host.id }
   await register(worker)
   // Before the first request for a project.
   await noteVersions(worker)
@@ -58,7 +61,7 @@ export async function startWorker(
     catalog,
     definitions: ACTIONS,
     context: worker,
-    host,
+    host: host.id,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
     // A missing program will be missing at the next attempt too.
@@ -95,7 +98,7 @@ export async function startWorker(
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]
   const housekeeping = setInterval(() => {
-    void backend.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))
+    void computes.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))
     void noteVersions(worker)
   }, HOUSEKEEPING_MS)
   return {
@@ -108,18 +111,18 @@ export async function startWorker(
 }
 
 /** Lets the API report to projects with egress enabled why it is missing. */
-async function noteWhetherEgress({ backend, catalog, log }: WorkerContext): Promise<void> {
+async function noteWhetherEgress({ computes, catalog, log }: WorkerContext): Promise<void> {
   try {
-    await noteEgress(catalog, await backend.whyNoEgress())
+    await noteEgress(catalog, await computes.whyNoEgress())
   } catch (error) {
     log.warn({ err: error }, 'could not note whether computes can reach out')
   }
 }
 
 /** Lets the API refuse versions of Postgres that are not installed. */
-async function noteVersions({ backend, catalog, log }: WorkerContext): Promise<void> {
+async function noteVersions({ storage, catalog, log }: WorkerContext): Promise<void> {
   try {
-    await notePgVersions(catalog, await backend.pgVersions())
+    await notePgVersions(catalog, await storage.pgVersions())
   } catch (error) {
     log.warn({ err: error }, 'could not note which versions of Postgres are installed')
   }

@@ -3,6 +3,8 @@
  * Base Backup Using the Low Level API"; pg_control.h for the control file, whose first fields are the same in Postgres
  * 15 to 18.
  */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
 
 /** Directories that are empty in a clone: their content belongs to the server that wrote it. */
 const EMPTIED = /^(pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)\/./
@@ -40,4 +42,12 @@ function walFileName(timeline: number, lsn: bigint, segmentBytes: bigint): strin
 
 export function isWalSegment(name: string): boolean {
   return /^[0-9A-F]{24}$/.test(name)
+}
+
+/** The file of pg_subscription (pg_subscription.h), empty while there is none; a VACUUM FULL, for example, moves it. */
+const SUBSCRIPTIONS = 'global/6100'
+
+/** Whether a data directory that was shut down cleanly may hold subscriptions. */
+export function mayHoldSubscriptions(pgdata: string): boolean {
+  return statSync(join(pgdata, SUBSCRIPTIONS), { throwIfNoEntry: false })?.size !== 0
 }

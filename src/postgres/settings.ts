@@ -1,4 +1,9 @@
-import type { ComputeSpec } from '../compute/compute.ts'
+/** The size of a server, and its user's settings. */
+export interface ServerSize {
+  readonly cpuCount: number
+  readonly memoryMib: number
+  readonly pgSettings: Readonly<Record<string, string>>
+}
 
 /** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
 export const HBA = `# TYPE DATABASE    USER              METHOD
@@ -10,15 +15,15 @@ local  all,replication all               scram-sha-256
 `
 
 /** The maximum number of processes of a compute's server: one per session, and room for its own. */
-export const processesFor = (spec: ComputeSpec): number => maxConnections(spec) + 200
+export const processesFor = (spec: ServerSize): number => maxConnections(spec) + 200
 
-const maxConnections = ({ memoryMib }: ComputeSpec): number => Math.max(500, Math.floor(memoryMib / 16))
+const maxConnections = ({ memoryMib }: ServerSize): number => Math.max(500, Math.floor(memoryMib / 16))
 
 /**
  * The configuration of a compute for its size. The user's settings override all others except ENFORCED and those on
  * Postgres' command line.
  */
-export function configFor(spec: ComputeSpec, pgVersion: number): string {
+export function configFor(spec: ServerSize, pgVersion: number): string {
   const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings, ...ENFORCED }
   return Object.entries(settings).map(settingLine).join('')
 }
@@ -63,7 +68,7 @@ function fixedSettings(pgVersion: number): Record<string, string> {
   }
 }
 
-function sizeSettings(spec: ComputeSpec, pgVersion: number): Record<string, string> {
+function sizeSettings(spec: ServerSize, pgVersion: number): Record<string, string> {
   const { cpuCount, memoryMib } = spec
   const megabytes = (value: number, least: number, most: number) =>
     `${Math.round(Math.min(most, Math.max(least, value)))}MB`

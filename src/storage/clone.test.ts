@@ -3,48 +3,49 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync }
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
-import type { BranchRef, ComputeAddress } from '../compute/compute.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
+import type { StoreRef } from './storage.ts'
 import {
   PG_VERSION,
   SECRETS,
   copierOf,
   fileAppears,
-  freshBackend,
+  freshHost,
   inAnotherProcess,
   processesIn,
   query,
   settled,
-} from '../../test/local_backend.ts'
+} from '../../test/local_host.ts'
 
-const local = freshBackend()
-const { backend, next, home } = local
-before(() => backend.prepare(PG_VERSION))
+const local = freshHost()
+const { storage, computes, next, home } = local
+before(() => storage.prepare(PG_VERSION))
 after(() => local.dispose())
 
 async function newBranch(name: string) {
   const branch = local.branch(name)
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   return branch
 }
 
 /** Begins a clone and freezes its copier as soon as it has begun. */
-async function frozenClone(child: BranchRef, parent: BranchRef) {
+async function frozenClone(child: StoreRef, parent: StoreRef) {
   const fence = next()
   mkdirSync(home(child), { mode: 0o711 })
-  const clone = backend.cloneBranch(child, parent, fence)
+  const clone = storage.clone(child, parent, fence)
   await fileAppears(home(child), 'pgdata.making')
   const copier = await copierOf(home(child))
   process.kill(copier, 'SIGSTOP')
   ok(!existsSync(join(home(child), 'pgdata')), 'the copy was over before it could be frozen')
-  return { clone, copier, again: () => settled(() => backend.cloneBranch(child, parent, fence)) }
+  return { clone, copier, again: () => settled(() => storage.clone(child, parent, fence)) }
 }
 
 test('a clone of a resting parent has its rows, and neither sees what the other writes', async () => {
   const parent = await newBranch('rest')
   await query((await local.start(parent, next())).address, 'CREATE TABLE item AS SELECT generate_series(1, 1000) AS id')
-  await settled(() => backend.stopCompute(parent, next()))
+  await settled(() => computes.stop(parent, next()))
   const child = local.branch('rest-child')
-  await settled(() => backend.cloneBranch(child, parent, next()))
+  await settled(() => storage.clone(child, parent, next()))
   deepEqual(readdirSync(home(parent)).includes('copies') && readdirSync(join(home(parent), 'copies')), [])
 
   const [above, below] = [(await local.start(parent, next())).address, (await local.start(child, next())).address]
@@ -98,7 +99,7 @@ test('clones of one running parent, made at once under writes, are consistent', 
   const { parent, address } = await newBank('busy')
   const stop = transfers(address)
   const children = [1, 2, 3, 4].map((number) => local.branch(`busy-${number}`))
-  await Promise.all(children.map((child) => settled(() => backend.cloneBranch(child, parent, next()))))
+  await Promise.all(children.map((child) => settled(() => storage.clone(child, parent, next()))))
   await stop()
   for (const child of children) {
     deepEqual(await query((await local.start(child, next())).address, SUM), [{ sum: TABLES * 1000 }])
@@ -118,7 +119,7 @@ test('without its label a clone of a running parent is silently wrong', async ()
     await query(address, 'CHECKPOINT')
   })
   const twin = local.branch('label-twin')
-  await settled(() => backend.cloneBranch(twin, child, next()))
+  await settled(() => storage.clone(twin, child, next()))
 
   const rows = await query(address, ROWS)
   deepEqual(await query((await local.start(child, next())).address, ROWS), rows)
@@ -128,16 +129,16 @@ test('without its label a clone of a running parent is silently wrong', async ()
 
 /** Clones a running parent. Runs `meanwhile` when part of the given database was copied, but not the control file. */
 async function cloneFrozenHalfway(
-  parent: BranchRef,
+  parent: StoreRef,
   database: string,
   meanwhile: () => Promise<void>,
-): Promise<BranchRef> {
+): Promise<StoreRef> {
   for (let attempt = 1; attempt <= 10; attempt++) {
     const child = local.branch(`label-child-${attempt}`)
     const making = join(home(child), 'pgdata.making')
     mkdirSync(home(child), { mode: 0o711 })
     const fence = next()
-    const clone = backend.cloneBranch(child, parent, fence)
+    const clone = storage.clone(child, parent, fence)
     await fileAppears(home(child), 'pgdata.making')
     await fileAppears(making, 'base')
     await fileAppears(join(making, 'base'), database)
@@ -148,7 +149,7 @@ async function cloneFrozenHalfway(
     const inTime = existsSync(directory) && !existsSync(join(making, 'global/pg_control'))
     if (inTime) await meanwhile()
     process.kill(copier, 'SIGCONT')
-    if ((await clone) === 'pending') await settled(() => backend.cloneBranch(child, parent, fence))
+    if ((await clone) === 'pending') await settled(() => storage.clone(child, parent, fence))
     if (inTime) return child
   }
   throw new Error('the copier could not be frozen halfway')
@@ -170,11 +171,11 @@ test('a branch is removed while it is being copied', async () => {
   const parent = await newBranch('source')
   const child = local.branch('unwanted')
   const { clone, copier, again } = await frozenClone(child, parent)
-  await settled(() => backend.removeBranch(child, next()))
+  await settled(() => storage.remove(child, next()))
   equal(await clone, 'pending')
   ok(!existsSync(`/proc/${copier}/cwd`))
   await rejects(again(), /was removed/)
-  equal((await backend.listBranches()).includes(child.id), false)
+  equal((await storage.list()).includes(child.id), false)
 })
 
 test('a copy survives who asked for it, and begins anew when it was ended', async () => {
@@ -186,17 +187,17 @@ test('a copy survives who asked for it, and begins anew when it was ended', asyn
     local.options,
     `const { watch } = await import('node:fs')
      watch(${JSON.stringify(home(child))}, (event, name) => name === 'copier' && process.kill(process.pid, 'SIGKILL'))
-     await backend.cloneBranch(${JSON.stringify(child)}, ${JSON.stringify(parent)}, ${JSON.stringify(fence)})`,
+     await storage.clone(${JSON.stringify(child)}, ${JSON.stringify(parent)}, ${JSON.stringify(fence)})`,
   )
   const copier = await copierOf(home(child))
   await asked
-  await settled(() => backend.cloneBranch(child, parent, fence))
+  await settled(() => storage.clone(child, parent, fence))
   ok(existsSync(join(home(child), 'pgdata')))
 
   const second = local.branch('killed-copy')
   const frozen = await frozenClone(second, parent)
   notEqual(frozen.copier, copier)
-  await backend.stopHelpers()
+  await storage.stopCopies()
   equal(await frozen.clone, 'pending')
   await frozen.again()
   equal(readFileSync(join(home(second), 'pgdata/PG_VERSION'), 'utf8').trim(), String(PG_VERSION))
@@ -207,8 +208,8 @@ test('what does not belong in a data directory is neither followed nor copied', 
   const pgdata = join(home(parent), 'pgdata')
   symlinkSync('/etc/passwd', join(pgdata, 'base/link'))
   const child = local.branch('odd-child')
-  await settled(() => backend.cloneBranch(child, parent, next()))
+  await settled(() => storage.clone(child, parent, next()))
   ok(!existsSync(join(home(child), 'pgdata/base/link')))
   symlinkSync('/tmp', join(pgdata, 'pg_tblspc/1234'))
-  await rejects(backend.cloneBranch(local.branch('odd-other'), parent, next()), /has tablespaces of its own/)
+  await rejects(storage.clone(local.branch('odd-other'), parent, next()), /has tablespaces of its own/)
 })

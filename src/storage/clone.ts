@@ -2,21 +2,21 @@ import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { withTimeout } from '../race.ts'
-import type { Fence, Progress } from '../compute/compute.ts'
+import type { Fence, Progress } from '../host/fence.ts'
 import type { CopyPlan } from './copier.ts'
 import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from '../host/effect.ts'
 import { dropLog, openLog } from '../host/logs.ts'
-import { waitStopped } from '../compute/process/server.ts'
+import { waitStopped } from '../host/server_lock.ts'
 
 // In this directory, and compiled exactly when this file is.
 const COPIER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'copier.ts' : 'copier.js', import.meta.url))
 const CAP_SECONDS = 4
 
 /**
- * Fills a branch's data directory by starting a copier, or joins a running one. Returns `pending` after four seconds,
+ * Fills a store's data directory by starting a copier, or joins a running one. Returns `pending` after four seconds,
  * or when the copier was killed and the next call is to start another.
- * @param options.removed a file that exists once the branch was removed
- * @throws FencedError when a newer attempt acted on this branch
+ * @param options.removed a file that exists once the store was removed
+ * @throws FencedError when a newer attempt acted on this store
  */
 export async function fillDataDirectory(
   plan: CopyPlan,

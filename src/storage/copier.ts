@@ -17,11 +17,11 @@ import {
   openDirectory,
   openPath,
 } from './copy_tree.ts'
-import { isLeftOut, isWalSegment, neededWal } from '../postgres/data_directory.ts'
+import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import type { Owner } from '../host/layout.ts'
-import { inheritPassword } from '../compute/process/store_password.ts'
-import { isMarkedSubscribed, markSubscribed, mayHoldSubscriptions } from './subscription_mark.ts'
+import { inheritPassword } from './password_note.ts'
+import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
 
 /** The copier's input, as JSON on its standard input, since a list of processes must not show the password. */
 export interface CopyPlan {

@@ -1,17 +1,16 @@
 import { closeSync, fchownSync, openSync, readFileSync, readdirSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { baseBackup } from '../postgres/base_backup.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import { type Source, type CopyTarget, copyOne, copyTree, openBelow, openPath } from './copy_tree.ts'
 import { isLeftOut, isWalSegment } from '../postgres/data_directory.ts'
-import { SERVER_PORT } from '../compute/process/server.ts'
+import { SERVER_PORT } from '../host/layout.ts'
 
 const CONTROL_FILE = 'global/pg_control'
 
 /**
- * Copies the data directory of a running server, in the order of the manual's "Making a Base Backup Using the Low Level
- * API": start the backup, copy all but the WAL, stop the backup, copy the WAL from its start on, add the label.
- * Without the label the copy would start, look right, and be silently corrupt. Returns whether the parent has
- * subscriptions.
+ * Copies the data directory of a running server by a base backup: all but the WAL while it runs, then the WAL of the
+ * backup, then the label. Returns whether the parent has subscriptions.
  */
 export async function copyRunning(
   source: Source,
@@ -26,23 +25,13 @@ export async function copyRunning(
     name: 'neap: branch',
   })
   try {
-    // The slot retains WAL from the backup's start until it is copied. It is temporary and ends with the session.
-    await session.query('SELECT pg_create_physical_replication_slot($1, true, true)', [`neap_branch_${process.pid}`])
-    const started = await session.query<{ lsn: string }>("SELECT pg_backup_start('neap', true) AS lsn")
-    copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
-    writeOwned(target, CONTROL_FILE, readControlFile(source))
-    const stopped = await session.query<{ lsn: string; label: string }>(
-      'SELECT lsn, labelfile AS label FROM pg_backup_stop(wait_for_archive => false)',
-    )
-    const { lsn, label } = onlyRow(stopped.rows)
-    const segments = await session.query<{ first: string; last: string }>(
-      'SELECT pg_walfile_name($1) AS first, pg_walfile_name($2) AS last',
-      [onlyRow(started.rows).lsn, lsn],
-    )
-    copyLog(source, target, onlyRow(segments.rows))
-    writeOwned(target, 'backup_label', Buffer.from(label))
-    const subscribed = await session.query<{ any: boolean }>('SELECT EXISTS (SELECT FROM pg_subscription) AS any')
-    return onlyRow(subscribed.rows).any
+    const backup = await baseBackup(session, `neap_branch_${process.pid}`, () => {
+      copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
+      writeOwned(target, CONTROL_FILE, readControlFile(source))
+    })
+    copyLog(source, target, backup)
+    writeOwned(target, 'backup_label', Buffer.from(backup.label))
+    return backup.hasSubscriptions
   } finally {
     await session.end().catch(() => undefined)
   }
@@ -82,10 +71,4 @@ function writeOwned({ path, owner }: CopyTarget, name: string, content: Buffer):
   } finally {
     closeSync(file)
   }
-}
-
-function onlyRow<T>(rows: readonly T[]): T {
-  const [row] = rows
-  if (row === undefined) throw new Error('the server answered no row')
-  return row
 }

@@ -4,12 +4,13 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { withTimeout } from '../race.ts'
-import type { BranchRef, Fence, Progress } from '../compute/compute.ts'
+import type { Fence, Progress } from '../host/fence.ts'
+import type { StoreRef } from './storage.ts'
 import { fenceArgs, runEffect } from '../host/effect.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from '../host/layout.ts'
 import { removeSharedMemory } from './shared_memory.ts'
 import { BARE_ENVIRONMENT } from '../host/script.ts'
-import { waitStopped } from '../compute/process/server.ts'
+import { waitStopped } from '../host/server_lock.ts'
 
 /** Removal needs a prompt shutdown, not a clean one. SIGINT comes first so that sessions learn the reason. */
 const URGES = [
@@ -19,32 +20,32 @@ const URGES = [
 ] as const
 
 /**
- * Stops the server of a branch and removes all its stored data. First the directory is moved away under its lock, and a
+ * Stops the server of a store and removes all its data. First the directory is moved away under its lock, and a
  * note is left so that no late attempt can recreate it; then the moved directory is deleted.
- * @throws FencedError when a newer attempt acted on this branch
+ * @throws FencedError when a newer attempt acted on this store
  */
-export async function removeStored(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
-  const home = homeOf(layout, branch.id)
-  if ((await moveAway(layout, branch, fence, log)) === 'pending') return 'pending'
+export async function removeStored(layout: Layout, store: StoreRef, fence: Fence, log: Log): Promise<Progress> {
+  const home = homeOf(layout, store.id)
+  if ((await moveAway(layout, store, fence, log)) === 'pending') return 'pending'
   const trash = (await readdir(layout.trash))
-    .filter((name) => name.startsWith(`${branch.id}.`))
+    .filter((name) => name.startsWith(`${store.id}.`))
     .map((name) => join(layout.trash, name))
   for (const directory of trash) await removeSharedMemory(join(directory, 'pgdata'))
-  const leftovers = [...trash, logDirOf(layout, branch.id), socketDirOf(layout, branch)]
+  const leftovers = [...trash, logDirOf(layout, store.id), socketDirOf(layout, store)]
   await deleteTrees(leftovers)
   return leftovers.some((path) => existsSync(path)) || existsSync(home) ? 'pending' : 'done'
 }
 
-async function moveAway(layout: Layout, branch: BranchRef, fence: Fence, log: Log): Promise<Progress> {
-  const home = homeOf(layout, branch.id)
+async function moveAway(layout: Layout, store: StoreRef, fence: Fence, log: Log): Promise<Progress> {
+  const home = homeOf(layout, store.id)
   await mkdir(layout.trash, { recursive: true })
   for (const { signal, seconds } of URGES) {
-    const places = [join(layout.removed, branch.id), join(layout.trash, branch.id)]
+    const places = [join(layout.removed, store.id), join(layout.trash, store.id)]
     const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, signal])
     if (outcome === 'done') return 'done'
     // Gone: another attempt moved it between the check and the lock. The next turn sees that.
     if (outcome !== 'held' || (await waitStopped(home, seconds)) === 'done') continue
-    log('warn', 'a server that is to be removed did not end when asked', { branch: branch.id, signal })
+    log('warn', 'a server that is to be removed did not end when asked', { store: store.id, signal })
   }
   return 'pending'
 }
@@ -67,8 +68,8 @@ async function deleteTrees(paths: readonly string[]): Promise<void> {
   await withTimeout(once(child, 'exit'), DELETE_CAP_MS, undefined)
 }
 
-/** The ids of all branches with stored data. */
-export async function storedBranches(layout: Layout): Promise<string[]> {
+/** The ids of all stores. */
+export async function storedIds(layout: Layout): Promise<string[]> {
   const [branches, trash, logs] = await Promise.all(
     [layout.branches, layout.trash, layout.logs].map(async (path) => {
       const entries = await readdir(path, { withFileTypes: true }).catch(() => [])

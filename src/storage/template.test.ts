@@ -2,11 +2,11 @@ import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { chmodSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { PG_VERSION, freshBackend, inAnotherProcess, query, settled } from '../../test/local_backend.ts'
+import { PG_VERSION, freshHost, inAnotherProcess, query, settled } from '../../test/local_host.ts'
 
 test('many processes prepare at once and one template comes of it', async () => {
-  const local = freshBackend()
-  const prepare = `await backend.prepare(${PG_VERSION}); console.log(true)`
+  const local = freshHost()
+  const prepare = `await storage.prepare(${PG_VERSION}); console.log(true)`
   const prepared = await Promise.all([1, 2].map(() => inAnotherProcess(local.options, prepare)))
   deepEqual(prepared, [true, true])
   deepEqual(readdirSync(join(local.options.dataDir, 'templates', String(PG_VERSION))).sort(), [
@@ -19,9 +19,9 @@ test('many processes prepare at once and one template comes of it', async () => 
 })
 
 test('a Postgres that is not installed is named, and nothing is left of the attempt', async () => {
-  const local = freshBackend()
-  ok((await local.backend.pgVersions()).every((version) => version > 14))
-  await rejects(local.backend.prepare(14), /Postgres 14 is not installed: .*postgresql-14/)
+  const local = freshHost()
+  ok((await local.storage.pgVersions()).every((version) => version > 14))
+  await rejects(local.storage.prepare(14), /Postgres 14 is not installed: .*postgresql-14/)
   equal(existsSync(join(local.options.dataDir, 'templates', '14')), false)
   await local.dispose()
 })
@@ -29,10 +29,10 @@ test('a Postgres that is not installed is named, and nothing is left of the atte
 const SYSTEM = [15, 16, 17].find((version) => existsSync(`/usr/lib/postgresql/${version}/bin/initdb`))
 
 test('a Postgres of the system runs computes too', { skip: SYSTEM ? false : 'none is installed' }, async () => {
-  const local = freshBackend()
-  await local.backend.prepare(SYSTEM ?? 0)
+  const local = freshHost()
+  await local.storage.prepare(SYSTEM ?? 0)
   const branch = { ...local.branch('system'), pgVersion: SYSTEM ?? 0 }
-  await settled(() => local.backend.createBranch(branch, local.next()))
+  await settled(() => local.storage.create(branch, local.next()))
   const { address } = await local.start(branch, local.next())
   const [row] = await query<{ server_version: string }>(address, 'SHOW server_version')
   equal(Number.parseInt(row?.server_version ?? ''), SYSTEM)
@@ -40,8 +40,8 @@ test('a Postgres of the system runs computes too', { skip: SYSTEM ? false : 'non
 })
 
 test('as root, a directory that computes cannot reach is named', { skip: process.getuid?.() !== 0 }, async () => {
-  const local = freshBackend()
+  const local = freshHost()
   chmodSync(local.base, 0o700)
-  await rejects(local.backend.prepare(PG_VERSION), new RegExp(`${local.base} is closed to them`))
+  await rejects(local.storage.prepare(PG_VERSION), new RegExp(`${local.base} is closed to them`))
   rmSync(local.base, { recursive: true })
 })

@@ -10,7 +10,8 @@ import { BARE_ENVIRONMENT } from '../host/script.ts'
 import type { Owner } from '../host/layout.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { type StoreSecrets, TEMPLATE } from '../secrets/stores.ts'
-import { notePassword } from '../compute/process/store_password.ts'
+import { initdbArgs, setupSql } from '../postgres/template_setup.ts'
+import { notePassword } from './password_note.ts'
 
 /** Another process may be creating the same template. */
 const LOCK_SECONDS = 120
@@ -78,38 +79,6 @@ async function removeHalfMade(directory: string): Promise<void> {
   // A leftover initdb may still write: retry the removal until that initdb fails on missing files.
   const options = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }
   for (const name of names) await rm(join(directory, name), options)
-}
-
-function initdbArgs(pgdata: string, pgVersion: number): string[] {
-  // The builtin locale sorts the same everywhere; a libc's locale changes with the libc, which would silently corrupt
-  // indexes.
-  const locale =
-    pgVersion >= 17 ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--locale=C.UTF-8']
-  const options = [
-    '-U',
-    'neap_admin',
-    '-E',
-    'UTF8',
-    '--auth=reject',
-    '--data-checksums',
-    '--no-sync',
-    '--no-instructions',
-  ]
-  return ['-D', pgdata, ...options, ...locale]
-}
-
-/** One statement a line, as single-user mode with -j reads them: separated by an empty line. */
-function setupSql(pgVersion: number, verifier: string): string {
-  const member = ['pg_read_all_data', 'pg_write_all_data', 'pg_monitor', 'pg_signal_backend']
-  if (pgVersion >= 16) member.push('pg_create_subscription')
-  const statements = [
-    `ALTER ROLE neap_admin PASSWORD '${verifier}'`,
-    'CREATE ROLE neap_superuser NOLOGIN',
-    `GRANT ${member.join(', ')} TO neap_superuser`,
-    'CREATE DATABASE neap',
-    'REVOKE ALL ON DATABASE neap FROM PUBLIC',
-  ]
-  return statements.map((statement) => `${statement};\n\n`).join('')
 }
 
 /** initdb looks up its user by name, so as root it needs a user with a name. */

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { localCatalogServer } from '../compute/process/catalog_server.ts'
-import type { Backend } from '../compute/compute.ts'
 import { type Backoff, backoffMs } from '../backoff.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'
@@ -8,6 +7,7 @@ import type { Config } from '../config.ts'
 import { messageOf } from '../errors.ts'
 import { withSignal } from '../race.ts'
 import type { Secrets } from '../secrets/secrets.ts'
+import type { Storage } from '../storage/storage.ts'
 import type { ProgressReporter } from './progress.ts'
 
 const PG_VERSION = 18
@@ -30,10 +30,10 @@ type Session = Awaited<ReturnType<Catalog['session']>>
 export async function openEmbeddedCatalog(
   config: Config,
   secrets: Secrets,
-  backend: Backend,
+  storage: Storage,
   progress: ProgressReporter,
 ): Promise<EmbeddedCatalog> {
-  await progress.during('preparing Postgres (once)', backend.prepare(PG_VERSION))
+  await progress.during('preparing Postgres (once)', storage.prepare(PG_VERSION))
   if (config.catalogUrl)
     return { target: config.catalogUrl, watch: async () => {}, leave: async () => {}, stop: async () => {} }
 

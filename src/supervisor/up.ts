@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { UnknownKeyError } from '../compute/compute.ts'
-import { localBackend } from '../compute/process/local_computes.ts'
+import { localComputes } from '../compute/process/local_computes.ts'
+import { UnknownKeyError } from '../host/failures.ts'
 import { ensureDefaultAccount } from '../catalog/account.ts'
 import { hasApiKeys, insertApiKey, listApiKeys, revokeApiKey } from '../catalog/api_key.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
@@ -18,6 +18,7 @@ import { newApiKey } from '../secrets/generated.ts'
 import { writePartKeys } from '../secrets/part_keys.ts'
 import { readOrCreateRing } from '../secrets/ring.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets/secrets.ts'
+import { localStorage } from '../storage/local_storage.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { doubtsOf, operatorFiles, readPair } from '../tls/operator.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
@@ -98,9 +99,9 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const names = { ...config, hosts: certifiedHosts(config) }
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), names)
     const lacks = unwanted(config)
-    const host = await hostId(config.dataDir)
-    const backend = localBackend({ ...config, hostId: host, secrets: secrets.stores, lacks, log: () => {} })
-    const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, backend, progress).catch(
+    const host = { ...config, id: await hostId(config.dataDir), secrets: secrets.stores, lacks, log: () => {} }
+    const [storage, computes] = [localStorage(host), localComputes(host)]
+    const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, storage, progress).catch(
       (error: unknown) => {
         throw error instanceof UnknownKeyError ? wrongKey(config) : error
       },
@@ -109,10 +110,10 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     await progress.during('bringing the catalog up to date', migrate(target)).catch((error: unknown) => {
       throw isWrongPassword(error) && !config.catalogUrl ? wrongKey(config) : error
     })
-    const missingWalls = missingFrom(await backend.walls())
-    const egressMissing = (await backend.whyNoEgress()) ?? null
+    const missingWalls = missingFrom(await computes.walls())
+    const egressMissing = (await computes.whyNoEgress()) ?? null
     updateState(config.dataDir, { missingWalls, egressMissing })
-    sayPlainly(await backend.storage(), wallTable(missingWalls, egressMissing), progress)
+    sayPlainly(await storage.cloneKind(), wallTable(missingWalls, egressMissing), progress)
     const catalog = openCatalog(target, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)
@@ -126,7 +127,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
       startParts(config, proxyMetricsPorts, progress),
     )
     // Copies outlive the worker that requested them.
-    undo.push(() => (options.leaveRunning ? Promise.resolve() : backend.stopHelpers()))
+    undo.push(() => (options.leaveRunning ? Promise.resolve() : storage.stopCopies()))
     undo.push(() => stopParts(parts, catalog, options))
     undo.push(keepRotating(config, progress))
     updateState(config.dataDir, { extraProxyPort: parts.extraProxyPort || undefined })

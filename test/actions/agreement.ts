@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Backend } from '../../src/compute/compute.ts'
+import type { Computes } from '../../src/compute/compute.ts'
 import { type Branch, findStoredBranch } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { findBranchEndpoint } from '../../src/catalog/endpoint.ts'
@@ -14,7 +14,7 @@ import { postmastersOf } from '../processes.ts'
 
 export interface Premises {
   readonly catalog: Catalog
-  readonly backend: Backend
+  readonly computes: Computes
   readonly secrets: Secrets
   readonly dataDir: string
   readonly runtimeDir: string
@@ -73,14 +73,14 @@ async function assertOnlyKnownStores({ catalog, dataDir, runtimeDir }: Premises)
   )
 }
 
-async function assertEndpoint({ catalog, backend, secrets }: Premises, branchId: string, runs: boolean) {
+async function assertEndpoint({ catalog, computes, secrets }: Premises, branchId: string, runs: boolean) {
   const endpoint = await findBranchEndpoint(catalog, branchId)
   const branch = await findStoredBranch(catalog, branchId)
   if (!endpoint || !branch) return
   const { id, current_state, pending_state, holding_operation_id } = endpoint
   assert.deepEqual([pending_state, holding_operation_id], [null, null], `${id} is at rest`)
   assert.equal(current_state === 'active', runs, `${id} is ${current_state}`)
-  const compute = await backend.findCompute(refOf(branch))
+  const compute = await computes.find(refOf(branch))
   assert.deepEqual(
     [endpoint.compute_address, endpoint.compute_port, endpoint.compute_id],
     compute ? [compute.address.host, compute.address.port, compute.id] : [null, null, null],

@@ -124,5 +124,5 @@ function queue(run: Run, faults: readonly Fault[]): Promise<Operation> {
 test('when every project is deleted nothing is left', async () => {
   await world.deleteEverything()
   await site.agree()
-  assert.deepEqual(await site.backend.listBranches(), [])
+  assert.deepEqual(await site.storage.list(), [])
 })

@@ -3,13 +3,16 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { localCatalogServer } from '../../src/compute/process/catalog_server.ts'
-import { type LocalBackend, localBackend } from '../../src/compute/process/local_computes.ts'
+import type { Computes } from '../../src/compute/compute.ts'
+import { localComputes } from '../../src/compute/process/local_computes.ts'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { embeddedCatalogUrl, embeddedSocketDir } from '../../src/catalog/embedded.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
 import { hostId } from '../../src/host/id.ts'
 import { loadConfig } from '../../src/config.ts'
 import { SETTINGS } from '../../src/settings.ts'
+import { localStorage } from '../../src/storage/local_storage.ts'
+import type { Storage } from '../../src/storage/storage.ts'
 import { loadOrCreateSecrets, type Secrets } from '../../src/secrets/secrets.ts'
 import { nothingLeft } from '../engine/catalogs.ts'
 import { postmastersOf } from '../processes.ts'
@@ -19,8 +22,8 @@ import { type Crew, startCrew } from './crew.ts'
 /** A real catalog, a real machine with computes, and workers, in a temporary directory. */
 export interface Site {
   readonly catalog: Catalog
-  readonly backend: LocalBackend
-  readonly hostId: string
+  readonly storage: Storage
+  readonly computes: Computes
   readonly dataDir: string
   readonly secrets: Secrets
   readonly crew: Crew
@@ -49,8 +52,8 @@ export async function openSite(): Promise<Site> {
   }
   const config = loadConfig({}, env)
   const secrets = await loadOrCreateSecrets(config.secretFile)
-  const host = await hostId(dataDir)
-  const backend = localBackend({ hostId: host, dataDir, runtimeDir, secrets: secrets.stores, log: () => {} })
+  const host = { id: await hostId(dataDir), dataDir, runtimeDir, secrets: secrets.stores, log: () => {} }
+  const [storage, computes] = [localStorage(host), localComputes(host)]
   const server = localCatalogServer({
     dataDir,
     runtimeDir,
@@ -88,7 +91,7 @@ export async function openSite(): Promise<Site> {
     assert.deepEqual([...left, ...wrong], [])
   }
 
-  const agree = () => assertAgreement({ catalog, backend, secrets, dataDir, runtimeDir })
+  const agree = () => assertAgreement({ catalog, computes, secrets, dataDir, runtimeDir })
   const newMark = () => join(marks, String(++marked))
-  return { catalog, backend, hostId: host, dataDir, secrets, crew, throughCrash, newMark, agree, close }
+  return { catalog, storage, computes, dataDir, secrets, crew, throughCrash, newMark, agree, close }
 }

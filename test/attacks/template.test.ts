@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { freshBackend, PG_VERSION } from '../local_backend.ts'
+import { freshHost, PG_VERSION } from '../local_host.ts'
 import { withoutOrdinaryUser } from '../ordinary_user.ts'
 
 /*
@@ -41,10 +41,10 @@ const POISON = `
 `
 
 const skip = withoutOrdinaryUser()
-let local: ReturnType<typeof freshBackend>
+let local: ReturnType<typeof freshHost>
 
 before(() => {
-  if (!skip) local = freshBackend()
+  if (!skip) local = freshHost()
 })
 
 after(() => local?.dispose())
@@ -65,7 +65,7 @@ test('a process of the user that runs initdb cannot change the template', { skip
     })
   })
   await looking
-  await local.backend.prepare(PG_VERSION)
+  await local.storage.prepare(PG_VERSION)
   const ended = new Promise((resolve) => attacker.once('close', resolve))
   attacker.kill()
   await ended

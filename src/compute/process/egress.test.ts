@@ -2,7 +2,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { NetworkInterfaceInfo } from 'node:os'
 import { test } from 'node:test'
-import { freshBackend, PG_VERSION, settled } from '../../../test/local_backend.ts'
+import { freshHost, PG_VERSION, settled } from '../../../test/local_host.ts'
 import { egressHelpersOf, kill, until } from '../../../test/processes.ts'
 import { filterOf } from './egress.ts'
 
@@ -37,20 +37,20 @@ test('a filter refuses this machine before it opens named networks, and these be
 })
 
 test('a compute with a way out has one helper without rights of root, which ends with it', async (t) => {
-  const local = freshBackend()
+  const local = freshHost()
   t.after(() => local.dispose())
-  const { backend, next } = local
-  await backend.prepare(PG_VERSION)
-  const missing = await backend.whyNoEgress()
+  const { storage, computes, next } = local
+  await storage.prepare(PG_VERSION)
+  const missing = await computes.whyNoEgress()
   if (missing !== undefined) return t.skip(missing)
   const branch = local.branch('out')
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   const helpers = () => egressHelpersOf(local.base)
   const network = (pid: number) => readlinkSync(`/proc/${pid}/ns/net`)
 
   await local.start(branch, next())
   equal(helpers().length, 0)
-  await settled(() => backend.stopCompute(branch, next()))
+  await settled(() => computes.stop(branch, next()))
 
   const { pid } = await local.start(branch, next(), { egress: true })
   equal(helpers().length, 1)
@@ -59,7 +59,7 @@ test('a compute with a way out has one helper without rights of root, which ends
   match(status, /^Seccomp:\t2$/m)
   ok(network(pid) !== readlinkSync('/proc/self/ns/net'))
   match(readFileSync(`/proc/${pid}/net/dev`, 'utf8'), /^ *out:/m)
-  await settled(() => backend.stopCompute(branch, next()))
+  await settled(() => computes.stop(branch, next()))
   equal(helpers().length, 0)
 
   await kill((await local.start(branch, next(), { egress: true })).pid)

@@ -4,29 +4,21 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import type { BranchRef } from '../compute.ts'
-import {
-  backendText,
-  PG_VERSION,
-  SMALL,
-  freshBackend,
-  processesIn,
-  query,
-  settled,
-} from '../../../test/local_backend.ts'
+import type { StoreRef } from '../../storage/storage.ts'
+import { hostText, PG_VERSION, SMALL, freshHost, processesIn, query, settled } from '../../../test/local_host.ts'
 import { randomFrom } from '../../../test/random.ts'
 import { notedServer } from './server_note.ts'
 
 const SEED = Number(process.env['NEAP_TEST_SEED'] ?? Date.now() % 100_000)
 const ROUNDS = Number(process.env['NEAP_TEST_ROUNDS'] ?? 12)
 
-const local = freshBackend()
-const { backend, next, home } = local
-before(() => backend.prepare(PG_VERSION))
+const local = freshHost()
+const { storage, computes, next, home } = local
+before(() => storage.prepare(PG_VERSION))
 after(() => local.dispose())
 
 /** The postmasters of a data directory, without children and orphans of a killed one, which have another title. */
-function postmastersOf(branch: BranchRef): number[] {
+function postmastersOf(branch: StoreRef): number[] {
   const members = processesIn(join(home(branch), 'pgdata'))
   return members.filter((pid) => {
     try {
@@ -40,9 +32,9 @@ function postmastersOf(branch: BranchRef): number[] {
 
 /** Starts processes that call the backend on request, as a worker does, until they are killed. */
 async function startWorkers(count: number) {
-  const text = `${backendText(local.options)}
+  const text = `${hostText(local.options)}
     process.on('message', async ({ action, args }) => {
-      try { await backend[action](...args) } catch { /* the next attempt shows whether it mattered */ }
+      try { await storage, computes[action](...args) } catch { /* the next attempt shows whether it mattered */ }
     })
     process.send('ready')`
   const workers = Array.from({ length: count }, () =>
@@ -55,7 +47,7 @@ async function startWorkers(count: number) {
 test(`workers, servers and copies killed at any moment: never two servers, nothing lost (seed ${SEED})`, async (t) => {
   const random = randomFrom(SEED).next
   const branch = local.branch('target')
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   let expected = 0
   const child = () => local.branch(`child-${expected}`)
   const actions = [
@@ -85,6 +77,6 @@ test(`workers, servers and copies killed at any moment: never two servers, nothi
     expected += 1
     const [row] = await query<{ count: number }>(compute.address, 'SELECT count(*)::int FROM round')
     equal(row?.count, expected)
-    if (random() < 0.5) await settled(() => backend.stopCompute(branch, next()))
+    if (random() < 0.5) await settled(() => computes.stop(branch, next()))
   }
 })

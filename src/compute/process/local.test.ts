@@ -5,26 +5,19 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { FencedError, type RunningCompute } from '../compute.ts'
-import {
-  PG_VERSION,
-  SMALL,
-  backendText,
-  freshBackend,
-  inAnotherProcess,
-  query,
-  settled,
-} from '../../../test/local_backend.ts'
+import { FencedError } from '../../host/fence.ts'
+import type { RunningCompute } from '../compute.ts'
+import { PG_VERSION, SMALL, hostText, freshHost, inAnotherProcess, query, settled } from '../../../test/local_host.ts'
 import { notedServer } from './server_note.ts'
 
-const local = freshBackend()
-const { backend, next, options } = local
-before(() => backend.prepare(PG_VERSION))
+const local = freshHost()
+const { storage, computes, next, options } = local
+before(() => storage.prepare(PG_VERSION))
 after(() => local.dispose())
 
 async function newBranch(name: string) {
   const branch = local.branch(name)
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   return branch
 }
 
@@ -32,12 +25,12 @@ test('a compute starts, stops, and starts again with what was committed', async 
   const branch = await newBranch('life')
   const first = await local.start(branch, next())
   await query(first.address, 'CREATE TABLE kept AS SELECT 42 AS answer')
-  equal((await backend.findCompute(branch))?.id, first.id)
+  equal((await computes.find(branch))?.id, first.id)
   deepEqual(await local.start(branch, next()), first)
 
-  await settled(() => backend.stopCompute(branch, next()))
-  equal(await backend.findCompute(branch), undefined)
-  equal(await backend.stopCompute(branch, next()), 'done')
+  await settled(() => computes.stop(branch, next()))
+  equal(await computes.find(branch), undefined)
+  equal(await computes.stop(branch, next()), 'done')
 
   const second = await local.start(branch, next())
   notEqual(second.id, first.id)
@@ -49,7 +42,7 @@ test('a compute that was told to stop and has not noticed yet is not taken for o
   const first = await local.start(branch, next())
   process.kill(first.pid, 'SIGSTOP')
   // The start takes the branch over, and the stop fails with FencedError.
-  const stopped = settled(() => backend.stopCompute(branch, next())).catch(() => {})
+  const stopped = settled(() => computes.stop(branch, next())).catch(() => {})
   // The second bit is SIGINT's.
   const pending = () => /^ShdPnd:\t.*[2367abef]$/m.test(readFileSync(`/proc/${first.pid}/status`, 'utf8'))
   while (!pending()) await setImmediate()
@@ -103,7 +96,7 @@ test('what the template holds and how a compute is set up', async () => {
 test('a killed postmaster is no obstacle, even as a zombie', async () => {
   const branch = await newBranch('killed')
   // Its parent neither ends nor reaps it.
-  const body = `const compute = await backend.startCompute(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
+  const body = `const compute = await computes.start(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
     process.stdout.write(JSON.stringify(compute) + '\\n')
     setInterval(() => undefined, 1000)`
   const parent = spawnOther(body)
@@ -126,7 +119,7 @@ test('a killed postmaster is no obstacle, even as a zombie', async () => {
 })
 
 function spawnOther(body: string) {
-  const text = `${backendText(options)}\n${body}`
+  const text = `${hostText(options)}\n${body}`
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
   child.stdout.setEncoding('utf8')
   return child
@@ -136,27 +129,27 @@ test('a compute outlives the process that started it, and another adopts it', as
   const branch = await newBranch('adopted')
   const started = await inAnotherProcess<RunningCompute>(
     options,
-    `const compute = await backend.startCompute(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
+    `const compute = await computes.start(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
      process.stdout.write(JSON.stringify(compute), () => process.kill(process.pid, 'SIGKILL'))`,
   )
-  const found = await backend.findCompute(branch)
+  const found = await computes.find(branch)
   equal(found?.id, started.id)
   equal((await local.start(branch, next())).id, started.id)
-  await settled(() => backend.stopCompute(branch, next()))
-  equal(await backend.findCompute(branch), undefined)
+  await settled(() => computes.stop(branch, next()))
+  equal(await computes.find(branch), undefined)
 })
 
 test('an attempt that was overtaken does nothing', async () => {
   const branch = await newBranch('fenced')
   const [late, newer] = [next(), next()]
-  equal(await backend.stopCompute(branch, newer), 'done')
+  equal(await computes.stop(branch, newer), 'done')
   await rejects(local.start(branch, late), FencedError)
   await rejects(local.start(branch, { ...newer, generation: 0 }), FencedError)
-  equal(await backend.findCompute(branch), undefined)
+  equal(await computes.find(branch), undefined)
   const compute = await local.start(branch, { ...newer, generation: 2 })
-  await rejects(backend.stopCompute(branch, newer), FencedError)
-  await rejects(backend.removeBranch(branch, newer), FencedError)
-  equal((await backend.findCompute(branch))?.id, compute.id)
+  await rejects(computes.stop(branch, newer), FencedError)
+  await rejects(storage.remove(branch, newer), FencedError)
+  equal((await computes.find(branch))?.id, compute.id)
 })
 
 test('a server whose postmaster.pid was spoilt while it runs is ended, and another takes its place', async () => {
@@ -170,28 +163,28 @@ test('a server whose postmaster.pid was spoilt while it runs is ended, and anoth
   for (const content of ['', 'garbage', foreign]) {
     const { id, pid } = await local.start(branch, next())
     writeFileSync(fileOf(branch), content)
-    equal(await backend.findCompute(branch), undefined)
+    equal(await computes.find(branch), undefined)
     const again = await local.start(branch, next())
     notEqual(again.id, id)
     ok(!existsSync(`/proc/${pid}/cwd`))
     deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
     writeFileSync(fileOf(branch), content)
-    await settled(() => backend.stopCompute(branch, next()))
+    await settled(() => computes.stop(branch, next()))
     ok(!existsSync(`/proc/${again.pid}/cwd`))
   }
-  equal((await backend.findCompute(neighbour))?.id, other.id)
+  equal((await computes.find(neighbour))?.id, other.id)
 })
 
 test('two starts at once make one server', async () => {
   const branch = await newBranch('twice')
   const fence = next()
-  const computes = await Promise.all([1, 2, 3].map(() => local.start(branch, fence)))
-  equal(new Set(computes.map((compute) => compute.id)).size, 1)
+  const started = await Promise.all([1, 2, 3].map(() => local.start(branch, fence)))
+  equal(new Set(started.map((compute) => compute.id)).size, 1)
 })
 
 test('a start that fails says why, and a wrong setting hurts nobody else', async () => {
   const branch = await newBranch('wrong')
-  const start = (pgSettings: Record<string, string>) => backend.startCompute(branch, { ...SMALL, pgSettings }, next())
+  const start = (pgSettings: Record<string, string>) => computes.start(branch, { ...SMALL, pgSettings }, next())
   await rejects(
     start({ work_mem: 'plenty' }),
     /Postgres refuses its settings: .*invalid value for parameter "work_mem": "plenty"/,
@@ -212,13 +205,13 @@ test('a removed branch leaves nothing, ends its sessions, and cannot be made aga
   const fence = next()
   const { pid } = await local.start(branch, fence)
   process.kill(pid, 'SIGSTOP')
-  await settled(() => backend.removeBranch(branch, next()))
+  await settled(() => storage.remove(branch, next()))
   ok(!existsSync(`/proc/${pid}/cwd`))
-  equal((await backend.listBranches()).includes(branch.id), false)
+  equal((await storage.list()).includes(branch.id), false)
   await rejects(local.start(branch, next()), /no database/)
-  await rejects(backend.createBranch(branch, next()), /was removed/)
-  equal((await backend.listBranches()).includes(branch.id), false)
-  equal(await backend.removeBranch(branch, next()), 'done')
+  await rejects(storage.create(branch, next()), /was removed/)
+  equal((await storage.list()).includes(branch.id), false)
+  equal(await storage.remove(branch, next()), 'done')
 })
 
 test('a branch whose server was killed leaves no shared memory when it is removed', async () => {
@@ -233,9 +226,9 @@ test('a branch whose server was killed leaves no shared memory when it is remove
       .split('\n')
       .map((line) => line.trim().split(/\s+/)[1])
   // With the wall `ipc` the host never sees the segment.
-  equal(segments().includes(id), !(await backend.walls()).includes('ipc'))
+  equal(segments().includes(id), !(await computes.walls()).includes('ipc'))
   process.kill(pid, 'SIGKILL')
-  await settled(() => backend.removeBranch(branch, next()))
+  await settled(() => storage.remove(branch, next()))
   ok(!segments().includes(id))
 })
 
@@ -244,7 +237,7 @@ test('logs are rotated while their server writes on', async () => {
   const { address } = await local.start(branch, next())
   const log = join(options.dataDir, 'logs', branch.id, 'postgres.log')
   writeFileSync(log, 'x'.repeat(11 * 2 ** 20), { flag: 'a' })
-  await backend.rotateLogs()
+  await computes.rotateLogs()
   ok(statSync(`${log}.1`).size > 11 * 2 ** 20)
   await query(address, "DO $$ BEGIN RAISE WARNING 'after rotation'; END $$")
   match(readFileSync(log, 'utf8'), /^[^\0]*after rotation/)

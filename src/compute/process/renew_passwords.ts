@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import type { StoreSecrets } from '../../secrets/stores.ts'
 import { findServer } from './server.ts'
 import { homeOf, layoutOf } from '../../host/layout.ts'
-import { storedBranches } from '../../storage/remove.ts'
-import { busyBranches } from './running.ts'
-import { ensureOwnPasswords, passwordNote } from './store_password.ts'
+import { passwordNote } from '../../storage/password_note.ts'
+import { storedIds } from '../../storage/remove.ts'
+import { busyStores } from './running.ts'
+import { ensureOwnPasswords } from './store_password.ts'
 
 interface Place {
   readonly dataDir: string
@@ -29,14 +30,14 @@ export async function renewPasswords(place: Place, store: RunningStore, secrets:
   }
 }
 
-/** The branches' stores whose passwords are not the current ones: all, or only those in which a server may run. */
+/** The stores whose passwords are not the current ones: all, or only those in which a server may run. */
 export async function storesWithOtherPasswords(
   place: Place,
   secrets: StoreSecrets,
   { running }: { running: boolean },
 ): Promise<string[]> {
   const layout = layoutOf(place)
-  const ids = running ? await busyBranches(layout) : await storedBranches(layout)
+  const ids = running ? await busyStores(layout) : await storedIds(layout)
   return ids.filter((id) => {
     const home = join(layout.branches, id)
     return existsSync(join(home, 'pgdata')) && passwordNote(home) !== secrets.note(id)

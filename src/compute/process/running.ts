@@ -1,14 +1,14 @@
 import { readdir, readlink, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
 import type { Layout } from '../../host/layout.ts'
-import { storedBranches } from '../../storage/remove.ts'
+import { storedIds } from '../../storage/remove.ts'
 
 /**
- * The ids of the branches on which a server may run: those whose data directory is the working directory of a process;
- * all branches on systems other than Linux.
+ * The ids of the stores on which a server may run: those whose data directory is the working directory of a process;
+ * all stores on systems other than Linux.
  */
-export function busyBranches(layout: Layout): Promise<string[]> {
-  return process.platform === 'linux' ? workplaces(layout) : storedBranches(layout)
+export function busyStores(layout: Layout): Promise<string[]> {
+  return process.platform === 'linux' ? workplaces(layout) : storedIds(layout)
 }
 
 async function workplaces({ branches }: Layout): Promise<string[]> {

@@ -9,16 +9,16 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { awaitCondition } from '../../await_condition.ts'
-import { ConfigurationError, type Fence, type Progress } from '../compute.ts'
+import { ConfigurationError, ServerStartError } from '../../host/failures.ts'
+import type { Fence, Progress } from '../../host/fence.ts'
+import { SERVER_PORT } from '../../host/layout.ts'
+import { waitStopped } from '../../host/server_lock.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, runEffectHere } from '../../host/effect.ts'
 import { complaintIn, dropLog, openLog } from '../../host/logs.ts'
 import { type PostmasterFile, readPostmasterFile } from '../../postgres/postmaster_file.ts'
 import { hasNote, notedServer } from './server_note.ts'
 import { forkEffect } from '../../host/spawner.ts'
 import { mountsOf, type Walls } from './walls.ts'
-
-/** A server listens only on a Unix socket in a directory of its own: its port is a part of that socket's name. */
-export const SERVER_PORT = 5432
 
 /** A server to be started. `config` becomes `neap.conf`; settings on the command line (`startArgs`) override it. */
 export interface ServerPlan {
@@ -46,11 +46,6 @@ export interface RunningServer {
   readonly instance: string
   readonly startedAt: Date
   readonly ready: boolean
-}
-
-/** Postgres ended before it was ready; the message carries the errors in its log. */
-export class ServerStartError extends Error {
-  override readonly name = 'ServerStartError'
 }
 
 const CAP_MS = 4500
@@ -283,8 +278,3 @@ export async function configureServer(home: string, config: string, fence: Fence
 
 /** Requests a fast shutdown under the home's effect lock, only from this home's own server. */
 const interruptServer = (home: string, fence?: Fence) => runEffect(['signal', home, ...fenceArgs(fence), 'INT'])
-
-/** Waits until no process holds the home's server lock. */
-export async function waitStopped(home: string, seconds: number): Promise<Progress> {
-  return (await runEffect(['wait', home, String(seconds)])) === 'held' ? 'pending' : 'done'
-}

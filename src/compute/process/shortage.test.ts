@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { freshBackend, PG_VERSION, query, settled, SMALL } from '../../../test/local_backend.ts'
+import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { outsidePid } from '../../../test/processes.ts'
 import { mountSmallDisk, type SmallDisk, withoutMounts } from '../../../test/small_disk.ts'
 
@@ -12,15 +12,15 @@ import { mountSmallDisk, type SmallDisk, withoutMounts } from '../../../test/sma
  * is back.
  */
 
-const local = freshBackend()
-const { backend, next, home, options } = local
+const local = freshHost()
+const { storage, computes, next, home, options } = local
 const cannotMount = withoutMounts()
 let disk: SmallDisk | undefined
 
 before(async () => {
   if (cannotMount === false) disk = mountSmallDisk(options.dataDir, 700)
   else console.error(`NOT SEEN: a full disk, since ${cannotMount}`)
-  await backend.prepare(PG_VERSION)
+  await storage.prepare(PG_VERSION)
 })
 
 after(async () => {
@@ -30,7 +30,7 @@ after(async () => {
 
 async function newBranch(name: string) {
   const branch = local.branch(name)
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   return branch
 }
 
@@ -56,9 +56,9 @@ test('a full disk: no branch is made, none is left half made, and room mends it'
   const made = local.branch('made')
   const [ofResting, ofRunning] = [local.branch('of-resting'), local.branch('of-running')]
   const all = [
-    () => backend.createBranch(made, next()),
-    () => backend.cloneBranch(ofResting, resting, next()),
-    () => backend.cloneBranch(ofRunning, running, next()),
+    () => storage.create(made, next()),
+    () => storage.clone(ofResting, resting, next()),
+    () => storage.clone(ofRunning, running, next()),
   ]
   await full(async () => {
     for (const make of all) await rejects(settled(make), { message: FULL })
@@ -73,13 +73,13 @@ test('a full disk: no branch is made, none is left half made, and room mends it'
   )
   for (const make of all) await settled(make)
   for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), ['pgdata'])
-  for (const branch of [made, ofResting, ofRunning, running]) await settled(() => backend.removeBranch(branch, next()))
+  for (const branch of [made, ofResting, ofRunning, running]) await settled(() => storage.remove(branch, next()))
 })
 
 test('a disk that is full in the middle of a copy: what was copied goes', { skip: cannotMount }, async () => {
   const parent = await newBranch('parent')
   const child = local.branch('child')
-  const clone = () => settled(() => backend.cloneBranch(child, parent, next()))
+  const clone = () => settled(() => storage.clone(child, parent, next()))
   await full(
     async () => {
       await rejects(clone(), { message: FULL })
@@ -88,7 +88,7 @@ test('a disk that is full in the middle of a copy: what was copied goes', { skip
     () => disk?.fill(8),
   )
   await clone()
-  for (const branch of [child, parent]) await settled(() => backend.removeBranch(branch, next()))
+  for (const branch of [child, parent]) await settled(() => storage.remove(branch, next()))
 })
 
 test(
@@ -98,7 +98,7 @@ test(
     const branch = await newBranch('writes')
     const reader = await newBranch('reads')
     const ended = Promise.withResolvers<string>()
-    const watch = backend.watchComputes(ended.resolve)
+    const watch = computes.watch(ended.resolve)
     t.after(() => watch.stop())
     const { id, address, startedAt } = await local.start(branch, next())
     const other = await local.start(reader, next())
@@ -113,13 +113,13 @@ test(
       equal(await ended.promise, id)
       await rejects(local.start(branch, next()), { message: FULL })
       deepEqual(await query(other.address, 'SELECT 1 AS one'), [{ one: 1 }])
-      await settled(() => backend.removeBranch(reader, next()))
-      equal((await backend.listBranches()).includes(reader.id), false)
+      await settled(() => storage.remove(reader, next()))
+      equal((await storage.list()).includes(reader.id), false)
     })
-    match(await backend.lastWords(branch, startedAt), /^(.*No space left on device.*)?$/)
+    match(await computes.lastWords(branch, startedAt), /^(.*No space left on device.*)?$/)
     const again = await local.start(branch, next())
     deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
-    await settled(() => backend.stopCompute(branch, next()))
+    await settled(() => computes.stop(branch, next()))
   },
 )
 
@@ -128,7 +128,7 @@ test('a filesystem that is mounted read-only', { skip: cannotMount }, async () =
   disk?.readOnly(true)
   try {
     await rejects(local.start(branch, next()), /mounted read-only: mount it writable/)
-    await rejects(backend.createBranch(local.branch('ro-made'), next()), /mounted read-only: mount it writable/)
+    await rejects(storage.create(local.branch('ro-made'), next()), /mounted read-only: mount it writable/)
   } finally {
     disk?.readOnly(false)
   }
@@ -138,14 +138,14 @@ test('a filesystem that is mounted read-only', { skip: cannotMount }, async () =
 test('memory that is not there', async () => {
   const branch = await newBranch('memory')
   const greedy = { ...SMALL, pgSettings: { shared_buffers: '8000GB' } }
-  await rejects(backend.startCompute(branch, greedy, next()), /^Error: This machine has too little memory: free some/)
+  await rejects(computes.start(branch, greedy, next()), /^Error: This machine has too little memory: free some/)
   await local.start(branch, next())
 })
 
 test('a backend that the kernel kills: the server ends, which is noticed, and starts again', async (t) => {
   const branch = await newBranch('killed-backend')
   const ended = Promise.withResolvers<string>()
-  const watch = backend.watchComputes(ended.resolve)
+  const watch = computes.watch(ended.resolve)
   t.after(() => watch.stop())
   const { id, address, pid, startedAt } = await local.start(branch, next())
   watch.follow({ id, storeId: branch.id })
@@ -158,8 +158,8 @@ test('a backend that the kernel kills: the server ends, which is noticed, and st
   process.kill(outsidePid(pid, victim.pid), 'SIGKILL')
   await lost
   equal(await ended.promise, id)
-  match(await backend.lastWords(branch, startedAt), /terminated by signal 9/)
-  equal(await backend.lastWords(branch, new Date(Date.now() + 60_000)), '')
+  match(await computes.lastWords(branch, startedAt), /terminated by signal 9/)
+  equal(await computes.lastWords(branch, new Date(Date.now() + 60_000)), '')
   const again = await local.start(branch, next())
   deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
 })
@@ -179,10 +179,10 @@ test('no file descriptor left: it says so, takes nothing that runs for gone, and
   }
   await limit('3')
   try {
-    await rejects(backend.findCompute(branch), /^Error: A process has as many files open as it may/)
+    await rejects(computes.find(branch), /^Error: A process has as many files open as it may/)
     await rejects(local.start(branch, next()), /^Error: A process has as many files open as it may/)
   } finally {
     await limit(soft)
   }
-  equal((await backend.findCompute(branch))?.id, id)
+  equal((await computes.find(branch))?.id, id)
 })

@@ -1,17 +1,17 @@
 import { deepEqual } from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { freshBackend, PG_VERSION, query, settled } from '../../../test/local_backend.ts'
+import { freshHost, PG_VERSION, query, settled } from '../../../test/local_host.ts'
 
-const local = freshBackend()
-const { backend, next } = local
-before(() => backend.prepare(PG_VERSION))
+const local = freshHost()
+const { storage, computes, next } = local
+before(() => storage.prepare(PG_VERSION))
 after(() => local.dispose())
 
 const ENABLED = 'SELECT subname, subenabled FROM pg_subscription'
 
 test('subscriptions are disabled in a clone before it first starts, and left alone in its parent', async () => {
   const parent = local.branch('subscriber')
-  await settled(() => backend.createBranch(parent, next()))
+  await settled(() => storage.create(parent, next()))
   const { address } = await local.start(parent, next())
   await query(
     address,
@@ -19,10 +19,10 @@ test('subscriptions are disabled in a clone before it first starts, and left alo
   )
   await query(address, 'ALTER SUBSCRIPTION news ENABLE')
   const ofRunning = local.branch('of-running')
-  await settled(() => backend.cloneBranch(ofRunning, parent, next()))
-  await settled(() => backend.stopCompute(parent, next()))
+  await settled(() => storage.clone(ofRunning, parent, next()))
+  await settled(() => computes.stop(parent, next()))
   const ofResting = local.branch('of-resting')
-  await settled(() => backend.cloneBranch(ofResting, parent, next()))
+  await settled(() => storage.clone(ofResting, parent, next()))
 
   for (const clone of [ofRunning, ofResting]) {
     deepEqual(await query((await local.start(clone, next())).address, ENABLED), [

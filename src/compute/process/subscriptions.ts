@@ -1,6 +1,7 @@
 import { ADMIN, ownSession } from '../../postgres/own_session.ts'
-import type { Progress } from '../compute.ts'
-import { SERVER_PORT, type ServerPlan, startServer, stopServer } from './server.ts'
+import type { Progress } from '../../host/fence.ts'
+import { SERVER_PORT } from '../../host/layout.ts'
+import { type ServerPlan, startServer, stopServer } from './server.ts'
 import { unmarkSubscribed } from '../../storage/subscription_mark.ts'
 
 /**

@@ -2,51 +2,51 @@ import { deepEqual, equal } from 'node:assert/strict'
 import { chmodSync, lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freshBackend, PG_VERSION, query, settled } from '../../../test/local_backend.ts'
+import { freshHost, PG_VERSION, query, settled } from '../../../test/local_host.ts'
 import { missingFrom, type Wall, wallTable, WALLS } from '../../walls.ts'
 
 const ALL = Object.keys(WALLS) as Wall[]
 const notRoot = () => process.getuid?.() !== 0 && 'not root: the directory is remounted read-only instead'
 
 test('this machine has every wall, but that of an ordinary user', async (t) => {
-  const local = freshBackend()
+  const local = freshHost()
   t.after(() => local.dispose())
-  await local.backend.prepare(PG_VERSION)
-  const missing = missingFrom(await local.backend.walls())
+  await local.storage.prepare(PG_VERSION)
+  const missing = missingFrom(await local.computes.walls())
   deepEqual(missing, process.getuid?.() === 0 ? [] : ['identity'])
 })
 
 for (const lacks of [ALL.filter((wall) => wall !== 'identity'), ['network'], ['files'], ['processes']] as Wall[][])
   test(`a compute lives without the walls ${lacks.join(', ')}`, async (t) => {
-    const local = freshBackend({ lacks })
+    const local = freshHost({ lacks })
     t.after(() => local.dispose())
-    const { backend, next } = local
-    await backend.prepare(PG_VERSION)
-    const has = await backend.walls()
+    const { storage, computes, next } = local
+    await storage.prepare(PG_VERSION)
+    const has = await computes.walls()
     deepEqual(
       lacks.filter((wall) => has.includes(wall)),
       [],
     )
     const branch = local.branch('bare')
-    await settled(() => backend.createBranch(branch, next()))
+    await settled(() => storage.create(branch, next()))
     for (let turn = 1; turn <= 2; turn++) {
       const { id, address } = await local.start(branch, next())
       await query(address, 'create table if not exists kept (n int); insert into kept values (1)')
       deepEqual(await query(address, 'select count(*)::int as n from kept'), [{ n: turn }])
-      equal((await backend.findCompute(branch))?.id, id)
+      equal((await computes.find(branch))?.id, id)
       equal(lstatSync(join(address.host, '.s.PGSQL.5432')).isSocket(), true)
-      await settled(() => backend.stopCompute(branch, next()))
-      equal(await backend.findCompute(branch), undefined)
+      await settled(() => computes.stop(branch, next()))
+      equal(await computes.find(branch), undefined)
     }
   })
 
 test('sealing closes a socket directory that its server has opened', { skip: notRoot() }, async (t) => {
-  const local = freshBackend()
+  const local = freshHost()
   t.after(() => local.dispose())
-  const { backend, next } = local
-  await backend.prepare(PG_VERSION)
+  const { storage, next } = local
+  await storage.prepare(PG_VERSION)
   const branch = local.branch('opened')
-  await settled(() => backend.createBranch(branch, next()))
+  await settled(() => storage.create(branch, next()))
   const { address } = await local.start(branch, next())
   // As the server could while it owned the directory; a start that finds it running seals it again.
   chmodSync(address.host, 0o777)

@@ -1,22 +1,18 @@
-/** A backend in temporary directories, for tests. It runs real processes; `dispose` checks that they have ended. */
+/** A host in temporary directories, for tests. It runs real processes; `dispose` checks that they have ended. */
 import { deepEqual } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, watch } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import type {
-  BranchRef,
-  ComputeAddress,
-  ComputeSpec,
-  Fence,
-  Progress,
-  RunningCompute,
-} from '../src/compute/compute.ts'
+import type { ComputeAddress, ComputeSpec, RunningCompute } from '../src/compute/compute.ts'
+import { type ComputeOptions, localComputes } from '../src/compute/process/local_computes.ts'
+import type { Fence, Progress } from '../src/host/fence.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
-import { type LocalOptions, localBackend } from '../src/compute/process/local_computes.ts'
+import { localStorage } from '../src/storage/local_storage.ts'
+import type { StoreRef } from '../src/storage/storage.ts'
 import { notedServer } from '../src/compute/process/server_note.ts'
 
 const FIRST = {
@@ -31,43 +27,44 @@ export const SECRETS = storeSecrets(() => KEYS)
 export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {}, egress: false }
 export const PG_VERSION = 18
 
-export function freshBackend(more: Partial<LocalOptions> = {}) {
+export function freshHost(more: Partial<ComputeOptions> = {}) {
   const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
   // Computes run as other users.
   chmodSync(base, 0o711)
-  const options = { hostId: 'host-a', dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
-  const backend = localBackend({ ...options, secrets: SECRETS, ...more, log: () => undefined })
-  const branches: BranchRef[] = []
+  const options = { id: 'host-a', dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
+  const all = { ...options, secrets: SECRETS, ...more, log: () => undefined }
+  const [storage, computes] = [localStorage(all), localComputes(all)]
+  const branches: StoreRef[] = []
   let seq = 0
 
   return {
-    backend,
+    storage,
+    computes,
     options,
     base,
-    branch(name: string): BranchRef {
+    branch(name: string): StoreRef {
       const branch = { id: `br-${name}`, number: branches.length + 1, pgVersion: PG_VERSION }
       branches.push(branch)
       return branch
     },
     /** The fence of a new operation. */
     next: (): Fence => ({ seq: (seq += 1), generation: 1 }),
-    home: (branch: BranchRef) => join(options.dataDir, 'branches', branch.id),
+    home: (branch: StoreRef) => join(options.dataDir, 'branches', branch.id),
     /** Starts the compute of a branch. Returns it with its process. */
     async start(
-      branch: BranchRef,
+      branch: StoreRef,
       fence: Fence,
       spec: Partial<ComputeSpec> = {},
     ): Promise<RunningCompute & { readonly pid: number }> {
       for (;;) {
-        const compute = await backend.startCompute(branch, { ...SMALL, ...spec }, fence)
+        const compute = await computes.start(branch, { ...SMALL, ...spec }, fence)
         if (compute !== 'pending') return { ...compute, pid: notedServer(this.home(branch))?.pid ?? 0 }
       }
     },
     /** Removes every branch and checks that no process or directory remains. */
     async dispose(unmount: () => void = () => undefined) {
-      for (const branch of branches)
-        await settled(() => backend.removeBranch(branch, { seq: 1_000_000, generation: 1 }))
-      deepEqual(await backend.listBranches(), [])
+      for (const branch of branches) await settled(() => storage.remove(branch, { seq: 1_000_000, generation: 1 }))
+      deepEqual(await storage.list(), [])
       deepEqual(readdirSync(options.runtimeDir), [])
       deepEqual(processesIn(base), [])
       unmount()
@@ -120,17 +117,19 @@ export async function fileAppears(directory: string, name: string): Promise<void
   await appears(directory, () => existsSync(join(directory, name)) || undefined)
 }
 
-/** The source of a module that defines `backend` on the same directories, for another process. */
-export function backendText(options: { dataDir: string; runtimeDir: string }): string {
-  const [here, local] = [import.meta.url, new URL('../src/compute/process/local_computes.ts', import.meta.url).href]
-  return `import { SECRETS } from ${JSON.stringify(here)}
-    import { localBackend } from ${JSON.stringify(local)}
-    const backend = localBackend({ ...${JSON.stringify(options)}, secrets: SECRETS, log: () => undefined })`
+/** The source of a module that defines `storage` and `computes` on the same directories, for another process. */
+export function hostText(options: { dataDir: string; runtimeDir: string }): string {
+  const url = (path: string) => JSON.stringify(new URL(path, import.meta.url).href)
+  return `import { SECRETS } from ${JSON.stringify(import.meta.url)}
+    import { localStorage } from ${url('../src/storage/local_storage.ts')}
+    import { localComputes } from ${url('../src/compute/process/local_computes.ts')}
+    const options = { ...${JSON.stringify(options)}, secrets: SECRETS, log: () => undefined }
+    const [storage, computes] = [localStorage(options), localComputes(options)]`
 }
 
-/** Runs a module's source in another process that has `backend`; returns its output, parsed as JSON. */
+/** Runs a module's source in another process that has `storage` and `computes`; returns its output, parsed as JSON. */
 export async function inAnotherProcess<T>(options: { dataDir: string; runtimeDir: string }, body: string): Promise<T> {
-  const text = `${backendText(options)}\n${body}`
+  const text = `${hostText(options)}\n${body}`
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk))

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto'
+import { copyFile, constants, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isInstalled } from '../host/binaries.ts'
+import type { Fence } from '../host/fence.ts'
+import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
+import type { HostOptions } from '../host/options.ts'
+import { inPlainWords } from '../host/shortage.ts'
+import { PG_VERSIONS } from '../postgres/versions.ts'
+import { fillDataDirectory } from './clone.ts'
+import type { CopyPlan } from './copier.ts'
+import { measureTree } from './measure.ts'
+import { prepareVersion } from './prepare.ts'
+import { endCopies, forgetOldRemovals, removeStored, storedIds } from './remove.ts'
+import type { Storage, StoreRef } from './storage.ts'
+
+/** Stores as directories of this machine. */
+export function localStorage(options: HostOptions): Storage {
+  const layout = layoutOf(options)
+
+  const fill = (store: StoreRef, source: Pick<CopyPlan, 'from' | 'parent'>, fence: Fence) =>
+    fillDataDirectory(
+      { home: homeOf(layout, store.id), owner: ownerOf(layout, store), ...source },
+      {
+        removed: join(layout.removed, store.id),
+        logFile: join(logDirOf(layout, store.id), 'copy.log'),
+        cacheDir: layout.cache,
+        fence,
+      },
+    )
+
+  const calls: Storage = {
+    prepare: async (pgVersion) => {
+      await prepareVersion(layout, pgVersion, options.secrets)
+      await forgetOldRemovals(layout)
+    },
+    create: (store, fence) => fill(store, { from: join(layout.templates, String(store.pgVersion)) }, fence),
+    clone: (store, parent, fence) => {
+      const reach = { socketDir: socketDirOf(layout, parent), passwords: options.secrets.admin(parent.id) }
+      return fill(store, { from: homeOf(layout, parent.id), parent: reach }, fence)
+    },
+    remove: (store, fence) => removeStored(layout, store, fence, options.log),
+    measure: ({ id }) => measureTree(join(homeOf(layout, id), 'pgdata')),
+    list: () => storedIds(layout),
+    cloneKind: () => cloneKindOf(layout.dataDir),
+    pgVersions: async () => PG_VERSIONS.filter(isInstalled),
+    stopCopies: () => endCopies(layout),
+  }
+  return inPlainWords(calls, layout.dataDir)
+}
+
+async function cloneKindOf(directory: string): Promise<'reflink' | 'copy'> {
+  const probe = join(directory, `.probe-${randomUUID()}`)
+  await writeFile(probe, Buffer.alloc(8192, 1))
+  try {
+    await copyFile(probe, `${probe}-clone`, constants.COPYFILE_FICLONE_FORCE)
+    return 'reflink'
+  } catch {
+    return 'copy'
+  } finally {
+    await rm(probe, { force: true })
+    await rm(`${probe}-clone`, { force: true })
+  }
+}

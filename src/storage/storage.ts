@@ -1,0 +1,35 @@
+import type { Fence, Progress } from '../host/fence.ts'
+
+/** A store for its host. `number` is unique for ever within one catalog: a host may derive a uid from it. */
+export interface StoreRef {
+  readonly id: string
+  readonly number: number
+  readonly pgVersion: number
+}
+
+/**
+ * Makes, clones and removes the stores of one host. An implementation knows no table and no HTTP.
+ *
+ * Calls converge: each may be repeated after a crash at any point, by any worker of the host, and ends in the same
+ * state.
+ */
+export interface Storage {
+  /** Prepares the template that new stores of that Postgres version are cloned from. */
+  prepare(pgVersion: number): Promise<void>
+  /** Makes a store from the template of its Postgres version. */
+  create(store: StoreRef, fence: Fence): Promise<Progress>
+  /** Makes a store as a clone of its parent, whose compute may run or not. */
+  clone(store: StoreRef, parent: StoreRef, fence: Fence): Promise<Progress>
+  /** Stops the compute on a store and removes all its data. */
+  remove(store: StoreRef, fence: Fence): Promise<Progress>
+  /** The bytes of a store's files; undefined when they cannot be counted within three seconds. */
+  measure(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
+  /** The ids of all stores here. */
+  list(): Promise<string[]>
+  /** Whether clones share their blocks with their parents. */
+  cloneKind(): Promise<'reflink' | 'copy'>
+  /** The installed major versions of Postgres, oldest first. */
+  pgVersions(): Promise<number[]>
+  /** Ends running copies for a shutdown; a later call repeats their work. */
+  stopCopies(): Promise<void>
+}
