@@ -65,12 +65,7 @@ test('a compute that is killed is noticed although nobody connects, and the end 
   const endpoint = await endpointOf(neap, place)
   assert.ok(endpoint.suspended_at)
   const [end, ...more] = await ends(place)
-  assert.match(
-    end ?? '',
-    new RegExp(
-      `^Postgres \\(process ${pid}\\) ended without having been asked to.* The next connection starts it again\\.$`,
-    ),
-  )
+  assert.match(end ?? '', /^Postgres ended without having been asked to.* The next connection starts it again\.$/)
   assert.deepEqual(more, [])
   assert.deepEqual(await kept(), [{ value: 7 }])
   assert.equal(runs(other), otherPid)
@@ -87,7 +82,7 @@ test('an end is on record also where a client is back at once', async () => {
     const found = await ends(place)
     return found.length > known.length && found
   })
-  assert.match(end ?? '', new RegExp(`process ${pid}`))
+  assert.match(end ?? '', /^Postgres ended without/)
   assert.deepEqual(more, known)
 })
 
@@ -104,7 +99,7 @@ test('a backend that is killed ends its compute, which is on record and back at 
   assert.notEqual((await computeOf(neap, place))?.pid, pid)
   await until('the end is on record', async () => (await ends(place)).length > known)
   const [end, ...earlier] = await ends(place)
-  assert.match(end ?? '', new RegExp(`process ${pid}.*terminated by signal 9`))
+  assert.match(end ?? '', /^Postgres ended .*terminated by signal 9/)
   assert.equal(earlier.length, known)
 })
 
@@ -115,7 +110,7 @@ test('computes that end while the control plane is down are on record when it is
   assert.equal(runs(place), pid)
   await settled(neap, other, 'idle')
   assert.equal((await ends(other)).length, known + 1)
-  assert.match((await ends(other))[0] ?? '', new RegExp(`process ${otherPid}`))
+  assert.match((await ends(other))[0] ?? '', /^Postgres ended without/)
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
   await whileDown(() => kill(pid))
   // Only the compute knows whether the first project's password is still valid: the start woke it to check.
