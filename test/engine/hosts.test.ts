@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Branch } from '../../src/catalog/branch.ts'
+import type { Catalog } from '../../src/catalog/catalog.ts'
+import { registerHost } from '../../src/catalog/host.ts'
+import { moveToHost } from '../../src/catalog/operation.ts'
+import { sql } from '../../src/catalog/sql.ts'
+import { claim } from '../../src/engine/claim.ts'
+import { type Catalogs, startCatalogs } from './catalogs.ts'
+import { HOST, newBranch, newProject, queue } from './operations.ts'
+
+const CAPACITY = { region: 'local', cpus: 2, memoryBytes: 4 * 2 ** 30 }
+
+let catalogs: Catalogs
+before(async () => {
+  catalogs = await startCatalogs()
+})
+after(() => catalogs.close())
+
+async function hostsOf(catalog: Catalog): Promise<string[]> {
+  return (await catalog.rows<{ id: string }>(sql`select id from host order by id`)).map(({ id }) => id)
+}
+
+async function storeHost(catalog: Catalog, { id }: Branch): Promise<string | undefined> {
+  return (await catalog.row<{ id: string }>(sql`select host_id as id from store where branch_id = ${id}`))?.id
+}
+
+const claimed = async (catalog: Catalog, host: string) => (await claim(catalog, ['toil'], host)).due.map(({ id }) => id)
+
+test('the first worker takes over the host that requests have used before it', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const branch = await newBranch(catalog, project)
+    const operation = await queue(catalog, project, { branch_id: branch.id })
+    assert.deepEqual([await hostsOf(catalog), await storeHost(catalog, branch)], [[HOST], HOST])
+    await registerHost(catalog, 'host-a', CAPACITY)
+    assert.deepEqual([await hostsOf(catalog), await storeHost(catalog, branch)], [['host-a'], 'host-a'])
+    assert.deepEqual(await claimed(catalog, HOST), [])
+    assert.deepEqual(await claimed(catalog, 'host-a'), [operation.id])
+  }))
+
+test('a second host is added beside the first, and each registers again as itself', () =>
+  catalogs.with(async ({ catalog }) => {
+    for (const id of ['host-a', 'host-b', 'host-a']) await registerHost(catalog, id, CAPACITY)
+    assert.deepEqual(await hostsOf(catalog), ['host-a', 'host-b'])
+  }))
+
+test('of hosts that register at once one takes over the first', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const ids = ['host-a', 'host-b', 'host-c', 'host-d']
+    await Promise.all(ids.map((id) => registerHost(open(), id, CAPACITY)))
+    assert.deepEqual(await hostsOf(catalog), ids)
+  }))
+
+test('a worker claims the operations of its host and those of none', () =>
+  catalogs.with(async ({ catalog }) => {
+    await registerHost(catalog, 'host-a', CAPACITY)
+    const here = await newProject(catalog)
+    const branch = await newBranch(catalog, here)
+    const elsewhere = await queue(catalog, here, { branch_id: branch.id })
+    const anywhere = await queue(catalog, await newProject(catalog))
+    await registerHost(catalog, 'host-b', CAPACITY)
+    assert.deepEqual(await claimed(catalog, 'host-b'), [anywhere.id])
+    await moveToHost(catalog, elsewhere.id, 'host-b')
+    assert.deepEqual(await claimed(catalog, 'host-b'), [elsewhere.id])
+  }))
+
+test('a clone is placed on the host of its parent, wherever new projects go', () =>
+  catalogs.with(async ({ catalog }) => {
+    await registerHost(catalog, 'host-a', CAPACITY)
+    const project = await newProject(catalog)
+    const parent = await newBranch(catalog, project)
+    await registerHost(catalog, 'host-b', CAPACITY)
+    await catalog.rows(sql`update host set heartbeat_at = clock_timestamp() - interval '1 hour' where id = 'host-a'`)
+    assert.equal(await storeHost(catalog, await newBranch(catalog, project, parent)), 'host-a')
+    for (let round = 0; round < 5; round++)
+      assert.equal(await storeHost(catalog, await newBranch(catalog, await newProject(catalog))), 'host-b')
+  }))
