@@ -273,11 +273,12 @@ export async function readIdleSeconds(db: Db, id: string): Promise<{ now: string
       from endpoint where id = ${id} and current_state = 'active'`)
 }
 
-/** Milliseconds until the next look. Returns undefined when no endpoint is active. */
-export async function nextIdleCheck(db: Db): Promise<number | undefined> {
+/** Milliseconds until the next look at a compute of this host. Returns undefined when none is active. */
+export async function nextIdleCheck(db: Db, hostId: string): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
-    select extract(epoch from min(idle_check_at) - clock_timestamp())::float8 * 1000 as ms
-      from endpoint where current_state = 'active' and deleted_at is null`)
+    select extract(epoch from e.idle_check_at - clock_timestamp())::float8 * 1000 as ms
+      from endpoint e join compute c on c.id = e.compute_id and c.host_id = ${hostId}
+     where e.current_state = 'active' and e.deleted_at is null order by e.idle_check_at limit 1`)
   return row?.ms ?? undefined
 }
 

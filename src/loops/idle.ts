@@ -35,7 +35,7 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
   }
 
   async function sleep(): Promise<void> {
-    const ms = await nextIdleCheck(catalog)
+    const ms = await nextIdleCheck(catalog, hostId)
     clearTimeout(timer)
     if (!stopping) timer = setTimeout(start, Math.min(Math.max(ms ?? LONGEST_SLEEP_MS, 20), LONGEST_SLEEP_MS))
   }

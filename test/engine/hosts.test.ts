@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Branch } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
+import { setActive } from '../../src/catalog/compute.ts'
+import { nextIdleCheck, takeIdleChecks } from '../../src/catalog/endpoint.ts'
 import { registerHost } from '../../src/catalog/host.ts'
 import { moveToHost } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { claim } from '../../src/engine/claim.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { HOST, newBranch, newProject, queue } from './operations.ts'
+import { HOST, newBranch, newEndpoint, newProject, queue } from './operations.ts'
 
 const CAPACITY = { region: 'local', cpus: 2, memoryBytes: 4 * 2 ** 30 }
 
@@ -63,6 +65,20 @@ test('a worker claims the operations of its host and those of none', () =>
     assert.deepEqual(await claimed(catalog, 'host-b'), [anywhere.id])
     await moveToHost(catalog, elsewhere.id, 'host-b')
     assert.deepEqual(await claimed(catalog, 'host-b'), [elsewhere.id])
+  }))
+
+test('the idle loop of a host looks at its own computes, and waits for no others', () =>
+  catalogs.with(async ({ catalog }) => {
+    for (const id of ['host-a', 'host-b']) await registerHost(catalog, id, CAPACITY)
+    const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
+    const compute = { id: 'one', hostId: 'host-a', host: '/nowhere', port: 1, store: 'br-a', startedAt: new Date() }
+    await setActive(catalog, endpoint.id, endpoint.branch_id, compute)
+    assert.deepEqual([await nextIdleCheck(catalog, 'host-b'), await takeIdleChecks(catalog, 'host-b')], [undefined, []])
+    assert.equal(typeof (await nextIdleCheck(catalog, 'host-a')), 'number')
+    assert.deepEqual(
+      (await takeIdleChecks(catalog, 'host-a')).map(({ id, compute_address }) => [id, compute_address]),
+      [[endpoint.id, '/nowhere']],
+    )
   }))
 
 test('a clone is placed on the host of its parent, wherever new projects go', () =>
