@@ -9,6 +9,7 @@ import {
   bind,
   cancel,
   copyData,
+  copyDone,
   describe,
   execute,
   flush,
@@ -308,6 +309,23 @@ test('who sends something else in the middle of a COPY is shown out, and the nex
   assert.match(String(answer), /E 08P01 .*,closed$/)
   assert.equal(await value(next, 'select 1'), 1)
   await next.end()
+})
+
+test('a COPY whose client leaves after its error costs the next client nothing', async () => {
+  // Postgres ignores the Sync sent with the COPY, and skips the next messages until another one.
+  for (const last of [terminate(), flush()]) {
+    const [client, next] = [await raw(), await pooled()]
+    client.send(parse('', 'copy account from stdin'), bind('', ''), execute(), sync())
+    assert.deepEqual(await client.next(3), ['1', '2', 'G'])
+    const failure = client.next(1)
+    client.send(copyData('x\ty\n'), copyDone())
+    assert.match(String(await failure), /^E 22P02/)
+    client.send(last)
+    const served = value(next, 'select 1')
+    client.close()
+    assert.equal(await served, 1)
+    await next.end()
+  }
 })
 
 test('startup parameters that follow the client, however they are written', async () => {

@@ -189,6 +189,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     // Undo the last message first.
     for (const entry of unanswered.dropToSync().toReversed()) unprepare(entry, entry === head)
     if (unanswered.length > 0) skipping = false
+    // During a COPY the server has ignored the batch's Sync: it skips messages until another one.
+    else inBatch = true
     return true
   }
 
