@@ -212,6 +212,22 @@ test('a portal that was read in part, without a transaction: E 40003 at the next
   client.close()
 })
 
+test('a batch without its Sync, in a transaction: the next statement after ROLLBACK is run', async () => {
+  const client = await rawClient(scene.way('pooled'))
+  client.send(query('begin'))
+  await client.answer()
+  client.send(run(NAP), flush())
+  await endSleeper()
+  assert.deepEqual(outline(await client.next(3)), ['E 40001'])
+  client.send(execute(), sync())
+  assert.deepEqual(await client.answer(), ['Z E'])
+  client.send(query('rollback'))
+  assert.deepEqual(await client.answer(), ['C ROLLBACK', 'Z I'])
+  client.send(query('select count(*) from entry'))
+  assert.deepEqual(await client.answer(), ['T 1', 'D 0', 'C SELECT 1', 'Z I'])
+  client.close()
+})
+
 /** Returns a client after its session has ended within a transaction, before it gets an error. */
 async function cutOff(): Promise<RawClient> {
   const client = await rawClient(scene.way('pooled'))

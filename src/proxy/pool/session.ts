@@ -74,7 +74,7 @@ export function pooledSession(
   /** The client has cancelled the messages sent behind a reset that was under way. */
   let isCancelled = false
   let aborted: Aborted | undefined
-  /** Messages are skipped up to the Sync of a batch that has failed. */
+  /** Messages are skipped up to the Sync of a batch that has failed; `aborted` does that itself. */
   let skipping = false
   /** The error that answers the client's next message. */
   let unsettled: StatementFailure | undefined
@@ -298,8 +298,8 @@ export function pooledSession(
     if (isTold) stream.write(bytes)
     // An implicit transaction ends with its Sync.
     if (outcome.status === IDLE && loss.inBatch && !isOpen) unsettled = outcome.failure
-    skipping = isOpen || unsettled !== undefined
-    if (outcome.status === FAILED) aborted = abortedTransaction(isTold ? undefined : outcome.failure, skipping, texts)
+    if (outcome.status === FAILED) aborted = abortedTransaction(isTold ? undefined : outcome.failure, isOpen, texts)
+    else skipping = isOpen || unsettled !== undefined
   }
 
   /** Queues the messages that a server received and did not run, ahead of later ones. */
