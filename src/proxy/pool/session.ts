@@ -165,7 +165,7 @@ export function pooledSession(
     try {
       const type = requests.begun()[0] ?? pending[0]?.[0] ?? 0
       if (aborted || skipping || requests.isMidMessage() || NEEDS_NO_SERVER.has(type)) {
-        const { messages, tail } = requests.cut(Buffer.concat(pending))
+        const { messages, tail } = requests.split(Buffer.concat(pending))
         const wanted = answerHere(messages)
         if (wanted[0]?.[0] === TERMINATE) return leave()
         pending = [Buffer.concat([...wanted, tail])]
@@ -336,7 +336,7 @@ export function pooledSession(
   function fail(failure: StatementFailure): void {
     giveUp = undefined
     try {
-      const { messages, tail } = requests.cut(Buffer.concat(pending.splice(0)))
+      const { messages, tail } = requests.split(Buffer.concat(pending.splice(0)))
       if (tail.length > 0) pending = [tail]
       const { bytes, isTold, isOpen } = answerRefused(messages, failure)
       if (isTold) stream.write(bytes)

@@ -25,6 +25,7 @@ import {
 } from '../message_types.ts'
 import { refusal } from './refusal.ts'
 import type { Unnamed } from './borrower.ts'
+import type { Replace } from './rewrite.ts'
 import type { PoolServer } from './server_interface.ts'
 import { definitionOf, isSame, type PooledStatement, type Statements } from './statements.ts'
 
@@ -59,9 +60,6 @@ export interface Incoming {
   /** Where the message ends: beyond `bytes` if it is incomplete. */
   readonly end: number
 }
-
-/** Replaces the bytes from the beginning of the message to `end`; the bytes after `end` stay as they came. */
-export type Replace = (end: number, ...by: Buffer[]) => void
 
 export interface Translator {
   /**
