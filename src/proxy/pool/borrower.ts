@@ -24,18 +24,6 @@ export interface Borrower {
   onReset(): void
 }
 
-/** A version of a client's unnamed statement. Each change makes a new object, even for the same text. */
-export interface Unnamed {
-  /** False after a Close, a simple query, or a Parse that failed. */
-  exists: boolean
-  /** Prepares it on another server. Undefined when it does not exist or is too long to be kept. */
-  parse: Buffer | undefined
-  /** The version before, until the server has answered the change. */
-  was?: Unnamed | undefined
-  /** The server has skipped the change. */
-  isDropped?: boolean
-}
-
 /** How a server connection ended. */
 export interface Loss {
   /** The last FATAL or PANIC error of the server, if it sent one. */

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
-import type { Borrower, Unnamed } from './borrower.ts'
+import type { Borrower } from './borrower.ts'
 import type { Expected, Refused } from './expected.ts'
 import type { Parameters } from './parameters.ts'
 import type { PooledStatement } from './statements.ts'
+import type { UnnamedVersion } from './unnamed_statement.ts'
 
 /** A server connection of a pool. */
 export interface PoolServer {
@@ -23,7 +24,7 @@ export interface PoolServer {
   /** When it became idle, on the clock of `performance.now()`. */
   restedAt: number
   /** The unnamed statement at the server. Undefined when it is unknown. */
-  unnamed: Unnamed | undefined
+  unnamed: UnnamedVersion | undefined
   /** Whether no client has used it since it was opened or reset. */
   isClean(): boolean
   /**

@@ -24,21 +24,29 @@ import {
   SYNC,
 } from '../message_types.ts'
 import { refusal } from './refusal.ts'
-import type { Unnamed } from './borrower.ts'
 import type { Replace } from './rewrite.ts'
 import type { PoolServer } from './server_interface.ts'
+import { createStatementNames, type StatementNames } from './statement_names.ts'
 import { definitionOf, isSame, type PooledStatement, type Statements } from './statements.ts'
+import {
+  changeUnnamed,
+  createUnnamed,
+  currentUnnamed,
+  prepareUnnamed,
+  restartUnnamed,
+  settleUnnamed,
+  UNNAMED,
+  type UnnamedStatement,
+} from './unnamed_statement.ts'
 
 /** A longer unnamed statement is not prepared again on another server. */
-const LONGEST_UNNAMED = 65_536
+const MAX_UNNAMED_LENGTH = 65_536
 
 const PARSED = encodeMessage(PARSE_COMPLETE)
 const CLOSED = encodeMessage(CLOSE_COMPLETE)
 const TYPE_OF_BIND = Buffer.of(BIND)
-const UNNAMED = Buffer.of(0)
-const CLOSE_UNNAMED = encodeMessage(CLOSE, Buffer.of(OF_STATEMENT), UNNAMED)
 
-const ASKED = {
+const SENT = {
   query: { kind: 'query' },
   parse: { kind: 'parse' },
   bind: { kind: 'bind' },
@@ -50,7 +58,7 @@ const ASKED = {
 } as const satisfies Record<string, Expected>
 
 /** Statements that may be prepared in a failed transaction: the empty one, and those that end the transaction. */
-const STANDS_FAILED = /^\s*($|(rollback|abort|commit|end)\b)/i
+const RUNS_IN_FAILED = /^\s*($|(rollback|abort|commit|end)\b)/i
 
 /** A message in a client's bytes, possibly incomplete. */
 export interface Incoming {
@@ -86,251 +94,206 @@ export interface Translator {
   close(): void
 }
 
+/** The statements that a client has prepared. */
+interface Prepared {
+  readonly statements: Statements
+  readonly names: StatementNames
+  readonly unnamed: UnnamedStatement
+}
+
 export function createTranslator(statements: Statements): Translator {
-  const names = new Map<string, PooledStatement>()
-  /** The earlier statements of changed names, as far as the changes may be undone. */
-  const before: [string, PooledStatement | undefined][] = []
-  let unnamed: Unnamed = { exists: false, parse: undefined }
-  /** The unnamed statement at the last `settle`. */
-  let unnamedThen = unnamed
-
-  function name(called: string, statement: PooledStatement | undefined): void {
-    before.push([called, names.get(called)])
-    if (statement) names.set(called, statement)
-    else names.delete(called)
-  }
-
-  /** The unnamed statement according to the responses so far and the pending messages. */
-  function currentUnnamed(): Unnamed {
-    while (unnamed.isDropped && unnamed.was) unnamed = unnamed.was
-    return unnamed
-  }
-
-  /**
-   * Changes the unnamed statement. The server may fail at the change, or skip it after an error. A later batch may have
-   * changed the statement again by then, so only this change is dropped, not later ones.
-   */
-  function changeUnnamed(kind: 'query' | 'parse' | 'close', server: PoolServer, made?: Buffer): Expected {
-    const to: Unnamed = { exists: kind === 'parse', parse: made, was: currentUnnamed() }
-    unnamed = to
-    server.unnamed = to
-    return {
-      kind,
-      onDone() {
-        to.was = undefined
-      },
-      onDropped(failed) {
-        if (failed) {
-          to.exists = false
-          to.parse = to.was = undefined
-        } else to.isDropped = true
-        if (server.unnamed === to) server.unnamed = undefined
-      },
-    }
-  }
-
-  function settle(): void {
-    unnamedThen = currentUnnamed()
-    if (before.length === 0) return
-    for (const [, statement] of before.splice(0)) if (statement) statements.release(statement)
-  }
-
-  function query({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
-    const by = refusal(bytes, body, end)
-    if (by === 'unknown') return false
-    if (by !== undefined) replace(end, encodeMessage(QUERY, by, UNNAMED))
-    server.unnamed = undefined
-    server.expect(currentUnnamed().exists ? changeUnnamed('query', server) : ASKED.query)
-    return true
-  }
-
-  function parse({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
-    const text = endOfName(bytes, body, end)
-    const isWhole = end <= bytes.length
-    const isNamed = text > body + 1
-    if (text === 0 || (!isWhole && (isNamed || end - body < LONGEST_UNNAMED))) return false
-    const by = refusal(bytes, text, end)
-    if (by === 'unknown') return false
-    const refusing = by && Buffer.concat([by, Buffer.alloc(3)])
-    if (isNamed) parseNamed(nameAt(bytes, body, text), refusing ?? bytes.subarray(text, end), end, server, replace)
-    else {
-      // After an error of its batch the server skips this Parse and keeps its unnamed statement.
-      if (server.isInBatch()) bringUnnamed(server, body, replace)
-      const made = refusing && encodeMessage(PARSE, UNNAMED, refusing)
-      if (made) replace(end, made)
-      const isKept = isWhole && end - text < LONGEST_UNNAMED
-      server.expect(
-        changeUnnamed(
-          'parse',
-          server,
-          made ?? (isKept ? Buffer.from(bytes.subarray(body - MESSAGE_HEAD, end)) : undefined),
-        ),
-      )
-    }
-    return true
-  }
-
-  function parseNamed(called: string, definition: Buffer, end: number, server: PoolServer, replace: Replace): void {
-    const taken = names.get(called)
-    if (taken && !server.isNaming(called)) {
-      // The name at the server is taken as well: the server's error says so, and has the right effect on the batch and
-      // the transaction.
-      const made = server.prepare(taken)
-      server.expect(ASKED.parse)
-      return replace(end, ...made, encodeMessage(PARSE, taken.name, definition))
-    }
-    const statement = statements.intern(definition)
-    if (server.has(statement) && server.hasFailed() && !STANDS_FAILED.test(statement.text)) {
-      // A failed transaction accepts no new statements: the server refuses this Parse.
-      statements.release(statement)
-      server.expect(ASKED.parse)
-      return replace(end, statement.parse)
-    }
-    name(called, statement)
-    if (server.has(statement)) {
-      server.expect({ kind: 'parse', statement, name: called, instead: PARSED })
-      replace(end)
-    } else replace(end, ...server.prepare(statement, called))
-  }
-
-  function bind({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
-    const called = endOfName(bytes, body, end)
-    const values = called === 0 ? 0 : endOfName(bytes, called, end)
-    if (values === 0) return false
-    const statement = names.get(nameAt(bytes, called, values))
-    if (values === called + 1) bringUnnamed(server, body, replace)
-    else if (statement) {
-      const length = 4 + (called - body) + statement.name.length + (end - values)
-      const made = server.prepare(statement)
-      replace(values, ...made, TYPE_OF_BIND, int32(length), bytes.subarray(body, called), statement.name)
-    }
-    server.expect(ASKED.bind)
-    return true
-  }
-
-  function describe({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
-    if (end > bytes.length) return false
-    if (bytes[body] === OF_STATEMENT) {
-      const called = nameAt(bytes, body + 1, end)
-      const statement = names.get(called)
-      if (called === '') bringUnnamed(server, body, replace)
-      else if (statement) {
-        const made = server.prepare(statement)
-        replace(end, ...made, encodeMessage(DESCRIBE, bytes.subarray(body, body + 1), statement.name))
-      }
-    }
-    server.expect(ASKED.describe)
-    return true
-  }
-
-  function close({ bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
-    if (end > bytes.length) return false
-    const isStatement = bytes[body] === OF_STATEMENT
-    const called = nameAt(bytes, body + 1, end)
-    if (isStatement && called !== '') {
-      const statement = names.get(called)
-      if (statement) name(called, undefined)
-      server.expect({
-        kind: 'close',
-        instead: CLOSED,
-        onDropped() {
-          if (statement && !names.has(called)) name(called, statements.intern(definitionOf(statement)))
-        },
-      })
-      replace(end)
-      return true
-    }
-    server.expect(isStatement ? changeUnnamed('close', server) : ASKED.close)
-    return true
-  }
-
-  /**
-   * Prepares the client's unnamed statement on a server that has another one. Closes the server's instead if the client
-   * has none, or one that is too long to be kept.
-   */
-  function bringUnnamed(server: PoolServer, body: number, replace: Replace): void {
-    const brought = currentUnnamed()
-    if (server.unnamed === brought) return
-    server.unnamed = brought
-    server.expect({
-      kind: brought.parse ? 'parse' : 'close',
-      hidden: true,
-      onDropped() {
-        if (server.unnamed === brought) server.unnamed = undefined
-      },
-    })
-    replace(body - MESSAGE_HEAD, brought.parse ?? CLOSE_UNNAMED)
-  }
+  const names = createStatementNames(statements)
+  const unnamed = createUnnamed()
+  const prepared: Prepared = { statements, names, unnamed }
 
   return {
-    translate(type, message, server, replace) {
-      switch (type) {
-        case QUERY:
-          return query(message, server, replace)
-        case PARSE:
-          return parse(message, server, replace)
-        case BIND:
-          return bind(message, server, replace)
-        case DESCRIBE:
-          return describe(message, server, replace)
-        case CLOSE:
-          return close(message, server, replace)
-        case EXECUTE:
-          server.expect(ASKED.execute)
-          return true
-        case SYNC:
-          server.expect(ASKED.sync)
-          return true
-        case FUNCTION_CALL:
-          server.expect(ASKED.query)
-          return true
-        case COPY_DONE:
-        case COPY_FAIL:
-          server.expect(ASKED.copyEnd)
-          return true
-        case COPY_DATA:
-        case FLUSH:
-          return true
-        default:
-          throw new ProxyError('malformed', { text: `invalid frontend message type ${type}` })
-      }
-    },
-    textOf(called) {
-      const statement = names.get(called)
+    translate: (type, message, server, replace) => translate(prepared, type, message, server, replace),
+    textOf(name) {
+      const statement = names.get(name)
       const definition =
-        called === ''
-          ? currentUnnamed().parse?.subarray(MESSAGE_HEAD + UNNAMED.length)
+        name === ''
+          ? currentUnnamed(unnamed).parse?.subarray(MESSAGE_HEAD + UNNAMED.length)
           : statement && definitionOf(statement)
       return definition?.toString('latin1', 0, definition.indexOf(0))
     },
-    declare(called, definition) {
-      if (names.has(called)) return false
-      name(called, statements.intern(definition))
+    declare(name, definition) {
+      if (names.has(name)) return false
+      names.set(name, statements.intern(definition))
       return true
     },
-    forget(statement, called) {
-      const given = names.get(called)
-      if (given && isSame(given, statement)) name(called, undefined)
+    forget(statement, name) {
+      const known = names.get(name)
+      if (known && isSame(known, statement)) names.delete(name)
     },
     forgetAll(server) {
-      for (const called of names.keys()) if (!server.isNaming(called)) name(called, undefined)
+      for (const name of names.keys()) if (!server.isNaming(name)) names.delete(name)
     },
-    settle,
+    settle() {
+      settleUnnamed(unnamed)
+      names.settle()
+    },
     restart() {
-      unnamed = unnamedThen
-      for (const [called, statement] of before.splice(0).toReversed()) {
-        const now = names.get(called)
-        if (now) statements.release(now)
-        if (statement) names.set(called, statement)
-        else names.delete(called)
-      }
+      restartUnnamed(unnamed)
+      names.restart()
     },
-    close() {
-      settle()
-      for (const statement of names.values()) statements.release(statement)
-      names.clear()
-    },
+    close: () => names.close(),
   }
+}
+
+function translate(prepared: Prepared, type: number, message: Incoming, server: PoolServer, replace: Replace): boolean {
+  switch (type) {
+    case QUERY:
+      return query(prepared, message, server, replace)
+    case PARSE:
+      return parse(prepared, message, server, replace)
+    case BIND:
+      return bind(prepared, message, server, replace)
+    case DESCRIBE:
+      return describe(prepared, message, server, replace)
+    case CLOSE:
+      return close(prepared, message, server, replace)
+    case EXECUTE:
+      server.expect(SENT.execute)
+      return true
+    case SYNC:
+      server.expect(SENT.sync)
+      return true
+    case FUNCTION_CALL:
+      server.expect(SENT.query)
+      return true
+    case COPY_DONE:
+    case COPY_FAIL:
+      server.expect(SENT.copyEnd)
+      return true
+    case COPY_DATA:
+    case FLUSH:
+      return true
+    default:
+      throw new ProxyError('malformed', { text: `invalid frontend message type ${type}` })
+  }
+}
+
+function query({ unnamed }: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+  const by = refusal(bytes, body, end)
+  if (by === 'unknown') return false
+  if (by !== undefined) replace(end, encodeMessage(QUERY, by, UNNAMED))
+  server.unnamed = undefined
+  server.expect(currentUnnamed(unnamed).exists ? changeUnnamed(unnamed, 'query', server) : SENT.query)
+  return true
+}
+
+function parse(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+  const text = endOfName(bytes, body, end)
+  const isWhole = end <= bytes.length
+  const isNamed = text > body + 1
+  if (text === 0 || (!isWhole && (isNamed || end - body < MAX_UNNAMED_LENGTH))) return false
+  const by = refusal(bytes, text, end)
+  if (by === 'unknown') return false
+  const refusing = by && Buffer.concat([by, Buffer.alloc(3)])
+  if (isNamed) {
+    parseNamed(prepared, nameAt(bytes, body, text), refusing ?? bytes.subarray(text, end), end, server, replace)
+    return true
+  }
+  // After an error of its batch the server skips this Parse and keeps its unnamed statement.
+  if (server.isInBatch()) bringUnnamed(prepared, server, body, replace)
+  const replacement = refusing && encodeMessage(PARSE, UNNAMED, refusing)
+  if (replacement) replace(end, replacement)
+  const isKept = isWhole && end - text < MAX_UNNAMED_LENGTH
+  const kept = replacement ?? (isKept ? Buffer.from(bytes.subarray(body - MESSAGE_HEAD, end)) : undefined)
+  server.expect(changeUnnamed(prepared.unnamed, 'parse', server, kept))
+  return true
+}
+
+function parseNamed(
+  { statements, names }: Prepared,
+  name: string,
+  definition: Buffer,
+  end: number,
+  server: PoolServer,
+  replace: Replace,
+): void {
+  const taken = names.get(name)
+  if (taken && !server.isNaming(name)) {
+    // The name at the server is taken as well: the server's error says so, and has the right effect on the batch and
+    // the transaction.
+    const made = server.prepare(taken)
+    server.expect(SENT.parse)
+    return replace(end, ...made, encodeMessage(PARSE, taken.name, definition))
+  }
+  const statement = statements.intern(definition)
+  if (server.has(statement) && server.hasFailed() && !RUNS_IN_FAILED.test(statement.text)) {
+    // A failed transaction accepts no new statements: the server refuses this Parse.
+    statements.release(statement)
+    server.expect(SENT.parse)
+    return replace(end, statement.parse)
+  }
+  names.set(name, statement)
+  if (server.has(statement)) {
+    server.expect({ kind: 'parse', statement, name, instead: PARSED })
+    replace(end)
+  } else replace(end, ...server.prepare(statement, name))
+}
+
+function bind(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+  const name = endOfName(bytes, body, end)
+  const values = name === 0 ? 0 : endOfName(bytes, name, end)
+  if (values === 0) return false
+  const statement = prepared.names.get(nameAt(bytes, name, values))
+  if (values === name + 1) bringUnnamed(prepared, server, body, replace)
+  else if (statement) {
+    const length = 4 + (name - body) + statement.name.length + (end - values)
+    const made = server.prepare(statement)
+    replace(values, ...made, TYPE_OF_BIND, int32(length), bytes.subarray(body, name), statement.name)
+  }
+  server.expect(SENT.bind)
+  return true
+}
+
+function describe(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+  if (end > bytes.length) return false
+  if (bytes[body] === OF_STATEMENT) {
+    const name = nameAt(bytes, body + 1, end)
+    const statement = prepared.names.get(name)
+    if (name === '') bringUnnamed(prepared, server, body, replace)
+    else if (statement) {
+      const made = server.prepare(statement)
+      replace(end, ...made, encodeMessage(DESCRIBE, bytes.subarray(body, body + 1), statement.name))
+    }
+  }
+  server.expect(SENT.describe)
+  return true
+}
+
+function close(
+  { statements, names, unnamed }: Prepared,
+  { bytes, body, end }: Incoming,
+  server: PoolServer,
+  replace: Replace,
+): boolean {
+  if (end > bytes.length) return false
+  const isStatement = bytes[body] === OF_STATEMENT
+  const name = nameAt(bytes, body + 1, end)
+  if (!isStatement || name === '') {
+    server.expect(isStatement ? changeUnnamed(unnamed, 'close', server) : SENT.close)
+    return true
+  }
+  const statement = names.get(name)
+  if (statement) names.delete(name)
+  server.expect({
+    kind: 'close',
+    instead: CLOSED,
+    onDropped() {
+      if (statement && !names.has(name)) names.set(name, statements.intern(definitionOf(statement)))
+    },
+  })
+  replace(end)
+  return true
+}
+
+/** Prepares the client's unnamed statement before the message whose body begins at `body`. */
+function bringUnnamed({ unnamed }: Prepared, server: PoolServer, body: number, replace: Replace): void {
+  const made = prepareUnnamed(unnamed, server)
+  if (made) replace(body - MESSAGE_HEAD, made)
 }
 
 const nameAt = (bytes: Buffer, from: number, end: number): string => bytes.toString('latin1', from, end - 1)
