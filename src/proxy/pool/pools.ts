@@ -88,7 +88,7 @@ export function createPools(options: {
 
       const pool = createPool({
         traffic,
-        most: size,
+        maxServers: size,
         open,
         onEmpty() {
           if (pools.get(key) === entry) pools.delete(key)

@@ -53,7 +53,7 @@ export const refusedBy = (body: Buffer): Refused & { readonly severity: string }
 }
 
 export function createPoolServer(options: PoolServerOptions): PoolServer {
-  const { socket, onBytes, onRest, onClosed } = options
+  const { socket, onBytes, onIdle, onClosed } = options
   const settings = createServerSettings(options.parameters)
   const unanswered = createExpectedQueue()
   const prepared = new Set<PooledStatement>()
@@ -222,7 +222,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   }
 
   function rested(): void {
-    if (!closed && cancelling === 0) onRest(server)
+    if (!closed && cancelling === 0) onIdle(server)
   }
 
   /** Records that a reset is about to be written. */
@@ -258,7 +258,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     computeId: options.computeId,
     parameters: () => settings.active(),
     settings: () => settings.key(),
-    restedAt: 0,
+    idleSince: 0,
     unnamed: undefined,
     isSettled,
     isInBatch: () => inBatch,

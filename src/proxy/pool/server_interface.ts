@@ -22,7 +22,7 @@ export interface PoolServer {
   /** Comparison key of the settings that follow a client. */
   settings(): string
   /** When it became idle, on the clock of `performance.now()`. */
-  restedAt: number
+  idleSince: number
   /** The unnamed statement at the server. Undefined when it is unknown. */
   unnamed: UnnamedVersion | undefined
   /** Whether no client has used it since it was opened or reset. */
@@ -45,10 +45,10 @@ export interface PoolServer {
   mustReport(): boolean
   /** A reset is under way. If it fails, the session closes, and the messages behind it do not run. */
   isResetting(): boolean
-  /** Resets it while it is lent to no client. `onRest` is called when it is clean, `onClosed` when the reset failed. */
+  /** Resets it while it is lent to no client. `onIdle` is called when it is clean, `onClosed` when the reset failed. */
   reset(): void
   /**
-   * Ends the loan. `onRest` is called when it may be lent again. It closes instead if pending messages leave a
+   * Ends the loan. `onIdle` is called when it may be lent again. It closes instead if pending messages leave a
    * transaction open.
    */
   takeBack(): void
@@ -85,6 +85,6 @@ export interface PoolServerOptions {
    */
   readonly cancel: () => Promise<void>
   readonly onBytes: () => void
-  readonly onRest: (server: PoolServer) => void
+  readonly onIdle: (server: PoolServer) => void
   readonly onClosed: (server: PoolServer) => void
 }

@@ -24,7 +24,7 @@ import {
 } from './aborted.ts'
 import { createClientSettings } from './client_settings.ts'
 import type { Parameters } from './parameters.ts'
-import type { Asker, Pool } from './pool.ts'
+import type { Pool } from './pool.ts'
 import { COPY_DATA, COPY_DONE, COPY_FAIL, FAILED, IDLE, QUERY, SYNC, TERMINATE } from '../message_types.ts'
 import { answerLost, answerRefused } from './lost_requests.ts'
 import { outcomeOf, type PreparedTexts } from './outcome.ts'
@@ -98,7 +98,7 @@ export function pooledSession(
     onReset: sendHeld,
   }
   const applicationName = (): string => parameters.get('application_name') ?? ''
-  const asker: Asker = { borrower, sendsOneRequest, applicationName }
+  const asker = { borrower, sendsOneRequest, applicationName }
   const translator = createTranslator(pool.statements)
   const requests = createRequests(translator)
   const texts: PreparedNames & PreparedTexts = {
