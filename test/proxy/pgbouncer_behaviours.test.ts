@@ -104,6 +104,19 @@ test('a session has so many statements and no more, and those it has not are mad
   await counting.end()
 })
 
+test('a session that has as many statements as it may skips another one after an error', async () => {
+  const client = await raw()
+  client.send(...Array.from({ length: 500 }, (_, number) => parse(`n${number}`, `select ${number}`)), sync())
+  await client.answer()
+  client.send(execute('absent'), flush())
+  assert.match(String(await client.next(1)), /^E 34000/)
+  client.send(parse('more', 'select 500'), bind('', 'more'), execute(), sync())
+  assert.deepEqual(await client.answer(), ['Z I'])
+  client.send(parse('more', 'select 500'), bind('', 'more'), execute(), sync())
+  assert.deepEqual(await client.answer(), ['1', '2', 'D 500', 'C SELECT 1', 'Z I'])
+  client.close()
+})
+
 test('names and texts longer than any buffer', async () => {
   const client = await raw()
   const name = 'n'.repeat(50_000)

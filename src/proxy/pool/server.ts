@@ -318,7 +318,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       }
       const pieces: Buffer[] = []
       for (const oldest of prepared) {
-        if (prepared.size < MAX_STATEMENTS) break
+        // A server that skips messages would skip the Close as well.
+        if (prepared.size < MAX_STATEMENTS || skipping) break
         prepared.delete(oldest)
         server.expect({ kind: 'close', hidden: true, statement: oldest })
         pieces.push(encodeClose(oldest))
