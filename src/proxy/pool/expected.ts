@@ -13,6 +13,7 @@ import {
   PORTAL_SUSPENDED,
   ROW_DESCRIPTION,
 } from '../message_types.ts'
+import { errorFields } from '../messages.ts'
 import type { PooledStatement } from './statements.ts'
 
 /** Kinds of messages, by the end of their response. */
@@ -23,6 +24,12 @@ export interface Refused {
   /** SQLSTATE. */
   readonly code: string
   readonly text: string
+}
+
+/** Severity, SQLSTATE and text of an ErrorResponse. */
+export const refusedBy = (body: Buffer): Refused & { readonly severity: string } => {
+  const fields = errorFields(body)
+  return { severity: fields.get('V') ?? '', code: fields.get('C') ?? '', text: fields.get('M') ?? '' }
 }
 
 export interface Expected {

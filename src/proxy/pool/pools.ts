@@ -6,10 +6,11 @@ import { type Admitted, reachCompute, type Reached } from '../reach.ts'
 import { encodeStartup, PROTOCOL_3_2 } from '../startup.ts'
 import type { TrafficTable } from '../traffic.ts'
 import type { Waker } from '../wake.ts'
+import { refusedBy } from './expected.ts'
 import type { Parameters } from './parameters.ts'
 import { createPool, type Pool, type ServerHooks } from './pool.ts'
 import { ERROR_RESPONSE, PARAMETER_STATUS } from '../message_types.ts'
-import { createPoolServer, refusedBy } from './server.ts'
+import { createPoolServer } from './server.ts'
 import type { PoolServer } from './server_interface.ts'
 
 /** The key of a pool: sessions of one user and database of an endpoint may be shared. */
