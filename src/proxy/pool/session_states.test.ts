@@ -251,6 +251,15 @@ test('a client that says goodbye needs no server connection', async () => {
   assert.deepEqual([isClosed(), waiters.size], [true, 0])
 })
 
+test('a client that says goodbye after a lost transaction needs no server connection', async () => {
+  const { send, isClosed, lend, waiters } = makeFixture()
+  await send(query('begin'))
+  lend().borrower?.lost(loss({ status: IN_BLOCK, unanswered: [] }))
+  await send(query('rollback'))
+  await send(encodeMessage(TERMINATE))
+  assert.deepEqual([isClosed(), waiters.size], [true, 0])
+})
+
 test('a client that vanishes gives up its wait, or has its query cancelled', async () => {
   const waiting = makeFixture()
   await waiting.send(one)

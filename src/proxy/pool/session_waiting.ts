@@ -33,7 +33,8 @@ export function processPending(client: PooledClient): void {
       const { messages, tail } = requests.split(Buffer.concat(pending))
       const unanswered = answerHere(client, messages)
       if (unanswered[0]?.[0] === TERMINATE) return leave(client)
-      client.pending = [Buffer.concat([...unanswered, tail])]
+      const rest = Buffer.concat([...unanswered, tail])
+      client.pending = rest.length > 0 ? [rest] : []
       if (unanswered.length === 0 || answersHere(client)) return
     }
     acquire(client)
