@@ -81,15 +81,15 @@ const DONE = Buffer.concat([encodeMessage(COMMAND_COMPLETE, Buffer.from('ROLLBAC
  * @param inBatch whether the current batch of the extended protocol has got its error and is skipped up to its Sync
  */
 export function abortedTransaction(why: StatementFailure | undefined, inBatch: boolean, names: PreparedNames): Aborted {
-  let tell = why
+  let unsent = why
   let ended = false
   let skipping = inBatch
   /** Transaction commands of the unnamed statement, and of the statement bound last. */
   let unnamed = transactionCommands(names.textOf('') ?? '')
   let bound: readonly TransactionCommand[] = []
 
-  function fail(failure = tell ?? FAILED_TRANSACTION): Buffer {
-    tell = undefined
+  function fail(failure = unsent ?? FAILED_TRANSACTION): Buffer {
+    unsent = undefined
     return encodeFailure(failure)
   }
 
@@ -100,16 +100,16 @@ export function abortedTransaction(why: StatementFailure | undefined, inBatch: b
    * Whether the command succeeds. COMMIT fails until the client has got the error once: clients overlook ROLLBACK in
    * response to COMMIT, which is no error.
    */
-  const isFine = ([command]: readonly TransactionCommand[]): boolean =>
-    command === 'rollback' || (command === 'commit' && tell === undefined)
+  const succeeds = ([command]: readonly TransactionCommand[]): boolean =>
+    command === 'rollback' || (command === 'commit' && unsent === undefined)
 
   function query(commands: readonly TransactionCommand[]): Buffer | undefined {
     const isAlone = commands.length === 1
     // A server runs the text outside of any transaction, where ROLLBACK does no harm.
     if (commands[0] === 'rollback' && !isAlone) return undefined
     ended = endsBlock(commands)
-    if (isAlone && isFine(commands)) return Buffer.concat([DONE, ready()])
-    return Buffer.concat([ended ? fail(tell ?? ROLLED_BACK) : fail(), ready()])
+    if (isAlone && succeeds(commands)) return Buffer.concat([DONE, ready()])
+    return Buffer.concat([ended ? fail(unsent ?? ROLLED_BACK) : fail(), ready()])
   }
 
   /** In the extended protocol, messages after an error are skipped up to Sync. */
@@ -154,7 +154,7 @@ export function abortedTransaction(why: StatementFailure | undefined, inBatch: b
           return step(NO_PARAMETERS_NO_DATA, endsBlock(prepared(text(message, MESSAGE_HEAD + 1))))
         case EXECUTE:
           ended = endsBlock(bound)
-          return step(DONE, isFine(bound))
+          return step(DONE, succeeds(bound))
         case CLOSE:
           return encodeMessage(CLOSE_COMPLETE)
         default:

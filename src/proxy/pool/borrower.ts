@@ -27,7 +27,7 @@ export interface Borrower {
 /** How a server connection ended. */
 export interface Loss {
   /** The last FATAL or PANIC error of the server, if it sent one. */
-  readonly said: Refused | undefined
+  readonly fatal: Refused | undefined
   readonly computeId: string | undefined
   /** Whether the borrower received any bytes. */
   readonly answered: boolean
@@ -36,7 +36,7 @@ export interface Loss {
    * borrower has run. A connection that breaks without such an error does not count, since Postgres may have run a
    * query without sending the responses to it and to the reset.
    */
-  readonly unrun: boolean
+  readonly neverRan: boolean
   /** Whether the borrower received only the beginning of a message. */
   readonly midMessage: boolean
   /** Whether the server received a part of a batch without its Sync. */

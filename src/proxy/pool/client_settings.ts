@@ -6,7 +6,7 @@ export interface ClientSettings {
   /** Records a value that a server reports while it is lent to the client. */
   note(name: string, value: string): void
   /** Applies the settings to a server connection that was just lent, ahead of the client's bytes. */
-  bring(to: PoolServer): void
+  applyTo(to: PoolServer): void
   /** The client has sent DISCARD ALL: `restore` brings back the settings that the client chose when it connected. */
   discard(): void
   /**
@@ -29,7 +29,7 @@ export function createClientSettings(parameters: Parameters): ClientSettings {
       parameters.set(name, value)
       key = undefined
     },
-    bring(to) {
+    applyTo(to) {
       key ??= keyOf(parameters)
       if (to.settings() === key) {
         if (to.mustReport()) to.run('')

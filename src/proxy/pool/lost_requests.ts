@@ -7,7 +7,7 @@ import { endsRequest } from './session_reset.ts'
 export interface LostAnswers {
   readonly bytes: Buffer
   /** Whether any request was without an answer. */
-  readonly isTold: boolean
+  readonly hasUnanswered: boolean
   /** Whether the last request has not ended: its messages are skipped up to its Sync. */
   readonly isOpen: boolean
 }
@@ -35,7 +35,7 @@ export function answerLost(
     if (isEnd) number++
     isOpen = !isEnd
   }
-  return { bytes: Buffer.concat(answers), isTold: ends.length > 0, isOpen }
+  return { bytes: Buffer.concat(answers), hasUnanswered: ends.length > 0, isOpen }
 }
 
 /** Answers a ROLLBACK of a transaction that is already rolled back. */
@@ -46,8 +46,8 @@ function rollBack({ messages }: LostRequest, names: PreparedNames): Buffer {
 
 /** Answers requests that no server received, up to the client's Terminate. */
 export function answerRefused(messages: readonly Buffer[], failure: StatementFailure): LostAnswers {
-  const goodbye = messages.findIndex(([type]) => type === TERMINATE)
-  const asked = goodbye < 0 ? messages : messages.slice(0, goodbye)
+  const terminate = messages.findIndex(([type]) => type === TERMINATE)
+  const asked = terminate < 0 ? messages : messages.slice(0, terminate)
   const answers: Buffer[] = []
   let isOpen = false
   for (const [type] of asked) {
@@ -56,5 +56,5 @@ export function answerRefused(messages: readonly Buffer[], failure: StatementFai
     if (isEnd) answers.push(encodeReady(IDLE))
     isOpen = !isEnd
   }
-  return { bytes: Buffer.concat(answers), isTold: answers.length > 0, isOpen }
+  return { bytes: Buffer.concat(answers), hasUnanswered: answers.length > 0, isOpen }
 }

@@ -46,12 +46,12 @@ interface Request {
  * @param sent all messages since the last ReadyForQuery after which no response was pending, as far as they are known
  */
 export function outcomeOf(
-  { said, status, unanswered }: Loss,
+  { fatal, status, unanswered }: Loss,
   sent: readonly SentMessage[] | undefined,
   texts: PreparedTexts,
 ): LostOutcome {
   // The error of a shutdown (57P…) is not the response to a request.
-  const own = said && !said.code.startsWith('57P') ? said : undefined
+  const own = fatal && !fatal.code.startsWith('57P') ? fatal : undefined
   const inBlock = status === IDLE ? IDLE : FAILED
   if (!sent) return { failure: own ?? UNKNOWN_OUTCOME, requests: [], status: inBlock }
   const lost = unanswered.filter(({ kind }) => kind === 'query' || kind === 'sync').length

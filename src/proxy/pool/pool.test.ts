@@ -46,7 +46,7 @@ test('psql works, pooled', async () => {
   })
 })
 
-test('who waits for a session gets the next that is free', async () => {
+test('a client that waits for a session gets the next free one', async () => {
   const clients = await Promise.all(Array.from({ length: 3 }, () => pooled()))
   const [one, other, third] = clients as [pg.Client, pg.Client, pg.Client]
   await Promise.all([one.query('begin'), other.query('begin')])
@@ -73,7 +73,7 @@ test('a prepared statement follows its client from session to session', async ()
   await Promise.all(clients.map((client) => client.end()))
 })
 
-test('an error of a batch leaves what was prepared as the server has it', async () => {
+test('after an error of a batch, the prepared statements are those of the server', async () => {
   const client = await pooled()
   await assert.rejects(client.query({ name: 'bad', text: 'select nonsense' }), { code: '42703' })
   await assert.rejects(client.query({ name: 'zero', text: 'select 1 / $1::int', values: [0] }), { code: '22012' })
@@ -158,7 +158,7 @@ test('a client that is gone has its query cancelled and its transaction rolled b
   await watcher.end()
 })
 
-test('nobody who is idle notices that the compute was stopped, and a transaction ends with an error', async () => {
+test('an idle client outlives a stop of the compute, and a transaction ends with an error', async () => {
   const [idle, within] = [await pooled(), await pooled()]
   await idle.query({ name: 'kept', text: 'select 7 as n' })
   await within.query('begin')
@@ -176,7 +176,7 @@ test('nobody who is idle notices that the compute was stopped, and a transaction
   await Promise.all([idle.end(), within.end()])
 })
 
-test('what ends just one session is told to its client, and not run again', async () => {
+test('a client whose session alone is ended gets the error, and its query is not repeated', async () => {
   const [client, watcher] = [await pooled(), await observer(fixture)]
   // No byte of the response comes before the session ends.
   const running = client.query('select 1 into temp nap from pg_sleep(62)')
@@ -200,7 +200,7 @@ test('what ends just one session is told to its client, and not run again', asyn
   await Promise.all([client.end(), watcher.end()])
 })
 
-test('what pooling cannot do is refused with a hint', async () => {
+test('requests that pooling does not support are refused with a hint', async () => {
   const refusedWith = async (more: pg.ClientConfig): Promise<string> =>
     await pooled(more).then(
       () => 'taken',

@@ -247,11 +247,11 @@ function openFor(pool: State, waiter: NewServerWaiter): () => void {
       pool.opening--
       pool.servers.add(server)
       if (gaveUp) addIdle(pool, server)
-      else waiter.given(server)
+      else waiter.onServer(server)
     },
     (error: unknown) => {
       pool.opening--
-      if (!gaveUp) waiter.failed(asError(error))
+      if (!gaveUp) waiter.onError(asError(error))
       leaveIfEmpty(pool)
     },
   )

@@ -6,7 +6,7 @@ import { createPool, missingServers, type Pool, type ServerHooks } from './pool.
 import type { PoolServer } from './server_interface.ts'
 import type { Waiter } from './wait_queue.ts'
 
-/* Who gets which server connection, in the order of events, without sockets. */
+/* The order in which clients get server connections, without sockets. */
 
 /** A server connection whose loans and resets the test ends. */
 interface FakeServer extends PoolServer {
@@ -89,11 +89,11 @@ function makeFixture(maxServers = 2): Fixture {
         borrower,
         sendsOneRequest: () => sendsOneRequest,
         applicationName: () => '',
-        given(server) {
+        onServer(server) {
           ;(server as FakeServer).user = borrower
           got.push(server)
         },
-        failed: (error) => void got.push(error),
+        onError: (error) => void got.push(error),
       }
       giveUps.push(pool.wait(waiter))
       await settled()

@@ -2,7 +2,7 @@ import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } f
 import { MESSAGE_HEAD } from '../messages.ts'
 
 /** Messages that are read whole: short ones that report the state of the session. */
-const LOOKED_AT_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])
+const READ_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])
 
 const NONE = Buffer.alloc(0)
 
@@ -16,13 +16,13 @@ export interface Reader {
 }
 
 /**
- * @param look called for each message with its type, begin and end; the message may be incomplete, except for those
+ * @param examine called for each message with its type, begin and end; the message may be incomplete, except for those
  *   that are read whole. Returns whether it is forwarded.
  * @param invalid called when bytes cannot be a message; reading stops then
  */
 export function createReader(
-  look: (type: number, bytes: Buffer, at: number, end: number) => boolean,
-  pass: (bytes: Buffer) => void,
+  examine: (type: number, bytes: Buffer, at: number, end: number) => boolean,
+  forward: (bytes: Buffer) => void,
   invalid: () => void,
 ): Reader {
   /** The beginning of a message, too short to be examined. */
@@ -37,7 +37,7 @@ export function createReader(
   const inserted: Buffer[] = []
 
   function flush(until: number): void {
-    if (until > from) pass(until - from === incoming.length ? incoming : incoming.subarray(from, until))
+    if (until > from) forward(until - from === incoming.length ? incoming : incoming.subarray(from, until))
     from = Math.max(from, until)
   }
 
@@ -53,15 +53,15 @@ export function createReader(
     for (;;) {
       if (inserted.length > 0 && inBody === 0) {
         flush(at)
-        for (const made of inserted.splice(0)) pass(made)
+        for (const made of inserted.splice(0)) forward(made)
       }
       if (bytes.length - at < MESSAGE_HEAD) break
       const type = bytes[at] ?? 0
       const length = bytes.readInt32BE(at + 1)
       if (length < 4) return invalid()
       const end = at + 1 + length
-      if (end > bytes.length && LOOKED_AT_WHOLE.has(type)) break
-      bodyPasses = look(type, bytes, at, end)
+      if (end > bytes.length && READ_WHOLE.has(type)) break
+      bodyPasses = examine(type, bytes, at, end)
       if (!bodyPasses) {
         flush(at)
         from = end
@@ -85,7 +85,7 @@ export function createReader(
     },
     insert(bytes) {
       if (reading || inBody > 0) inserted.push(bytes)
-      else pass(bytes)
+      else forward(bytes)
     },
     isMidMessage: () => inBody > 0 && bodyPasses,
   }

@@ -1,7 +1,7 @@
 /** Statements that cannot work when each transaction may run in another session, by their first word. */
 const REFUSED = /^\s*(listen|unlisten)\b/i
 /** Bytes of a text that suffice to recognize such a statement. */
-const TELLING_BYTES = 64
+const CHECKED_BYTES = 64
 
 const HINT = 'Connect to the host name without -pooler.'
 
@@ -13,8 +13,8 @@ const HINT = 'Connect to the host name without -pooler.'
  */
 export function refusal(bytes: Buffer, at: number, end: number): Buffer | 'unknown' | undefined {
   if (!mayBe(bytes, at)) return undefined
-  const command = REFUSED.exec(bytes.toString('latin1', at, at + TELLING_BYTES))?.[1]?.toUpperCase()
-  if (command === undefined) return bytes.length < Math.min(end, at + TELLING_BYTES) ? 'unknown' : undefined
+  const command = REFUSED.exec(bytes.toString('latin1', at, at + CHECKED_BYTES))?.[1]?.toUpperCase()
+  if (command === undefined) return bytes.length < Math.min(end, at + CHECKED_BYTES) ? 'unknown' : undefined
   if (bytes.length < end) return 'unknown'
   return Buffer.from(
     `DO $neap$ BEGIN RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = '${command} is not supported on a pooled connection', HINT = '${HINT}'; END $neap$`,

@@ -20,15 +20,15 @@ const COMMITS_WITHIN =
  * @param textOf the text of a prepared statement
  */
 export function mayRepeat(loss: Loss, sent: Buffer, textOf: (name: string) => string | undefined): boolean {
-  if (sent.length === 0 || loss.answered || loss.midMessage || loss.said?.code !== ADMIN_SHUTDOWN) return false
+  if (sent.length === 0 || loss.answered || loss.midMessage || loss.fatal?.code !== ADMIN_SHUTDOWN) return false
   return textsOf(sent, textOf).every((text) => !COMMITS_WITHIN.test(text))
 }
 
 /** Stands for an unknown text, which may hold any command. */
-const HIDDEN = '--'
+const UNKNOWN_TEXT = '--'
 
 /** Bytes of a text that are checked. */
-const LOOKED_AT = 256
+const CHECKED_BYTES = 256
 
 /** The beginnings of the texts in Query and Parse messages, and of the statements that Bind messages name. */
 function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): string[] {
@@ -36,10 +36,10 @@ function textsOf(sent: Buffer, textOf: (name: string) => string | undefined): st
   for (let at = 0; at + MESSAGE_HEAD <= sent.length; at += 1 + sent.readInt32BE(at + 1)) {
     const from = at + MESSAGE_HEAD
     const type = sent[at]
-    if (type === QUERY) texts.push(sent.toString('latin1', from, from + LOOKED_AT))
+    if (type === QUERY) texts.push(sent.toString('latin1', from, from + CHECKED_BYTES))
     const second = sent.indexOf(0, from) + 1
-    if (type === PARSE) texts.push(sent.toString('latin1', second, second + LOOKED_AT))
-    if (type === BIND) texts.push(textOf(sent.toString('latin1', second, sent.indexOf(0, second))) ?? HIDDEN)
+    if (type === PARSE) texts.push(sent.toString('latin1', second, second + CHECKED_BYTES))
+    if (type === BIND) texts.push(textOf(sent.toString('latin1', second, sent.indexOf(0, second))) ?? UNKNOWN_TEXT)
   }
   return texts
 }

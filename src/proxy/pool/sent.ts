@@ -5,7 +5,7 @@ import { COPY_DATA } from '../message_types.ts'
 export const MAX_KEPT = 65_536
 
 /** Beyond `MAX_KEPT`: bytes that are kept of each message, and the number of messages. */
-const MESSAGE_KEPT = 4_096
+const MAX_KEPT_PER_MESSAGE = 4_096
 const MAX_MESSAGES = 1_000
 
 /** A message sent to a server. */
@@ -52,7 +52,7 @@ export function createSent(): Sent {
       if (!kept) return
       length += bytes.length
       if (length <= MAX_KEPT) return void kept.push(Buffer.from(bytes))
-      cutter = createCutter(MESSAGE_KEPT)
+      cutter = createCutter(MAX_KEPT_PER_MESSAGE)
       for (const one of [...kept, bytes]) cutter.add(one)
       kept = undefined
     },

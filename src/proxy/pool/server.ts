@@ -360,16 +360,16 @@ async function cancel(server: Server): Promise<void> {
 function close(server: Server, hasResetFailed = false): void {
   const { options, use, protocol, reader, borrower, fatal } = server
   if (use.phase === 'closed') return
-  const isUnrun = use.phase === 'resetting' && (hasResetFailed || fatal?.code === ADMIN_SHUTDOWN)
+  const neverRan = use.phase === 'resetting' && (hasResetFailed || fatal?.code === ADMIN_SHUTDOWN)
   use.phase = 'closed'
   server.borrower = undefined
   options.socket.destroy()
   options.onClosed(server)
   borrower?.lost({
-    said: fatal,
+    fatal,
     computeId: options.computeId,
     answered: server.hasForwarded,
-    unrun: isUnrun,
+    neverRan,
     midMessage: reader.isMidMessage(),
     inBatch: protocol.batch !== 'synced',
     status: protocol.status,

@@ -13,7 +13,7 @@ export function begin(client: PooledClient, server: PoolServer, bytes: Buffer): 
   stopKeeping(client)
   client.sent.begin(client.requests.begun())
   server.lend(client.waiter.borrower)
-  client.settings.bring(server)
+  client.settings.applyTo(server)
   send(client, server, bytes)
 }
 

@@ -29,10 +29,10 @@ type Reaction =
 
 /** @param textOf the text of a prepared statement */
 export function reactionTo(loss: Loss, sent: Sent, textOf: (name: string) => string | undefined): Reaction {
-  if (loss.unrun) return 'resend'
+  if (loss.neverRan) return 'resend'
   if (mayRepeat(loss, Buffer.concat(sent.unanswered()), textOf)) return 'repeat'
   // A message other than data came within a COPY.
-  if (loss.said?.code === PROTOCOL_VIOLATION) return 'refuse as malformed'
+  if (loss.fatal?.code === PROTOCOL_VIOLATION) return 'refuse as malformed'
   return loss.midMessage ? 'refuse as lost' : 'answer'
 }
 
@@ -71,10 +71,10 @@ function answerLostRequests(client: PooledClient, loss: Loss): void {
     onDropped?.(true)
     if (statement && name !== undefined) translator.forget(statement, name)
   }
-  const { bytes, isTold, isOpen } = answerLost(loss, outcome, isFresh, texts)
-  if (isTold) stream.write(bytes)
+  const { bytes, hasUnanswered, isOpen } = answerLost(loss, outcome, isFresh, texts)
+  if (hasUnanswered) stream.write(bytes)
   if (outcome.status === FAILED)
-    toAborted(client, abortedTransaction(isTold ? undefined : outcome.failure, isOpen, texts))
+    toAborted(client, abortedTransaction(hasUnanswered ? undefined : outcome.failure, isOpen, texts))
   else if (isOpen) toSkipping(client, undefined)
   // An implicit transaction ends with its Sync.
   else if (outcome.status === IDLE && loss.inBatch) toSkipping(client, outcome.failure)
@@ -89,17 +89,17 @@ function recall(client: PooledClient): void {
 }
 
 /** Repeats the messages lost with a compute on the next one. If that is the same compute, they fail. */
-function repeat(client: PooledClient, { computePid, said }: Loss): void {
+function repeat(client: PooledClient, { computePid, fatal }: Loss): void {
   const { stream, pool, waiter } = client
   stream.pause()
   const giveUp = pool.waitForNew({
     applicationName: () => waiter.applicationName(),
-    given(server) {
+    onServer(server) {
       if (server.computePid !== computePid) return beginPending(client, server)
       server.takeBack()
-      failPending(client, said ?? UNKNOWN_OUTCOME)
+      failPending(client, fatal ?? UNKNOWN_OUTCOME)
     },
-    failed: (error) => failWaiting(client, error),
+    onError: (error) => failWaiting(client, error),
   })
   toWaiting(client, giveUp)
 }

@@ -112,7 +112,7 @@ function makeFixture(): Fixture {
       const [waiter] = waiters
       assert.ok(waiter, 'the client waits')
       waiters.delete(waiter)
-      waiter.given(server)
+      waiter.onServer(server)
       return server
     },
   }
@@ -135,12 +135,12 @@ const query = (sql: string): Buffer => encodeMessage(QUERY, Buffer.from(`${sql}\
 const text = (message: Buffer): string => message.toString('latin1')
 const [one, two] = [query('select 1'), query('select 2')]
 
-/** How a server connection ends that has received one query. @param more what differs */
+/** How a server connection ends that has received one query. @param more other fields */
 const loss = (more: Partial<Loss> = {}): Loss => ({
-  said: undefined,
+  fatal: undefined,
   computePid: 1,
   answered: false,
-  unrun: false,
+  neverRan: false,
   midMessage: false,
   inBatch: false,
   status: IDLE,
@@ -162,13 +162,13 @@ test('a message waits for a server connection, with those behind it, and the cli
   assert.equal(waiters.size, 1)
 })
 
-test('what waits is cancelled or fails, and the client goes on', async () => {
+test('a waiting query is cancelled or fails, and the client goes on', async () => {
   const { session, waiters, send, received, lend } = makeFixture()
   await send(one)
   await session.cancel()
   assert.deepEqual([waiters.size, received()], [0, ['57014', 'Z I']])
   await send(two)
-  for (const waiter of waiters) waiter.failed(new ProxyError('pool_crowded'))
+  for (const waiter of waiters) waiter.onError(new ProxyError('pool_crowded'))
   waiters.clear()
   assert.deepEqual(received().slice(1), ['Z I'])
   await send(one)
@@ -197,7 +197,7 @@ test('messages behind a reset that failed are sent to another server connection,
   lend(reset)
   await send(two)
   assert.deepEqual(reset.sent, [text(one)])
-  reset.borrower?.lost(loss({ unrun: true }))
+  reset.borrower?.lost(loss({ neverRan: true }))
   assert.equal(waiters.size, 1)
   assert.deepEqual(lend().sent, [text(one) + text(two)])
   assert.deepEqual(received(), [])
@@ -216,13 +216,13 @@ test('messages behind a reset are sent once it has succeeded', async () => {
 })
 
 test('a query that a shutdown has ended is repeated on the next compute only', async () => {
-  const said = { code: '57P01', text: 'terminating connection' }
+  const fatal = { code: '57P01', text: 'terminating connection' }
   for (const computePid of [1, 2]) {
     const { send, lend, received, waitersForNew } = makeFixture()
     await send(one)
-    lend().borrower?.lost(loss({ said }))
+    lend().borrower?.lost(loss({ fatal }))
     const next = fakeServer(computePid)
-    for (const waiter of waitersForNew) waiter.given(next)
+    for (const waiter of waitersForNew) waiter.onServer(next)
     assert.deepEqual(next.sent, computePid === 2 ? [text(one)] : [])
     assert.deepEqual(received(), computePid === 2 ? [] : ['57P01', 'Z I'])
   }
@@ -245,13 +245,13 @@ test('after the loss of a transaction, statements fail without a server connecti
   assert.equal(waiters.size, 1)
 })
 
-test('a client that says goodbye needs no server connection', async () => {
+test('a client that sends Terminate needs no server connection', async () => {
   const { send, isClosed, waiters } = makeFixture()
   await send(encodeMessage(TERMINATE))
   assert.deepEqual([isClosed(), waiters.size], [true, 0])
 })
 
-test('a client that says goodbye after a lost transaction needs no server connection', async () => {
+test('a client that sends Terminate after a lost transaction needs no server connection', async () => {
   const { send, isClosed, lend, waiters } = makeFixture()
   await send(query('begin'))
   lend().borrower?.lost(loss({ status: IN_BLOCK, unanswered: [] }))

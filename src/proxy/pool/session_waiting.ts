@@ -118,8 +118,8 @@ export function failPending(client: PooledClient, failure: StatementFailure): vo
   try {
     const { messages, tail } = requests.split(Buffer.concat(client.pending.splice(0)))
     if (tail.length > 0) client.pending = [tail]
-    const { bytes, isTold, isOpen } = answerRefused(messages, failure)
-    if (isTold) stream.write(bytes)
+    const { bytes, hasUnanswered, isOpen } = answerRefused(messages, failure)
+    if (hasUnanswered) stream.write(bytes)
     if (isOpen) toSkipping(client, undefined)
     if (messages.some(([type]) => type === TERMINATE)) leave(client)
     else stream.resume()

@@ -12,7 +12,7 @@ export interface PooledStatement {
 }
 
 /** Bytes of a text that are kept to recognize the kind of statement. */
-const SHOWN_BYTES = 64
+const TEXT_BYTES = 64
 
 /** The statements of a pool's clients. Statements with the same text and types share one name. */
 export interface Statements {
@@ -38,7 +38,7 @@ export function createStatements(): Statements {
         return entry.statement
       }
       const name = Buffer.from(`neap_${++count}\0`)
-      const text = definition.toString('latin1', 0, Math.min(SHOWN_BYTES, definition.indexOf(0)))
+      const text = definition.toString('latin1', 0, Math.min(TEXT_BYTES, definition.indexOf(0)))
       const statement = { name, parse: encodeMessage(PARSE, name, definition), text }
       known.set(key, { statement, users: 1 })
       keys.set(statement, key)

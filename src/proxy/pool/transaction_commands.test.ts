@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { transactionCommands } from './transaction_commands.ts'
 
-test('each statement is told by what it does to its transaction', () => {
+test('each statement is classified by its effect on the transaction', () => {
   assert.deepEqual(transactionCommands("begin; select ';commit'; /* ; */ END -- ;\n; rollback to a; abort and chain"), [
     'begin',
     'other',

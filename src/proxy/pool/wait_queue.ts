@@ -18,9 +18,9 @@ export interface Asker {
 
 /** A client that waits for a server connection. */
 export interface Waiter extends Asker {
-  given(server: PoolServer): void
+  onServer(server: PoolServer): void
   /** No server connection is available. */
-  failed(error: Error): void
+  onError(error: Error): void
 }
 
 /** The clients that wait for a server connection, in the order in which they came, each up to `WAIT_MS`. */
@@ -46,7 +46,7 @@ export function createWaitQueue(): WaitQueue {
 
   function expire(waiter: Waiter): void {
     remove(waiter)
-    waiter.failed(new ProxyError('pool_crowded'))
+    waiter.onError(new ProxyError('pool_crowded'))
   }
 
   return {
@@ -61,12 +61,12 @@ export function createWaitQueue(): WaitQueue {
     },
     give(waiter, server) {
       remove(waiter)
-      waiter.given(server)
+      waiter.onServer(server)
     },
     failAll(error) {
       const failed = [...timers.keys()]
       for (const waiter of failed) remove(waiter)
-      for (const waiter of failed) waiter.failed(error)
+      for (const waiter of failed) waiter.onError(error)
     },
   }
 }

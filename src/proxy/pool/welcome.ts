@@ -36,10 +36,10 @@ export async function settingsOf(
 ): Promise<{ readonly all: Parameters; readonly tracked: Parameters }> {
   const reported = pool.reported() ?? (await withServer(pool, client, async (server) => new Map(server.parameters())))
   const tracked = new Map([...trackedOf(reported), ...requestedParameters(startup, reported)])
-  const doubtful = new Map([...tracked].filter(([name]) => name !== NEVER_REFUSED))
-  if (settingStatements(doubtful, reported).length > 0) {
-    await withServer(pool, client, (server) => apply(server, doubtful))
-    for (const [name, value] of doubtful) tracked.set(name, value)
+  const refusable = new Map([...tracked].filter(([name]) => name !== NEVER_REFUSED))
+  if (settingStatements(refusable, reported).length > 0) {
+    await withServer(pool, client, (server) => apply(server, refusable))
+    for (const [name, value] of refusable) tracked.set(name, value)
   }
   return { all: new Map([...reported, ...tracked]), tracked }
 }
@@ -86,7 +86,7 @@ function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => 
       borrower,
       sendsOneRequest: () => false,
       applicationName: () => '',
-      given(server) {
+      onServer(server) {
         server.lend(borrower)
         use(server)
           .finally(() => server.takeBack())
@@ -95,7 +95,7 @@ function withServer<T>(pool: Pool, client: Duplex, use: (server: PoolServer) => 
             (error: unknown) => settle(() => reject(error instanceof Error ? error : new Error(String(error)))),
           )
       },
-      failed: (error) => settle(() => reject(error)),
+      onError: (error) => settle(() => reject(error)),
     })
     client.once('end', gone).once('close', gone)
   })
