@@ -89,13 +89,13 @@ function recall(client: PooledClient): void {
 }
 
 /** Repeats the messages lost with a compute on the next one. If that is the same compute, they fail. */
-function repeat(client: PooledClient, { computePid, fatal }: Loss): void {
+function repeat(client: PooledClient, { computeId, fatal }: Loss): void {
   const { stream, pool, waiter } = client
   stream.pause()
   const giveUp = pool.waitForNew({
     applicationName: () => waiter.applicationName(),
     onServer(server) {
-      if (server.computePid !== computePid) return beginPending(client, server)
+      if (server.computeId !== computeId) return beginPending(client, server)
       server.takeBack()
       failPending(client, fatal ?? UNKNOWN_OUTCOME)
     },

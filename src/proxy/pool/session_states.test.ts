@@ -40,13 +40,13 @@ interface Fixture {
 
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
-function fakeServer(computePid = 1): FakeServer {
+function fakeServer(computeId = 'one'): FakeServer {
   const server = {
     sent: [] as string[],
     borrower: undefined as Borrower | undefined,
     resetting: false,
     settled: false,
-    computePid,
+    computeId,
     unnamed: undefined,
     lend: (to: Borrower) => void (server.borrower = to),
     takeBack: () => void (server.borrower = undefined),
@@ -138,7 +138,7 @@ const [one, two] = [query('select 1'), query('select 2')]
 /** How a server connection ends that has received one query. @param more other fields */
 const loss = (more: Partial<Loss> = {}): Loss => ({
   fatal: undefined,
-  computePid: 1,
+  computeId: 'one',
   answered: false,
   neverRan: false,
   midMessage: false,
@@ -217,14 +217,14 @@ test('messages behind a reset are sent once it has succeeded', async () => {
 
 test('a query that a shutdown has ended is repeated on the next compute only', async () => {
   const fatal = { code: '57P01', text: 'terminating connection' }
-  for (const computePid of [1, 2]) {
+  for (const computeId of ['one', 'two']) {
     const { send, lend, received, waitersForNew } = makeFixture()
     await send(one)
     lend().borrower?.lost(loss({ fatal }))
-    const next = fakeServer(computePid)
+    const next = fakeServer(computeId)
     for (const waiter of waitersForNew) waiter.onServer(next)
-    assert.deepEqual(next.sent, computePid === 2 ? [text(one)] : [])
-    assert.deepEqual(received(), computePid === 2 ? [] : ['57P01', 'Z I'])
+    assert.deepEqual(next.sent, computeId === 'two' ? [text(one)] : [])
+    assert.deepEqual(received(), computeId === 'two' ? [] : ['57P01', 'Z I'])
   }
 })
 
