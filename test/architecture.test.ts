@@ -24,7 +24,7 @@ const MAY_IMPORT: Record<string, string> = {
     'catalog, compute(types), compute_admin, config(types), context(types), errors, ids, operations, postgres, secrets, webhooks',
   views: 'catalog, config(types), public_address',
   loops:
-    'catalog, commands, compute(types), compute_admin, context(types), engine, errors, observe, operations, webhooks',
+    'catalog, commands, compute(types), compute_admin, context(types), engine, errors, event_loop, observe, operations, webhooks',
   operations:
     'await_condition, catalog, compute(types), compute_admin, context(types), engine, errors, host(types), ids, observe, secrets(types), storage(types), walls(types)',
   context: 'catalog(types), compute(types), config(types), observe(types), secrets(types), storage(types)',
@@ -32,7 +32,7 @@ const MAY_IMPORT: Record<string, string> = {
   rotation: 'catalog, compute, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'backoff, catalog, errors, network, race, secrets',
   compute_admin: 'catalog, compute(types), errors, postgres, race, secrets(types)',
-  engine: 'backoff, catalog, errors',
+  engine: 'backoff, catalog, errors, event_loop',
   catalog: 'await_condition, errors, ids, race',
   compute: 'await_condition, errors, host, network, postgres, race, secrets, storage, walls',
   storage: 'durable_file, errors, host, postgres, race, secrets',
@@ -46,6 +46,7 @@ const MAY_IMPORT: Record<string, string> = {
   tls: 'durable_file, errors, network',
   postgres: '',
   walls: '',
+  event_loop: 'backoff',
   await_condition: '',
   backoff: '',
   race: '',

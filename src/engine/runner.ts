@@ -12,6 +12,7 @@
  */
 import { type Backoff, backoffMs } from '../backoff.ts'
 import type { Catalog, Transaction } from '../catalog/catalog.ts'
+import { createEventLoop } from '../event_loop.ts'
 import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
 import { type Definition, OperationFailed, type StepOutcome } from './definition.ts'
 
@@ -69,62 +70,41 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   const running = new Map<string, Promise<void>>()
   const untold: string[] = []
   let telling: Promise<void> | undefined
-  let looking: Promise<void> | undefined
-  let lookAgain = false
   let stopping = false
-  let timer: NodeJS.Timeout | undefined
   let soon: NodeJS.Timeout | undefined
 
-  function look(): void {
-    if (stopping) return
-    lookAgain = true
-    looking ??= takeAll().finally(() => {
-      looking = undefined
-      // A notification that arrived during that look may have come too late for it.
-      if (lookAgain) look()
-    })
-  }
+  const loop = createEventLoop({ look: takeAll, onError, retry: { firstMs: sweepMs, maxMs: sweepMs } })
 
   /**
    * Looks once for all slots that become free together. Operations that waited for an ended one are found at once, by
    * its notification.
    */
   function lookSoon(): void {
-    if (running.size === 0) return look()
+    if (running.size === 0) return loop.wake()
     soon ??= setTimeout(() => {
       soon = undefined
-      look()
+      loop.wake()
     }, SOON_MS)
   }
 
-  /**
-   * Claims due operations and sets the timer for the next look; also after an error, or the runner would never look
-   * again.
-   */
-  async function takeAll(): Promise<void> {
-    lookAgain = false
-    let sleepMs = sweepMs
-    try {
-      while (running.size < concurrency && !stopping) {
-        const { due, now } = await claim(
-          catalog,
-          actions,
-          options.host,
-          [...running.keys()],
-          concurrency - running.size,
-          LEASE_SECONDS,
-        )
-        due.forEach(begin)
-        if (due.length > 0) continue
-        // `nextDue` counts from `now`, so an operation that became due meanwhile is looked for at once.
-        sleepMs = (await nextDue(catalog, options.host, now)) ?? sweepMs
-        break
-      }
-    } catch (error) {
-      onError(error)
+  /** Claims due operations. Returns the milliseconds until the next look. */
+  async function takeAll(): Promise<number> {
+    while (running.size < concurrency && !stopping) {
+      const { due, now } = await claim(
+        catalog,
+        actions,
+        options.host,
+        [...running.keys()],
+        concurrency - running.size,
+        LEASE_SECONDS,
+      )
+      due.forEach(begin)
+      if (due.length > 0) continue
+      // `nextDue` counts from `now`, so an operation that became due meanwhile is looked for at once.
+      const ms = (await nextDue(catalog, options.host, now)) ?? sweepMs
+      return Math.max(0, Math.min(ms, sweepMs))
     }
-    clearTimeout(timer)
-    if (!stopping) timer = setTimeout(look, Math.max(0, Math.min(sleepMs, sweepMs)))
+    return sweepMs
   }
 
   function begin(due: Due): void {
@@ -227,15 +207,14 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     return retryLater(tx, operation.id, retrySeconds(operation.failures_count + 1), message)
   }
 
-  const unlisten = await catalog.listen('operation_due', look)
-  look()
+  const unlisten = await catalog.listen('operation_due', loop.wake)
+  loop.wake()
 
   return {
     async stop() {
       stopping = true
       unlisten()
-      await looking
-      clearTimeout(timer)
+      await loop.stop()
       clearTimeout(soon)
       await Promise.all(running.values())
     },

@@ -11,6 +11,7 @@ import type { Catalog, Db } from '../catalog/catalog.ts'
 import { lockEndpoint } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
 import type { WorkerContext } from '../context.ts'
+import { createEventLoop } from '../event_loop.ts'
 import { queueCheck } from '../operations/check_availability.ts'
 import type { Loop } from './periodic.ts'
 
@@ -27,36 +28,17 @@ const BUSY_SECONDS = 60
  */
 export function startAvailabilityLoop({ catalog, config, log }: WorkerContext): Loop {
   const interval = config.availabilityInterval
-  let timer: NodeJS.Timeout | undefined
-  let round: Promise<void> = Promise.resolve()
-  let stopping = false
-
-  async function look(): Promise<void> {
-    await queueDueChecks(catalog, interval)
-    const ms = (await nextCheck(catalog)) ?? LONGEST_SLEEP_MS
-    sleep(Math.min(ms, LONGEST_SLEEP_MS, interval * 1000))
-  }
-
-  function sleep(ms: number): void {
-    if (!stopping) timer = setTimeout(start, Math.max(ms, SHORTEST_SLEEP_MS))
-  }
-
-  function start(): void {
-    round = look().catch((error: unknown) => {
-      log.warn({ err: error }, 'could not queue checks of availability')
-      sleep(LONGEST_SLEEP_MS)
-    })
-  }
-
-  if (interval > 0) start()
-  return {
-    async stop() {
-      stopping = true
-      clearTimeout(timer)
-      await round
-      clearTimeout(timer)
+  const loop = createEventLoop({
+    async look() {
+      await queueDueChecks(catalog, interval)
+      const ms = (await nextCheck(catalog)) ?? LONGEST_SLEEP_MS
+      return Math.max(Math.min(ms, LONGEST_SLEEP_MS, interval * 1000), SHORTEST_SLEEP_MS)
     },
-  }
+    onError: (error) => log.warn({ err: error }, 'could not queue checks of availability'),
+    retry: { firstMs: LONGEST_SLEEP_MS, maxMs: LONGEST_SLEEP_MS },
+  })
+  if (interval > 0) loop.wake()
+  return loop
 }
 
 /** Queues the due checks, each once even if several workers look. Returns their number. */

@@ -8,6 +8,7 @@
 import { findEndpointCompute, type FollowedCompute, listComputes } from '../catalog/compute.ts'
 import { findEndpointEver } from '../catalog/endpoint.ts'
 import type { WorkerContext } from '../context.ts'
+import { createEventLoop } from '../event_loop.ts'
 import { reconcile } from './adoption.ts'
 import type { Loop } from './periodic.ts'
 
@@ -18,29 +19,35 @@ const AGAIN_MS = 1_000
 export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
   const { catalog, computes, hostId, log } = context
   const endpointOf = new Map<string, string>()
+  /** The endpoints whose compute may be another one. */
   const changed = new Set<string>()
-  const timers = new Set<NodeJS.Timeout>()
-  let round: Promise<void> = Promise.resolve()
+  let allChanged = true
+  /** The computes that have ended, with the time of the next look at each, by performance.now(). */
+  const ended = new Map<string, number>()
   let stopping = false
 
-  const watch = computes.watch((compute) => later(0, () => look(compute)))
+  const watch = computes.watch((id) => {
+    ended.set(id, 0)
+    loop.wake()
+  })
+  const loop = createEventLoop({
+    async look() {
+      for (const [id, at] of ended) if (at <= performance.now() && !stopping) await settle(id)
+      if (!stopping) await followChanged()
+      return ended.size > 0 ? Math.max(0, Math.min(...ended.values()) - performance.now()) : undefined
+    },
+    onError: (error) => log.warn({ err: error }, 'could not find out which computes run'),
+  })
 
-  function later(ms: number, work: () => Promise<void>): void {
-    const timer = setTimeout(() => {
-      timers.delete(timer)
-      round = round.then(() => (stopping ? undefined : work()))
-    }, ms)
-    timers.add(timer)
-  }
-
-  async function look(compute: string): Promise<void> {
-    const id = endpointOf.get(compute)
+  async function settle(id: string): Promise<void> {
+    const endpoint = endpointOf.get(id)
+    ended.set(id, performance.now() + AGAIN_MS)
     try {
-      if (await isSettled(compute, id)) endpointOf.delete(compute)
-      else later(AGAIN_MS, () => look(compute))
+      if (!(await isSettled(id, endpoint))) return
+      ended.delete(id)
+      endpointOf.delete(id)
     } catch (error) {
-      log.warn({ err: error, endpoint: id }, 'could not find out about a compute that ended')
-      later(AGAIN_MS, () => look(compute))
+      log.warn({ err: error, endpoint }, 'could not find out about a compute that ended')
     }
   }
 
@@ -56,40 +63,37 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
     watch.follow({ id, storeId: store_id })
   }
 
-  async function catchUp(): Promise<void> {
+  async function followChanged(): Promise<void> {
     const ids = [...changed]
+    const all = allChanged
     changed.clear()
-    for (const id of ids) {
-      const compute = await findEndpointCompute(catalog, id)
-      if (compute) follow(compute)
+    allChanged = false
+    try {
+      if (all) for (const compute of await listComputes(catalog, hostId)) follow(compute)
+      else
+        for (const id of ids) {
+          const compute = await findEndpointCompute(catalog, id)
+          if (compute) follow(compute)
+        }
+    } catch (error) {
+      allChanged = true
+      throw error
     }
   }
 
-  async function followAll(): Promise<void> {
-    for (const compute of await listComputes(catalog, hostId)) follow(compute)
-  }
-
-  function attempt(work: () => Promise<void>): void {
-    round = round.then(work).catch((error: unknown) => {
-      log.warn({ err: error }, 'could not find out which computes run')
-      if (!stopping) later(AGAIN_MS, async () => attempt(followAll))
-    })
-  }
-
   const unlisten = await catalog.listen('endpoint', (id) => {
-    if (id === undefined) return attempt(followAll)
-    if (changed.size === 0) attempt(catchUp)
-    changed.add(id)
+    if (id === undefined) allChanged = true
+    else changed.add(id)
+    loop.wake()
   })
-  attempt(followAll)
+  loop.wake()
 
   return {
-    async stop() {
+    stop() {
       stopping = true
       unlisten()
-      timers.forEach(clearTimeout)
       watch.stop()
-      await round
+      return loop.stop()
     },
   }
 }

@@ -9,65 +9,45 @@ import { lockProject } from '../catalog/project.ts'
 import { type Activity, idleSecondsOf, readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
+import { createEventLoop } from '../event_loop.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 import type { Loop } from './periodic.ts'
 
 const NEVER = -1
+const SHORTEST_SLEEP_MS = 20
 const LONGEST_SLEEP_MS = 60_000
 
 /** Starts the loop for the computes of this host. Its cost grows with active endpoints only. */
 export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
   const { catalog, hostId, log } = context
-  let timer: NodeJS.Timeout | undefined
-  let round: Promise<void> = Promise.resolve()
-  let stopping = false
-
-  async function look(): Promise<void> {
-    const due = await takeIdleChecks(catalog, hostId)
-    await Promise.all(
-      due.map((endpoint) =>
-        check(context, endpoint).catch((error: unknown) => {
-          log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
-        }),
-      ),
-    )
-    await sleep()
-  }
-
-  async function sleep(): Promise<void> {
-    const ms = await nextIdleCheck(catalog, hostId)
-    clearTimeout(timer)
-    if (!stopping) timer = setTimeout(start, Math.min(Math.max(ms ?? LONGEST_SLEEP_MS, 20), LONGEST_SLEEP_MS))
-  }
-
-  function start(): void {
-    round = round.then(look).catch((error: unknown) => {
-      log.warn({ err: error }, 'the idle loop could not look')
-      if (!stopping) timer = setTimeout(start, 1_000)
-    })
-  }
-
-  let told = false
-  const unlisten = await catalog.listen('endpoint', () => {
-    // Notifications that arrive during a round share the next look.
-    if (told) return
-    told = true
-    round = round
-      .then(() => {
-        told = false
-        return sleep()
-      })
-      .catch(() => {})
+  const loop = createEventLoop({
+    async look(isDue) {
+      // A change of an endpoint may only move the time of the next check.
+      if (isDue) await checkDue(context)
+      const ms = await nextIdleCheck(catalog, hostId)
+      return Math.min(Math.max(ms ?? LONGEST_SLEEP_MS, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
+    },
+    onError: (error) => log.warn({ err: error }, 'the idle loop could not look'),
   })
-  start()
+  const unlisten = await catalog.listen('endpoint', loop.wake)
+  loop.wake()
   return {
-    async stop() {
-      stopping = true
+    stop() {
       unlisten()
-      clearTimeout(timer)
-      await round
+      return loop.stop()
     },
   }
+}
+
+async function checkDue(context: WorkerContext): Promise<void> {
+  const due = await takeIdleChecks(context.catalog, context.hostId)
+  await Promise.all(
+    due.map((endpoint) =>
+      check(context, endpoint).catch((error: unknown) => {
+        context.log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
+      }),
+    ),
+  )
 }
 
 type Taken = Awaited<ReturnType<typeof takeIdleChecks>>[number]

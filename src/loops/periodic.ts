@@ -1,27 +1,18 @@
+import { createEventLoop, type EventLoop } from '../event_loop.ts'
+
 /** A background loop of a worker. */
-export interface Loop {
-  /** Starts no new round. Resolves when the current one has ended. */
-  stop(): Promise<void>
-}
+export type Loop = Pick<EventLoop, 'stop'>
 
 /** Runs `work` now and again `everyMs` after each run has ended, so runs never overlap. */
 export function startPeriodic(everyMs: number, work: () => Promise<void>, onError: (error: unknown) => void): Loop {
-  let timer: NodeJS.Timeout | undefined
-  let stopping = false
-  let round: Promise<void>
-  const look = (): void => {
-    round = work()
-      .catch(onError)
-      .finally(() => {
-        if (!stopping) timer = setTimeout(look, everyMs)
-      })
-  }
-  look()
-  return {
-    async stop() {
-      stopping = true
-      clearTimeout(timer)
-      await round
+  const loop = createEventLoop({
+    async look() {
+      await work()
+      return everyMs
     },
-  }
+    onError,
+    retry: { firstMs: everyMs, maxMs: everyMs },
+  })
+  loop.wake()
+  return loop
 }

@@ -6,6 +6,7 @@ import {
   type WebhookDelivery,
 } from '../catalog/webhook_delivery.ts'
 import type { WorkerContext } from '../context.ts'
+import { createEventLoop } from '../event_loop.ts'
 import { networks } from '../webhooks/address.ts'
 import { deliver, type Delivering, type Present } from '../webhooks/deliver.ts'
 import type { Loop } from './periodic.ts'
@@ -19,7 +20,6 @@ const LEASE_MARGIN_SECONDS = 5
 
 /** Sleep without notifications: leases of dead workers, which send no notification, have expired by then. */
 const LONGEST_SLEEP_MS = 30_000
-const AFTER_ERROR_MS = 1_000
 
 /**
  * Delivers webhook events, in any number of workers. Looks on each notification of the catalog and when a retry is due.
@@ -40,32 +40,15 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
     },
     onError: (error, { id }) => log.error({ err: error, delivery: id }, 'could not deliver to a webhook'),
   }
-  let looking: Promise<void> | undefined
-  let lookAgain = false
-  let timer: NodeJS.Timeout | undefined
-
-  function look(): void {
-    if (stopping.signal.aborted) return
-    lookAgain = true
-    looking ??= takeAll().finally(() => {
-      looking = undefined
-      if (lookAgain) look()
-    })
-  }
-
-  async function takeAll(): Promise<void> {
-    lookAgain = false
-    let sleepMs = AFTER_ERROR_MS
-    try {
+  const loop = createEventLoop({
+    async look() {
       await take()
-      sleepMs = (await nextDelivery(catalog)) ?? LONGEST_SLEEP_MS
-    } catch (error) {
-      log.warn({ err: error }, 'could not look for what webhooks are to be told')
-    }
-    clearTimeout(timer)
-    // A due delivery that found no free slot is taken when a slot becomes free.
-    if (!stopping.signal.aborted) timer = setTimeout(look, Math.min(Math.max(sleepMs, 0), LONGEST_SLEEP_MS) + 1)
-  }
+      const ms = (await nextDelivery(catalog)) ?? LONGEST_SLEEP_MS
+      // A due delivery that found no free slot is taken when a slot becomes free.
+      return Math.min(Math.max(ms, 0), LONGEST_SLEEP_MS) + 1
+    },
+    onError: (error) => log.warn({ err: error }, 'could not look for what webhooks are to be told'),
+  })
 
   /** Takes deliveries until all slots are used or no more are due. */
   async function take(): Promise<void> {
@@ -99,19 +82,18 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
         const left = (underWay.get(webhook_id) ?? 1) - 1
         if (left > 0) underWay.set(webhook_id, left)
         else underWay.delete(webhook_id)
-        look()
+        loop.wake()
       })
     running.set(attempt, run)
   }
 
-  const unlisten = await catalog.listen(WEBHOOK_DELIVERIES, look)
-  look()
+  const unlisten = await catalog.listen(WEBHOOK_DELIVERIES, loop.wake)
+  loop.wake()
   return {
     async stop() {
       stopping.abort()
       unlisten()
-      await looking
-      clearTimeout(timer)
+      await loop.stop()
       await Promise.all(running.values())
     },
   }
