@@ -43,7 +43,7 @@ const MAY_IMPORT: Record<string, string> = {
   directories: 'errors',
   public_address: 'config(types), network',
   setting_kinds: 'network',
-  tls: 'durable_file, errors, network',
+  tls: 'durable_file, errors, event_loop, network',
   postgres: '',
   walls: '',
   event_loop: 'backoff',

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import type { Server } from 'node:tls'
 import type { Logger } from 'pino'
 import { messageOf } from '../errors.ts'
+import { createEventLoop } from '../event_loop.ts'
 import { type Pair, type PairFiles, readPair } from './operator.ts'
 
 /** Interval of checks without a change event: some filesystems send none, nor do directories behind symbolic links. */
@@ -38,27 +39,32 @@ export function followCertificate(
 ): () => void {
   let shown = used
   let complaint: string | undefined
-  let looking: Promise<void> = Promise.resolve()
   let settling: NodeJS.Timeout | undefined
   let watchers: FSWatcher[] = []
   let stopped = false
 
-  async function look(): Promise<void> {
-    try {
+  const loop = createEventLoop({
+    async look() {
       const files = await current()
-      if (stopped) return
+      if (stopped) return everyMs
       watchAnew(new Set([files.certFile, files.keyFile].map(dirname)))
       const found = secure(await readPair(files))
       complaint = undefined
-      if (found.cert.equals(shown.cert) && found.key.equals(shown.key)) return
-      for (const server of servers) server.setSecureContext(found)
-      shown = found
-      log.info({ file: files.certFile }, 'new connections are shown the certificate that is there now')
-    } catch (error) {
+      if (!found.cert.equals(shown.cert) || !found.key.equals(shown.key)) show(found, files)
+      return everyMs
+    },
+    onError(error) {
       if (messageOf(error) === complaint) return
       complaint = messageOf(error)
       log.error({ err: error }, 'the certificate was not taken; the one in use stays')
-    }
+    },
+    retry: { firstMs: everyMs, maxMs: everyMs },
+  })
+
+  function show(found: ReturnType<typeof secure>, { certFile }: PairFiles): void {
+    for (const server of servers) server.setSecureContext(found)
+    shown = found
+    log.info({ file: certFile }, 'new connections are shown the certificate that is there now')
   }
 
   /** Directories, since a replaced file is another one; renewed each time, since a directory may be replaced too. */
@@ -78,19 +84,14 @@ export function followCertificate(
 
   function changed(): void {
     clearTimeout(settling)
-    settling = setTimeout(lookNext, SETTLED_MS)
+    settling = setTimeout(loop.wake, SETTLED_MS)
   }
 
-  function lookNext(): void {
-    looking = looking.then(look)
-  }
-
-  lookNext()
-  const timer = setInterval(lookNext, everyMs)
+  loop.wake()
   return () => {
     stopped = true
-    clearInterval(timer)
     clearTimeout(settling)
     unwatch()
+    void loop.stop()
   }
 }
