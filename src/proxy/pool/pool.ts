@@ -1,13 +1,13 @@
 /*
- * The server connections that the clients of one user and database of an endpoint share. A connection is
+ * The server connections that the clients of one user and database of an endpoint share:
  *
- *              ┌──────────reset──────────┐
- *              ▼                         │
- *   opening ──▶ idle ──lend──▶ lent ──all answered, no transaction──▶ idle
- *                ├──unused for LINGER_MS, or the first waiter cannot use it as it is──▶ resetting ──clean──▶ idle
- *                └──unused for IDLE_MS──▶ closed, from any state also when the session ends
+ *   opening ──login──▶ idle
+ *   idle ──a client takes it, or waits──▶ lent ──all answered, no transaction──▶ idle
+ *   idle ──used, and then unused for LINGER_MS──▶ resetting ──clean──▶ idle
+ *   idle ──the first waiting client cannot use it as it is──▶ resetting
+ *   idle ──unused for IDLE_MS──▶ closed, as each state when the session ends
  *
- * and becomes lent at once where a client waits. No idle connection is lent while the endpoint is paused.
+ * A connection that becomes idle while clients wait is lent at once. None is lent while the endpoint is paused.
  */
 import type { Traffic } from '../traffic.ts'
 import type { Borrower } from './borrower.ts'

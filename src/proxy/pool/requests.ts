@@ -1,10 +1,9 @@
 /*
  * Reads a pooled client's messages. Only heads are read, and long bodies pass in the chunks in which they come. Between
- * two chunks the client is
+ * two chunks the client is at a boundary of messages, or
  *
- *   at a boundary ──a head whose message goes on──▶ passing: the rest is forwarded without examination ──its end──┐
- *      ▲   └──too few bytes to examine──▶ begun: they are kept, and no server has received them ──enough bytes──┐ │
- *      └────────────────────────────────────────────────────────────────────────────────────────────────────────┴─┘
+ *   boundary ──the head of a message that goes on──▶ passing: its rest is forwarded unread ──its end──▶ boundary
+ *   boundary ──too few bytes to examine──▶ begun: kept, no server has received them ──enough bytes──▶ boundary
  */
 import { ProxyError } from '../errors.ts'
 import { MESSAGE_HEAD } from '../messages.ts'
