@@ -7,18 +7,25 @@
  * No compute is woken before the client has proved its password, except where only the compute has the verifier.
  */
 import type { Duplex } from 'node:stream'
-import type { Client } from './client.ts'
-import { closeGently, refuse } from './close.ts'
+import type { Client } from './accept/client.ts'
+import { closeGently, refuse } from './wire/close.ts'
 import type { ConnectionContext } from './context.ts'
-import { joinCompute } from './direct.ts'
-import { logIn } from './entry.ts'
-import { ClientGone } from './errors.ts'
-import { encodeNegotiation } from './messages.ts'
-import { readFirstPacket } from './opening.ts'
+import { joinCompute } from './session/direct.ts'
+import { logIn } from './auth/entry.ts'
+import { ClientGone } from './wire/errors.ts'
+import { encodeNegotiation } from './wire/messages.ts'
+import { readFirstPacket } from './accept/opening.ts'
 import { joinPool } from './pool/join.ts'
-import { asProxyError } from './report.ts'
-import { route } from './route.ts'
-import { CANCEL_REQUEST, isProtocolOption, packetCode, parseStartup, PROTOCOL_3_2, type Startup } from './startup.ts'
+import { asProxyError } from './wire/report.ts'
+import { route } from './connect/route.ts'
+import {
+  CANCEL_REQUEST,
+  isProtocolOption,
+  packetCode,
+  parseStartup,
+  PROTOCOL_3_2,
+  type Startup,
+} from './wire/startup.ts'
 
 /** Serves a client from its startup packet on. Never rejects: errors are sent to the client or logged. */
 export async function serve(context: ConnectionContext, client: Client): Promise<void> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { parseRequest } from '../../src/proxy/http/request.ts'
+import { parseRequest } from '../../src/proxy/sql_http/request.ts'
 import type { Proxy } from '../../src/proxy/proxy.ts'
 import { type Fixture, makeFixture } from '../proxy/fixture.ts'
 import { sqlOverHttp, type SqlOverHttp } from '../proxy/sql_over_http.ts'

@@ -4,8 +4,8 @@ import { connect as tcp, type Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { after, before, test } from 'node:test'
 import { connect as tls } from 'node:tls'
-import { encodeStartup, GSSENC_REQUEST, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/startup.ts'
-import { int32 } from '../../src/proxy/messages.ts'
+import { encodeStartup, GSSENC_REQUEST, PROTOCOL_3_0, SSL_REQUEST } from '../../src/proxy/wire/startup.ts'
+import { int32 } from '../../src/proxy/wire/messages.ts'
 import { makeScene, type Scene } from './protocol.ts'
 
 /* Bytes that a client sends behind its SSLRequest or GSSENCRequest, before the answer to that. */

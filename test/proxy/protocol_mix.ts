@@ -4,7 +4,7 @@ import { type Random, randomOf } from '../random.ts'
 import { connect, observer } from './fixture.ts'
 import type { Kind, On } from './protocol.ts'
 import { cancel } from './protocol_client.ts'
-import { int32 } from '../../src/proxy/messages.ts'
+import { int32 } from '../../src/proxy/wire/messages.ts'
 
 /* Many clients with all kinds of statements at once over few sessions: no client may get the answer of another. */
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Proxy } from '../../src/proxy/proxy.ts'
-import { PROTOCOL_3_0, PROTOCOL_3_2 } from '../../src/proxy/startup.ts'
+import { PROTOCOL_3_0, PROTOCOL_3_2 } from '../../src/proxy/wire/startup.ts'
 import { observer, until } from './fixture.ts'
 import { type Kind, makeScene, type Scene } from './protocol.ts'
 import { cancel, query, rawClient } from './protocol_client.ts'

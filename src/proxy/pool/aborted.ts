@@ -3,7 +3,7 @@
  * "Extended Query", "ROLLBACK") each statement fails until the client ends the transaction, so that the client takes no
  * part of it as committed. Then the client continues on another server connection.
  */
-import { encodeFields, encodeMessage, MESSAGE_HEAD } from '../messages.ts'
+import { encodeFields, encodeMessage, MESSAGE_HEAD } from '../wire/messages.ts'
 import {
   BIND,
   BIND_COMPLETE,
@@ -23,7 +23,7 @@ import {
   QUERY,
   READY_FOR_QUERY,
   SYNC,
-} from '../message_types.ts'
+} from '../wire/message_types.ts'
 import { type TransactionCommand, transactionCommands } from './transaction_commands.ts'
 
 /** A statement-level error: the connection stays open. */

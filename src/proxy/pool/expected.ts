@@ -12,8 +12,8 @@ import {
   PARSE_COMPLETE,
   PORTAL_SUSPENDED,
   ROW_DESCRIPTION,
-} from '../message_types.ts'
-import { errorFields } from '../messages.ts'
+} from '../wire/message_types.ts'
+import { errorFields } from '../wire/messages.ts'
 import type { PooledStatement } from './statements.ts'
 
 /** Kinds of messages, by the end of their response. */

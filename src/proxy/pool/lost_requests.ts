@@ -1,6 +1,6 @@
 import { abortedTransaction, encodeFailure, encodeReady, type StatementFailure, type PreparedNames } from './aborted.ts'
 import type { Loss } from './borrower.ts'
-import { IDLE, TERMINATE } from '../message_types.ts'
+import { IDLE, TERMINATE } from '../wire/message_types.ts'
 import type { LostRequest, LostOutcome } from './outcome.ts'
 import { endsRequest } from './session_reset.ts'
 

@@ -1,4 +1,4 @@
-import { ProxyError } from '../errors.ts'
+import { ProxyError } from '../wire/errors.ts'
 
 /**
  * The settings that Postgres reports to its client and that a client chooses (Postgres manual, "Asynchronous

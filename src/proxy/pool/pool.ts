@@ -9,7 +9,7 @@
  *
  * A connection that becomes idle while clients wait is lent at once. None is lent while the endpoint is paused.
  */
-import type { Traffic } from '../traffic.ts'
+import type { Traffic } from '../suspend/traffic.ts'
 import type { Borrower } from './borrower.ts'
 import { createIdleServers, type IdleServers } from './idle_servers.ts'
 import type { Parameters } from './parameters.ts'

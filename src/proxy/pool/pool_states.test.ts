@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, test } from 'node:test'
-import type { Hold, Traffic } from '../traffic.ts'
+import type { Hold, Traffic } from '../suspend/traffic.ts'
 import type { Borrower } from './borrower.ts'
 import { createPool, missingServers, type Pool, type ServerHooks } from './pool.ts'
 import type { PoolServer } from './server_interface.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FAILED, IDLE, IN_BLOCK } from '../message_types.ts'
+import { FAILED, IDLE, IN_BLOCK } from '../wire/message_types.ts'
 import type { Expected, Kind } from './expected.ts'
 import {
   beginCopyIn,

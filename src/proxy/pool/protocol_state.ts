@@ -7,7 +7,7 @@
  *
  * In `failed` the server skips messages up to the next Sync. While copy in is on, it ignores Sync.
  */
-import { IDLE } from '../message_types.ts'
+import { IDLE } from '../wire/message_types.ts'
 import { createExpectedQueue, type Expected, type ExpectedQueue, type Refused } from './expected.ts'
 
 export interface ProtocolState {

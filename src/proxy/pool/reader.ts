@@ -1,5 +1,5 @@
-import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } from '../message_types.ts'
-import { MESSAGE_HEAD } from '../messages.ts'
+import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } from '../wire/message_types.ts'
+import { MESSAGE_HEAD } from '../wire/messages.ts'
 
 /** Messages that are read whole: short ones that report the state of the session. */
 const READ_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])

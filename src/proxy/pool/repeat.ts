@@ -1,5 +1,5 @@
-import { MESSAGE_HEAD } from '../messages.ts'
-import { BIND, PARSE, QUERY } from '../message_types.ts'
+import { MESSAGE_HEAD } from '../wire/messages.ts'
+import { BIND, PARSE, QUERY } from '../wire/message_types.ts'
 import type { Loss } from './borrower.ts'
 
 /** SQLSTATE of a server that was told to end: it has rolled back the work in progress. */

@@ -5,9 +5,9 @@
  *   boundary ──the head of a message that goes on──▶ passing: its rest is forwarded unread ──its end──▶ boundary
  *   boundary ──too few bytes to examine──▶ begun: kept, no server has received them ──enough bytes──▶ boundary
  */
-import { ProxyError } from '../errors.ts'
-import { MESSAGE_HEAD } from '../messages.ts'
-import { BIND, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE } from '../message_types.ts'
+import { ProxyError } from '../wire/errors.ts'
+import { MESSAGE_HEAD } from '../wire/messages.ts'
+import { BIND, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE } from '../wire/message_types.ts'
 import { beginRewrite, createRewrite, endRewrite, type Replace, replaceUpTo } from './rewrite.ts'
 import type { PoolServer } from './server_interface.ts'
 import type { Translator } from './translate.ts'

@@ -1,5 +1,5 @@
-import { MESSAGE_HEAD } from '../messages.ts'
-import { COPY_DATA } from '../message_types.ts'
+import { MESSAGE_HEAD } from '../wire/messages.ts'
+import { COPY_DATA } from '../wire/message_types.ts'
 
 /** Bytes sent to a server that are kept, to be sent to another server if this one ends before it runs them. */
 export const MAX_KEPT = 65_536

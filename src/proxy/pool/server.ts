@@ -6,8 +6,8 @@
  *   idle ──lend──▶ lent ──the client gives it back, or all is answered──▶ idle
  *     └──────────────┴──its end, a reset that fails, or a client that leaves it within a transaction──▶ closed
  */
-import { readBorrowed, writeBorrowed } from '../borrowed.ts'
-import { encodeMessage, MESSAGE_HEAD } from '../messages.ts'
+import { readBorrowed, writeBorrowed } from '../session/borrowed.ts'
+import { encodeMessage, MESSAGE_HEAD } from '../wire/messages.ts'
 import {
   COMMAND_COMPLETE,
   COPY_DATA,
@@ -21,7 +21,7 @@ import {
   PARAMETER_STATUS,
   QUERY,
   READY_FOR_QUERY,
-} from '../message_types.ts'
+} from '../wire/message_types.ts'
 import type { Borrower } from './borrower.ts'
 import {
   endsAnswer,

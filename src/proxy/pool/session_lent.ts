@@ -1,5 +1,5 @@
 /* A pooled client while it has a server connection: the path of its bytes. */
-import { destroySoon, refuse } from '../close.ts'
+import { destroySoon, refuse } from '../wire/close.ts'
 import type { PoolServer } from './server_interface.ts'
 import { type PooledClient, toClosed, toIdle, toLent } from './session_state.ts'
 import { encodeParameters } from './welcome.ts'

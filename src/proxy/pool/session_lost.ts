@@ -1,7 +1,7 @@
 /* A pooled client whose server connection has ended while it was lent. */
-import { refuse } from '../close.ts'
-import { ProxyError } from '../errors.ts'
-import { FAILED, IDLE } from '../message_types.ts'
+import { refuse } from '../wire/close.ts'
+import { ProxyError } from '../wire/errors.ts'
+import { FAILED, IDLE } from '../wire/message_types.ts'
 import { abortedTransaction, UNKNOWN_OUTCOME } from './aborted.ts'
 import type { Loss } from './borrower.ts'
 import { answerLost } from './lost_requests.ts'

@@ -1,5 +1,5 @@
-import { encodeMessage, int32, MESSAGE_HEAD } from '../messages.ts'
-import { BIND, CLOSE, DESCRIBE, EXECUTE, FLUSH, FUNCTION_CALL, PARSE, QUERY, SYNC } from '../message_types.ts'
+import { encodeMessage, int32, MESSAGE_HEAD } from '../wire/messages.ts'
+import { BIND, CLOSE, DESCRIBE, EXECUTE, FLUSH, FUNCTION_CALL, PARSE, QUERY, SYNC } from '../wire/message_types.ts'
 import { MAX_KEPT } from './sent.ts'
 
 /*

@@ -19,7 +19,7 @@
  * From each state it is `closed` once its stream is, or as soon as a message is malformed.
  */
 import type { Duplex } from 'node:stream'
-import type { ProxyError } from '../errors.ts'
+import type { ProxyError } from '../wire/errors.ts'
 import type { Aborted, PreparedNames, StatementFailure } from './aborted.ts'
 import type { ClientSettings } from './client_settings.ts'
 import type { PreparedTexts } from './outcome.ts'

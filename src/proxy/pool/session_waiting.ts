@@ -1,6 +1,6 @@
 /* A pooled client without a server connection: it waits for one, or its messages are answered here. */
-import { refuse } from '../close.ts'
-import { COPY_DATA, COPY_DONE, COPY_FAIL, IDLE, QUERY, SYNC, TERMINATE } from '../message_types.ts'
+import { refuse } from '../wire/close.ts'
+import { COPY_DATA, COPY_DONE, COPY_FAIL, IDLE, QUERY, SYNC, TERMINATE } from '../wire/message_types.ts'
 import { encodeFailure, encodeReady, type StatementFailure } from './aborted.ts'
 import { answerRefused } from './lost_requests.ts'
 import type { PoolServer } from './server_interface.ts'

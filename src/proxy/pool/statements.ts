@@ -1,5 +1,5 @@
-import { encodeMessage, MESSAGE_HEAD } from '../messages.ts'
-import { CLOSE, PARSE } from '../message_types.ts'
+import { encodeMessage, MESSAGE_HEAD } from '../wire/messages.ts'
+import { CLOSE, PARSE } from '../wire/message_types.ts'
 
 /** A prepared statement as all servers of a pool know it, independent of the clients' names for it. */
 export interface PooledStatement {

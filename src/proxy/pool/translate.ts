@@ -3,8 +3,8 @@
  * servers. A statement that a server does not have is prepared there just before its use, so that a client can use its
  * statements on every server connection.
  */
-import { ProxyError } from '../errors.ts'
-import { encodeMessage, int32, MESSAGE_HEAD } from '../messages.ts'
+import { ProxyError } from '../wire/errors.ts'
+import { encodeMessage, int32, MESSAGE_HEAD } from '../wire/messages.ts'
 import type { Expected } from './expected.ts'
 import {
   BIND,
@@ -22,7 +22,7 @@ import {
   PARSE_COMPLETE,
   QUERY,
   SYNC,
-} from '../message_types.ts'
+} from '../wire/message_types.ts'
 import { refusal } from './refusal.ts'
 import type { Replace } from './rewrite.ts'
 import type { PoolServer } from './server_interface.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { encodeMessage } from '../messages.ts'
-import { CLOSE, PARSE } from '../message_types.ts'
+import { encodeMessage } from '../wire/messages.ts'
+import { CLOSE, PARSE } from '../wire/message_types.ts'
 import type { Expected } from './expected.ts'
 import type { PoolServer } from './server_interface.ts'
 import {

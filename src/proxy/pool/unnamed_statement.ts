@@ -7,8 +7,8 @@
  *
  * A later batch may have changed the statement again by then, so each version has its own state.
  */
-import { encodeMessage } from '../messages.ts'
-import { CLOSE, OF_STATEMENT } from '../message_types.ts'
+import { encodeMessage } from '../wire/messages.ts'
+import { CLOSE, OF_STATEMENT } from '../wire/message_types.ts'
 import type { Expected } from './expected.ts'
 import type { PoolServer } from './server_interface.ts'
 

@@ -1,4 +1,4 @@
-import { ProxyError } from '../errors.ts'
+import { ProxyError } from '../wire/errors.ts'
 import type { Borrower } from './borrower.ts'
 import type { PoolServer } from './server_interface.ts'
 

@@ -1,11 +1,11 @@
 import type { Duplex } from 'node:stream'
-import { ClientGone, ProxyError } from '../errors.ts'
-import { encodeMessage } from '../messages.ts'
+import { ClientGone, ProxyError } from '../wire/errors.ts'
+import { encodeMessage } from '../wire/messages.ts'
 import { encodeReady } from './aborted.ts'
 import type { Borrower } from './borrower.ts'
 import { type Parameters, requestedParameters, settingStatements, trackedOf } from './parameters.ts'
 import type { Pool } from './pool.ts'
-import { BACKEND_KEY_DATA, IDLE, PARAMETER_STATUS } from '../message_types.ts'
+import { BACKEND_KEY_DATA, IDLE, PARAMETER_STATUS } from '../wire/message_types.ts'
 import type { PoolServer } from './server_interface.ts'
 
 /** A setting that accepts any text. */

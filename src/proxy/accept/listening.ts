@@ -1,0 +1,132 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Logger } from 'pino'
+import type { ListenAddress } from '../../network.ts'
+
+/** Bursts of connections queue here instead of failing. The kernel applies the smaller of this and its own limit. */
+const BACKLOG = 4096
+
+/** Free connections required before accepting resumes. */
+const ROOM_FOR_SOME = 16
+
+/**
+ * In a burst, a process sleeps this long after each accept. Otherwise the first process to wake accepts a whole burst
+ * of eight, and all sessions of a client pool share one core for their lifetime.
+ */
+const GIVE_WAY_MS = 0.25
+const BURST_MS = 2
+
+const never = new Int32Array(new SharedArrayBuffer(4))
+
+/** Bound sockets that several processes accept on. */
+export interface SharedListeners {
+  /** Number of processes. */
+  readonly among: number
+  /** Returns the socket of a place for `listen`, each time on a descriptor that the caller owns. */
+  socket(index: number): Promise<object>
+}
+
+export interface Listening {
+  /** The port of the first place. */
+  readonly port: number
+  /** Stops accepting. Connections queued on a shared socket are left to the other processes. */
+  close(): void
+}
+
+/**
+ * Accepts connections at several places. Another process may listen first on an address that both have bound: an
+ * optional place is then skipped with a warning. Errors: those of a required place.
+ */
+export async function listenAt(
+  places: readonly ListenAddress[],
+  shared: SharedListeners | undefined,
+  { log, ...options }: Pick<Options, 'room' | 'onClient'> & { readonly log: Logger },
+): Promise<Listening> {
+  const begun = await Promise.allSettled(
+    places.map((place, index) =>
+      startListening({
+        ...place,
+        ...options,
+        shared: shared && { among: shared.among, socket: () => shared.socket(index) },
+      }),
+    ),
+  )
+  const all = begun.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  const close = (): void => all.forEach((listening) => listening.close())
+  for (const [index, outcome] of begun.entries())
+    if (outcome.status === 'rejected' && places[index]?.isOptional)
+      log.warn({ err: outcome.reason as unknown, ...places[index] }, 'the proxy does not listen there')
+  const failed = begun.find((outcome, index) => outcome.status === 'rejected' && !places[index]?.isOptional)
+  if (failed) {
+    close()
+    throw (failed as PromiseRejectedResult).reason
+  }
+  return { port: all[0]?.port ?? 0, close }
+}
+
+interface Options extends ListenAddress {
+  /** Replaces host and port. */
+  readonly shared: { readonly among: number; socket(): Promise<object> } | undefined
+  /** Returns the number of connections that the free descriptors still allow. */
+  readonly room: () => number
+  readonly onClient: (client: Socket) => void
+}
+
+/**
+ * Accepts connections. On a shared socket only while descriptors are free: a process without one would drop queued
+ * connections (libuv sheds load this way) that other processes could serve.
+ * Errors: the port is taken (EADDRINUSE).
+ */
+async function startListening({ host, port, shared, room, onClient }: Options): Promise<Listening> {
+  let server: Server | undefined
+  let isOpening = false
+  let acceptedAt = -Infinity
+  let closed = false
+
+  async function open(): Promise<Server> {
+    const opened = createServer(
+      { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
+      (client) => {
+        onClient(client)
+        if (!shared) return
+        client.once('close', resume)
+        giveWay()
+        if (room() <= 0) pause()
+      },
+    )
+    if (shared) opened.listen(await shared.socket(), BACKLOG)
+    else opened.listen({ host, port, backlog: BACKLOG })
+    await once(opened, 'listening')
+    server = opened
+    if (closed) pause()
+    return opened
+  }
+
+  function giveWay(): void {
+    if (shared && shared.among > 1 && performance.now() - acceptedAt < BURST_MS) Atomics.wait(never, 0, 0, GIVE_WAY_MS)
+    acceptedAt = performance.now()
+  }
+
+  function pause(): void {
+    server?.close()
+    server = undefined
+  }
+
+  function resume(): void {
+    if (server || isOpening || closed || room() < ROOM_FOR_SOME) return
+    isOpening = true
+    // After a failure, the next closed client retries.
+    void open()
+      .catch(() => {})
+      .finally(() => (isOpening = false))
+  }
+
+  const { port: chosen } = (await open()).address() as AddressInfo
+  return {
+    port: chosen,
+    close() {
+      closed = true
+      pause()
+    },
+  }
+}

@@ -1,0 +1,90 @@
+import type { RoleLogin } from '../../catalog/login.ts'
+import { networkOf } from '../../network.ts'
+import { openAhead } from '../connect/ahead.ts'
+import type { Admission } from './admission.ts'
+import { type AllowedAddresses, compileAllowed, isAllowed } from '../accept/allowed.ts'
+import type { Client } from '../accept/client.ts'
+import type { ConnectionContext } from '../context.ts'
+import { ProxyError } from '../wire/errors.ts'
+import { askForPassword, authenticate, type CheckInTurn, checkPassword, type Derive, splitPassword } from './login.ts'
+import type { Admitted } from '../connect/reach.ts'
+import type { ClientRoute } from '../connect/route.ts'
+import type { ScramKeys } from '../wire/scram.ts'
+import { encodeStartup } from '../wire/startup.ts'
+
+/** A client after its login. */
+export interface LoggedIn extends Admitted {
+  readonly endpointId: string
+  readonly target: RoleLogin
+  /** The addresses that may connect to the endpoint. */
+  readonly allowed: AllowedAddresses
+}
+
+/**
+ * Authenticates the client. Refusals that depend on the endpoint are sent only after the password is proved: earlier
+ * they would reveal that it exists. Errors: no_user, wrong_password, address, disabled_endpoint, and those of limits
+ * and lookup.
+ */
+export async function logIn(context: ConnectionContext, client: Client, routed: ClientRoute): Promise<LoggedIn> {
+  const { findAdmission, limits, refusals } = context
+  const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
+  if (user === '') throw new ProxyError('no_user')
+  const { stream, address, shows } = client
+  const asked = routed.endpointId === undefined || shows === 'password'
+  const given = asked ? await askForPassword(stream) : undefined
+  const { endpointId, password } =
+    routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
+  limits.attempt(stream, address, endpointId)
+  const admission = findAdmission(endpointId, user).then((found) => {
+    const { login } = found
+    const allowed = compileAllowed(login?.allowed_ips ?? null)
+    const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
+    return {
+      ...found,
+      allowed,
+      ahead: mayEnter ? openAhead(login, encodeStartup(routed.startup), stream) : undefined,
+    }
+  })
+  const shown = showPassword(context, client, { user, endpointId, password, admission })
+  const keys = await shown.catch((error: unknown) => {
+    if (error instanceof ProxyError && error.reason === 'wrong_password')
+      refusals.note({ kind: 'login', subject: endpointId, role: user, network: networkOf(address) })
+    throw error
+  })
+  const { login, allowed, ahead } = await admission
+  if (!login) throw new ProxyError('unknown_endpoint')
+  if (!isAllowed(address, allowed)) throw notAllowed(address)
+  if (login.disabled) throw new ProxyError('disabled_endpoint')
+  limits.admit(stream, endpointId)
+  client.onLoggedIn?.(endpointId)
+  return { endpointId, keys, target: login, allowed, ahead }
+}
+
+interface Asked {
+  readonly user: string
+  readonly endpointId: string
+  /** The clear-text password, if the client sent one. */
+  readonly password: string | undefined
+  readonly admission: Promise<Admission>
+}
+
+function showPassword(
+  { attempts, derivations }: ConnectionContext,
+  client: Client,
+  { user, endpointId, password, admission }: Asked,
+): Promise<ScramKeys> {
+  const { stream, address } = client
+  const attempt = { address, endpointId, role: user }
+  const inTurn: CheckInTurn = (check, isRight) => attempts.check(stream, attempt, check, isRight)
+  if (password === undefined) {
+    const found = admission.then(({ verifier }) => verifier)
+    return authenticate(client, user, found, inTurn)
+  }
+  const derive: Derive = (...args) => derivations.derive(stream, endpointId, ...args)
+  return admission.then((found) => checkPassword(stream, user, password, found, inTurn, derive))
+}
+
+const notAllowed = (address: string | undefined): ProxyError =>
+  new ProxyError('address', {
+    text: `This IP address ${address} is not allowed to connect to this endpoint. Please add it to the project's allowed_ips. Make sure to check for IPv4 or IPv6 addresses.`,
+  })

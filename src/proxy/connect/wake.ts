@@ -1,0 +1,125 @@
+import { isBusy } from '../../catalog/busy.ts'
+import type { Catalog } from '../../catalog/catalog.ts'
+import { ANNOUNCEMENTS, type ComputeAnnouncement, type ConnectTarget } from '../../catalog/compute.ts'
+import { findEndpoint, type PlacedEndpoint } from '../../catalog/endpoint.ts'
+import { awaitOperations } from '../../catalog/operation.ts'
+import { AppError } from '../../errors.ts'
+import { ProxyError } from '../wire/errors.ts'
+
+/**
+ * Requests a start_compute operation of the endpoint, or joins an unfinished one, and returns its id. Returns undefined
+ * if the endpoint is already active with another compute than `deadComputeId`. Errors: NOT_FOUND, NOT_ALLOWED (disabled),
+ * UNAVAILABLE.
+ */
+export type RequestStart = (endpointId: string, deadComputeId: string | undefined) => Promise<string | undefined>
+
+export interface Waker {
+  /** Reads the endpoint from the catalog. Errors: unknown_endpoint, disabled_endpoint, catalog_away. */
+  find(endpointId: string): Promise<PlacedEndpoint>
+  /**
+   * Wakes the endpoint and returns its target. Concurrent calls for one endpoint share one request.
+   * @param deadComputeId the compute that did not answer, if any
+   * Errors: as `find`; start_failed, not_in_time.
+   */
+  wake(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget>
+  stop(): void
+}
+
+export async function startWaker(options: {
+  catalog: Catalog
+  requestStart: RequestStart
+  wakeTimeoutMs: number
+  /** Called with the outcome of each wake: `ready`, or the reason of its failure. */
+  onWoken?: (outcome: string) => void
+}): Promise<Waker> {
+  const { catalog, requestStart, wakeTimeoutMs, onWoken } = options
+  const watched = new Map<string, (announced: ComputeAnnouncement) => void>()
+
+  async function find(endpointId: string): Promise<PlacedEndpoint> {
+    const endpoint = await findEndpoint(catalog, endpointId).catch(told)
+    if (!endpoint) throw new ProxyError('unknown_endpoint')
+    if (endpoint.disabled) throw new ProxyError('disabled_endpoint')
+    return endpoint
+  }
+
+  async function start(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
+    const announced = announcement(endpointId, deadComputeId)
+    try {
+      const operationId = await requestStart(endpointId, deadComputeId).catch(told)
+      if (operationId === undefined) return await find(endpointId)
+      return await Promise.race([announced, ended(operationId).then(() => find(endpointId))])
+    } finally {
+      watched.delete(endpointId)
+    }
+  }
+
+  /** Resolves when a worker announces the compute's address, which may be before the operation ends. */
+  function announcement(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
+    return new Promise((resolve) => {
+      watched.set(endpointId, ({ host, port, store, id }) => {
+        if (id === deadComputeId) return
+        resolve({
+          current_state: 'active',
+          compute_id: id,
+          compute_address: host,
+          compute_port: port,
+          compute_store_id: store,
+          holding_operation_id: null,
+        })
+      })
+    })
+  }
+
+  async function ended(operationId: string): Promise<void> {
+    const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(told)
+    if (!operation || operation.status === 'failed') {
+      throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
+    }
+    if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
+  }
+
+  const unlisten = await catalog.listen(ANNOUNCEMENTS, (payload) => {
+    if (payload === undefined) return
+    const announced = JSON.parse(payload) as ComputeAnnouncement
+    watched.get(announced.endpoint_id)?.(announced)
+  })
+  const wake = together(async (endpointId: string, deadComputeId: string | undefined) => {
+    try {
+      const target = await start(endpointId, deadComputeId)
+      onWoken?.('ready')
+      return target
+    } catch (error) {
+      onWoken?.(error instanceof ProxyError ? error.reason : 'internal')
+      throw error
+    }
+  })
+  return { find: together(find), wake, stop: unlisten }
+}
+
+/** Concurrent calls for one endpoint share the first call's result. */
+function together<Rest extends unknown[], Result>(ask: (endpointId: string, ...rest: Rest) => Promise<Result>) {
+  const underWay = new Map<string, Promise<Result>>()
+  return (endpointId: string, ...rest: Rest): Promise<Result> => {
+    const known = underWay.get(endpointId)
+    if (known) return known
+    const answer = ask(endpointId, ...rest).finally(() => underWay.delete(endpointId))
+    underWay.set(endpointId, answer)
+    return answer
+  }
+}
+
+/** Maps errors of the catalog and of operations to errors for the client. */
+export function told(error: unknown): never {
+  if (isBusy(error)) throw new ProxyError('catalog_away', { cause: error })
+  if (!(error instanceof AppError)) throw error
+  switch (error.code) {
+    case 'NOT_FOUND':
+      throw new ProxyError('unknown_endpoint', { cause: error })
+    case 'NOT_ALLOWED':
+      throw new ProxyError('disabled_endpoint', { cause: error })
+    case 'UNAVAILABLE':
+      throw new ProxyError('catalog_away', { cause: error })
+    default:
+      throw error
+  }
+}

@@ -1,0 +1,27 @@
+import { MESSAGE_HEAD } from '../wire/messages.ts'
+import { PARSE, QUERY } from '../wire/message_types.ts'
+
+/**
+ * Leading white space and comments, then a command that Postgres refuses (55006) while other sessions use its database.
+ */
+const COMMAND =
+  /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*(?:drop\s+database\b|alter\s+database\b.*\b(?:rename|tablespace)\b|create\s+database\b.*\btemplate\b)/is
+
+/** Bytes of a query text that are examined. */
+const LOOKED_AT = 512
+
+/**
+ * Whether a chunk from a client begins with such a command. Cheap for chunks that do not. A false positive is harmless.
+ */
+export function isDatabaseCommand(chunk: Buffer): boolean {
+  const type = chunk[0]
+  if (type !== QUERY && type !== PARSE) return false
+  const at = type === QUERY ? MESSAGE_HEAD : chunk.indexOf(0, MESSAGE_HEAD) + 1
+  return mayBegin(chunk[at] ?? 0) && COMMAND.test(chunk.toString('latin1', at, at + LOOKED_AT))
+}
+
+/** First byte of drop, alter, create or a comment, or white space. */
+function mayBegin(byte: number): boolean {
+  const lower = byte | 0x20
+  return lower === 0x64 || lower === 0x61 || lower === 0x63 || byte === 0x2f || byte === 0x2d || byte <= 0x20
+}

@@ -1,0 +1,60 @@
+import type { Duplex } from 'node:stream'
+import { isAllowed } from '../accept/allowed.ts'
+import { cancelAtCompute } from './cancel.ts'
+import { type ConnectionContext, MAX_SESSIONS } from '../context.ts'
+import type { LoggedIn } from '../auth/entry.ts'
+import { ClientGone, ProxyError } from '../wire/errors.ts'
+import { reachCompute } from '../connect/reach.ts'
+import { spliceSession } from './splice.ts'
+import { encodeStartup, type Startup } from '../wire/startup.ts'
+import type { Waker } from '../connect/wake.ts'
+
+/** Connects the client to its own session at the compute. Returns once bytes are forwarded. */
+export async function joinCompute(
+  context: ConnectionContext,
+  client: Duplex,
+  startup: Startup,
+  { endpointId, allowed, ...admitted }: LoggedIn,
+): Promise<void> {
+  const { table, sessions, holds, cancelKeys, metrics, log } = context
+  if (client.destroyed) throw new ClientGone('closed right after its startup packet')
+  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('crowded')
+  const traffic = table.enter(endpointId)
+  const session = spliceSession(client, traffic)
+  sessions.add(session)
+  client.once('close', () => {
+    sessions.delete(session)
+    table.leave(traffic)
+  })
+  const reaching = new AbortController()
+  const gone = (): void => reaching.abort(new ClientGone('closed before it was connected'))
+  const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), context.wakeTimeoutMs)
+  client.once('end', gone).once('close', gone)
+  try {
+    const began = performance.now()
+    let hadToWake = false
+    const waker: Waker = {
+      ...context.waker,
+      wake(...which) {
+        hadToWake = true
+        return context.waker.wake(...which)
+      },
+    }
+    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
+    const { key, address } = reached
+    const cancel = async (): Promise<void> => {
+      if (key) await cancelAtCompute(address, key)
+    }
+    if (key) {
+      const admits = (from: string | undefined): boolean => isAllowed(from, allowed)
+      client.once('close', cancelKeys.remember(key, { cancel, admits }))
+    }
+    session.attach(reached.socket, reached.first, reached.computeId, () => void cancel())
+    const ms = performance.now() - began
+    if (hadToWake) metrics.handedOver(ms / 1000)
+    log.debug({ endpoint: endpointId, ms }, 'connected')
+  } finally {
+    clearTimeout(timer)
+    client.off('end', gone).off('close', gone)
+  }
+}

@@ -1,0 +1,70 @@
+import { type Duplex, duplexPair } from 'node:stream'
+import { serve } from '../connection.ts'
+import type { ConnectionContext } from '../context.ts'
+import { PASSWORD_MESSAGE } from '../wire/message_types.ts'
+import { encodeMessage, int32 } from '../wire/messages.ts'
+import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0 } from '../wire/startup.ts'
+import type { HttpLogin } from './connection_string.ts'
+import { conversation, type SqlSession } from './conversation.ts'
+import { text } from './statement.ts'
+
+/** A client with its login. */
+export interface Who extends HttpLogin {
+  readonly address: string | undefined
+}
+
+/**
+ * Logs in and waits for the compute. Returns the session and its endpoint.
+ * @param signal gives up
+ * Errors: PostgresError (from the proxy or the compute); Refusal; ClientGone.
+ */
+export async function openSession(
+  context: ConnectionContext,
+  { address, serverName, parameters, password }: Who,
+  signal: AbortSignal,
+): Promise<{ readonly session: SqlSession; readonly endpointId: string }> {
+  let endpointId = ''
+  const stream = streamTo(context, address, serverName, (id) => (endpointId = id))
+  const session = conversation(stream, (key) => cancel(context, address, key))
+  const latin1 = new Map([...parameters].map(([name, value]) => [name, Buffer.from(value).toString('latin1')]))
+  const startup = encodeStartup({ version: PROTOCOL_3_0, parameters: latin1 })
+  const gone = (): void => session.abandon()
+  signal.addEventListener('abort', gone)
+  try {
+    if (signal.aborted) gone()
+    stream.write(Buffer.concat([startup, encodeMessage(PASSWORD_MESSAGE, text(password))]))
+    await session.answered
+  } finally {
+    signal.removeEventListener('abort', gone)
+  }
+  return { session, endpointId }
+}
+
+/** Connects to the proxy from within this process. */
+function streamTo(
+  context: ConnectionContext,
+  address: string | undefined,
+  serverName: string | undefined,
+  onLoggedIn: (endpointId: string) => void = () => {},
+): Duplex {
+  const [near, far] = duplexPair()
+  for (const [one, other] of [
+    [near, far],
+    [far, near],
+  ] as const) {
+    one.on('error', () => {})
+    one.once('close', () => other.destroy())
+  }
+  void serve(context, { stream: far, address, serverName, shows: 'password', binding: undefined, onLoggedIn })
+  return near
+}
+
+/** Sends a CancelRequest and waits until the proxy has handled it. */
+async function cancel(context: ConnectionContext, address: string | undefined, key: Buffer): Promise<void> {
+  const stream = streamTo(context, address, undefined)
+  stream.write(Buffer.concat([int32(8 + key.length), int32(CANCEL_REQUEST), key]))
+  await new Promise((resolve) => {
+    stream.once('close', resolve).once('end', () => stream.destroy())
+    stream.resume()
+  })
+}

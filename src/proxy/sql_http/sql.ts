@@ -1,0 +1,115 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ConnectionContext } from '../context.ts'
+import { ClientGone } from '../wire/errors.ts'
+import { type HttpLogin, parseConnectionString } from './connection_string.ts'
+import { PostgresError, Refusal, refusalBody } from './refusal.ts'
+import { type HeldBytes, tooManyBytes } from './held_bytes.ts'
+import type { BodyParser } from './parsing.ts'
+import { readBody, type SqlRequest } from './request.ts'
+import type { Result, HttpStatement } from './statement.ts'
+import type { Sessions } from './sessions.ts'
+
+/** A client that does not take its response in this time is disconnected. */
+const MAX_SENDING_MS = 60_000
+
+/** SQLSTATEs of failures of the compute, or of the way to it, rather than of the request. */
+const TROUBLE = /^(08001|53|57P|58|XX)/
+
+export interface SqlContext {
+  readonly connection: ConnectionContext
+  readonly sessions: Sessions
+  readonly parser: BodyParser
+  readonly heldBytes: HeldBytes
+}
+
+/**
+ * Answers a request to `/sql`: logs in by its headers, and only then reads its body. Never rejects.
+ * @param onLoggedIn called when the login has succeeded
+ */
+export async function answerSql(
+  context: SqlContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  onLoggedIn: () => void,
+): Promise<void> {
+  const over = new AbortController()
+  response.once('close', () => over.abort(new ClientGone('gone before it was answered')))
+  let body: Buffer | undefined
+  try {
+    const who = { ...loginOf(context.connection, request), address: context.connection.origins.ofRequest(request) }
+    const answered = await context.sessions.use(who, over.signal, async (session, endpointId) => {
+      onLoggedIn()
+      body ??= await readHeld(context, endpointId, request, response, over)
+      const asked = await context.parser.parse(endpointId, request.headers, body, over.signal)
+      return answerOf(asked, await session.run(framed(asked)))
+    })
+    send(response, 200, answered)
+  } catch (thrown) {
+    const error: unknown = over.signal.aborted ? over.signal.reason : thrown
+    if (error instanceof ClientGone) response.destroy()
+    else sendRefusal(response, asRefusal(error, context.connection))
+  }
+}
+
+/**
+ * Reads the body. Its bytes count as held until the response is sent, or until they must be released: then the request
+ * fails.
+ */
+function readHeld(
+  { heldBytes }: SqlContext,
+  endpointId: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  over: AbortController,
+): Promise<Buffer> {
+  const holding = heldBytes.hold(endpointId, () => over.abort(tooManyBytes()))
+  response.once('close', () => holding.release())
+  if (response.destroyed) holding.release()
+  return readBody(request, holding, over.signal)
+}
+
+/** Errors: Refusal. */
+function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): HttpLogin {
+  if (headers.authorization?.toLowerCase().startsWith('bearer '))
+    throw new Refusal(400, 'Tokens are not taken here: leave out Authorization and give the password of the role.')
+  const given = headers['neon-connection-string']
+  if (typeof given !== 'string' || given === '')
+    throw new Refusal(400, 'The header Neon-Connection-String is missing: it says who asks for which database.')
+  return parseConnectionString(given, domain)
+}
+
+/** A batch is one transaction. */
+const framed = ({ statements, begin }: SqlRequest): readonly HttpStatement[] =>
+  begin === undefined ? statements : [plain(begin), ...statements, plain('commit')]
+
+const plain = (text: string): HttpStatement => ({ text, parameters: [], arrayMode: true, rawText: true })
+
+function answerOf({ statements, begin }: SqlRequest, results: readonly Result[]): string {
+  const own = begin === undefined ? results : results.slice(1, -1)
+  const answers = own.map((result, index) => answerJson(result, statements[index]?.arrayMode ?? false))
+  return begin === undefined ? (answers[0] ?? '') : `{"results":[${answers.join(',')}]}`
+}
+
+function answerJson({ fields, rows, tag }: Result, rowAsArray: boolean): string {
+  const [command] = tag.split(' ')
+  const rowCount = / (\d+)$/.exec(tag)?.[1] ?? 'null'
+  return `{"fields":${JSON.stringify(fields)},"rows":[${rows.join(',')}],"command":${JSON.stringify(command)},"rowCount":${rowCount},"rowAsArray":${rowAsArray}}`
+}
+
+function asRefusal(error: unknown, { log }: ConnectionContext): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof PostgresError)
+    return new Refusal(TROUBLE.test(error.code) ? 500 : 400, error.message, error.fields)
+  log.error({ err: error }, 'a request over HTTP failed')
+  return new Refusal(500, 'Something failed in the proxy that should not have. The log of the proxy says what.')
+}
+
+/** Sends a refusal in the common form. */
+export const sendRefusal = (response: ServerResponse, refusal: Refusal): void =>
+  send(response, refusal.status, refusalBody(refusal))
+
+function send(response: ServerResponse, status: number, body: string): void {
+  const timer = setTimeout(() => response.destroy(), MAX_SENDING_MS)
+  response.once('close', () => clearTimeout(timer))
+  response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+}

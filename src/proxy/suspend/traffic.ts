@@ -1,0 +1,129 @@
+import type { TrafficCounts } from '../../catalog/traffic.ts'
+import { isDatabaseCommand } from '../session/database_command.ts'
+
+/** The session's interface for pauses; its byte path is in splice.ts. */
+export interface ForwardedSession {
+  /** The process of its compute at the time of the connection. */
+  readonly computeId: string | undefined
+  /** True while the client is not connected to the compute, or bytes from it are unsent. */
+  isSending(): boolean
+  /** Forwards the bytes that a pause held back. */
+  release(): void
+}
+
+/** A pause: proxies forward no new bytes, because an operation wants to suspend the compute. */
+export interface Hold {
+  readonly operationId: string
+  /** Reports to the operation, once, that a client needs the compute. */
+  wake(): void
+  /** Resolves when the pause ends. */
+  readonly over: Promise<void>
+}
+
+/** State shared by the connections of one endpoint. The byte path only sets and reads its fields. */
+export interface Traffic {
+  readonly endpointId: string
+  readonly sessions: Set<ForwardedSession>
+  /** Milliseconds since 1970 at which the last byte passed; 0 before the first. */
+  lastByteAt: number
+  /** Bytes and connections since the last `takeCounts`. */
+  toClients: number
+  fromClients: number
+  connections: number
+  hold: Hold | undefined
+  /** Examines a chunk from a client, before it is forwarded, for a command that needs a database to itself. */
+  look(chunk: Buffer): void
+}
+
+export interface TrafficTable {
+  /** Returns the endpoint's entry, created if missing. It stays until every `enter` has its `leave`. */
+  enter(endpointId: string): Traffic
+  leave(traffic: Traffic): void
+  get(endpointId: string): Traffic | undefined
+  held(): Traffic[]
+  /** Endpoints with bytes forwarded since the last call, and the time of the last byte. */
+  takeSeen(): Map<string, number>
+  /** Counts since the last call, by endpoint id. */
+  takeCounts(): Map<string, TrafficCounts>
+}
+
+/** Minimum interval between `onDatabaseCommand` calls. Postgres waits ten times as long for other sessions. */
+const TOLD_MS = 500
+
+/** @param onDatabaseCommand called when a client of the endpoint has sent a command that needs a database to itself */
+export function createTrafficTable(onDatabaseCommand: (endpointId: string) => void = () => {}): TrafficTable {
+  const entries = new Map<string, { traffic: Traffic; users: number; taken: number }>()
+
+  function forgetIfDone(endpointId: string): void {
+    const entry = entries.get(endpointId)
+    if (entry?.users === 0 && entry.taken === entry.traffic.lastByteAt && !hasCounted(entry.traffic))
+      entries.delete(endpointId)
+  }
+
+  return {
+    enter(endpointId) {
+      let entry = entries.get(endpointId)
+      if (!entry) {
+        entry = { traffic: newTraffic(endpointId, onDatabaseCommand), users: 0, taken: 0 }
+        entries.set(endpointId, entry)
+      }
+      entry.users += 1
+      return entry.traffic
+    },
+    leave({ endpointId }) {
+      const entry = entries.get(endpointId)
+      if (entry) entry.users -= 1
+      forgetIfDone(endpointId)
+    },
+    get: (endpointId) => entries.get(endpointId)?.traffic,
+    held: () => [...entries.values()].map((entry) => entry.traffic).filter((traffic) => traffic.hold),
+    takeSeen() {
+      const seen = new Map<string, number>()
+      for (const [endpointId, entry] of entries) {
+        if (entry.taken === entry.traffic.lastByteAt) continue
+        entry.taken = entry.traffic.lastByteAt
+        seen.set(endpointId, entry.taken)
+        forgetIfDone(endpointId)
+      }
+      return seen
+    },
+    takeCounts() {
+      const counted = new Map<string, TrafficCounts>()
+      for (const [endpointId, { traffic }] of entries) {
+        if (!hasCounted(traffic)) continue
+        const { toClients, fromClients, connections } = traffic
+        counted.set(endpointId, { toClients, fromClients, connections })
+        Object.assign(traffic, NOTHING)
+        forgetIfDone(endpointId)
+      }
+      return counted
+    },
+  }
+}
+
+const NOTHING: TrafficCounts = { toClients: 0, fromClients: 0, connections: 0 }
+
+const hasCounted = (traffic: Traffic): boolean =>
+  traffic.toClients > 0 || traffic.fromClients > 0 || traffic.connections > 0
+
+function newTraffic(endpointId: string, onDatabaseCommand: (endpointId: string) => void): Traffic {
+  let toldAt = -TOLD_MS
+  let timer: NodeJS.Timeout | undefined
+
+  function tell(): void {
+    timer = undefined
+    toldAt = performance.now()
+    onDatabaseCommand(endpointId)
+  }
+
+  return {
+    endpointId,
+    sessions: new Set(),
+    lastByteAt: 0,
+    ...NOTHING,
+    hold: undefined,
+    look(chunk) {
+      if (isDatabaseCommand(chunk)) timer ??= setTimeout(tell, toldAt + TOLD_MS - performance.now()).unref()
+    },
+  }
+}

@@ -1,0 +1,20 @@
+import type { ConnectionContext } from '../context.ts'
+import { ProxyError } from './errors.ts'
+
+/** Counts the error and returns the client's error. Logs internal errors and those that the operator must resolve. */
+export function asProxyError(error: unknown, { metrics, log }: Pick<ConnectionContext, 'metrics' | 'log'>): ProxyError {
+  metrics.refused(error instanceof ProxyError ? error.reason : 'internal')
+  if (!(error instanceof ProxyError)) {
+    log.error({ err: error }, 'a connection failed')
+    return new ProxyError('internal', { cause: error })
+  }
+  if (
+    error.reason === 'start_failed' ||
+    error.reason === 'not_in_time' ||
+    error.reason === 'catalog_away' ||
+    error.reason === 'crowded'
+  ) {
+    log.warn({ reason: error.reason, detail: error.detail, err: error.cause }, 'an endpoint could not be reached')
+  }
+  return error
+}
