@@ -52,6 +52,20 @@ const MAY_IMPORT: Record<string, string> = {
   race: '',
   secrets: 'base62, durable_file, errors',
 }
+/**
+ * Allowed imports in src/proxy: a folder, and the folders it may import besides itself. A folder imports only folders
+ * further down the table. The files beside the folders connect them: no folder imports those.
+ */
+const PROXY_MAY_IMPORT: Record<string, string> = {
+  sql_http: 'accept, connect, wire',
+  pool: 'accept, auth, connect, session, suspend, wire',
+  session: 'accept, auth, connect, suspend, wire',
+  auth: 'accept, connect, wire',
+  connect: 'suspend, wire',
+  accept: 'wire',
+  suspend: '',
+  wire: '',
+}
 const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts', 'directories.ts']
 const MAX_LINES = 400
 /** Words that leave open which thing is meant; a comment names it (docs/glossary.md). */
@@ -68,6 +82,18 @@ const sources = new Map(
 
 test('imports go only where the table lets them', () => {
   none([...sources].flatMap(([path, text]) => forbiddenImports(path, text)))
+})
+
+test('imports between the folders of the proxy go only where their table lets them', () => {
+  none([...sources].flatMap(([path, text]) => forbiddenProxyImports(path, text)))
+})
+
+test('the folders of the proxy import downward', () => {
+  const folders = Object.keys(PROXY_MAY_IMPORT)
+  const upward = folders.flatMap((folder, index) =>
+    namesIn(PROXY_MAY_IMPORT[folder]).filter((name) => folders.indexOf(name) <= index),
+  )
+  none(upward)
 })
 
 test('the environment is read where settings are made only', () => {
@@ -109,6 +135,11 @@ test('these checks see what they are for', () => {
   assert.equal(forbiddenImports('http/routes/x.ts', `import { type A, type B } from '../../context.ts'`).length, 0)
   assert.equal(forbiddenImports('http/routes/x.ts', `export type { A } from '../../context.ts'`).length, 0)
   assert.equal(forbiddenImports('newcomer/x.ts', `import { y } from '../errors.ts'`).length, 1)
+  assert.equal(forbiddenProxyImports('proxy/wire/x.ts', `import type { Y } from '../pool/y.ts'`).length, 1)
+  assert.equal(forbiddenProxyImports('proxy/pool/x.ts', `import { y } from '../context.ts'`).length, 1)
+  assert.equal(forbiddenProxyImports('proxy/newcomer/x.ts', `import { y } from '../wire/y.ts'`).length, 1)
+  assert.equal(forbiddenProxyImports('proxy/pool/x.ts', `import { y } from '../wire/y.ts'`).length, 0)
+  assert.equal(forbiddenProxyImports('proxy/x.ts', `import { y } from './pool/y.ts'`).length, 0)
   assert.deepEqual(exportedTypes('export type A = B\nexport interface C {}\ntype D = A'), ['A', 'C'])
   assert.deepEqual(commentWords('/** Who asks. */\nconst a = 1 // what\n'), ['who', 'asks', 'what'])
   assert.ok(readsEnvironment('const { HOME } = process.env') && readsEnvironment(`import { env } from 'node:process'`))
@@ -118,13 +149,34 @@ function forbiddenImports(path: string, text: string): string[] {
   const from = partOf(path)
   const allowed = MAY_IMPORT[from] ?? ''
   if (allowed === '*' || isTest(path)) return []
-  const names = allowed.split(/,\s*/)
+  const names = namesIn(allowed)
   return importsIn(text).flatMap(({ target, typesOnly }) => {
     const imported = join(dirname(path), target)
     const to = partOf(imported)
     if (to === from || names.includes(to) || (typesOnly && names.includes(`${to}(types)`))) return []
     return [`src/${path} → src/${imported}   (${from} may import: ${allowed || 'nothing; is it in the table?'})`]
   })
+}
+
+function forbiddenProxyImports(path: string, text: string): string[] {
+  const from = proxyFolder(path)
+  if (from === undefined || isTest(path)) return []
+  const allowed = namesIn(PROXY_MAY_IMPORT[from])
+  return importsIn(text).flatMap(({ target }) => {
+    const imported = join(dirname(path), target)
+    const to = proxyFolder(imported) ?? imported
+    if (partOf(imported) !== 'proxy' || to === from || allowed.includes(to)) return []
+    return [`src/${path} → src/${imported}   (proxy/${from} may import: ${allowed.join(', ') || 'nothing'})`]
+  })
+}
+
+/** The folder of a file below src/proxy. undefined for files beside the folders, and for those of other parts. */
+function proxyFolder(path: string): string | undefined {
+  return /^proxy\/([^/]+)\//.exec(path)?.[1]
+}
+
+function namesIn(list = ''): string[] {
+  return list.split(/,\s*/).filter((name) => name !== '')
 }
 
 /** The relative imports of a module: static, dynamic, and re-exports. */

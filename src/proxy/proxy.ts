@@ -21,6 +21,7 @@ import { createDerivations } from './auth/derivations.ts'
 import { emptied } from './suspend/emptied.ts'
 import { ClientGone, ProxyError, REASONS } from './wire/errors.ts'
 import { startHolds } from './suspend/holds.ts'
+import { watchDatabaseCommands } from './session/database_command.ts'
 import { startIdleSessions } from './session/idle_sessions.ts'
 import { createSqlServer } from './sql_http/server.ts'
 import { createLimits, type LimitSettings } from './accept/limits.ts'
@@ -78,7 +79,7 @@ export interface Proxy {
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { catalog, log, wakeTimeoutMs, registry = new Registry() } = options
   const certificate = await readCertificate(options.certificate)
-  const table = createTrafficTable((endpointId) => idleSessions.close(endpointId))
+  const table = createTrafficTable(watchDatabaseCommands((endpointId) => idleSessions.close(endpointId)))
   const activity = startActivityWriter(catalog, table, log, (counts) => metrics.passed(counts))
   const registration = createRegistration(catalog, log)
   const holds = await startHolds({
@@ -110,7 +111,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const limits = createLimits(options.limits)
   const origins = createOrigins(options.forwarders ?? { proxyProtocol: [], forwardedFor: [] })
   const pools = createPools({ waker, holds, table, wakeTimeoutMs, size: options.poolSize })
-  const idleSessions = await startIdleSessions(catalog, pools, log)
+  const idleSessions = await startIdleSessions(catalog, (endpointId) => pools.closeIdle(endpointId), log)
   const context: ConnectionContext = {
     domain: options.domain,
     wakeTimeoutMs,
@@ -130,7 +131,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     log,
   }
 
-  const sql = createSqlServer(context)
+  const sql = createSqlServer({ ...context, serve: (client) => serve(context, client) })
   function tlsServer(protocols: string[], served: (socket: TLSSocket) => void) {
     const tls = createTlsServer({ ...certificate, ALPNProtocols: protocols, handshakeTimeout: STAGE_MS })
     tls.on('tlsClientError', (_error, socket) => socket.destroy())

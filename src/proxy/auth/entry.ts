@@ -1,16 +1,28 @@
 import type { RoleLogin } from '../../catalog/login.ts'
+import type { RefusalWriter } from '../../catalog/refusal_writer.ts'
 import { networkOf } from '../../network.ts'
 import { openAhead } from '../connect/ahead.ts'
-import type { Admission } from './admission.ts'
+import type { Limits } from '../accept/limits.ts'
+import type { Admission, FindAdmission } from './admission.ts'
+import type { Attempts } from './attempts.ts'
+import type { Derivations } from './derivations.ts'
 import { type AllowedAddresses, compileAllowed, isAllowed } from '../accept/allowed.ts'
 import type { Client } from '../accept/client.ts'
-import type { ConnectionContext } from '../context.ts'
 import { ProxyError } from '../wire/errors.ts'
 import { askForPassword, authenticate, type CheckInTurn, checkPassword, type Derive, splitPassword } from './login.ts'
 import type { Admitted } from '../connect/reach.ts'
 import type { ClientRoute } from '../connect/route.ts'
 import type { ScramKeys } from '../wire/scram.ts'
 import { encodeStartup } from '../wire/startup.ts'
+
+/** State shared by all logins. */
+export interface LoginContext {
+  readonly findAdmission: FindAdmission
+  readonly limits: Limits
+  readonly attempts: Attempts
+  readonly derivations: Derivations
+  readonly refusals: RefusalWriter
+}
 
 /** A client after its login. */
 export interface LoggedIn extends Admitted {
@@ -25,7 +37,7 @@ export interface LoggedIn extends Admitted {
  * they would reveal that it exists. Errors: no_user, wrong_password, address, disabled_endpoint, and those of limits
  * and lookup.
  */
-export async function logIn(context: ConnectionContext, client: Client, routed: ClientRoute): Promise<LoggedIn> {
+export async function logIn(context: LoginContext, client: Client, routed: ClientRoute): Promise<LoggedIn> {
   const { findAdmission, limits, refusals } = context
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
@@ -69,7 +81,7 @@ interface Asked {
 }
 
 function showPassword(
-  { attempts, derivations }: ConnectionContext,
+  { attempts, derivations }: LoginContext,
   client: Client,
   { user, endpointId, password, admission }: Asked,
 ): Promise<ScramKeys> {

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { isAllowed } from '../accept/allowed.ts'
-import { type ConnectionContext, MAX_SESSIONS } from '../context.ts'
+import { MAX_SESSIONS, type SessionContext } from '../session/session_context.ts'
 import type { LoggedIn } from '../auth/entry.ts'
 import { ClientGone, ProxyError } from '../wire/errors.ts'
 import { asProxyError } from '../wire/report.ts'
 import { PROTOCOL_3_2, type Startup } from '../wire/startup.ts'
+import type { Pools } from './pools.ts'
 import { pooledSession } from './session.ts'
 import { encodeWelcome, settingsOf } from './welcome.ts'
 
@@ -19,7 +20,7 @@ const [SHORT_KEY, LONG_KEY] = [4 + 4, 4 + 32] as const
  * Errors: unpoolable, crowded, compute_refused, ClientGone, and those of opening the first server connection.
  */
 export async function joinPool(
-  context: ConnectionContext,
+  context: SessionContext & { readonly pools: Pools },
   client: Duplex,
   { version, parameters }: Startup,
   { endpointId, allowed, ...admitted }: LoggedIn,

@@ -10,10 +10,36 @@ const COMMAND =
 /** Bytes of a query text that are examined. */
 const LOOKED_AT = 512
 
+/** Minimum interval between calls of `onCommand`. Postgres waits ten times as long for other sessions. */
+const TOLD_MS = 500
+
+/**
+ * Makes a function that examines each chunk from an endpoint's clients.
+ * @param onCommand called when a client of the endpoint has sent a command that needs a database to itself
+ */
+export function watchDatabaseCommands(
+  onCommand: (endpointId: string) => void,
+): (endpointId: string) => (chunk: Buffer) => void {
+  return (endpointId) => {
+    let toldAt = -TOLD_MS
+    let timer: NodeJS.Timeout | undefined
+
+    function tell(): void {
+      timer = undefined
+      toldAt = performance.now()
+      onCommand(endpointId)
+    }
+
+    return (chunk) => {
+      if (isDatabaseCommand(chunk)) timer ??= setTimeout(tell, toldAt + TOLD_MS - performance.now()).unref()
+    }
+  }
+}
+
 /**
  * Whether a chunk from a client begins with such a command. Cheap for chunks that do not. A false positive is harmless.
  */
-export function isDatabaseCommand(chunk: Buffer): boolean {
+function isDatabaseCommand(chunk: Buffer): boolean {
   const type = chunk[0]
   if (type !== QUERY && type !== PARSE) return false
   const at = type === QUERY ? MESSAGE_HEAD : chunk.indexOf(0, MESSAGE_HEAD) + 1

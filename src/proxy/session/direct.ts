@@ -1,17 +1,28 @@
 import type { Duplex } from 'node:stream'
 import { isAllowed } from '../accept/allowed.ts'
 import { cancelAtCompute } from './cancel.ts'
-import { type ConnectionContext, MAX_SESSIONS } from '../context.ts'
 import type { LoggedIn } from '../auth/entry.ts'
 import { ClientGone, ProxyError } from '../wire/errors.ts'
 import { reachCompute } from '../connect/reach.ts'
+import { MAX_SESSIONS, type SessionContext } from './session_context.ts'
 import { spliceSession } from './splice.ts'
+import type { Holds } from '../suspend/holds.ts'
+import type { TrafficTable } from '../suspend/traffic.ts'
 import { encodeStartup, type Startup } from '../wire/startup.ts'
 import type { Waker } from '../connect/wake.ts'
 
+/** State shared by all direct sessions. */
+export interface DirectContext extends SessionContext {
+  readonly table: TrafficTable
+  readonly holds: Holds
+  readonly waker: Waker
+  /** Time limit of a client's wait for its endpoint. */
+  readonly wakeTimeoutMs: number
+}
+
 /** Connects the client to its own session at the compute. Returns once bytes are forwarded. */
 export async function joinCompute(
-  context: ConnectionContext,
+  context: DirectContext,
   client: Duplex,
   startup: Startup,
   { endpointId, allowed, ...admitted }: LoggedIn,

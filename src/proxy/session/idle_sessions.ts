@@ -1,7 +1,6 @@
 import type { Logger } from 'pino'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { askToCloseIdle, CLOSE_IDLE } from '../../catalog/proxy.ts'
-import type { Pools } from '../pool/pools.ts'
 
 export interface IdleSessions {
   /** Closes the endpoint's pooled sessions without a client, at all proxies. */
@@ -12,15 +11,20 @@ export interface IdleSessions {
 /**
  * Idle pooled sessions make Postgres refuse to drop, rename or copy their database. Postgres waits five seconds for
  * other sessions to leave (CountOtherDBBackends in procarray.c), so idle sessions are closed meanwhile.
+ * @param closeHere closes the endpoint's pooled sessions without a client at this proxy
  * Errors: the catalog is away.
  */
-export async function startIdleSessions(catalog: Catalog, pools: Pools, log: Logger): Promise<IdleSessions> {
+export async function startIdleSessions(
+  catalog: Catalog,
+  closeHere: (endpointId: string) => void,
+  log: Logger,
+): Promise<IdleSessions> {
   const stop = await catalog.listen(CLOSE_IDLE, (endpointId) => {
-    if (endpointId !== undefined) pools.closeIdle(endpointId)
+    if (endpointId !== undefined) closeHere(endpointId)
   })
   return {
     close(endpointId) {
-      pools.closeIdle(endpointId)
+      closeHere(endpointId)
       askToCloseIdle(catalog, endpointId).catch((error: unknown) =>
         log.debug({ err: error, endpoint: endpointId }, 'could not have other proxies close idle sessions'),
       )

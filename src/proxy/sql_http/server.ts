@@ -4,9 +4,9 @@ import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { closeGently, refuse } from '../wire/close.ts'
-import { serve } from '../connection.ts'
-import type { ConnectionContext } from '../context.ts'
-import { asProxyError } from '../wire/report.ts'
+import type { Limits } from '../accept/limits.ts'
+import type { Origins } from '../accept/origins.ts'
+import { asProxyError, type ReportContext } from '../wire/report.ts'
 import { ClientGone } from '../wire/errors.ts'
 import { STAGE_MS } from '../accept/opening.ts'
 import { readPacket } from '../wire/packet.ts'
@@ -15,6 +15,7 @@ import { endpointHost } from './connection_string.ts'
 import { createHeldBytes, type HeldBytes } from './held_bytes.ts'
 import { createBodyParser } from './parsing.ts'
 import { Refusal } from './refusal.ts'
+import type { Serve } from './session.ts'
 import { createSessions } from './sessions.ts'
 import { answerSql, sendRefusal, type SqlContext } from './sql.ts'
 import { createStrangers } from './strangers.ts'
@@ -51,12 +52,20 @@ export interface SqlServer {
   stop(): void
 }
 
-export function createSqlServer(connection: ConnectionContext): SqlServer {
+export interface SqlServerContext extends ReportContext {
+  readonly serve: Serve
+  /** The suffix of endpoint host names. */
+  readonly domain: string
+  readonly origins: Origins
+  readonly limits: Limits
+}
+
+export function createSqlServer(shared: SqlServerContext): SqlServer {
   const unanswered = new Set<ServerResponse>()
   let stopped = false
   const heldBytes = createHeldBytes()
   const parser = createBodyParser()
-  const context: SqlContext = { connection, sessions: createSessions(connection), parser, heldBytes }
+  const context: SqlContext = { ...shared, sessions: createSessions(shared.serve), parser, heldBytes }
   const strangers = createStrangers()
   const http = createServer(
     {
@@ -76,7 +85,7 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
       strangers.began(request.socket, response)
       answer(context, request, response, () => {
         strangers.loggedIn(request.socket)
-        connection.limits.loggedIn(request.socket, connection.origins.of(request.socket))
+        shared.limits.loggedIn(request.socket, shared.origins.of(request.socket))
       })
     },
   )
@@ -90,7 +99,7 @@ export function createSqlServer(connection: ConnectionContext): SqlServer {
       request,
       socket,
       head,
-      (webSocket) => void serveWebSocket(connection, heldBytes, webSocket, request),
+      (webSocket) => void serveWebSocket(shared, heldBytes, webSocket, request),
     )
   })
 
@@ -128,7 +137,7 @@ function answer(context: SqlContext, request: IncomingMessage, response: ServerR
 
 /** Serves a client of the Postgres protocol in a WebSocket, which is within TLS and needs no further encryption. */
 async function serveWebSocket(
-  context: ConnectionContext,
+  context: SqlServerContext,
   heldBytes: HeldBytes,
   webSocket: WebSocket,
   request: IncomingMessage,
@@ -143,7 +152,7 @@ async function serveWebSocket(
   }
   const address = context.origins.ofRequest(request)
   const serverName = hostOf(request, context.domain)
-  await serve(context, {
+  await context.serve({
     stream,
     address,
     serverName,

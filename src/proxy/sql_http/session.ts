@@ -1,12 +1,14 @@
 import { type Duplex, duplexPair } from 'node:stream'
-import { serve } from '../connection.ts'
-import type { ConnectionContext } from '../context.ts'
+import type { Client } from '../accept/client.ts'
 import { PASSWORD_MESSAGE } from '../wire/message_types.ts'
 import { encodeMessage, int32 } from '../wire/messages.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0 } from '../wire/startup.ts'
 import type { HttpLogin } from './connection_string.ts'
 import { conversation, type SqlSession } from './conversation.ts'
 import { text } from './statement.ts'
+
+/** Serves a client from its startup packet on. Never rejects. */
+export type Serve = (client: Client) => Promise<void>
 
 /** A client with its login. */
 export interface Who extends HttpLogin {
@@ -19,13 +21,13 @@ export interface Who extends HttpLogin {
  * Errors: PostgresError (from the proxy or the compute); Refusal; ClientGone.
  */
 export async function openSession(
-  context: ConnectionContext,
+  serve: Serve,
   { address, serverName, parameters, password }: Who,
   signal: AbortSignal,
 ): Promise<{ readonly session: SqlSession; readonly endpointId: string }> {
   let endpointId = ''
-  const stream = streamTo(context, address, serverName, (id) => (endpointId = id))
-  const session = conversation(stream, (key) => cancel(context, address, key))
+  const stream = streamTo(serve, address, serverName, (id) => (endpointId = id))
+  const session = conversation(stream, (key) => cancel(serve, address, key))
   const latin1 = new Map([...parameters].map(([name, value]) => [name, Buffer.from(value).toString('latin1')]))
   const startup = encodeStartup({ version: PROTOCOL_3_0, parameters: latin1 })
   const gone = (): void => session.abandon()
@@ -42,7 +44,7 @@ export async function openSession(
 
 /** Connects to the proxy from within this process. */
 function streamTo(
-  context: ConnectionContext,
+  serve: Serve,
   address: string | undefined,
   serverName: string | undefined,
   onLoggedIn: (endpointId: string) => void = () => {},
@@ -55,13 +57,13 @@ function streamTo(
     one.on('error', () => {})
     one.once('close', () => other.destroy())
   }
-  void serve(context, { stream: far, address, serverName, shows: 'password', binding: undefined, onLoggedIn })
+  void serve({ stream: far, address, serverName, shows: 'password', binding: undefined, onLoggedIn })
   return near
 }
 
 /** Sends a CancelRequest and waits until the proxy has handled it. */
-async function cancel(context: ConnectionContext, address: string | undefined, key: Buffer): Promise<void> {
-  const stream = streamTo(context, address, undefined)
+async function cancel(serve: Serve, address: string | undefined, key: Buffer): Promise<void> {
+  const stream = streamTo(serve, address, undefined)
   stream.write(Buffer.concat([int32(8 + key.length), int32(CANCEL_REQUEST), key]))
   await new Promise((resolve) => {
     stream.once('close', resolve).once('end', () => stream.destroy())

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { ConnectionContext } from '../context.ts'
 import { ClientGone } from '../wire/errors.ts'
 import { PostgresError } from './refusal.ts'
 import type { SqlSession } from './conversation.ts'
-import { openSession, type Who } from './session.ts'
+import { openSession, type Serve, type Who } from './session.ts'
 import type { HttpStatement } from './statement.ts'
 
 /** Limit of a session's age: a changed password or address list takes effect at the next login. */
@@ -50,7 +49,7 @@ interface Lane {
   readonly waiting: Set<(given: Opened | undefined) => void>
 }
 
-export function createSessions(context: ConnectionContext): Sessions {
+export function createSessions(serve: Serve): Sessions {
   const lanes = new Map<string, Lane>()
   let idleCount = 0
   let stopped = false
@@ -68,7 +67,7 @@ export function createSessions(context: ConnectionContext): Sessions {
   async function open(lane: Lane, who: Who, signal: AbortSignal): Promise<Opened> {
     lane.opening += 1
     try {
-      const { session, endpointId } = await openSession(context, who, signal)
+      const { session, endpointId } = await openSession(serve, who, signal)
       const exit = enter(lane)
       const opened = { session, endpointId, until: performance.now() + LIFE_MS }
       const timer = setTimeout(() => {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ConnectionContext } from '../context.ts'
+import type { Logger } from 'pino'
+import type { Origins } from '../accept/origins.ts'
 import { ClientGone } from '../wire/errors.ts'
 import { type HttpLogin, parseConnectionString } from './connection_string.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
@@ -16,7 +17,10 @@ const MAX_SENDING_MS = 60_000
 const TROUBLE = /^(08001|53|57P|58|XX)/
 
 export interface SqlContext {
-  readonly connection: ConnectionContext
+  /** The suffix of endpoint host names. */
+  readonly domain: string
+  readonly origins: Origins
+  readonly log: Logger
   readonly sessions: Sessions
   readonly parser: BodyParser
   readonly heldBytes: HeldBytes
@@ -36,7 +40,7 @@ export async function answerSql(
   response.once('close', () => over.abort(new ClientGone('gone before it was answered')))
   let body: Buffer | undefined
   try {
-    const who = { ...loginOf(context.connection, request), address: context.connection.origins.ofRequest(request) }
+    const who = { ...loginOf(context, request), address: context.origins.ofRequest(request) }
     const answered = await context.sessions.use(who, over.signal, async (session, endpointId) => {
       onLoggedIn()
       body ??= await readHeld(context, endpointId, request, response, over)
@@ -47,7 +51,7 @@ export async function answerSql(
   } catch (thrown) {
     const error: unknown = over.signal.aborted ? over.signal.reason : thrown
     if (error instanceof ClientGone) response.destroy()
-    else sendRefusal(response, asRefusal(error, context.connection))
+    else sendRefusal(response, asRefusal(error, context))
   }
 }
 
@@ -69,7 +73,7 @@ function readHeld(
 }
 
 /** Errors: Refusal. */
-function loginOf({ domain }: ConnectionContext, { headers }: IncomingMessage): HttpLogin {
+function loginOf({ domain }: SqlContext, { headers }: IncomingMessage): HttpLogin {
   if (headers.authorization?.toLowerCase().startsWith('bearer '))
     throw new Refusal(400, 'Tokens are not taken here: leave out Authorization and give the password of the role.')
   const given = headers['neon-connection-string']
@@ -96,7 +100,7 @@ function answerJson({ fields, rows, tag }: Result, rowAsArray: boolean): string 
   return `{"fields":${JSON.stringify(fields)},"rows":[${rows.join(',')}],"command":${JSON.stringify(command)},"rowCount":${rowCount},"rowAsArray":${rowAsArray}}`
 }
 
-function asRefusal(error: unknown, { log }: ConnectionContext): Refusal {
+function asRefusal(error: unknown, { log }: SqlContext): Refusal {
   if (error instanceof Refusal) return error
   if (error instanceof PostgresError)
     return new Refusal(TROUBLE.test(error.code) ? 500 : 400, error.message, error.fields)

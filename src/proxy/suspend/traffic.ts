@@ -1,5 +1,4 @@
 import type { TrafficCounts } from '../../catalog/traffic.ts'
-import { isDatabaseCommand } from '../session/database_command.ts'
 
 /** The session's interface for pauses; its byte path is in splice.ts. */
 export interface ForwardedSession {
@@ -31,7 +30,7 @@ export interface Traffic {
   fromClients: number
   connections: number
   hold: Hold | undefined
-  /** Examines a chunk from a client, before it is forwarded, for a command that needs a database to itself. */
+  /** Examines a chunk from a client before it is forwarded. */
   look(chunk: Buffer): void
 }
 
@@ -47,11 +46,8 @@ export interface TrafficTable {
   takeCounts(): Map<string, TrafficCounts>
 }
 
-/** Minimum interval between `onDatabaseCommand` calls. Postgres waits ten times as long for other sessions. */
-const TOLD_MS = 500
-
-/** @param onDatabaseCommand called when a client of the endpoint has sent a command that needs a database to itself */
-export function createTrafficTable(onDatabaseCommand: (endpointId: string) => void = () => {}): TrafficTable {
+/** @param lookFor makes the function `look` of an endpoint */
+export function createTrafficTable(lookFor: (endpointId: string) => Traffic['look'] = () => () => {}): TrafficTable {
   const entries = new Map<string, { traffic: Traffic; users: number; taken: number }>()
 
   function forgetIfDone(endpointId: string): void {
@@ -64,7 +60,7 @@ export function createTrafficTable(onDatabaseCommand: (endpointId: string) => vo
     enter(endpointId) {
       let entry = entries.get(endpointId)
       if (!entry) {
-        entry = { traffic: newTraffic(endpointId, onDatabaseCommand), users: 0, taken: 0 }
+        entry = { traffic: newTraffic(endpointId, lookFor(endpointId)), users: 0, taken: 0 }
         entries.set(endpointId, entry)
       }
       entry.users += 1
@@ -106,24 +102,6 @@ const NOTHING: TrafficCounts = { toClients: 0, fromClients: 0, connections: 0 }
 const hasCounted = (traffic: Traffic): boolean =>
   traffic.toClients > 0 || traffic.fromClients > 0 || traffic.connections > 0
 
-function newTraffic(endpointId: string, onDatabaseCommand: (endpointId: string) => void): Traffic {
-  let toldAt = -TOLD_MS
-  let timer: NodeJS.Timeout | undefined
-
-  function tell(): void {
-    timer = undefined
-    toldAt = performance.now()
-    onDatabaseCommand(endpointId)
-  }
-
-  return {
-    endpointId,
-    sessions: new Set(),
-    lastByteAt: 0,
-    ...NOTHING,
-    hold: undefined,
-    look(chunk) {
-      if (isDatabaseCommand(chunk)) timer ??= setTimeout(tell, toldAt + TOLD_MS - performance.now()).unref()
-    },
-  }
+function newTraffic(endpointId: string, look: Traffic['look']): Traffic {
+  return { endpointId, sessions: new Set(), lastByteAt: 0, ...NOTHING, hold: undefined, look }
 }
