@@ -6,9 +6,9 @@ import { messageOf } from '../../errors.ts'
 import { addressOf, type SessionAddress } from '../connect/compute.ts'
 import { ProxyError } from '../wire/errors.ts'
 import { pauseMs } from '../connect/reach.ts'
-import { mockVerifier, parseVerifier, type Verifier } from '../wire/scram.ts'
 import { createBuckets } from '../accept/buckets.ts'
 import { createDecoy } from './decoy.ts'
+import { mockVerifier, parseVerifier, type Verifier } from './verifier.ts'
 import { told, type Waker } from '../connect/wake.ts'
 
 /** Reads the verifier of a role from a compute. Errors: any, when the compute does not answer. */

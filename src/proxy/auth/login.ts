@@ -16,7 +16,9 @@ import { ProxyError } from '../wire/errors.ts'
 import { PASSWORD_MESSAGE } from '../wire/message_types.ts'
 import { encodeAuthentication } from '../wire/messages.ts'
 import { readMessage } from '../wire/packet.ts'
-import { SCRAM, SCRAM_PLUS, type ScramKeys, scramServer, type Verifier } from '../wire/scram.ts'
+import { SCRAM, SCRAM_PLUS, type ScramKeys } from '../wire/scram.ts'
+import { scramServer } from './scram_server.ts'
+import type { Verifier } from './verifier.ts'
 
 /** Clients answer at once: a program that prompts for a password reconnects with it. */
 const ANSWER_MS = 15_000

@@ -16,7 +16,7 @@ import { authenticate } from '../auth/login.ts'
 import { READY_FOR_QUERY } from '../wire/message_types.ts'
 import { encodeError, encodeMessage } from '../wire/messages.ts'
 import { readPacket } from '../wire/packet.ts'
-import { parseVerifier, type Verifier } from '../wire/scram.ts'
+import { parseVerifier, type Verifier } from '../auth/verifier.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../wire/startup.ts'
 
 /* Speculative sessions at a compute, opened before their clients have proved their passwords. */

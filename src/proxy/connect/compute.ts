@@ -2,7 +2,8 @@ import { connect, type Socket } from 'node:net'
 import { computeAddress, type ComputeLocation, type ConnectTarget } from '../../catalog/compute.ts'
 import { AUTHENTICATION, BACKEND_KEY_DATA, ERROR_RESPONSE, PASSWORD_MESSAGE, READY_FOR_QUERY } from '../wire/message_types.ts'
 import { encodeMessage, errorFields, int32, MESSAGE_HEAD, messageAt } from '../wire/messages.ts'
-import { SCRAM, scramClient, type ScramKeys } from '../wire/scram.ts'
+import { SCRAM, type ScramKeys } from '../wire/scram.ts'
+import { scramClient } from './scram_client.ts'
 
 /**
  * Result of a connection to a compute. `there`: the session is ready, or was refused with an error for the client.

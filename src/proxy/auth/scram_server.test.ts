@@ -2,7 +2,10 @@ import assert from 'node:assert/strict'
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto'
 import { test } from 'node:test'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
-import { mockVerifier, parseVerifier, scramClient, scramServer, SCRAM, SCRAM_PLUS, type Verifier } from './scram.ts'
+import { scramClient } from '../connect/scram_client.ts'
+import { SCRAM, SCRAM_PLUS } from '../wire/scram.ts'
+import { scramServer } from './scram_server.ts'
+import { mockVerifier, parseVerifier, type Verifier } from './verifier.ts'
 
 /* The example of RFC 7677, section 3. */
 const NONCES = ['rOprNGfwEbeRWgbNEkqO', '%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0'] as const
