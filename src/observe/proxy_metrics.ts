@@ -24,7 +24,7 @@ export interface ProxyCensus {
   /** Clients past their start-up message. */
   readonly sessions: () => number
   /** Of these, the clients of paused endpoints, while a suspend is tried. */
-  readonly held: () => number
+  readonly paused: () => number
 }
 
 const WAKE_SECONDS = [0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
@@ -35,7 +35,7 @@ export function createProxyMetrics(registry: Registry, reasons: readonly string[
   const gauges = [
     ['neap_proxy_connections', 'Connections of clients that are open.', census.connections],
     ['neap_proxy_sessions', 'Clients past their start-up message, waiting or joined to a compute.', census.sessions],
-    ['neap_proxy_held_sessions', 'Sessions held back while their endpoint tries to go to sleep.', census.held],
+    ['neap_proxy_held_sessions', 'Sessions held back while their endpoint tries to go to sleep.', census.paused],
   ] as const
   for (const [name, help, read] of gauges) addGauge(registry, { name, help }, read)
   const opened = new Counter({

@@ -8,16 +8,16 @@
  */
 import type { Duplex } from 'node:stream'
 import type { Client } from './accept/client.ts'
-import { closeGently, refuse } from './wire/close.ts'
+import { readFirstPacket } from './accept/first_packets.ts'
+import { logIn } from './auth/client_login.ts'
+import { route } from './connect/route.ts'
 import type { ConnectionContext } from './context.ts'
-import { joinCompute } from './session/direct.ts'
-import { logIn } from './auth/entry.ts'
+import { joinPool } from './pool/join.ts'
+import { joinCompute } from './session/direct_session.ts'
+import { closeGently, refuse } from './wire/close.ts'
 import { ClientGone } from './wire/errors.ts'
 import { encodeNegotiation } from './wire/messages.ts'
-import { readFirstPacket } from './accept/opening.ts'
-import { joinPool } from './pool/join.ts'
 import { asProxyError } from './wire/report.ts'
-import { route } from './connect/route.ts'
 import {
   CANCEL_REQUEST,
   isProtocolOption,

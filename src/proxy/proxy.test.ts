@@ -6,7 +6,6 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { sql } from '../catalog/sql.ts'
 import {
   bySni,
   byOptions,
@@ -18,6 +17,7 @@ import {
   psql,
   until,
 } from '../../test/proxy/fixture.ts'
+import { sql } from '../catalog/sql.ts'
 import type { Proxy } from './proxy.ts'
 
 let fixture: Fixture

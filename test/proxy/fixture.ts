@@ -39,7 +39,8 @@ export interface Fixture {
   endpoint(pid?: number): Promise<string>
   /** Inserts an operation of an endpoint, for which the endpoint may be paused. */
   operation(endpointId: string, action: string): Promise<Operation>
-  hold(endpointId: string, operationId: string | null): Promise<void>
+  /** Pauses the endpoint for an operation; null ends the pause. */
+  pause(endpointId: string, operationId: string | null): Promise<void>
   idle(endpointId: string): Promise<void>
   close(): Promise<void>
 }
@@ -160,7 +161,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
         deadline_seconds: 60,
       })
     },
-    hold: (endpointId, operationId) => setHolding(catalog, endpointId, operationId),
+    pause: (endpointId, operationId) => setHolding(catalog, endpointId, operationId),
     idle: (endpointId) => setIdle(catalog, endpointId, 'request'),
     async close() {
       await Promise.all([...proxies].map((proxy) => proxy.stop()))

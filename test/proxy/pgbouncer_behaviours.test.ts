@@ -29,7 +29,7 @@ import {
  *   test_prepared, test_copy, test_cancel, test_misc, test_no_database, test_no_user, test_limits, test_sbuf_loopcnt,
  *   test_ssl_pending       are here or there, except for settings that Neap does not have
  *   test_operations, test_replication    pooled.test.ts; replication is refused, as in protocol_replication.ts
- *   test_auth, test_ssl, test_ssl_eof    beside login.ts, certificate.ts and proxy.ts: no md5, no client certificates,
+ *   test_auth, test_ssl, test_ssl_eof    beside auth/, certificate.ts and proxy.ts: no md5, no client certificates,
  *                                        no auth_query
  *   test_timeouts                        covered by Postgres' idle_in_transaction_session_timeout and
  *                                        statement_timeout; the wait for a session is limited to two minutes

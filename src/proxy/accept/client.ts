@@ -10,7 +10,7 @@ export interface Client {
   /** The requested host name: SNI (RFC 6066), or that of an HTTP request. */
   readonly serverName: string | undefined
   /** The authentication method: SCRAM, or a clear-text password within TLS. */
-  readonly shows: 'scram' | 'password'
+  readonly authentication: 'scram' | 'password'
   /**
    * Hash of the server certificate for channel binding (RFC 5929, section 4.1). undefined over HTTP, and when the
    * signature algorithm names neither SHA-256, SHA-384 nor SHA-512.
@@ -25,13 +25,13 @@ export function tlsClient(socket: TLSSocket, address: string | undefined): Clien
     stream: socket,
     address,
     serverName: typeof socket.servername === 'string' ? socket.servername : undefined,
-    shows: 'scram',
+    authentication: 'scram',
     binding: bindingOf(socket),
   }
 }
 
 function bindingOf(socket: TLSSocket): Buffer | undefined {
-  const shown = socket.getX509Certificate()
-  const hash = /sha-?(256|384|512)/i.exec(shown?.signatureAlgorithm ?? '')?.[1]
-  return shown && hash !== undefined ? createHash(`sha${hash}`).update(shown.raw).digest() : undefined
+  const certificate = socket.getX509Certificate()
+  const hash = /sha-?(256|384|512)/i.exec(certificate?.signatureAlgorithm ?? '')?.[1]
+  return certificate && hash !== undefined ? createHash(`sha${hash}`).update(certificate.raw).digest() : undefined
 }

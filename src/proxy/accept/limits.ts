@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { createBuckets } from './buckets.ts'
-import { ProxyError, type ProxyErrorReason } from '../wire/errors.ts'
 import { ownerOf } from '../../network.ts'
+import { ProxyError, type ProxyErrorReason } from '../wire/errors.ts'
+import { createTokenBuckets } from './token_buckets.ts'
 
 /** Limits of this process; 0 sets no limit. */
 export interface LimitSettings {
@@ -41,8 +41,8 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
   const attempting = createTally()
   const admitted = createTally()
   const { newPerSecond } = settings
-  const [ofAddresses, ofStrangers, ofEndpoints] = [1, 2, 3].map(() =>
-    createBuckets(BURST_SECONDS * newPerSecond, newPerSecond, now),
+  const [ofAddresses, ofAttempts, ofEndpoints] = [1, 2, 3].map(() =>
+    createTokenBuckets(BURST_SECONDS * newPerSecond, newPerSecond, now),
   )
 
   function countNew(buckets: typeof ofAddresses, name: string, reason: ProxyErrorReason): void {
@@ -63,7 +63,7 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
       const owner = ownerOf(address)
       refuseOver(settings.perAddress, attempting.of(owner), 'too_many_from_address')
       // Per address and endpoint: other addresses cannot use up the rate of the endpoint's own clients.
-      countNew(ofStrangers, `${owner} ${endpointId}`, 'too_many_new')
+      countNew(ofAttempts, `${owner} ${endpointId}`, 'too_many_new')
       attempting.add(owner, client)
     },
     admit(client, endpointId) {
@@ -77,8 +77,8 @@ export function createLimits(settings: LimitSettings = NONE, now = () => perform
   }
 }
 
-function refuseOver(most: number, there: number, reason: ProxyErrorReason): void {
-  if (most > 0 && there >= most) throw new ProxyError(reason)
+function refuseOver(limit: number, count: number, reason: ProxyErrorReason): void {
+  if (limit > 0 && count >= limit) throw new ProxyError(reason)
 }
 
 /** Counts open connections by name. */

@@ -3,13 +3,13 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { findLogin, type RoleLogin } from '../../catalog/login.ts'
 import { messageOf } from '../../errors.ts'
+import { createTokenBuckets } from '../accept/token_buckets.ts'
 import { addressOf, type SessionAddress } from '../connect/compute.ts'
+import { retryMs } from '../connect/reach.ts'
+import { rethrowAsProxyError, type Waker } from '../connect/wake.ts'
 import { ProxyError } from '../wire/errors.ts'
-import { pauseMs } from '../connect/reach.ts'
-import { createBuckets } from '../accept/buckets.ts'
 import { createDecoy } from './decoy.ts'
 import { mockVerifier, parseVerifier, type Verifier } from './verifier.ts'
-import { told, type Waker } from '../connect/wake.ts'
 
 /** Reads the verifier of a role from a compute. Errors: any, when the compute does not answer. */
 export type ReadVerifier = (
@@ -68,7 +68,7 @@ export function createFindAdmission(
 ): FindAdmission {
   /** Computes of endpoints at their last login. */
   const places = new Map<string, Place>()
-  const wakesToAsk = createBuckets(WAKES_TO_ASK.burst, WAKES_TO_ASK.perSecond)
+  const wakesToAsk = createTokenBuckets(WAKES_TO_ASK.burst, WAKES_TO_ASK.perSecond)
   const decoy = createDecoy(mockSaltKey)
 
   function remember(endpointId: string, place: Place | undefined): void {
@@ -83,11 +83,11 @@ export function createFindAdmission(
   async function loginOf(endpointId: string, role: string, until: number): Promise<RoleLogin | undefined> {
     for (let turn = 2; ; turn++) {
       try {
-        return await findLogin(catalog, endpointId, role).catch(told)
+        return await findLogin(catalog, endpointId, role).catch(rethrowAsProxyError)
       } catch (error) {
         const away = error instanceof ProxyError && error.reason === 'catalog_away'
-        if (!away || performance.now() + pauseMs(turn) > until) throw error
-        await sleep(pauseMs(turn))
+        if (!away || performance.now() + retryMs(turn) > until) throw error
+        await sleep(retryMs(turn))
       }
     }
   }
@@ -122,7 +122,7 @@ export function createFindAdmission(
           why = error
           // A timeout does not mean that the compute is dead: read from it again.
           if (!/timeout/i.test(messageOf(error))) deadComputeId = id
-          if (turn > 1) await sleep(pauseMs(turn))
+          if (turn > 1) await sleep(retryMs(turn))
         }
       }
       if (performance.now() > until) throw new ProxyError('not_in_time', { cause: why })

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
-import { ClientGone, ProxyError } from '../wire/errors.ts'
 import { ownerOf } from '../../network.ts'
+import { ClientGone, ProxyError } from '../wire/errors.ts'
 
 /*
  * Rate limit of password guesses. A proof is checked only with a token, and a wrong proof consumes it. So the rate
@@ -21,7 +21,7 @@ const LATE_BELOW = 0.9
 /** A client still in the queue after this time is refused. */
 const MAX_WAIT_MS = 15_000
 /** Limit of the entries of each map: networks, roles, trusted networks. The oldest entry is dropped first. */
-const MAX_GATES = 20_000
+const MAX_BUCKETS = 20_000
 const TRUST_MS = 24 * 3_600_000
 
 /** A login: its address, endpoint and role. */
@@ -47,15 +47,15 @@ export interface Attempts {
 }
 
 export function createAttempts(now = () => performance.now()): Attempts {
-  const ofNetworks = createGates(OF_NETWORK, now)
-  const ofRoles = createGates(OF_ROLE, now)
+  const ofNetworks = createQueuedBuckets(OF_NETWORK, now)
+  const ofRoles = createQueuedBuckets(OF_ROLE, now)
   /** Networks that sent a role's right password, with the expiry of that trust. */
   const trusted = new Map<string, number>()
 
   function trust(name: string): void {
     trusted.delete(name)
     trusted.set(name, now() + TRUST_MS)
-    if (trusted.size <= MAX_GATES) return
+    if (trusted.size <= MAX_BUCKETS) return
     const [oldest] = trusted.keys()
     if (oldest !== undefined) trusted.delete(oldest)
   }
@@ -76,25 +76,24 @@ export function createAttempts(now = () => performance.now()): Attempts {
         return answer
       } finally {
         lateMs = Math.max(leaveRole(wasWrong), leaveNetwork(wasWrong))
-        if (wasWrong && lateMs > 0) await pause(client, lateMs)
+        if (wasWrong && lateMs > 0) await delay(client, lateMs)
       }
     },
   }
 }
 
-interface Gate {
+interface QueuedBucket {
   tokens: number
   /** Proofs being checked. Their tokens may be returned. */
   checking: number
-  /** Time of the last refill. */
-  since: number
+  refilledAt: number
   /** Oldest first. */
   readonly waiting: Set<() => void>
   timer: NodeJS.Timeout | undefined
 }
 
 /** Resolves after `ms` milliseconds, or when the client disconnects. */
-function pause(client: Duplex, ms: number): Promise<void> {
+function delay(client: Duplex, ms: number): Promise<void> {
   return new Promise((resolve) => {
     const over = (): void => {
       clearTimeout(timer)
@@ -108,48 +107,48 @@ function pause(client: Duplex, ms: number): Promise<void> {
 }
 
 /** Token buckets by name, each with a queue. */
-function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number) {
-  const gates = new Map<string, Gate>()
+function createQueuedBuckets({ burst, perSecond }: typeof OF_NETWORK, now: () => number) {
+  const buckets = new Map<string, QueuedBucket>()
 
-  function find(name: string): Gate {
-    const gate = gates.get(name) ?? {
+  function find(name: string): QueuedBucket {
+    const bucket = buckets.get(name) ?? {
       tokens: burst,
       checking: 0,
-      since: now(),
+      refilledAt: now(),
       waiting: new Set<() => void>(),
       timer: undefined,
     }
-    gates.delete(name)
-    gates.set(name, gate)
-    const [oldest] = gates.size > MAX_GATES ? gates.keys() : []
-    if (oldest !== undefined) gates.delete(oldest)
-    return gate
+    buckets.delete(name)
+    buckets.set(name, bucket)
+    const [oldest] = buckets.size > MAX_BUCKETS ? buckets.keys() : []
+    if (oldest !== undefined) buckets.delete(oldest)
+    return bucket
   }
 
-  function refill(gate: Gate): void {
+  function refill(bucket: QueuedBucket): void {
     const at = now()
-    gate.tokens = Math.min(burst, gate.tokens + ((at - gate.since) / 1_000) * perSecond)
-    gate.since = at
+    bucket.tokens = Math.min(burst, bucket.tokens + ((at - bucket.refilledAt) / 1_000) * perSecond)
+    bucket.refilledAt = at
   }
 
   /** Admits waiting clients while tokens last, and sets a timer for the next token. */
-  function serve(gate: Gate): void {
-    refill(gate)
-    for (const next of gate.waiting) {
-      if (gate.tokens < 1) break
-      gate.waiting.delete(next)
-      gate.tokens--
+  function admitWaiting(bucket: QueuedBucket): void {
+    refill(bucket)
+    for (const next of bucket.waiting) {
+      if (bucket.tokens < 1) break
+      bucket.waiting.delete(next)
+      bucket.tokens--
       next()
     }
-    if (gate.waiting.size === 0 || gate.timer) return
-    const ms = ((1 - gate.tokens) / perSecond) * 1_000 + 1
-    gate.timer = setTimeout(() => {
-      gate.timer = undefined
-      serve(gate)
+    if (bucket.waiting.size === 0 || bucket.timer) return
+    const ms = ((1 - bucket.tokens) / perSecond) * 1_000 + 1
+    bucket.timer = setTimeout(() => {
+      bucket.timer = undefined
+      admitWaiting(bucket)
     }, ms)
   }
 
-  function wait(gate: Gate, client: Duplex): Promise<void> {
+  function wait(bucket: QueuedBucket, client: Duplex): Promise<void> {
     return new Promise((resolve, reject) => {
       const over = (): void => {
         clearTimeout(timer)
@@ -161,14 +160,14 @@ function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number)
       }
       const giveUp = (error: Error): void => {
         over()
-        gate.waiting.delete(admitted)
+        bucket.waiting.delete(admitted)
         reject(error)
       }
       const gone = (): void => giveUp(new ClientGone('closed before its password was checked'))
       const timer = setTimeout(() => giveUp(new ProxyError('too_many_attempts')), MAX_WAIT_MS)
       client.once('close', gone)
-      gate.waiting.add(admitted)
-      serve(gate)
+      bucket.waiting.add(admitted)
+      admitWaiting(bucket)
     })
   }
 
@@ -178,18 +177,18 @@ function createGates({ burst, perSecond }: typeof OF_NETWORK, now: () => number)
      * wrong, and returns the delay of the client's answer in milliseconds. Errors: as `check`.
      */
     async enter(name: string, client: Duplex): Promise<(wasWrong: boolean) => number> {
-      const gate = find(name)
-      refill(gate)
-      if (gate.tokens >= 1 && gate.waiting.size === 0) gate.tokens--
-      else await wait(gate, client)
-      gate.checking++
+      const bucket = find(name)
+      refill(bucket)
+      if (bucket.tokens >= 1 && bucket.waiting.size === 0) bucket.tokens--
+      else await wait(bucket, client)
+      bucket.checking++
       return (wasWrong) => {
-        gate.checking--
-        refill(gate)
-        if (!wasWrong) gate.tokens = Math.min(burst, gate.tokens + 1)
-        const lateMs = MAX_LATE_MS * Math.max(0, 1 - (gate.tokens + gate.checking) / (LATE_BELOW * burst))
-        serve(gate)
-        if (gate.tokens >= burst && gates.get(name) === gate) gates.delete(name)
+        bucket.checking--
+        refill(bucket)
+        if (!wasWrong) bucket.tokens = Math.min(burst, bucket.tokens + 1)
+        const lateMs = MAX_LATE_MS * Math.max(0, 1 - (bucket.tokens + bucket.checking) / (LATE_BELOW * burst))
+        admitWaiting(bucket)
+        if (bucket.tokens >= burst && buckets.get(name) === bucket) buckets.delete(name)
         return lateMs
       }
     },

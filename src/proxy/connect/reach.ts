@@ -1,14 +1,15 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Backoff, backoffMs } from '../../backoff.ts'
-import { withSignal } from '../../race.ts'
 import type { ConnectTarget } from '../../catalog/compute.ts'
-import type { Ahead } from './ahead.ts'
-import { addressOf, type SessionAddress, openSession } from './compute.ts'
-import { ProxyError } from '../wire/errors.ts'
-import type { Holds } from '../suspend/holds.ts'
-import type { ScramKeys } from '../wire/scram.ts'
+import { withSignal } from '../../race.ts'
+import type { Pauses } from '../suspend/pauses.ts'
 import type { Traffic } from '../suspend/traffic.ts'
+import { ProxyError } from '../wire/errors.ts'
+import type { ScramKeys } from '../wire/scram.ts'
+import { addressOf, type SessionAddress } from './compute.ts'
+import { openSession } from './compute_login.ts'
+import type { SpeculativeOpen } from './speculative_open.ts'
 import type { Waker } from './wake.ts'
 
 /** Result of a login. */
@@ -16,7 +17,7 @@ export interface Admitted {
   readonly keys: ScramKeys
   readonly target: ConnectTarget
   /** A speculative session at the compute. */
-  readonly ahead?: Ahead | undefined
+  readonly speculative?: SpeculativeOpen | undefined
 }
 
 export interface Reached {
@@ -41,10 +42,10 @@ const RETRY: Backoff = { firstMs: 25, maxMs: 500 }
  */
 export async function reachCompute(
   waker: Waker,
-  holds: Holds,
+  pauses: Pauses,
   traffic: Traffic,
   startup: Buffer,
-  { target, keys, ahead }: Admitted,
+  { target, keys, speculative }: Admitted,
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
@@ -55,7 +56,7 @@ export async function reachCompute(
   const reason = (): unknown => (away && isTimeout(signal.reason) ? away : signal.reason)
 
   for (let turn = 0; ; turn++) {
-    if (turn > 1) await withSignal(sleep(pauseMs(turn)), signal, reason)
+    if (turn > 1) await withSignal(sleep(retryMs(turn)), signal, reason)
     const endpoint = await withSignal(ask(), signal, reason).catch((error: unknown) => {
       if (signal.aborted || !(error instanceof ProxyError) || error.reason !== 'catalog_away') throw error
       away = error
@@ -63,8 +64,8 @@ export async function reachCompute(
     if (!endpoint) continue
     away = undefined
     ask = find
-    if (endpoint.holding_operation_id !== null || traffic.hold) {
-      await withSignal(holds.pass(traffic), signal)
+    if (endpoint.holding_operation_id !== null || traffic.pause) {
+      await withSignal(pauses.pass(traffic), signal)
       continue
     }
     const address = addressOf(endpoint)
@@ -72,23 +73,23 @@ export async function reachCompute(
       ask = () => waker.wake(endpointId, undefined)
       continue
     }
-    const isHeld = (): boolean => traffic.hold !== undefined
-    const opening = ahead?.take(address) ?? openSession(address, startup)
-    const answer = await opening.logIn(keys, isHeld, signal)
+    const isPaused = (): boolean => traffic.pause !== undefined
+    const opening = speculative?.take(address) ?? openSession(address, startup)
+    const answer = await opening.logIn(keys, isPaused, signal)
     // A compute that has not answered before the client disconnects is not treated as gone.
     if (signal.aborted) throw signal.reason
     const computeId = endpoint.compute_id ?? undefined
-    if (answer.is === 'there') {
-      if (!traffic.hold) return { address, computeId, socket: answer.socket, first: answer.first, key: answer.key }
+    if (answer.is === 'connected') {
+      if (!traffic.pause) return { address, computeId, socket: answer.socket, first: answer.first, key: answer.key }
       // The client has seen nothing of this session yet, so restart.
       answer.socket.destroy()
     }
-    if (answer.is === 'unasked') throw new ProxyError('crowded')
-    if (answer.is === 'gone') ask = () => waker.wake(endpointId, computeId)
+    if (answer.is === 'no_descriptors') throw new ProxyError('crowded')
+    if (answer.is === 'unavailable') ask = () => waker.wake(endpointId, computeId)
   }
 }
 
-/** Turns 0 and 1 start at once (a lookup; after a wake the compute). Later pauses: 25, 50, 100, … milliseconds. */
-export const pauseMs = (turn: number): number => backoffMs(turn - 1, RETRY)
+/** The wait before a turn: none for 0 and 1 (a lookup; after a wake the compute), then 25, 50, 100, … milliseconds. */
+export const retryMs = (turn: number): number => backoffMs(turn - 1, RETRY)
 
 const isTimeout = (reason: unknown): boolean => reason instanceof ProxyError && reason.reason === 'not_in_time'

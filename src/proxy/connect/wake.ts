@@ -33,10 +33,10 @@ export async function startWaker(options: {
   onWoken?: (outcome: string) => void
 }): Promise<Waker> {
   const { catalog, requestStart, wakeTimeoutMs, onWoken } = options
-  const watched = new Map<string, (announced: ComputeAnnouncement) => void>()
+  const onAnnounced = new Map<string, (announced: ComputeAnnouncement) => void>()
 
   async function find(endpointId: string): Promise<PlacedEndpoint> {
-    const endpoint = await findEndpoint(catalog, endpointId).catch(told)
+    const endpoint = await findEndpoint(catalog, endpointId).catch(rethrowAsProxyError)
     if (!endpoint) throw new ProxyError('unknown_endpoint')
     if (endpoint.disabled) throw new ProxyError('disabled_endpoint')
     return endpoint
@@ -45,18 +45,18 @@ export async function startWaker(options: {
   async function start(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
     const announced = announcement(endpointId, deadComputeId)
     try {
-      const operationId = await requestStart(endpointId, deadComputeId).catch(told)
+      const operationId = await requestStart(endpointId, deadComputeId).catch(rethrowAsProxyError)
       if (operationId === undefined) return await find(endpointId)
       return await Promise.race([announced, ended(operationId).then(() => find(endpointId))])
     } finally {
-      watched.delete(endpointId)
+      onAnnounced.delete(endpointId)
     }
   }
 
   /** Resolves when a worker announces the compute's address, which may be before the operation ends. */
   function announcement(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
     return new Promise((resolve) => {
-      watched.set(endpointId, ({ host, port, store, id }) => {
+      onAnnounced.set(endpointId, ({ host, port, store, id }) => {
         if (id === deadComputeId) return
         resolve({
           current_state: 'active',
@@ -71,7 +71,7 @@ export async function startWaker(options: {
   }
 
   async function ended(operationId: string): Promise<void> {
-    const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(told)
+    const [operation] = await awaitOperations(catalog, [operationId], wakeTimeoutMs).catch(rethrowAsProxyError)
     if (!operation || operation.status === 'failed') {
       throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
     }
@@ -81,9 +81,9 @@ export async function startWaker(options: {
   const unlisten = await catalog.listen(ANNOUNCEMENTS, (payload) => {
     if (payload === undefined) return
     const announced = JSON.parse(payload) as ComputeAnnouncement
-    watched.get(announced.endpoint_id)?.(announced)
+    onAnnounced.get(announced.endpoint_id)?.(announced)
   })
-  const wake = together(async (endpointId: string, deadComputeId: string | undefined) => {
+  const wake = singleFlight(async (endpointId: string, deadComputeId: string | undefined) => {
     try {
       const target = await start(endpointId, deadComputeId)
       onWoken?.('ready')
@@ -93,23 +93,23 @@ export async function startWaker(options: {
       throw error
     }
   })
-  return { find: together(find), wake, stop: unlisten }
+  return { find: singleFlight(find), wake, stop: unlisten }
 }
 
 /** Concurrent calls for one endpoint share the first call's result. */
-function together<Rest extends unknown[], Result>(ask: (endpointId: string, ...rest: Rest) => Promise<Result>) {
-  const underWay = new Map<string, Promise<Result>>()
+function singleFlight<Rest extends unknown[], Result>(ask: (endpointId: string, ...rest: Rest) => Promise<Result>) {
+  const inFlight = new Map<string, Promise<Result>>()
   return (endpointId: string, ...rest: Rest): Promise<Result> => {
-    const known = underWay.get(endpointId)
+    const known = inFlight.get(endpointId)
     if (known) return known
-    const answer = ask(endpointId, ...rest).finally(() => underWay.delete(endpointId))
-    underWay.set(endpointId, answer)
+    const answer = ask(endpointId, ...rest).finally(() => inFlight.delete(endpointId))
+    inFlight.set(endpointId, answer)
     return answer
   }
 }
 
 /** Maps errors of the catalog and of operations to errors for the client. */
-export function told(error: unknown): never {
+export function rethrowAsProxyError(error: unknown): never {
   if (isBusy(error)) throw new ProxyError('catalog_away', { cause: error })
   if (!(error instanceof AppError)) throw error
   switch (error.code) {

@@ -97,7 +97,7 @@ export function createPool(options: PoolOptions): Pool {
     waiters: createWaitQueue(),
     servers: new Set(),
     idle: createIdleServers(
-      () => traffic.hold !== undefined,
+      () => traffic.pause !== undefined,
       (server) => reset(pool, server),
     ),
     resetting: new Set(),
@@ -109,7 +109,7 @@ export function createPool(options: PoolOptions): Pool {
   }
   const { idle, servers, waiters } = pool
   const serveNow = (): void => serve(pool)
-  const lendsIdle = (): boolean => !traffic.hold && waiters.size === 0
+  const lendsIdle = (): boolean => !traffic.pause && waiters.size === 0
 
   return {
     traffic,
@@ -146,7 +146,7 @@ function addIdle(pool: State, server: PoolServer): void {
   const { options, waiters, servers, idle, resetting } = pool
   if (!servers.has(server)) return
   resetting.delete(server)
-  if (waiters.size > 0 && !options.traffic.hold) {
+  if (waiters.size > 0 && !options.traffic.pause) {
     const first = waiters.first()
     if (first) return offer(pool, server, first)
   }
@@ -182,7 +182,7 @@ function reset(pool: State, server: PoolServer): void {
 function serve(pool: State): void {
   const { options, waiters, servers, idle, resetting } = pool
   if (waiters.size === 0) return
-  if (options.traffic.hold) return serveAfterPause(pool)
+  if (options.traffic.pause) return serveAfterPause(pool)
   // The first waiters get the server connections that are being reset.
   let passed = resetting.size
   for (const waiter of waiters) {
@@ -208,11 +208,11 @@ export const missingServers = (waiting: number, opening: number, open: number, m
   Math.max(0, Math.min(Math.min(waiting, MAX_OPENING) - opening, max - open - opening))
 
 function serveAfterPause(pool: State): void {
-  const { hold } = pool.options.traffic
-  if (pool.servesAfterPause || !hold) return
+  const { pause } = pool.options.traffic
+  if (pool.servesAfterPause || !pause) return
   pool.servesAfterPause = true
-  hold.wake()
-  void hold.over.then(() => {
+  pause.wake()
+  void pause.over.then(() => {
     pool.servesAfterPause = false
     serve(pool)
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, test } from 'node:test'
-import type { Hold, Traffic } from '../suspend/traffic.ts'
+import type { Pause, Traffic } from '../suspend/traffic.ts'
 import type { Borrower } from './borrower.ts'
 import { createPool, missingServers, type Pool, type ServerHooks } from './pool.ts'
 import type { PoolServer } from './server_interface.ts'
@@ -56,7 +56,7 @@ function fakeServer(hooks: ServerHooks): FakeServer {
 }
 
 function makeFixture(maxServers = 2): Fixture {
-  const traffic = { hold: undefined } as unknown as Traffic
+  const traffic = { pause: undefined } as unknown as Traffic
   let hooks: ServerHooks | undefined
   const pool = createPool({
     traffic,
@@ -134,9 +134,9 @@ test('an idle connection is taken at once only while no client waits and the end
   const user = server.user as Borrower
   server.free()
   assert.equal(pool.takeFor({} as Borrower), undefined, 'another client has used it')
-  traffic.hold = {} as Hold
+  traffic.pause = {} as Pause
   assert.equal(pool.takeFor(user) ?? pool.takeUsed(), undefined)
-  traffic.hold = undefined
+  traffic.pause = undefined
   assert.equal(pool.takeFor(user), server)
   const waiting = await fixture.wait()
   assert.equal(pool.takeUsed(), undefined)
@@ -148,12 +148,12 @@ test('clients that come during a pause ask once for its end, and are served then
   const fixture = makeFixture(2)
   let wakes = 0
   const pause = Promise.withResolvers<void>()
-  const hold: Hold = { operationId: 'op', wake: () => wakes++, over: pause.promise }
-  fixture.traffic.hold = hold
+  const paused: Pause = { operationId: 'op', wake: () => wakes++, over: pause.promise }
+  fixture.traffic.pause = paused
   await fixture.wait()
   await fixture.wait()
   assert.deepEqual([fixture.opening.length, wakes], [0, 1])
-  fixture.traffic.hold = undefined
+  fixture.traffic.pause = undefined
   pause.resolve()
   await settled()
   assert.equal(fixture.opening.length, 2)

@@ -1,6 +1,6 @@
 import { cancelAtCompute } from '../session/cancel.ts'
 import { ProxyError } from '../wire/errors.ts'
-import type { Holds } from '../suspend/holds.ts'
+import type { Pauses } from '../suspend/pauses.ts'
 import { MESSAGE_HEAD, messageAt } from '../wire/messages.ts'
 import { type Admitted, reachCompute, type Reached } from '../connect/reach.ts'
 import { encodeStartup, PROTOCOL_3_2 } from '../wire/startup.ts'
@@ -34,13 +34,13 @@ export interface Pools {
 
 export function createPools(options: {
   waker: Waker
-  holds: Holds
+  pauses: Pauses
   table: TrafficTable
   wakeTimeoutMs: number
   /** Limit of server connections per pool. */
   size: number
 }): Pools {
-  const { waker, holds, table, wakeTimeoutMs, size } = options
+  const { waker, pauses, table, wakeTimeoutMs, size } = options
   const pools = new Map<string, { pool: Pool; admitted: Admitted; isFresh: boolean }>()
 
   return {
@@ -65,7 +65,7 @@ export function createPools(options: {
         const then = entry.isFresh ? target : { ...target, current_state: 'idle' as const }
         entry.isFresh = false
         try {
-          const reached = await reachCompute(waker, holds, traffic, startup, { keys, target: then }, reaching.signal)
+          const reached = await reachCompute(waker, pauses, traffic, startup, { keys, target: then }, reaching.signal)
           return serverOf(reached, hooks)
         } finally {
           clearTimeout(timer)

@@ -6,7 +6,7 @@
  *   idle ──lend──▶ lent ──the client gives it back, or all is answered──▶ idle
  *     └──────────────┴──its end, a reset that fails, or a client that leaves it within a transaction──▶ closed
  */
-import { readBorrowed, writeBorrowed } from '../session/borrowed.ts'
+import { readShared, writeShared } from '../session/shared_read_buffer.ts'
 import { encodeMessage, MESSAGE_HEAD } from '../wire/messages.ts'
 import {
   COMMAND_COMPLETE,
@@ -138,7 +138,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
       close(server)
     },
   }
-  readBorrowed(socket, (chunk) => read(server, chunk))
+  readShared(socket, (chunk) => read(server, chunk))
   socket.on('drain', () => server.borrower?.drained())
   const onEnd = (): void => close(server)
   socket.once('end', onEnd).once('close', onEnd)
@@ -335,7 +335,7 @@ function prepare(server: Server, statement: PooledStatement, name: string | unde
 
 function send(server: Server, bytes: Buffer): void {
   const { ahead, options } = server
-  writeBorrowed(options.socket, ahead ? Buffer.concat([ahead, bytes]) : bytes)
+  writeShared(options.socket, ahead ? Buffer.concat([ahead, bytes]) : bytes)
   server.ahead = undefined
 }
 

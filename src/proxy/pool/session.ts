@@ -1,6 +1,6 @@
 /* The session of a pooled client; session_state.ts describes its states. */
 import type { Duplex } from 'node:stream'
-import { readBorrowed, writeBorrowed } from '../session/borrowed.ts'
+import { readShared, writeShared } from '../session/shared_read_buffer.ts'
 import { closeGently } from '../wire/close.ts'
 import { ProxyError } from '../wire/errors.ts'
 import { encodeError } from '../wire/messages.ts'
@@ -40,7 +40,7 @@ export function pooledSession(
   const session: PooledSession = {
     computeId: undefined,
     isSending: () => client.state === 'waiting' || client.server?.isSending() === true,
-    release: () => {},
+    resume: () => {},
     async cancel() {
       const { server, giveUp } = client
       client.isCancelled = server?.isResetting() === true
@@ -55,7 +55,7 @@ export function pooledSession(
   }
   traffic.sessions.add(session)
   traffic.connections += 1
-  readBorrowed(stream, (chunk) => read(client, chunk))
+  readShared(stream, (chunk) => read(client, chunk))
   stream.on('drain', () => client.server?.resume())
   stream.once('end', () => closeGently(stream))
   stream.once('close', () => {
@@ -80,7 +80,7 @@ function createClient(
       sent.answered()
       translator.settle()
       pool.traffic.toClients += bytes.length
-      return writeBorrowed(stream, bytes)
+      return writeShared(stream, bytes)
     },
     parameter: (name, value) => settings.note(name, value),
     settled: () => settle(client),
@@ -131,7 +131,7 @@ function read(client: PooledClient, chunk: Buffer): void {
   if (stream.writableEnded) return
   traffic.lastByteAt = Date.now()
   traffic.fromClients += chunk.length
-  traffic.hold?.wake()
+  traffic.pause?.wake()
   traffic.look(chunk)
   if (server && !server.isResetting()) return send(client, server, chunk)
   if (server) {

@@ -68,7 +68,14 @@ function fakeServer(computeId = 'one'): FakeServer {
 function makeFixture(): Fixture {
   const waiters = new Set<Waiter>()
   const waitersForNew = new Set<NewServerWaiter>()
-  const traffic = { sessions: new Set(), connections: 0, toClients: 0, fromClients: 0, hold: undefined, look: () => {} }
+  const traffic = {
+    sessions: new Set(),
+    connections: 0,
+    toClients: 0,
+    fromClients: 0,
+    pause: undefined,
+    look: () => {},
+  }
   const enter = <T>(queue: Set<T>, waiter: T): (() => void) => {
     queue.add(waiter)
     return () => void queue.delete(waiter)

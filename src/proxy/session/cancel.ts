@@ -7,7 +7,6 @@
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { Catalog } from '../../catalog/catalog.ts'
 import {
   answerCancels,
   askToCancel,
@@ -16,12 +15,13 @@ import {
   type CancelAsked,
   CANCELS,
 } from '../../catalog/cancel.ts'
+import type { Catalog } from '../../catalog/catalog.ts'
+import type { Client } from '../accept/client.ts'
+import { type SessionAddress, openCompute } from '../connect/compute.ts'
+import { closeGently } from '../wire/close.ts'
+import { CANCEL_REQUEST } from '../wire/startup.ts'
 import { createBatches } from './batches.ts'
 import { createCancelLimit } from './cancel_limit.ts'
-import type { Client } from '../accept/client.ts'
-import { closeGently } from '../wire/close.ts'
-import { type SessionAddress, openCompute } from '../connect/compute.ts'
-import { CANCEL_REQUEST } from '../wire/startup.ts'
 
 /** How long a compute may take to process a CancelRequest and to close the connection. */
 const CANCEL_MS = 5_000
@@ -89,7 +89,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
       expected = await asks.add({ id, ...asked })
       if (answered < expected) await over
     } catch (error) {
-      log.debug({ err: error }, 'could not pass on a cancel')
+      log.debug({ err: error }, 'could not forward a cancel request')
     } finally {
       clearTimeout(timer)
       open.delete(id)
@@ -101,7 +101,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
     const tell = open.get(asked.id)
     if (tell) return tell(isHere)
     await answers.add({ id: asked.id, isHere }).catch((error: unknown) => {
-      log.debug({ err: error }, 'could not answer a cancel')
+      log.debug({ err: error }, 'could not answer a cancel request')
     })
   }
 

@@ -1,7 +1,7 @@
 import { networkOf } from '../../network.ts'
 
 /** Cancel requests per network and window. A client pool that cancels everywhere at once stays below. */
-const MOST = 200
+const MAX_PER_WINDOW = 200
 const WINDOW_MS = 10_000
 
 /** At this many networks all counts are reset. */
@@ -20,6 +20,6 @@ export function createCancelLimit(now = () => performance.now()): (address: stri
     const network = networkOf(address)
     const count = (counts.get(network) ?? 0) + 1
     counts.set(network, count)
-    return count <= MOST
+    return count <= MAX_PER_WINDOW
   }
 }

@@ -1,5 +1,5 @@
-import { MESSAGE_HEAD } from '../wire/messages.ts'
 import { PARSE, QUERY } from '../wire/message_types.ts'
+import { MESSAGE_HEAD } from '../wire/messages.ts'
 
 /**
  * Leading white space and comments, then a command that Postgres refuses (55006) while other sessions use its database.
@@ -7,11 +7,10 @@ import { PARSE, QUERY } from '../wire/message_types.ts'
 const COMMAND =
   /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*(?:drop\s+database\b|alter\s+database\b.*\b(?:rename|tablespace)\b|create\s+database\b.*\btemplate\b)/is
 
-/** Bytes of a query text that are examined. */
-const LOOKED_AT = 512
+const MAX_EXAMINED_BYTES = 512
 
 /** Minimum interval between calls of `onCommand`. Postgres waits ten times as long for other sessions. */
-const TOLD_MS = 500
+const MIN_INTERVAL_MS = 500
 
 /**
  * Makes a function that examines each chunk from an endpoint's clients.
@@ -21,17 +20,17 @@ export function watchDatabaseCommands(
   onCommand: (endpointId: string) => void,
 ): (endpointId: string) => (chunk: Buffer) => void {
   return (endpointId) => {
-    let toldAt = -TOLD_MS
+    let calledAt = -MIN_INTERVAL_MS
     let timer: NodeJS.Timeout | undefined
 
-    function tell(): void {
+    function call(): void {
       timer = undefined
-      toldAt = performance.now()
+      calledAt = performance.now()
       onCommand(endpointId)
     }
 
     return (chunk) => {
-      if (isDatabaseCommand(chunk)) timer ??= setTimeout(tell, toldAt + TOLD_MS - performance.now()).unref()
+      if (isDatabaseCommand(chunk)) timer ??= setTimeout(call, calledAt + MIN_INTERVAL_MS - performance.now()).unref()
     }
   }
 }
@@ -43,7 +42,7 @@ function isDatabaseCommand(chunk: Buffer): boolean {
   const type = chunk[0]
   if (type !== QUERY && type !== PARSE) return false
   const at = type === QUERY ? MESSAGE_HEAD : chunk.indexOf(0, MESSAGE_HEAD) + 1
-  return mayBegin(chunk[at] ?? 0) && COMMAND.test(chunk.toString('latin1', at, at + LOOKED_AT))
+  return mayBegin(chunk[at] ?? 0) && COMMAND.test(chunk.toString('latin1', at, at + MAX_EXAMINED_BYTES))
 }
 
 /** First byte of drop, alter, create or a comment, or white space. */

@@ -26,7 +26,7 @@ export async function startIdleSessions(
     close(endpointId) {
       closeHere(endpointId)
       askToCloseIdle(catalog, endpointId).catch((error: unknown) =>
-        log.debug({ err: error, endpoint: endpointId }, 'could not have other proxies close idle sessions'),
+        log.debug({ err: error, endpoint: endpointId }, 'could not ask other proxies to close idle sessions'),
       )
     },
     stop,

@@ -16,9 +16,9 @@ import {
   until,
 } from '../../../test/proxy/fixture.ts'
 import type { Proxy } from '../proxy.ts'
-import { spliceSession } from './splice.ts'
-import { encodeStartup } from '../wire/startup.ts'
 import { createTrafficTable } from '../suspend/traffic.ts'
+import { encodeStartup } from '../wire/startup.ts'
+import { spliceSession } from './splice.ts'
 
 let fixture: Fixture
 let proxy: Proxy

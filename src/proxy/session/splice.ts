@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { readBorrowed, writeBorrowed } from './borrowed.ts'
+import type { ForwardedSession, Traffic } from '../suspend/traffic.ts'
 import { closeGently } from '../wire/close.ts'
 import type { ProxyError } from '../wire/errors.ts'
-import { encodeError, endsReady, endsWithGoodbye } from '../wire/messages.ts'
-import type { ForwardedSession, Traffic } from '../suspend/traffic.ts'
+import { encodeError, endsWithReadyForQuery, endsWithTerminate } from '../wire/messages.ts'
+import { readShared, writeShared } from './shared_read_buffer.ts'
 
 export interface SplicedSession extends ForwardedSession {
   /**
@@ -18,112 +18,144 @@ export interface SplicedSession extends ForwardedSession {
 }
 
 /**
+ * The state of a session: `waiting` until its compute is attached, then `joined`, at last `closing`, in which nothing
+ * from the client is read. A chunk from the client is kept while it waits, and while the endpoint is paused.
+ */
+interface Splice {
+  readonly client: Duplex
+  readonly traffic: Traffic
+  /** undefined while waiting. */
+  server: Socket | undefined
+  computeId: string | undefined
+  readonly kept: Buffer[]
+  isClosing: boolean
+  clientEnded: boolean
+  /** The last chunk from the compute ended with ReadyForQuery: an error can be sent to the client. */
+  atRest: boolean
+  /** The client has sent a request since, and no Terminate. */
+  hasAsked: boolean
+  /** Called once, when the client disconnects while the compute works for it. */
+  abandoned: () => void
+}
+
+/**
  * Forwards bytes between a client and its compute, with back-pressure: each side is read only as fast as the other
  * takes. Bytes from the client are kept (one chunk; reading stops) before the compute is attached and while the
  * endpoint is paused.
  */
 export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession {
-  let server: Socket | undefined
-  let computeId: string | undefined
-  let clientEnded = false
-  let over = false
-  /** The last chunk from the compute ended with ReadyForQuery: an error can be sent to the client. */
-  let atRest = false
-  /** The client has sent a request since, and no Terminate. */
-  let hasAsked = false
-  let abandon = (): void => {}
-  const kept: Buffer[] = []
-
-  function fromClient(chunk: Buffer): void {
-    if (over) return
-    traffic.lastByteAt = Date.now()
-    traffic.fromClients += chunk.length
-    traffic.hold?.wake()
-    traffic.look(chunk)
-    hasAsked = !endsWithGoodbye(chunk)
-    if (server && !traffic.hold) {
-      if (!writeBorrowed(server, chunk)) client.pause()
-      return
-    }
-    kept.push(Buffer.from(chunk))
-    client.pause()
+  const splice: Splice = {
+    client,
+    traffic,
+    server: undefined,
+    computeId: undefined,
+    kept: [],
+    isClosing: false,
+    clientEnded: false,
+    atRest: false,
+    hasAsked: false,
+    abandoned: () => {},
   }
-
-  function fromServer(chunk: Buffer): void {
-    traffic.lastByteAt = Date.now()
-    traffic.toClients += chunk.length
-    atRest = endsReady(chunk)
-    if (atRest) hasAsked = false
-    if (!writeBorrowed(client, chunk)) server?.pause()
-  }
-
-  function release(): void {
-    if (!server || traffic.hold) return
-    let more = true
-    for (const chunk of kept.splice(0)) more = server.write(chunk)
-    if (clientEnded) server.end()
-    else if (more) client.resume()
-  }
-
-  function close(): void {
-    over = true
-    closeGently(client)
-  }
-
+  const fromClient = (chunk: Buffer): void => forwardToServer(splice, chunk)
   const session: SplicedSession = {
     get computeId() {
-      return computeId
+      return splice.computeId
     },
-    isSending: () => !server || kept.length > 0 || server.writableLength > 0,
-    release,
-    attach(compute, first, id, abandoned = () => {}) {
+    isSending: () => !splice.server || splice.kept.length > 0 || splice.server.writableLength > 0,
+    resume: () => resume(splice),
+    attach(compute, first, pid, abandoned = () => {}) {
       if (client.destroyed) {
         compute.destroy()
         return
       }
       client.off('data', fromClient)
-      readBorrowed(client, fromClient)
-      server = compute
-      computeId = id
-      abandon = abandoned
-      fromServer(first)
-      readBorrowed(compute, fromServer)
-      compute.on('drain', () => {
-        if (kept.length === 0) client.resume()
-      })
-      compute.once('end', () => compute.destroy())
-      compute.once('close', close)
-      client.on('drain', () => compute.resume())
-      if (compute.destroyed) close()
-      if (!client.writableNeedDrain) compute.resume()
-      release()
+      readShared(client, fromClient)
+      splice.server = compute
+      splice.computeId = pid
+      splice.abandoned = abandoned
+      join(splice, compute, first)
     },
     end(why) {
-      if ((atRest || !server) && client.writable) client.write(encodeError(why))
-      server?.destroySoon()
-      close()
+      if ((splice.atRest || !splice.server) && client.writable) client.write(encodeError(why))
+      splice.server?.destroySoon()
+      close(splice)
     },
-  }
-
-  /** Has the query cancelled: Postgres detects a disconnected client only when it next sends to it. */
-  function leave(): void {
-    if (server && hasAsked) abandon()
-    abandon = () => {}
   }
 
   traffic.sessions.add(session)
   traffic.connections += 1
   client.on('data', fromClient)
   client.once('end', () => {
-    clientEnded = true
-    leave()
-    if (kept.length === 0) release()
+    splice.clientEnded = true
+    leave(splice)
+    if (splice.kept.length === 0) resume(splice)
   })
   client.once('close', () => {
     traffic.sessions.delete(session)
-    leave()
-    server?.destroySoon()
+    leave(splice)
+    splice.server?.destroySoon()
   })
   client.resume()
   return session
+}
+
+function join(splice: Splice, compute: Socket, first: Buffer): void {
+  const { client, kept } = splice
+  const fromServer = (chunk: Buffer): void => forwardToClient(splice, compute, chunk)
+  fromServer(first)
+  readShared(compute, fromServer)
+  compute.on('drain', () => {
+    if (kept.length === 0) client.resume()
+  })
+  compute.once('end', () => compute.destroy())
+  compute.once('close', () => close(splice))
+  client.on('drain', () => compute.resume())
+  if (compute.destroyed) close(splice)
+  if (!client.writableNeedDrain) compute.resume()
+  resume(splice)
+}
+
+function forwardToServer(splice: Splice, chunk: Buffer): void {
+  if (splice.isClosing) return
+  const { client, server, traffic } = splice
+  traffic.lastByteAt = Date.now()
+  traffic.fromClients += chunk.length
+  traffic.pause?.wake()
+  traffic.look(chunk)
+  splice.hasAsked = !endsWithTerminate(chunk)
+  if (server && !traffic.pause) {
+    if (!writeShared(server, chunk)) client.pause()
+    return
+  }
+  splice.kept.push(Buffer.from(chunk))
+  client.pause()
+}
+
+function forwardToClient(splice: Splice, server: Socket, chunk: Buffer): void {
+  const { client, traffic } = splice
+  traffic.lastByteAt = Date.now()
+  traffic.toClients += chunk.length
+  splice.atRest = endsWithReadyForQuery(chunk)
+  if (splice.atRest) splice.hasAsked = false
+  if (!writeShared(client, chunk)) server.pause()
+}
+
+/** Forwards the kept bytes, unless the session waits or is paused. */
+function resume({ client, server, traffic, kept, clientEnded }: Splice): void {
+  if (!server || traffic.pause) return
+  let more = true
+  for (const chunk of kept.splice(0)) more = server.write(chunk)
+  if (clientEnded) server.end()
+  else if (more) client.resume()
+}
+
+/** Has the query cancelled: Postgres detects a disconnected client only when it next sends to it. */
+function leave(splice: Splice): void {
+  if (splice.server && splice.hasAsked) splice.abandoned()
+  splice.abandoned = () => {}
+}
+
+function close(splice: Splice): void {
+  splice.isClosing = true
+  closeGently(splice.client)
 }

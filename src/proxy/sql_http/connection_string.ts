@@ -1,7 +1,7 @@
 import { route } from '../connect/route.ts'
+import { ProxyError } from '../wire/errors.ts'
 import { PROTOCOL_3_0 } from '../wire/startup.ts'
 import { Refusal } from './refusal.ts'
-import { ProxyError } from '../wire/errors.ts'
 
 /** The login data of a connection string. */
 export interface HttpLogin {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { parentPort } from 'node:worker_threads'
-import type { Parsed } from './parsing.ts'
+import type { Parsed } from './body_parser.ts'
 import { Refusal } from './refusal.ts'
 import { parseRequest } from './request.ts'
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { ClientGone } from '../wire/errors.ts'
-import type { BytesReservation } from './held_bytes.ts'
+import type { MemoryReservation } from './memory_limit.ts'
 import { isInexact, parameterText, parseExactly } from './parameter.ts'
 import { Refusal } from './refusal.ts'
 import type { RowFormat } from './rows.ts'
@@ -95,11 +95,15 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * Reads a body, and counts its bytes as held.
+ * Reads a body, and counts its bytes in memory.
  * @param signal gives up with its reason
  * Errors: Refusal (too large by itself, or together with others), ClientGone.
  */
-export function readBody(request: IncomingMessage, holding: BytesReservation, signal: AbortSignal): Promise<Buffer> {
+export function readBody(
+  request: IncomingMessage,
+  reservation: MemoryReservation,
+  signal: AbortSignal,
+): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const chunks: Buffer[] = []
   let bytes = 0
@@ -113,7 +117,7 @@ export function readBody(request: IncomingMessage, holding: BytesReservation, si
       bytes += chunk.length
       try {
         if (bytes > MAX_BODY_BYTES) throw tooLarge()
-        holding.add(chunk.length)
+        reservation.add(chunk.length)
         chunks.push(chunk)
       } catch (error) {
         failed(error as Error)

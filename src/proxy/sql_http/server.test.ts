@@ -6,9 +6,9 @@ import { connect as tls, type TLSSocket } from 'node:tls'
 import { WebSocket } from 'ws'
 import { connect, DOMAIN, type Fixture, makeFixture, observer, PASSWORD, until } from '../../../test/proxy/fixture.ts'
 import { type Parsed, sqlOverHttp, type SqlOverHttp } from '../../../test/proxy/sql_over_http.ts'
+import type { Proxy } from '../proxy.ts'
 import { PASSWORD_MESSAGE } from '../wire/message_types.ts'
 import { encodeMessage } from '../wire/messages.ts'
-import type { Proxy } from '../proxy.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../wire/startup.ts'
 
 /* The start of HTTP on a connection, and the upgrade to WebSocket, byte by byte. */

@@ -3,22 +3,22 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { closeGently, refuse } from '../wire/close.ts'
+import type { ClientAddresses } from '../accept/client_addresses.ts'
+import { STAGE_MS } from '../accept/first_packets.ts'
 import type { Limits } from '../accept/limits.ts'
-import type { Origins } from '../accept/origins.ts'
-import { asProxyError, type ReportContext } from '../wire/report.ts'
+import { closeGently, refuse } from '../wire/close.ts'
 import { ClientGone } from '../wire/errors.ts'
-import { STAGE_MS } from '../accept/opening.ts'
 import { readPacket } from '../wire/packet.ts'
+import { asProxyError, type ReportContext } from '../wire/report.ts'
 import { GSSENC_REQUEST, packetCode, SSL_REQUEST } from '../wire/startup.ts'
+import { createBodyParser } from './body_parser.ts'
 import { endpointHost } from './connection_string.ts'
-import { createHeldBytes, type HeldBytes } from './held_bytes.ts'
-import { createBodyParser } from './parsing.ts'
+import { createMemoryLimit, type MemoryLimit } from './memory_limit.ts'
+import type { Serve } from './open_session.ts'
+import { createPreLoginLimits } from './pre_login_limits.ts'
 import { Refusal } from './refusal.ts'
-import type { Serve } from './session.ts'
-import { createSessions } from './sessions.ts'
+import { createSharedSessions } from './shared_sessions.ts'
 import { answerSql, sendRefusal, type SqlContext } from './sql.ts'
-import { createStrangers } from './strangers.ts'
 import { webSocketStream } from './websocket.ts'
 
 const MAX_BODY_MS = 60_000
@@ -56,17 +56,17 @@ export interface SqlServerContext extends ReportContext {
   readonly serve: Serve
   /** The suffix of endpoint host names. */
   readonly domain: string
-  readonly origins: Origins
+  readonly clientAddresses: ClientAddresses
   readonly limits: Limits
 }
 
 export function createSqlServer(shared: SqlServerContext): SqlServer {
   const unanswered = new Set<ServerResponse>()
   let stopped = false
-  const heldBytes = createHeldBytes()
+  const memoryLimit = createMemoryLimit()
   const parser = createBodyParser()
-  const context: SqlContext = { ...shared, sessions: createSessions(shared.serve), parser, heldBytes }
-  const strangers = createStrangers()
+  const context: SqlContext = { ...shared, sessions: createSharedSessions(shared.serve), parser, memoryLimit }
+  const preLoginLimits = createPreLoginLimits()
   const http = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -82,10 +82,10 @@ export function createSqlServer(shared: SqlServerContext): SqlServer {
       if (stopped) response.setHeader('connection', 'close')
       unanswered.add(response)
       response.once('close', () => unanswered.delete(response))
-      strangers.began(request.socket, response)
+      preLoginLimits.began(request.socket, response)
       answer(context, request, response, () => {
-        strangers.loggedIn(request.socket)
-        shared.limits.loggedIn(request.socket, shared.origins.of(request.socket))
+        preLoginLimits.loggedIn(request.socket)
+        shared.limits.loggedIn(request.socket, shared.clientAddresses.of(request.socket))
       })
     },
   )
@@ -94,18 +94,18 @@ export function createSqlServer(shared: SqlServerContext): SqlServer {
 
   const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_MESSAGE_BYTES })
   http.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    strangers.loggedIn(socket)
+    preLoginLimits.loggedIn(socket)
     webSockets.handleUpgrade(
       request,
       socket,
       head,
-      (webSocket) => void serveWebSocket(shared, heldBytes, webSocket, request),
+      (webSocket) => void serveWebSocket(shared, memoryLimit, webSocket, request),
     )
   })
 
   return {
     accept(socket) {
-      strangers.add(socket)
+      preLoginLimits.add(socket)
       http.emit('connection', socket)
     },
     stop() {
@@ -138,11 +138,11 @@ function answer(context: SqlContext, request: IncomingMessage, response: ServerR
 /** Serves a client of the Postgres protocol in a WebSocket, which is within TLS and needs no further encryption. */
 async function serveWebSocket(
   context: SqlServerContext,
-  heldBytes: HeldBytes,
+  memoryLimit: MemoryLimit,
   webSocket: WebSocket,
   request: IncomingMessage,
 ): Promise<void> {
-  const { stream, loggedIn } = webSocketStream(webSocket, request.socket, heldBytes)
+  const { stream, loggedIn } = webSocketStream(webSocket, request.socket, memoryLimit)
   try {
     await declineEncryption(stream)
   } catch (error) {
@@ -150,17 +150,17 @@ async function serveWebSocket(
     else refuse(stream, asProxyError(error, context))
     return
   }
-  const address = context.origins.ofRequest(request)
+  const address = context.clientAddresses.ofRequest(request)
   const serverName = hostOf(request, context.domain)
   await context.serve({
     stream,
     address,
     serverName,
-    shows: 'password',
+    authentication: 'password',
     binding: undefined,
     onLoggedIn(endpointId) {
       loggedIn(endpointId)
-      context.limits.loggedIn(request.socket, context.origins.of(request.socket))
+      context.limits.loggedIn(request.socket, context.clientAddresses.of(request.socket))
     },
   })
 }

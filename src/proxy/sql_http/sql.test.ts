@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { holdsOf } from '../../catalog/proxy.ts'
-import { sql } from '../../catalog/sql.ts'
 import { type Fixture, makeFixture, observer, until } from '../../../test/proxy/fixture.ts'
 import {
   type Asked,
@@ -11,6 +9,8 @@ import {
   type SqlOverHttp,
   uriOf,
 } from '../../../test/proxy/sql_over_http.ts'
+import { holdsOf } from '../../catalog/proxy.ts'
+import { sql } from '../../catalog/sql.ts'
 
 /* Requests that drivers do not send, and results that they do not show: headers, types, sizes, reuse of sessions. */
 
@@ -230,13 +230,13 @@ test('nobody notices that the compute was stopped since the last request, or whi
   assert.deepEqual(await rows('select 1 as n'), [{ n: 1 }])
   const { id } = await fixture.operation(active, 'suspend_compute')
   const holds = () => holdsOf(fixture.catalog, id)
-  await fixture.hold(active, id)
+  await fixture.pause(active, id)
   await until(async () => (await holds()).length === 1)
   const asking = rows('select 2 as n')
   await until(async () => (await holds()).some(({ woken }) => woken))
   await fixture.compute.stop()
   await fixture.idle(active)
-  await fixture.hold(active, null)
+  await fixture.pause(active, null)
   assert.deepEqual(await asking, [{ n: 2 }])
 })
 

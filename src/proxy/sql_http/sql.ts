@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
-import type { Origins } from '../accept/origins.ts'
+import type { ClientAddresses } from '../accept/client_addresses.ts'
 import { ClientGone } from '../wire/errors.ts'
+import type { BodyParser } from './body_parser.ts'
 import { type HttpLogin, parseConnectionString } from './connection_string.ts'
+import { type MemoryLimit, tooMuchMemory } from './memory_limit.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
-import { type HeldBytes, tooManyBytes } from './held_bytes.ts'
-import type { BodyParser } from './parsing.ts'
 import { readBody, type SqlRequest } from './request.ts'
+import type { SharedSessions } from './shared_sessions.ts'
 import type { Result, HttpStatement } from './statement.ts'
-import type { Sessions } from './sessions.ts'
 
 /** A client that does not take its response in this time is disconnected. */
 const MAX_SENDING_MS = 60_000
@@ -19,11 +19,11 @@ const TROUBLE = /^(08001|53|57P|58|XX)/
 export interface SqlContext {
   /** The suffix of endpoint host names. */
   readonly domain: string
-  readonly origins: Origins
+  readonly clientAddresses: ClientAddresses
   readonly log: Logger
-  readonly sessions: Sessions
+  readonly sessions: SharedSessions
   readonly parser: BodyParser
-  readonly heldBytes: HeldBytes
+  readonly memoryLimit: MemoryLimit
 }
 
 /**
@@ -40,10 +40,10 @@ export async function answerSql(
   response.once('close', () => over.abort(new ClientGone('gone before it was answered')))
   let body: Buffer | undefined
   try {
-    const who = { ...loginOf(context, request), address: context.origins.ofRequest(request) }
-    const answered = await context.sessions.use(who, over.signal, async (session, endpointId) => {
+    const client = { ...loginOf(context, request), address: context.clientAddresses.ofRequest(request) }
+    const answered = await context.sessions.use(client, over.signal, async (session, endpointId) => {
       onLoggedIn()
-      body ??= await readHeld(context, endpointId, request, response, over)
+      body ??= await readCountedBody(context, endpointId, request, response, over)
       const asked = await context.parser.parse(endpointId, request.headers, body, over.signal)
       return answerOf(asked, await session.run(framed(asked)))
     })
@@ -56,20 +56,20 @@ export async function answerSql(
 }
 
 /**
- * Reads the body. Its bytes count as held until the response is sent, or until they must be released: then the request
- * fails.
+ * Reads the body. Its bytes count as used memory until the response is sent, or until they must be released: then the
+ * request fails.
  */
-function readHeld(
-  { heldBytes }: SqlContext,
+function readCountedBody(
+  { memoryLimit }: SqlContext,
   endpointId: string,
   request: IncomingMessage,
   response: ServerResponse,
   over: AbortController,
 ): Promise<Buffer> {
-  const holding = heldBytes.hold(endpointId, () => over.abort(tooManyBytes()))
-  response.once('close', () => holding.release())
-  if (response.destroyed) holding.release()
-  return readBody(request, holding, over.signal)
+  const reservation = memoryLimit.reserve(endpointId, () => over.abort(tooMuchMemory()))
+  response.once('close', () => reservation.release())
+  if (response.destroyed) reservation.release()
+  return readBody(request, reservation, over.signal)
 }
 
 /** Errors: Refusal. */

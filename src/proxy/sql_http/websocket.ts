@@ -1,13 +1,13 @@
 import { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
-import type { HeldBytes, BytesReservation } from './held_bytes.ts'
+import type { MemoryLimit, MemoryReservation } from './memory_limit.ts'
 
 /** Close codes (RFC 6455, section 7.4.1). */
 const [NORMAL, UNSUPPORTED_DATA] = [1000, 1003] as const
 
 /** Limit of all bytes before the login: a startup packet and a password have some 14,000 at most. */
 const MAX_BYTES_BEFORE_LOGIN = 65_536
-/** Unforwarded bytes that are not counted as held. */
+/** Unforwarded bytes that are not counted. */
 const UNCOUNTED_BYTES = 65_536
 
 export interface WebSocketStream {
@@ -20,20 +20,20 @@ export interface WebSocketStream {
  * The byte stream of a WebSocket's binary messages. A text message or too many bytes end it.
  * @param connection of the WebSocket; a message is kept in memory from its first byte there until it is forwarded
  */
-export function webSocketStream(socket: WebSocket, connection: Duplex, heldBytes: HeldBytes): WebSocketStream {
+export function webSocketStream(socket: WebSocket, connection: Duplex, memoryLimit: MemoryLimit): WebSocketStream {
   let endpointId: string | undefined
   /** Bytes of an incomplete message; before the login, of all messages. */
   let unfinishedBytes = 0
-  let holding: BytesReservation | undefined
+  let reservation: MemoryReservation | undefined
 
   function count({ length }: Buffer): void {
     unfinishedBytes += length
     if (endpointId === undefined) {
       if (unfinishedBytes > MAX_BYTES_BEFORE_LOGIN) stream.destroy()
     } else if (unfinishedBytes > UNCOUNTED_BYTES) {
-      holding ??= heldBytes.hold(endpointId, () => stream.destroy())
+      reservation ??= memoryLimit.reserve(endpointId, () => stream.destroy())
       try {
-        holding.add(length)
+        reservation.add(length)
       } catch {
         stream.destroy()
       }
@@ -41,8 +41,8 @@ export function webSocketStream(socket: WebSocket, connection: Duplex, heldBytes
   }
 
   function release(): void {
-    holding?.release()
-    holding = undefined
+    reservation?.release()
+    reservation = undefined
   }
 
   const stream = new Duplex({

@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { setLastActive } from '../../catalog/endpoint.ts'
 import type { TrafficCounts } from '../../catalog/traffic.ts'
-import { createCountWriter } from './counts.ts'
 import type { TrafficTable } from './traffic.ts'
+import { createCountWriter } from './traffic_counts.ts'
 
 const EVERY_MS = 1_000
 
@@ -43,7 +43,7 @@ export function startActivityWriter(
     counts.take(counted)
     await counts
       .write()
-      .catch((error: unknown) => log.debug({ err: error }, 'could not add what passed; it is added later'))
+      .catch((error: unknown) => log.debug({ err: error }, 'could not write traffic counts; they are written later'))
   }
 
   async function writeOrLog(): Promise<void> {

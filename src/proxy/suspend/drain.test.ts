@@ -20,11 +20,11 @@ test('a proxy that drains refuses whoever comes, and takes part in suspends unti
   await assert.rejects(connect(proxy.port, endpoint), { code: 'ECONNREFUSED' })
 
   const { id } = await fixture.operation(endpoint, 'suspend_compute')
-  await fixture.hold(endpoint, id)
+  await fixture.pause(endpoint, id)
   await until(async () => (await holdsOf(fixture.catalog, id)).length === 1)
   const asked = session.query<{ n: number }>('select 7 as n')
   await until(async () => (await holdsOf(fixture.catalog, id))[0]?.woken)
-  await fixture.hold(endpoint, null)
+  await fixture.pause(endpoint, null)
   assert.deepEqual((await asked).rows, [{ n: 7 }])
 
   assert.equal(isOver, false)

@@ -19,7 +19,7 @@ export interface Registration {
 
 /** Registers this process as a live proxy, by a catalog session that it keeps open. */
 export function createRegistration(catalog: Catalog, log: Logger): Registration {
-  let tellRenewed = (): void => {}
+  let notifyRenewed = (): void => {}
   let number: number | undefined
   let session: Awaited<ReturnType<Catalog['session']>> | undefined
   let timer: NodeJS.Timeout | undefined
@@ -61,7 +61,7 @@ export function createRegistration(catalog: Catalog, log: Logger): Registration 
     while (!stopped) {
       try {
         await open()
-        return tellRenewed()
+        return notifyRenewed()
       } catch (error) {
         log.debug({ err: error }, 'could not register')
         await sleep(RETRY_MS)
@@ -71,7 +71,7 @@ export function createRegistration(catalog: Catalog, log: Logger): Registration 
 
   return {
     async start(onRenewed) {
-      tellRenewed = onRenewed
+      notifyRenewed = onRenewed
       await open()
       timer = setInterval(confirm, CONFIRM_MS)
     },

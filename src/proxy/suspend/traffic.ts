@@ -7,11 +7,11 @@ export interface ForwardedSession {
   /** True while the client is not connected to the compute, or bytes from it are unsent. */
   isSending(): boolean
   /** Forwards the bytes that a pause held back. */
-  release(): void
+  resume(): void
 }
 
 /** A pause: proxies forward no new bytes, because an operation wants to suspend the compute. */
-export interface Hold {
+export interface Pause {
   readonly operationId: string
   /** Reports to the operation, once, that a client needs the compute. */
   wake(): void
@@ -29,7 +29,7 @@ export interface Traffic {
   toClients: number
   fromClients: number
   connections: number
-  hold: Hold | undefined
+  pause: Pause | undefined
   /** Examines a chunk from a client before it is forwarded. */
   look(chunk: Buffer): void
 }
@@ -39,7 +39,7 @@ export interface TrafficTable {
   enter(endpointId: string): Traffic
   leave(traffic: Traffic): void
   get(endpointId: string): Traffic | undefined
-  held(): Traffic[]
+  paused(): Traffic[]
   /** Endpoints with bytes forwarded since the last call, and the time of the last byte. */
   takeSeen(): Map<string, number>
   /** Counts since the last call, by endpoint id. */
@@ -72,7 +72,7 @@ export function createTrafficTable(lookFor: (endpointId: string) => Traffic['loo
       forgetIfDone(endpointId)
     },
     get: (endpointId) => entries.get(endpointId)?.traffic,
-    held: () => [...entries.values()].map((entry) => entry.traffic).filter((traffic) => traffic.hold),
+    paused: () => [...entries.values()].map((entry) => entry.traffic).filter((traffic) => traffic.pause),
     takeSeen() {
       const seen = new Map<string, number>()
       for (const [endpointId, entry] of entries) {
@@ -103,5 +103,5 @@ const hasCounted = (traffic: Traffic): boolean =>
   traffic.toClients > 0 || traffic.fromClients > 0 || traffic.connections > 0
 
 function newTraffic(endpointId: string, look: Traffic['look']): Traffic {
-  return { endpointId, sessions: new Set(), lastByteAt: 0, ...NOTHING, hold: undefined, look }
+  return { endpointId, sessions: new Set(), lastByteAt: 0, ...NOTHING, pause: undefined, look }
 }

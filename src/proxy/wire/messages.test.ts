@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyError } from './errors.ts'
 import { ERROR_RESPONSE } from './message_types.ts'
-import { encodeError, encodeMessage, endsReady, errorFields, messageAt } from './messages.ts'
+import { encodeError, encodeMessage, endsWithReadyForQuery, errorFields, messageAt } from './messages.ts'
 
 const READY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
 const PARAMETER = Buffer.concat([Buffer.from([0x53, 0, 0, 0, 9]), Buffer.from('a\0b\0Z')])
@@ -29,8 +29,8 @@ test('messages follow each other, and what cannot be one is told apart', () => {
 })
 
 test('rest is known by what was sent last', () => {
-  assert.ok(endsReady(READY))
-  assert.ok(endsReady(Buffer.concat([PARAMETER, READY])))
+  assert.ok(endsWithReadyForQuery(READY))
+  assert.ok(endsWithReadyForQuery(Buffer.concat([PARAMETER, READY])))
   for (const chunk of [Buffer.alloc(0), READY.subarray(1), PARAMETER, Buffer.concat([READY, PARAMETER])])
-    assert.ok(!endsReady(chunk))
+    assert.ok(!endsWithReadyForQuery(chunk))
 })

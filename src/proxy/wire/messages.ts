@@ -17,11 +17,11 @@ export interface Message {
   readonly body: Buffer
 }
 
-/** The message at offset `at`: undefined while incomplete, `invalid` if its length is over `most` or too small. */
-export function messageAt(bytes: Buffer, at: number, most: number): Message | 'invalid' | undefined {
+/** The message at offset `at`: undefined while incomplete, `invalid` if its length is over `maxLength` or too small. */
+export function messageAt(bytes: Buffer, at: number, maxLength: number): Message | 'invalid' | undefined {
   if (bytes.length < at + MESSAGE_HEAD) return undefined
   const length = bytes.readInt32BE(at + 1)
-  if (length < 4 || length > most) return 'invalid'
+  if (length < 4 || length > maxLength) return 'invalid'
   if (bytes.length < at + 1 + length) return undefined
   return { type: bytes.readUInt8(at), body: bytes.subarray(at + MESSAGE_HEAD, at + 1 + length) }
 }
@@ -88,13 +88,13 @@ export function errorFields(body: Buffer): ReadonlyMap<string, string> {
 }
 
 /** Whether a chunk from a client ends with Terminate. */
-export function endsWithGoodbye(chunk: Buffer): boolean {
+export function endsWithTerminate(chunk: Buffer): boolean {
   const at = chunk.length - MESSAGE_HEAD
   return at >= 0 && chunk[at] === TERMINATE && chunk.readInt32BE(at + 1) === 4
 }
 
 /** Whether a chunk from a server ends with ReadyForQuery, so that the session is at rest between two messages. */
-export function endsReady(chunk: Buffer): boolean {
+export function endsWithReadyForQuery(chunk: Buffer): boolean {
   const at = chunk.length - 6
   return (
     at >= 0 &&

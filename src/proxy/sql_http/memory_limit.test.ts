@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createHeldBytes } from './held_bytes.ts'
+import { createMemoryLimit } from './memory_limit.ts'
 
 test('an endpoint holds its share, and where all are full the oldest of the largest makes room', () => {
-  const held = createHeldBytes(100, 150)
+  const limit = createMemoryLimit(100, 150)
   const dropped: string[] = []
-  const hold = (endpointId: string, name: string) => held.hold(endpointId, () => dropped.push(name))
-  const first = hold('ep-a', 'a1')
+  const reserve = (endpointId: string, name: string) => limit.reserve(endpointId, () => dropped.push(name))
+  const first = reserve('ep-a', 'a1')
   first.add(60)
-  hold('ep-a', 'a2').add(30)
-  assert.throws(() => hold('ep-a', 'a3').add(11), { status: 503 })
-  const other = hold('ep-b', 'b1')
+  reserve('ep-a', 'a2').add(30)
+  assert.throws(() => reserve('ep-a', 'a3').add(11), { status: 503 })
+  const other = reserve('ep-b', 'b1')
   other.add(50)
   assert.deepEqual(dropped, [])
   other.add(20)
@@ -18,9 +18,9 @@ test('an endpoint holds its share, and where all are full the oldest of the larg
   // A dropped request no longer counts, however often it is released.
   first.add(1_000)
   first.release()
-  hold('ep-a', 'a4').add(50)
+  reserve('ep-a', 'a4').add(50)
   assert.deepEqual(dropped, ['a1'])
   other.release()
-  hold('ep-c', 'c1').add(70)
+  reserve('ep-c', 'c1').add(70)
   assert.deepEqual(dropped, ['a1'])
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { BlockList, isIP } from 'node:net'
 import { test } from 'node:test'
-import { ALL_ALLOWED, compileAllowed, isAllowed } from './allowed.ts'
+import { ALL_ALLOWED, compileAllowed, isAllowed } from './allow_list.ts'
 
 const allows = (address: string | undefined, list: readonly string[]): boolean =>
   isAllowed(address, compileAllowed(JSON.stringify(list)))

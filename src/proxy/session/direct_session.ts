@@ -1,20 +1,20 @@
 import type { Duplex } from 'node:stream'
-import { isAllowed } from '../accept/allowed.ts'
-import { cancelAtCompute } from './cancel.ts'
-import type { LoggedIn } from '../auth/entry.ts'
-import { ClientGone, ProxyError } from '../wire/errors.ts'
+import { isAllowed } from '../accept/allow_list.ts'
+import type { LoggedIn } from '../auth/client_login.ts'
 import { reachCompute } from '../connect/reach.ts'
+import type { Waker } from '../connect/wake.ts'
+import type { Pauses } from '../suspend/pauses.ts'
+import type { TrafficTable } from '../suspend/traffic.ts'
+import { ClientGone, ProxyError } from '../wire/errors.ts'
+import { encodeStartup, type Startup } from '../wire/startup.ts'
+import { cancelAtCompute } from './cancel.ts'
 import { MAX_SESSIONS, type SessionContext } from './session_context.ts'
 import { spliceSession } from './splice.ts'
-import type { Holds } from '../suspend/holds.ts'
-import type { TrafficTable } from '../suspend/traffic.ts'
-import { encodeStartup, type Startup } from '../wire/startup.ts'
-import type { Waker } from '../connect/wake.ts'
 
 /** State shared by all direct sessions. */
 export interface DirectContext extends SessionContext {
   readonly table: TrafficTable
-  readonly holds: Holds
+  readonly pauses: Pauses
   readonly waker: Waker
   /** Time limit of a client's wait for its endpoint. */
   readonly wakeTimeoutMs: number
@@ -27,7 +27,7 @@ export async function joinCompute(
   startup: Startup,
   { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
-  const { table, sessions, holds, cancelKeys, metrics, log } = context
+  const { table, sessions, pauses, cancelKeys, metrics, log } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
   if (sessions.size >= MAX_SESSIONS) throw new ProxyError('crowded')
   const traffic = table.enter(endpointId)
@@ -51,7 +51,7 @@ export async function joinCompute(
         return context.waker.wake(...which)
       },
     }
-    const reached = await reachCompute(waker, holds, traffic, encodeStartup(startup), admitted, reaching.signal)
+    const reached = await reachCompute(waker, pauses, traffic, encodeStartup(startup), admitted, reaching.signal)
     const { key, address } = reached
     const cancel = async (): Promise<void> => {
       if (key) await cancelAtCompute(address, key)

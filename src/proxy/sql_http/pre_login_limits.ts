@@ -7,7 +7,7 @@ const LOGIN_MS = 15_000
 const MAX_UNANSWERED = 16
 
 /** Limits of HTTP connections before a login: time, and requests under way. */
-export interface Strangers {
+export interface PreLoginLimits {
   add(connection: Duplex): void
   /** A request has come. It is under way until its response is closed. */
   began(connection: Duplex, response: ServerResponse): void
@@ -15,7 +15,7 @@ export interface Strangers {
   loggedIn(connection: Duplex): void
 }
 
-export function createStrangers(): Strangers {
+export function createPreLoginLimits(): PreLoginLimits {
   const timers = new WeakMap<Duplex, NodeJS.Timeout>()
   const unanswered = new WeakMap<Duplex, number>()
 

@@ -8,18 +8,18 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 
-const BYTES = 65_536
+const BUFFER_BYTES = 65_536
 
 /** The read buffer of all sockets: a chunk is processed before the next read. */
-const incoming = Buffer.allocUnsafeSlow(BYTES)
+const readBuffer = Buffer.allocUnsafeSlow(BUFFER_BYTES)
 
 /** Views of the buffer's first bytes, by length, for small messages: creating a view costs as much as copying them. */
-const beginnings = Array.from({ length: 1_024 }, (_, length) => incoming.subarray(0, length))
+const viewsByLength = Array.from({ length: 1_024 }, (_, length) => readBuffer.subarray(0, length))
 
 /** A chunk of this size is likely part of bulk data. */
-const BULK = 4_096
-/** Buffered bytes that are worth a write. */
-const ENOUGH = 49_152
+const BULK_BYTES = 4_096
+/** Buffered bytes that are written at once. */
+const FLUSH_BYTES = 49_152
 
 /** The fields that `onread` sets in a socket, under Node's own symbols. */
 interface Inside {
@@ -31,11 +31,11 @@ const [BUFFER, ON_READ] = ['kBuffer', 'kBufferCb'].map((name) =>
 )
 
 /**
- * Passes incoming bytes to `read` as borrowed chunks, each valid until `read` returns. Bytes buffered earlier come
- * first. The socket is left paused. Streams that are no sockets, and Node versions without these fields, fall back to
- * 'data' events.
+ * Passes incoming bytes to `read` as chunks of the shared buffer, each valid until `read` returns. Bytes buffered
+ * earlier come first. The socket is left paused. Streams that are no sockets, and Node versions without these fields,
+ * fall back to 'data' events.
  */
-export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): void {
+export function readShared(stream: Duplex, read: (chunk: Buffer) => void): void {
   stream.pause()
   const socket: Inside | undefined = stream instanceof Socket ? (stream as unknown as Inside) : undefined
   const { _handle: handle } = socket ?? {}
@@ -48,9 +48,9 @@ export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): voi
     if (!chunk) break
     read(chunk)
   }
-  handle.useUserBuffer(incoming)
-  socket[BUFFER] = incoming
-  socket[ON_READ] = (length: number) => read(beginnings[length] ?? incoming.subarray(0, length))
+  handle.useUserBuffer(readBuffer)
+  socket[BUFFER] = readBuffer
+  socket[ON_READ] = (length: number) => read(viewsByLength[length] ?? readBuffer.subarray(0, length))
   stream.pause()
 }
 
@@ -59,12 +59,12 @@ export function readBorrowed(stream: Duplex, read: (chunk: Buffer) => void): voi
  * event loop is combined into one write: TLS delivers it record by record, and a small write costs nearly as much as a
  * large one.
  */
-export function writeBorrowed(to: Duplex, chunk: Buffer): boolean {
-  if (!(to instanceof Socket) || chunk.length > BYTES) return to.write(Buffer.from(chunk))
+export function writeShared(to: Duplex, chunk: Buffer): boolean {
+  if (!(to instanceof Socket) || chunk.length > BUFFER_BYTES) return to.write(Buffer.from(chunk))
   if (to.writableLength === 0) {
     // TLS encrypts the chunk before `write` returns.
     if (to instanceof TLSSocket) return to.write(chunk)
-    if (chunk.length >= BULK) {
+    if (chunk.length >= BULK_BYTES) {
       to.cork()
       setImmediate(uncork, to)
     }
@@ -74,7 +74,7 @@ export function writeBorrowed(to: Duplex, chunk: Buffer): boolean {
   slab.used += chunk.copy(slab.bytes, begin)
   slab.unwritten++
   const more = to.write(slab.bytes.subarray(begin, slab.used), slab.written)
-  if (to.writableLength >= ENOUGH) to.uncork()
+  if (to.writableLength >= FLUSH_BYTES) to.uncork()
   return more
 }
 
@@ -95,7 +95,7 @@ let slab = newSlab()
 
 function newSlab(): Slab {
   const made: Slab = {
-    bytes: Buffer.allocUnsafeSlow(2 * BYTES),
+    bytes: Buffer.allocUnsafeSlow(2 * BUFFER_BYTES),
     used: 0,
     unwritten: 0,
     written() {

@@ -5,16 +5,16 @@ const MAX_BYTES_PER_ENDPOINT = 128 * 2 ** 20
 const MAX_BYTES = 256 * 2 ** 20
 
 /** Counts the bytes kept in memory for clients that have logged in, and limits them per endpoint and in total. */
-export interface HeldBytes {
+export interface MemoryLimit {
   /**
    * Begins to count for a request of an endpoint.
-   * @param drop called when the request must release its bytes: the total is too high, and its endpoint holds the most
+   * @param drop called when the request must release its bytes: the total is too high, and its endpoint uses the most
    */
-  hold(endpointId: string, drop: () => void): BytesReservation
+  reserve(endpointId: string, drop: () => void): MemoryReservation
 }
 
-export interface BytesReservation {
-  /** Counts more bytes. Errors: Refusal (the endpoint holds too many). */
+export interface MemoryReservation {
+  /** Counts more bytes. Errors: Refusal (the endpoint uses too much). */
   add(bytes: number): void
   release(): void
 }
@@ -30,7 +30,7 @@ interface Endpoint {
   readonly all: Set<Counted>
 }
 
-export function createHeldBytes(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max = MAX_BYTES): HeldBytes {
+export function createMemoryLimit(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max = MAX_BYTES): MemoryLimit {
   const endpoints = new Map<string, Endpoint>()
   let total = 0
 
@@ -42,7 +42,7 @@ export function createHeldBytes(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max = M
     if (endpoint.all.size === 0) endpoints.delete(endpointId)
   }
 
-  /** Drops the oldest of the endpoint that holds the most. */
+  /** Drops the oldest of the endpoint that uses the most. */
   function dropOne(): void {
     let largest: [string, Endpoint] | undefined
     for (const each of endpoints) if (each[1].bytes > (largest?.[1].bytes ?? 0)) largest = each
@@ -53,7 +53,7 @@ export function createHeldBytes(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max = M
   }
 
   return {
-    hold(endpointId, drop) {
+    reserve(endpointId, drop) {
       const counted: Counted = { bytes: 0, drop }
       const endpoint = endpoints.get(endpointId) ?? { bytes: 0, all: new Set() }
       endpoints.set(endpointId, endpoint)
@@ -61,7 +61,7 @@ export function createHeldBytes(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max = M
       return {
         add(bytes) {
           if (!endpoint.all.has(counted)) return
-          if (endpoint.bytes + bytes > maxPerEndpoint) throw tooManyBytes()
+          if (endpoint.bytes + bytes > maxPerEndpoint) throw tooMuchMemory()
           counted.bytes += bytes
           endpoint.bytes += bytes
           total += bytes
@@ -73,5 +73,5 @@ export function createHeldBytes(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max = M
   }
 }
 
-export const tooManyBytes = (): Refusal =>
+export const tooMuchMemory = (): Refusal =>
   new Refusal(503, 'Too many large requests to this endpoint at once: try again when others have ended.')

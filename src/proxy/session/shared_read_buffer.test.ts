@@ -8,15 +8,15 @@ import { after, before, test } from 'node:test'
 import { connect as tls, createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { randomFrom } from '../../../test/random.ts'
 import { ensureCertificates } from '../../tls/certificates.ts'
-import { readBorrowed, writeBorrowed } from './borrowed.ts'
-import { spliceSession } from './splice.ts'
 import { createTrafficTable } from '../suspend/traffic.ts'
+import { readShared, writeShared } from './shared_read_buffer.ts'
+import { spliceSession } from './splice.ts'
 
 let dir: string
 let credentials: { cert: Buffer; key: Buffer }
 
 before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'neap-borrowed-'))
+  dir = await mkdtemp(join(tmpdir(), 'neap-shared-'))
   const { certFile, keyFile } = await ensureCertificates(dir, { region: 'local', domain: 'localhost' })
   credentials = { cert: await readFile(certFile), key: await readFile(keyFile) }
 })
@@ -87,17 +87,17 @@ test('what cannot be sent at once is sent as it was, whatever becomes of the buf
   for (const secure of [true, false]) {
     const [near, far] = await pair(secure)
     const [otherNear, otherFar] = await pair(false)
-    const borrowed = Buffer.alloc(60_000)
+    const shared = Buffer.alloc(60_000)
     const expected: Buffer[] = []
     const lend = (number: number): void => {
-      borrowed.fill(number)
-      expected.push(Buffer.from(borrowed))
-      writeBorrowed(far, borrowed)
-      writeBorrowed(otherFar, borrowed.fill(0))
+      shared.fill(number)
+      expected.push(Buffer.from(shared))
+      writeShared(far, shared)
+      writeShared(otherFar, shared.fill(0))
     }
     let number = 1
     // Until the kernel takes no more, and three chunks beyond.
-    while (far.writableLength < 3 * borrowed.length) lend(number++ % 256)
+    while (far.writableLength < 3 * shared.length) lend(number++ % 256)
     far.end()
     otherFar.destroy()
     assert.ok(Buffer.concat((await near.toArray()) as Buffer[]).equals(Buffer.concat(expected)))
@@ -113,15 +113,15 @@ test('large and small pieces to several at once, ended or cut off in the midst, 
   const [cut] = pairs
   const expected: Buffer[][] = pairs.map(() => [])
   const received = pairs.slice(1).map(([near]) => readSlowly(near))
-  const borrowed = Buffer.alloc(65_536)
+  const shared = Buffer.alloc(65_536)
   for (let turn = 0; turn < 2_000; turn++) {
     const number = Math.floor(random() * pairs.length)
     const length = 1 + Math.floor(random() * (random() < 0.5 ? 100 : 20_000))
-    const piece = borrowed.subarray(0, length).fill(turn % 256)
+    const piece = shared.subarray(0, length).fill(turn % 256)
     expected[number]?.push(Buffer.from(piece))
     const to = pairs[number]?.[1]
-    if (to && !to.destroyed) writeBorrowed(to, piece)
-    borrowed.fill(0)
+    if (to && !to.destroyed) writeShared(to, piece)
+    shared.fill(0)
     if (turn === 1_000) cut?.[1].destroy()
     if (random() < 0.2) await new Promise(setImmediate)
   }
@@ -136,7 +136,7 @@ test('what was read before comes first, and a pause holds', async () => {
   far.write('before ')
   await once(near, 'readable')
   const read: string[] = []
-  readBorrowed(near, (chunk) => {
+  readShared(near, (chunk) => {
     read.push(String(chunk))
     near.emit('read')
   })

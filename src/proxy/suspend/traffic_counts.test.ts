@@ -4,7 +4,7 @@ import { connect, type Fixture, makeFixture, until } from '../../../test/proxy/f
 import { type Catalog, openCatalog } from '../../catalog/catalog.ts'
 import { sql } from '../../catalog/sql.ts'
 import { branchTransfers, endpointTraffic, forgetTraffic, projectTransfer } from '../../catalog/traffic.ts'
-import { createCountWriter } from './counts.ts'
+import { createCountWriter } from './traffic_counts.ts'
 
 /* Traffic is counted per endpoint, completely and once. */
 

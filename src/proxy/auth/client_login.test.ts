@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { connect as tcp, type Socket } from 'node:net'
 import { after, before, test } from 'node:test'
 import { connect as tls, type TLSSocket } from 'node:tls'
-import { sql } from '../../catalog/sql.ts'
 import {
   byOptions,
   connect,
@@ -14,9 +13,10 @@ import {
   PASSWORD,
   psql,
 } from '../../../test/proxy/fixture.ts'
+import { sql } from '../../catalog/sql.ts'
+import type { Proxy } from '../proxy.ts'
 import { PASSWORD_MESSAGE } from '../wire/message_types.ts'
 import { encodeMessage, int32, type Message, messageAt } from '../wire/messages.ts'
-import type { Proxy } from '../proxy.ts'
 import { SCRAM } from '../wire/scram.ts'
 import { encodeStartup, PROTOCOL_3_0, PROTOCOL_3_2 } from '../wire/startup.ts'
 

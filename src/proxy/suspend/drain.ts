@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 
 /** Resolves when all sockets are closed, or after `ms` milliseconds. The set must lose closed sockets and gain none. */
-export function emptied(sockets: ReadonlySet<Socket>, ms: number): Promise<void> {
+export function drained(sockets: ReadonlySet<Socket>, ms: number): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
     const look = (): void => {

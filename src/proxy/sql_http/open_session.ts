@@ -4,14 +4,14 @@ import { PASSWORD_MESSAGE } from '../wire/message_types.ts'
 import { encodeMessage, int32 } from '../wire/messages.ts'
 import { CANCEL_REQUEST, encodeStartup, PROTOCOL_3_0 } from '../wire/startup.ts'
 import type { HttpLogin } from './connection_string.ts'
-import { conversation, type SqlSession } from './conversation.ts'
+import { createSqlSession, type SqlSession } from './sql_session.ts'
 import { text } from './statement.ts'
 
 /** Serves a client from its startup packet on. Never rejects. */
 export type Serve = (client: Client) => Promise<void>
 
-/** A client with its login. */
-export interface Who extends HttpLogin {
+/** A client of SQL over HTTP, with its login. */
+export interface HttpClient extends HttpLogin {
   readonly address: string | undefined
 }
 
@@ -22,12 +22,12 @@ export interface Who extends HttpLogin {
  */
 export async function openSession(
   serve: Serve,
-  { address, serverName, parameters, password }: Who,
+  { address, serverName, parameters, password }: HttpClient,
   signal: AbortSignal,
 ): Promise<{ readonly session: SqlSession; readonly endpointId: string }> {
   let endpointId = ''
   const stream = streamTo(serve, address, serverName, (id) => (endpointId = id))
-  const session = conversation(stream, (key) => cancel(serve, address, key))
+  const session = createSqlSession(stream, (key) => cancel(serve, address, key))
   const latin1 = new Map([...parameters].map(([name, value]) => [name, Buffer.from(value).toString('latin1')]))
   const startup = encodeStartup({ version: PROTOCOL_3_0, parameters: latin1 })
   const gone = (): void => session.abandon()
@@ -57,7 +57,7 @@ function streamTo(
     one.on('error', () => {})
     one.once('close', () => other.destroy())
   }
-  void serve({ stream: far, address, serverName, shows: 'password', binding: undefined, onLoggedIn })
+  void serve({ stream: far, address, serverName, authentication: 'password', binding: undefined, onLoggedIn })
   return near
 }
 

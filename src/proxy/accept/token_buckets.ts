@@ -1,5 +1,5 @@
 /** Token buckets by name. Memory is bounded: drops full buckets, and above a limit the least recently used one. */
-export interface Buckets {
+export interface TokenBuckets {
   /** Takes a token. Returns false if there is none. */
   take(name: string): boolean
 }
@@ -7,7 +7,7 @@ export interface Buckets {
 const MAX_BUCKETS = 20_000
 
 /** @param burst tokens of a full bucket @param perSecond tokens refilled per second */
-export function createBuckets(burst: number, perSecond: number, now = () => performance.now()): Buckets {
+export function createTokenBuckets(burst: number, perSecond: number, now = () => performance.now()): TokenBuckets {
   /** For each bucket that is not full, the time when it will be. */
   const fullAt = new Map<string, number>()
   const tokenMs = 1_000 / perSecond

@@ -7,16 +7,16 @@ import type { ListenAddress } from '../../network.ts'
 const BACKLOG = 4096
 
 /** Free connections required before accepting resumes. */
-const ROOM_FOR_SOME = 16
+const MIN_FREE_TO_RESUME = 16
 
 /**
  * In a burst, a process sleeps this long after each accept. Otherwise the first process to wake accepts a whole burst
  * of eight, and all sessions of a client pool share one core for their lifetime.
  */
-const GIVE_WAY_MS = 0.25
+const YIELD_MS = 0.25
 const BURST_MS = 2
 
-const never = new Int32Array(new SharedArrayBuffer(4))
+const neverNotified = new Int32Array(new SharedArrayBuffer(4))
 
 /** Bound sockets that several processes accept on. */
 export interface SharedListeners {
@@ -40,7 +40,7 @@ export interface Listening {
 export async function listenAt(
   places: readonly ListenAddress[],
   shared: SharedListeners | undefined,
-  { log, ...options }: Pick<Options, 'room' | 'onClient'> & { readonly log: Logger },
+  { log, ...options }: Pick<Options, 'freeConnections' | 'onClient'> & { readonly log: Logger },
 ): Promise<Listening> {
   const begun = await Promise.allSettled(
     places.map((place, index) =>
@@ -55,7 +55,7 @@ export async function listenAt(
   const close = (): void => all.forEach((listening) => listening.close())
   for (const [index, outcome] of begun.entries())
     if (outcome.status === 'rejected' && places[index]?.isOptional)
-      log.warn({ err: outcome.reason as unknown, ...places[index] }, 'the proxy does not listen there')
+      log.warn({ err: outcome.reason as unknown, ...places[index] }, 'skipped an optional listen address')
   const failed = begun.find((outcome, index) => outcome.status === 'rejected' && !places[index]?.isOptional)
   if (failed) {
     close()
@@ -68,7 +68,7 @@ interface Options extends ListenAddress {
   /** Replaces host and port. */
   readonly shared: { readonly among: number; socket(): Promise<object> } | undefined
   /** Returns the number of connections that the free descriptors still allow. */
-  readonly room: () => number
+  readonly freeConnections: () => number
   readonly onClient: (client: Socket) => void
 }
 
@@ -77,7 +77,7 @@ interface Options extends ListenAddress {
  * connections (libuv sheds load this way) that other processes could serve.
  * Errors: the port is taken (EADDRINUSE).
  */
-async function startListening({ host, port, shared, room, onClient }: Options): Promise<Listening> {
+async function startListening({ host, port, shared, freeConnections, onClient }: Options): Promise<Listening> {
   let server: Server | undefined
   let isOpening = false
   let acceptedAt = -Infinity
@@ -89,31 +89,32 @@ async function startListening({ host, port, shared, room, onClient }: Options): 
       (client) => {
         onClient(client)
         if (!shared) return
-        client.once('close', resume)
-        giveWay()
-        if (room() <= 0) pause()
+        client.once('close', acceptAgain)
+        yieldToOthers()
+        if (freeConnections() <= 0) stopAccepting()
       },
     )
     if (shared) opened.listen(await shared.socket(), BACKLOG)
     else opened.listen({ host, port, backlog: BACKLOG })
     await once(opened, 'listening')
     server = opened
-    if (closed) pause()
+    if (closed) stopAccepting()
     return opened
   }
 
-  function giveWay(): void {
-    if (shared && shared.among > 1 && performance.now() - acceptedAt < BURST_MS) Atomics.wait(never, 0, 0, GIVE_WAY_MS)
+  function yieldToOthers(): void {
+    if (shared && shared.among > 1 && performance.now() - acceptedAt < BURST_MS)
+      Atomics.wait(neverNotified, 0, 0, YIELD_MS)
     acceptedAt = performance.now()
   }
 
-  function pause(): void {
+  function stopAccepting(): void {
     server?.close()
     server = undefined
   }
 
-  function resume(): void {
-    if (server || isOpening || closed || room() < ROOM_FOR_SOME) return
+  function acceptAgain(): void {
+    if (server || isOpening || closed || freeConnections() < MIN_FREE_TO_RESUME) return
     isOpening = true
     // After a failure, the next closed client retries.
     void open()
@@ -126,7 +127,7 @@ async function startListening({ host, port, shared, room, onClient }: Options): 
     port: chosen,
     close() {
       closed = true
-      pause()
+      stopAccepting()
     },
   }
 }

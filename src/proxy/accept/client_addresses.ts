@@ -4,7 +4,7 @@ import { cidrList, forwardedAddress, isWithin } from '../../network.ts'
 import { readProxyHeader } from './proxy_protocol.ts'
 
 /** Addresses of clients, including those behind a forwarder. */
-export interface Origins {
+export interface ClientAddresses {
   /** Reads the PROXY header of a connection from a configured forwarder. Errors: those of `readProxyHeader`. */
   read(socket: Socket, ms: number): Promise<void>
   /** The client's IP address, also for a TLS socket on the connection. */
@@ -23,15 +23,15 @@ export interface Forwarders {
 
 type Peer = 'remoteAddress' | 'remotePort' | 'localAddress' | 'localPort'
 
-export function createOrigins({ proxyProtocol, forwardedFor }: Forwarders): Origins {
+export function createClientAddresses({ proxyProtocol, forwardedFor }: Forwarders): ClientAddresses {
   const [forwarders, httpProxies] = [cidrList(proxyProtocol), cidrList(forwardedFor)]
   /** By the connection's 4-tuple: a TLS socket has the same one, and does not expose its underlying socket. */
-  const told = new Map<string, string>()
+  const forwarded = new Map<string, string>()
   const nameOf = ({ remoteAddress, remotePort, localAddress, localPort }: Pick<Socket, Peer>): string =>
     `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 
   const of = (socket: Pick<Socket, Peer>): string | undefined =>
-    (told.size === 0 ? undefined : told.get(nameOf(socket))) ?? socket.remoteAddress
+    (forwarded.size === 0 ? undefined : forwarded.get(nameOf(socket))) ?? socket.remoteAddress
 
   return {
     async read(socket, ms) {
@@ -39,8 +39,8 @@ export function createOrigins({ proxyProtocol, forwardedFor }: Forwarders): Orig
       const name = nameOf(socket)
       const address = await readProxyHeader(socket, ms)
       if (address === undefined || socket.destroyed) return
-      told.set(name, address)
-      socket.once('close', () => told.delete(name))
+      forwarded.set(name, address)
+      socket.once('close', () => forwarded.delete(name))
     },
     of,
     ofRequest: ({ socket, headers }) => forwardedAddress(of(socket), headers['x-forwarded-for'], httpProxies),

@@ -1,8 +1,13 @@
-import { createHash } from 'node:crypto'
+/*
+ * Sessions that requests share in turn, in lanes: one for each connection string and address.
+ *
+ *   opening ─▶ in use ─▶ resetting ─▶ in use by the request that waits longest
+ *                            └─▶ idle ─▶ in use by the next request
+ *   any of them ─too old, not clean after the request, broken, too many idle▶ gone
+ */
 import { ClientGone } from '../wire/errors.ts'
-import { PostgresError } from './refusal.ts'
-import type { SqlSession } from './conversation.ts'
-import { openSession, type Serve, type Who } from './session.ts'
+import { openSession, type Serve, type HttpClient } from './open_session.ts'
+import type { SqlSession } from './sql_session.ts'
 import type { HttpStatement } from './statement.ts'
 
 /** Limit of a session's age: a changed password or address list takes effect at the next login. */
@@ -12,70 +17,65 @@ const MAX_OPENING = 8
 const MAX_IDLE_EACH = 20
 const MAX_IDLE = 200
 
-/** SQLSTATEs of a compute that was suspended, restarted or crashed (57P01 to 57P03). */
-const IS_GONE = /^57P0[123]$/
-
 const plain = (text: string): HttpStatement => ({ text, parameters: [], arrayMode: true, rawText: true })
 const ROLLBACK = plain('rollback')
 const DISCARD_ALL = plain('discard all')
 
-/** The work of a request in its session. It starts again in another session if the first one turns out to be gone. */
-export type Work<T> = (session: SqlSession, endpointId: string) => Promise<T>
-
-/** Sessions that requests share in turn: those from the same address with the same connection string. */
-export interface Sessions {
-  /** Errors: those of `openSession` and `run`. */
-  use<T>(who: Who, signal: AbortSignal, work: Work<T>): Promise<T>
-  /** Ends idle sessions, and keeps no sessions from now on. */
-  stop(): void
-}
-
-interface Opened {
+export interface OpenedSession {
   readonly session: SqlSession
   readonly endpointId: string
   readonly until: number
 }
 
 /** The sessions and requests of one connection string from one address. */
-interface Lane {
+export interface Lane {
   readonly name: string
-  readonly idle: Opened[]
+  readonly idle: OpenedSession[]
   /** The number of requests and open sessions; at zero the lane is removed. */
   users: number
   opening: number
   /** Sessions that are being reset after a request. */
   resetting: number
   /** Requests that wait for a returned session, or for their turn to open one. */
-  readonly waiting: Set<(given: Opened | undefined) => void>
+  readonly waiting: Set<(given: OpenedSession | undefined) => void>
 }
 
-export function createSessions(serve: Serve): Sessions {
+/** The sessions of all lanes: idle, in use, being opened or being reset. */
+export interface SessionLanes {
+  /** Adds a request to a lane. Returns the lane, and a function to call when the request no longer uses it. */
+  enter(name: string): { readonly lane: Lane; readonly exit: () => void }
+  /**
+   * Takes an idle or returned session, or opens one, within the limit of concurrent logins.
+   * Errors: those of `openSession`; ClientGone when the signal is aborted.
+   */
+  take(
+    lane: Lane,
+    client: HttpClient,
+    signal: AbortSignal,
+  ): Promise<{ readonly opened: OpenedSession; readonly isNew: boolean }>
+  /** Resets a session and leaves it to the next request: the two may be for different users of an application. */
+  release(lane: Lane, opened: OpenedSession): Promise<void>
+  /** Ends idle sessions, and keeps no sessions from now on. */
+  stop(): void
+}
+
+export function createSessionLanes(serve: Serve): SessionLanes {
   const lanes = new Map<string, Lane>()
   let idleCount = 0
   let stopped = false
 
-  /** Returns a function to call when the lane is no longer used. */
-  function enter(lane: Lane): () => void {
-    lane.users += 1
-    lanes.set(lane.name, lane)
-    return () => {
-      lane.users -= 1
-      if (lane.users === 0) lanes.delete(lane.name)
-    }
-  }
-
-  async function open(lane: Lane, who: Who, signal: AbortSignal): Promise<Opened> {
+  async function open(lane: Lane, client: HttpClient, signal: AbortSignal): Promise<OpenedSession> {
     lane.opening += 1
     try {
-      const { session, endpointId } = await openSession(serve, who, signal)
-      const exit = enter(lane)
+      const { session, endpointId } = await openSession(serve, client, signal)
+      const exit = enter(lanes, lane)
       const opened = { session, endpointId, until: performance.now() + LIFE_MS }
       const timer = setTimeout(() => {
         if (lane.idle.includes(opened)) session.abandon()
       }, LIFE_MS)
       session.onGone(() => {
         clearTimeout(timer)
-        forget(lane, opened)
+        removeIdle(lane, opened)
         exit()
       })
       return opened
@@ -85,26 +85,29 @@ export function createSessions(serve: Serve): Sessions {
     }
   }
 
-  function forget({ idle }: Lane, opened: Opened): void {
+  function removeIdle({ idle }: Lane, opened: OpenedSession): void {
     const at = idle.indexOf(opened)
     if (at < 0) return
     idle.splice(at, 1)
     idleCount -= 1
   }
 
-  /** Takes an idle or returned session, or opens one, within the limit of concurrent logins. */
-  async function take(lane: Lane, who: Who, signal: AbortSignal): Promise<{ opened: Opened; isNew: boolean }> {
+  async function take(
+    lane: Lane,
+    client: HttpClient,
+    signal: AbortSignal,
+  ): Promise<{ opened: OpenedSession; isNew: boolean }> {
     for (;;) {
       const left = lane.idle.at(-1)
       if (left) {
-        forget(lane, left)
+        removeIdle(lane, left)
         return { opened: left, isNew: false }
       }
       const isOneLeft = lane.resetting > lane.waiting.size
-      if (lane.opening < MAX_OPENING && !isOneLeft) return { opened: await open(lane, who, signal), isNew: true }
+      if (lane.opening < MAX_OPENING && !isOneLeft) return { opened: await open(lane, client, signal), isNew: true }
       const given = await turn(lane, signal)
       if (signal.aborted) {
-        if (given) void leave(lane, given)
+        if (given) void release(lane, given)
         else give(lane, undefined)
         throw new ClientGone('gone before its turn')
       }
@@ -112,8 +115,7 @@ export function createSessions(serve: Serve): Sessions {
     }
   }
 
-  /** Resets a session and leaves it to the next request: the two may be for different users of an application. */
-  async function leave(lane: Lane, opened: Opened): Promise<void> {
+  async function release(lane: Lane, opened: OpenedSession): Promise<void> {
     const { session, until } = opened
     lane.resetting += 1
     const isClean = performance.now() < until && (await reset(session))
@@ -128,38 +130,27 @@ export function createSessions(serve: Serve): Sessions {
     idleCount += 1
   }
 
-  async function use<T>(lane: Lane, who: Who, signal: AbortSignal, work: Work<T>): Promise<T> {
-    for (;;) {
-      const { opened, isNew } = await take(lane, who, signal)
-      const gone = (): void => opened.session.abandon()
-      signal.addEventListener('abort', gone)
-      if (signal.aborted) gone()
-      try {
-        return await work(opened.session, opened.endpointId)
-      } catch (error) {
-        if (isNew || !(error instanceof PostgresError && error.cameFirst && IS_GONE.test(error.code))) throw error
-      } finally {
-        signal.removeEventListener('abort', gone)
-        void leave(lane, opened)
-      }
-    }
-  }
-
   return {
-    async use(who, signal, work) {
-      const name = nameOf(who)
+    enter(name) {
       const lane = lanes.get(name) ?? { name, idle: [], users: 0, opening: 0, resetting: 0, waiting: new Set() }
-      const exit = enter(lane)
-      try {
-        return await use(lane, who, signal, work)
-      } finally {
-        exit()
-      }
+      return { lane, exit: enter(lanes, lane) }
     },
+    take,
+    release,
     stop() {
       stopped = true
       for (const { session } of [...lanes.values()].flatMap(({ idle }) => [...idle])) session.abandon()
     },
+  }
+}
+
+/** Returns a function to call when the lane is no longer used. */
+function enter(lanes: Map<string, Lane>, lane: Lane): () => void {
+  lane.users += 1
+  lanes.set(lane.name, lane)
+  return () => {
+    lane.users -= 1
+    if (lane.users === 0) lanes.delete(lane.name)
   }
 }
 
@@ -174,8 +165,8 @@ async function reset(session: SqlSession): Promise<boolean> {
 }
 
 /** Resolves at the next turn, with a session if one was returned, or when the signal is aborted. */
-async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | undefined> {
-  const { promise, resolve } = Promise.withResolvers<Opened | undefined>()
+async function turn({ waiting }: Lane, signal: AbortSignal): Promise<OpenedSession | undefined> {
+  const { promise, resolve } = Promise.withResolvers<OpenedSession | undefined>()
   // Leave the queue at once, so that a session goes to a request that takes it.
   const aborted = (): void => {
     waiting.delete(resolve)
@@ -192,16 +183,10 @@ async function turn({ waiting }: Lane, signal: AbortSignal): Promise<Opened | un
 }
 
 /** Wakes the request that waits longest. Returns whether one waited. */
-function give({ waiting }: Lane, opened: Opened | undefined): boolean {
+function give({ waiting }: Lane, opened: OpenedSession | undefined): boolean {
   const [first] = waiting
   if (!first) return false
   waiting.delete(first)
   first(opened)
   return true
 }
-
-/** A hash, so that the name holds no password. */
-const nameOf = ({ address, serverName, password, parameters }: Who): string =>
-  createHash('sha256')
-    .update(JSON.stringify([address, serverName, password, ...parameters]))
-    .digest('base64')

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { holdsOf, type ProxyHold, registeredProxies } from '../../catalog/proxy.ts'
-import { sql } from '../../catalog/sql.ts'
 import {
   byOptions,
   connect,
@@ -14,6 +12,8 @@ import {
   psql,
   until,
 } from '../../../test/proxy/fixture.ts'
+import { holdsOf, type ProxyHold, registeredProxies } from '../../catalog/proxy.ts'
+import { sql } from '../../catalog/sql.ts'
 import type { Proxy } from '../proxy.ts'
 
 let fixture: Fixture
@@ -31,14 +31,14 @@ const living = async () =>
   (await registeredProxies(fixture.catalog)).filter(({ lives }) => lives).map(({ number }) => number)
 
 /** Pauses an endpoint, and waits until every live proxy has acknowledged. */
-async function hold(endpointId: string): Promise<string> {
+async function pause(endpointId: string): Promise<string> {
   const { id } = await fixture.operation(endpointId, 'suspend_compute')
-  await fixture.hold(endpointId, id)
-  await heldBy(id, (await living()).length)
+  await fixture.pause(endpointId, id)
+  await acknowledgedBy(id, (await living()).length)
   return id
 }
 
-function heldBy(operationId: string, proxyCount: number): Promise<ProxyHold[]> {
+function acknowledgedBy(operationId: string, proxyCount: number): Promise<ProxyHold[]> {
   return until(async () => {
     const holds = await holdsOf(fixture.catalog, operationId)
     return holds.length === proxyCount && holds
@@ -58,22 +58,22 @@ test('who logs in while it is held is let in when it is open again, and puts not
   }
   const connecting = connect(proxies[0].port, endpoint, { password })
   await asked.promise
-  const id = await hold(endpoint)
+  const id = await pause(endpoint)
   assert.equal(await woken(id), false)
   given.resolve(PASSWORD)
   await until(() => woken(id))
-  await fixture.hold(endpoint, null)
+  await fixture.pause(endpoint, null)
   await (await connecting).end()
 })
 
 /** Waits until Postgres' statistics include the last forwarded bytes. */
-const pause = (): Promise<void> => sleep(300)
+const bytesInStatistics = (): Promise<void> => sleep(300)
 
 test('a query sent while held wakes, does not reach the compute, and is answered when the endpoint is open again', async () => {
   const endpoint = await fixture.endpoint(pid)
   const session = await connect(proxies[0].port, endpoint, { application_name: 'held' })
-  await pause()
-  const operation = await hold(endpoint)
+  await bytesInStatistics()
+  const operation = await pause(endpoint)
   assert.equal(await woken(operation), false)
 
   const answer = session.query<{ n: number }>('select 7 as n')
@@ -83,7 +83,7 @@ test('a query sent while held wakes, does not reach the compute, and is answered
     "select query from pg_stat_activity where application_name = 'held'",
   )
   assert.notEqual(rows[0]?.query, 'select 7 as n')
-  await fixture.hold(endpoint, null)
+  await fixture.pause(endpoint, null)
   assert.deepEqual((await answer).rows, [{ n: 7 }])
   assert.deepEqual((await session.query('select 8 as n')).rows, [{ n: 8 }])
   await session.end()
@@ -94,8 +94,8 @@ test('what was forwarded just before counts as wanting through', async () => {
   const endpoint = await fixture.endpoint(pid)
   const session = await connect(proxies[1].port, endpoint)
   await session.query('select 1')
-  assert.equal(await woken(await hold(endpoint)), true)
-  await fixture.hold(endpoint, null)
+  assert.equal(await woken(await pause(endpoint)), true)
+  await fixture.pause(endpoint, null)
   await session.end()
 })
 
@@ -105,11 +105,11 @@ test(
   async () => {
     const endpoint = await fixture.endpoint(pid)
     const other = await fixture.endpoint(pid)
-    const operation = await hold(endpoint)
+    const operation = await pause(endpoint)
     const connecting = connect(proxies[0].port, endpoint)
     await until(() => woken(operation))
     assert.equal((await psql(byOptions(proxies[0].port, other), 'select 1')).stdout, '1')
-    await fixture.hold(endpoint, null)
+    await fixture.pause(endpoint, null)
     await (await connecting).end()
   },
 )
@@ -120,7 +120,7 @@ test(
   async () => {
     const endpoint = await fixture.endpoint(pid)
     const session = await connect(proxies[0].port, endpoint)
-    await hold(endpoint)
+    await pause(endpoint)
     const ended = new Promise<Error & { code?: string }>((resolve) => {
       session.once('error', resolve)
     })
@@ -133,7 +133,7 @@ test(
 
 test('a proxy whose session in the catalog is lost registers again and says again what it holds', async () => {
   const endpoint = await fixture.endpoint(pid)
-  const operation = await hold(endpoint)
+  const operation = await pause(endpoint)
   const old = await living()
   await fixture.catalog.rows(sql`
     select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objsubid = 2 and objid = ${old[0]}::int8::oid`)
@@ -145,16 +145,16 @@ test('a proxy whose session in the catalog is lost registers again and says agai
     async () =>
       (await holdsOf(fixture.catalog, operation)).filter((one) => renewed.includes(one.proxy_number)).length === 2,
   )
-  await fixture.hold(endpoint, null)
+  await fixture.pause(endpoint, null)
 })
 
 test('a proxy that starts while an endpoint is held says so too, and one that stops is forgotten', async () => {
   const endpoint = await fixture.endpoint(pid)
-  const operation = await hold(endpoint)
+  const operation = await pause(endpoint)
   const third = await fixture.proxy()
-  await heldBy(operation, 3)
+  await acknowledgedBy(operation, 3)
   await third.stop()
   assert.equal((await living()).length, 2)
   assert.equal((await fixture.catalog.rows(sql`select 1 from proxy`)).length, 2)
-  await fixture.hold(endpoint, null)
+  await fixture.pause(endpoint, null)
 })

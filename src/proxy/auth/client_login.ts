@@ -1,19 +1,26 @@
 import type { RoleLogin } from '../../catalog/login.ts'
 import type { RefusalWriter } from '../../catalog/refusal_writer.ts'
 import { networkOf } from '../../network.ts'
-import { openAhead } from '../connect/ahead.ts'
-import type { Limits } from '../accept/limits.ts'
-import type { Admission, FindAdmission } from './admission.ts'
-import type { Attempts } from './attempts.ts'
-import type { Derivations } from './derivations.ts'
-import { type AllowedAddresses, compileAllowed, isAllowed } from '../accept/allowed.ts'
+import { type AllowedAddresses, compileAllowed, isAllowed } from '../accept/allow_list.ts'
 import type { Client } from '../accept/client.ts'
-import { ProxyError } from '../wire/errors.ts'
-import { askForPassword, authenticate, type CheckInTurn, checkPassword, type Derive, splitPassword } from './login.ts'
+import type { Limits } from '../accept/limits.ts'
 import type { Admitted } from '../connect/reach.ts'
 import type { ClientRoute } from '../connect/route.ts'
+import { openSpeculatively } from '../connect/speculative_open.ts'
+import { ProxyError } from '../wire/errors.ts'
 import type { ScramKeys } from '../wire/scram.ts'
 import { encodeStartup } from '../wire/startup.ts'
+import type { Admission, FindAdmission } from './admission.ts'
+import type { Attempts } from './attempts.ts'
+import {
+  askForPassword,
+  authenticate,
+  type CheckInTurn,
+  checkPassword,
+  type Derive,
+  splitPassword,
+} from './authentication.ts'
+import type { Derivations } from './derivations.ts'
 
 /** State shared by all logins. */
 export interface LoginContext {
@@ -41,8 +48,8 @@ export async function logIn(context: LoginContext, client: Client, routed: Clien
   const { findAdmission, limits, refusals } = context
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
-  const { stream, address, shows } = client
-  const asked = routed.endpointId === undefined || shows === 'password'
+  const { stream, address, authentication } = client
+  const asked = routed.endpointId === undefined || authentication === 'password'
   const given = asked ? await askForPassword(stream) : undefined
   const { endpointId, password } =
     routed.endpointId === undefined ? splitPassword(given ?? '') : { endpointId: routed.endpointId, password: given }
@@ -54,22 +61,22 @@ export async function logIn(context: LoginContext, client: Client, routed: Clien
     return {
       ...found,
       allowed,
-      ahead: mayEnter ? openAhead(login, encodeStartup(routed.startup), stream) : undefined,
+      speculative: mayEnter ? openSpeculatively(login, encodeStartup(routed.startup), stream) : undefined,
     }
   })
-  const shown = showPassword(context, client, { user, endpointId, password, admission })
-  const keys = await shown.catch((error: unknown) => {
+  const proved = provePassword(context, client, { user, endpointId, password, admission })
+  const keys = await proved.catch((error: unknown) => {
     if (error instanceof ProxyError && error.reason === 'wrong_password')
       refusals.note({ kind: 'login', subject: endpointId, role: user, network: networkOf(address) })
     throw error
   })
-  const { login, allowed, ahead } = await admission
+  const { login, allowed, speculative } = await admission
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
   limits.admit(stream, endpointId)
   client.onLoggedIn?.(endpointId)
-  return { endpointId, keys, target: login, allowed, ahead }
+  return { endpointId, keys, target: login, allowed, speculative }
 }
 
 interface Asked {
@@ -80,7 +87,7 @@ interface Asked {
   readonly admission: Promise<Admission>
 }
 
-function showPassword(
+function provePassword(
   { attempts, derivations }: LoginContext,
   client: Client,
   { user, endpointId, password, admission }: Asked,

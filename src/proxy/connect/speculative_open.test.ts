@@ -10,14 +10,14 @@ import { after, before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { ConnectTarget } from '../../catalog/compute.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
-import { openAhead } from './ahead.ts'
+import { authenticate } from '../auth/authentication.ts'
+import { parseVerifier, type Verifier } from '../auth/verifier.ts'
 import { ProxyError } from '../wire/errors.ts'
-import { authenticate } from '../auth/login.ts'
 import { READY_FOR_QUERY } from '../wire/message_types.ts'
 import { encodeError, encodeMessage } from '../wire/messages.ts'
 import { readPacket } from '../wire/packet.ts'
-import { parseVerifier, type Verifier } from '../auth/verifier.ts'
 import { encodeStartup, PROTOCOL_3_0 } from '../wire/startup.ts'
+import { openSpeculatively } from './speculative_open.ts'
 
 /* Speculative sessions at a compute, opened before their clients have proved their passwords. */
 
@@ -27,7 +27,7 @@ let target: ConnectTarget
 const address = () => ({ host: dir, port: 5432, store: 'br-a' })
 
 before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'neap-ahead-'))
+  dir = await mkdtemp(join(tmpdir(), 'neap-speculative-'))
   compute = createServer().listen(join(dir, '.s.PGSQL.5432'))
   await once(compute, 'listening')
   target = {
@@ -46,20 +46,20 @@ after(async () => {
 
 const STARTUP = encodeStartup({ version: PROTOCOL_3_0, parameters: new Map([['user', 'ann']]) })
 
-async function opened(client: PassThrough): Promise<[ReturnType<typeof openAhead>, Socket]> {
+async function opened(client: PassThrough): Promise<[ReturnType<typeof openSpeculatively>, Socket]> {
   const connection = once(compute, 'connection') as Promise<[Socket]>
-  const ahead = openAhead(target, STARTUP, client)
+  const speculative = openSpeculatively(target, STARTUP, client)
   const [socket] = await connection
   await once(socket, 'readable')
-  return [ahead, socket]
+  return [speculative, socket]
 }
 
 test('a session is taken once, at its own address, and outlives its client then', async () => {
   const client = new PassThrough()
-  const [ahead, seen] = await opened(client)
-  assert.equal(ahead?.take({ ...address(), port: 5433 }), undefined)
-  const taken = ahead?.take(address())
-  assert.equal(ahead?.take(address()), undefined)
+  const [speculative, seen] = await opened(client)
+  assert.equal(speculative?.take({ ...address(), port: 5433 }), undefined)
+  const taken = speculative?.take(address())
+  assert.equal(speculative?.take(address()), undefined)
   client.destroy()
   await once(client, 'close')
   taken?.drop()
@@ -82,7 +82,7 @@ async function admit(seen: Socket, verifier: Verifier): Promise<boolean> {
     address: undefined,
     serverName: undefined,
     binding: undefined,
-    shows: 'scram',
+    authentication: 'scram',
   } as const
   return authenticate(client, 'ann', Promise.resolve(verifier), async (check) => check()).then(
     () => true,
@@ -94,63 +94,63 @@ const READY = encodeMessage(READY_FOR_QUERY, Buffer.from('I'))
 
 test('the compute has asked for the proof before the client is known, and gets it after, unless the endpoint is held then', async () => {
   const { verifier, keys } = await known()
-  for (const held of [false, true]) {
-    const [ahead, seen] = await opened(new PassThrough())
+  for (const paused of [false, true]) {
+    const [speculative, seen] = await opened(new PassThrough())
     await readPacket(seen, 1_000)
     const entered = admit(seen, verifier)
     // Wait for both server messages: the mechanisms and the challenge.
     while (seen.bytesWritten < 100) await setImmediate()
-    const answer = ahead?.take(address())?.logIn(keys, () => held, AbortSignal.timeout(10_000))
-    assert.equal(await entered, !held)
-    if (!held) seen.end(READY)
-    assert.equal((await answer)?.is, held ? 'held' : 'there')
+    const answer = speculative?.take(address())?.logIn(keys, () => paused, AbortSignal.timeout(10_000))
+    assert.equal(await entered, !paused)
+    if (!paused) seen.end(READY)
+    assert.equal((await answer)?.is, paused ? 'paused' : 'connected')
     seen.destroy()
   }
 })
 
 test('a session that ends in the moment in which it is ready, as its compute stops, is one that never was', async () => {
   const { verifier, keys } = await known()
-  const [ahead, seen] = await opened(new PassThrough())
+  const [speculative, seen] = await opened(new PassThrough())
   await readPacket(seen, 1_000)
-  const answer = ahead?.take(address())?.logIn(keys, () => false, AbortSignal.timeout(10_000))
+  const answer = speculative?.take(address())?.logIn(keys, () => false, AbortSignal.timeout(10_000))
   assert.equal(await admit(seen, verifier), true)
   seen.end(Buffer.concat([READY, encodeError(new ProxyError('stopping'))]))
-  assert.equal((await answer)?.is, 'gone')
+  assert.equal((await answer)?.is, 'unavailable')
   seen.destroy()
 })
 
 test('a session that nobody took is closed with its client', async () => {
   const client = new PassThrough()
-  const [ahead, seen] = await opened(client)
+  const [speculative, seen] = await opened(client)
   client.destroy()
   assert.deepEqual(await seen.toArray(), [STARTUP])
-  assert.equal(ahead?.take(address()), undefined)
+  assert.equal(speculative?.take(address()), undefined)
 })
 
 test('a session that the compute has closed is not taken, and counts no more', async () => {
   for (let turn = 0; turn < 20; turn++) {
     const client = new PassThrough()
-    const [ahead, seen] = await opened(client)
-    assert.ok(ahead)
+    const [speculative, seen] = await opened(client)
+    assert.ok(speculative)
     seen.destroy()
     while (client.listenerCount('close') > 0) await setImmediate()
-    assert.equal(ahead.take(address()), undefined)
+    assert.equal(speculative.take(address()), undefined)
   }
 })
 
 test('none is opened at a compute that sleeps or is held, or for a client that is gone', () => {
   const client = new PassThrough()
-  assert.equal(openAhead({ ...target, current_state: 'idle' }, STARTUP, client), undefined)
-  assert.equal(openAhead({ ...target, holding_operation_id: 'op' }, STARTUP, client), undefined)
+  assert.equal(openSpeculatively({ ...target, current_state: 'idle' }, STARTUP, client), undefined)
+  assert.equal(openSpeculatively({ ...target, holding_operation_id: 'op' }, STARTUP, client), undefined)
   client.destroy()
-  assert.equal(openAhead(target, STARTUP, client), undefined)
+  assert.equal(openSpeculatively(target, STARTUP, client), undefined)
 })
 
 test('strangers can have four opened at a time at one compute, and what is used does not count', async () => {
   const clients = Array.from({ length: 20 }, () => new PassThrough())
   const sockets: Socket[] = []
   compute.on('connection', (socket: Socket) => sockets.push(socket))
-  const all = clients.map((client) => openAhead(target, STARTUP, client))
+  const all = clients.map((client) => openSpeculatively(target, STARTUP, client))
   assert.equal(all.filter(Boolean).length, 4)
   const used = all[0]?.take(address())
   const [one, seen] = await opened(new PassThrough())
