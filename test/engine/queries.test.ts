@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
+import { createVirtualFileSystem } from 'typescript/unstable/fs'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { type DeclaredColumn, type WrittenQuery, writtenQueries } from './queries.ts'
 
@@ -18,7 +19,10 @@ interface Column {
   readonly columnID: number
 }
 
-/** pg's own connection, as far as it is used to describe a statement without running it (Postgres manual, "Extended Query"). */
+/**
+ * pg's own connection, as far as it is used to describe a statement without running it (Postgres manual, "Extended
+ * Query").
+ */
 interface Connection {
   parse(query: { readonly text: string }): void
   describe(what: { readonly type: 'S' }): void
@@ -35,7 +39,9 @@ const KINDS = new Map([
   ),
 ])
 
-/** Columns that may be null in their table and not in these queries, by their conditions or by how such rows are made. */
+/**
+ * Columns that may be null in their table and not in these queries, by their conditions or by how such rows are made.
+ */
 const NEVER_NULL = new Set([
   'src/catalog/account.ts organization_id',
   'src/catalog/audit.ts subject',
@@ -52,7 +58,8 @@ const NEVER_NULL = new Set([
 test('every query that the code writes is one of the catalog, and its columns are what the code says', () =>
   catalogs.with(async ({ url }) => {
     const queries = writtenQueries()
-    assert.ok(queries.filter(({ columns }) => columns).length > 100)
+    assert.ok(queries.filter(({ columns }) => columns).length > 130)
+    assert.ok(queries.length > 250)
     const client = new pg.Client(url)
     await client.connect()
     const { rows } = await client.query<{ oid: number; name: string }>(
@@ -98,6 +105,84 @@ test('this check sees a statement, a name, a type and a null that are wrong', ()
     assert.equal(said([['number', { type: 'string', isNullable: false }]]).length, 1)
     assert.deepEqual(said([['parent_id', { type: 'string', isNullable: false }]]), ['x.ts:1: parent_id may be null'])
   }))
+
+test('a query with fragments is read in each of its forms', () => {
+  const declared = `
+    export const JOINED = sql\`from a join b on b.id = a.b_id and b.kind = \${'x'}\`
+    export const matches = (word: string) => sql\`name like \${word} || \${'%'}\``
+  const queries = read(
+    `
+    import { JOINED, matches } from './declared.ts'
+    const ordered = (by: string) => {
+      if (by === 'name') return sql\`order by name\`
+      return by ? sql\`order by id\` : undefined
+    }
+    function limited(most: number) { return sql\`limit \${most}\` }
+    export function list(id: string, word: string, most: number, value: string | undefined) {
+      const order = ordered(word) ?? 'none'
+      if (order === 'none')
+        return db.rows<{ id: string }>(sql\`select id \${JOINED} where id = \${id} and \${matches(word)}\`)
+      return db.rows<{ id: string }>(
+        word
+          ? sql\`select id \${value === undefined ? sql\`\` : (sql\`where c = \${value}\`)} \${limited(most)}\`
+          : sql\`select 1\`,
+      )
+    }
+    export const either = (now: string | undefined) =>
+      db.rows(sql\`select \${now ?? null}, \${now ? sql\`now()\` : 1}\`)
+    export function narrowed(by: string) {
+      const order = ordered(by)
+      return order && db.rows(sql\`select 1 \${order}\`)
+    }`,
+    declared,
+  )
+  assert.deepEqual(
+    queries.map(({ text }) => text),
+    [
+      'select id from a join b on b.id = a.b_id and b.kind = $1 where id = $2 and name like $3 || $4',
+      'select id  limit $1',
+      'select id where c = $1 limit $2',
+      'select 1',
+      'select $1, now()',
+      'select $1, $2',
+      'select 1 order by name',
+      'select 1 order by id',
+    ],
+  )
+  assert.deepEqual(
+    queries.map(({ columns }) => columns && [...columns.keys()]),
+    [['id'], ['id'], ['id'], ['id'], undefined, undefined, undefined, undefined],
+  )
+})
+
+test('a fragment that the code does not name is an error, and so is one that stands for a statement', () => {
+  const parameter = `export const list = (where: ReturnType<typeof sql>) => db.rows(sql\`select 1 \${where}\`)`
+  assert.throws(() => read(parameter), /^Error: src\/queries\.ts:2: which fragment is where\?$/)
+  const variable = `let part = sql\`where a\`\nexport const list = () => db.rows(sql\`select 1 \${part}\`)`
+  assert.throws(() => read(variable), /which fragment is part\?$/)
+  assert.deepEqual(
+    read('export const UNUSED = sql`where a`').map(({ text }) => text),
+    ['where a'],
+  )
+})
+
+/** The queries of a module beside the tag and another module. */
+function read(queries: string, declared = ''): WrittenQuery[] {
+  const head = `import { db, sql } from './sql.ts'\n`
+  const files = {
+    '/sample/tsconfig.json': JSON.stringify({
+      compilerOptions: { strict: true, noEmit: true, allowImportingTsExtensions: true, types: [] },
+      include: ['src'],
+    }),
+    '/sample/src/sql.ts': `
+      export interface SqlFragment { readonly text: string }
+      export declare function sql(strings: TemplateStringsArray, ...values: unknown[]): SqlFragment
+      export declare const db: { rows<R>(statement: SqlFragment): Promise<R[]> }`,
+    '/sample/src/declared.ts': head + declared,
+    '/sample/src/queries.ts': head + queries,
+  }
+  return writtenQueries('/sample/', createVirtualFileSystem(files))
+}
 
 /** The columns that a statement answers with, or why the catalog does not take it. */
 function describe(client: pg.Client, text: string): Promise<readonly Column[] | string> {
