@@ -24,6 +24,10 @@ export interface ComputeColumns {
   readonly compute_store_id: string | null
 }
 
+/** Selects the ComputeColumns of a compute `c`. */
+export const COMPUTE_COLUMNS = sql`
+  c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id`
+
 /** How a compute ended: stopped for that reason, replaced by a restart, or ended by itself. */
 export type EndReason =
   | 'idle'

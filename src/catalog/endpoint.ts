@@ -1,5 +1,5 @@
 import type { Db } from './catalog.ts'
-import type { ComputeColumns } from './compute.ts'
+import { COMPUTE_COLUMNS, type ComputeColumns } from './compute.ts'
 import { sql } from './sql.ts'
 
 export type EndpointState = 'init' | 'active' | 'idle'
@@ -90,12 +90,14 @@ export async function insertEndpoint(
 /** An endpoint with the address of its compute, while one runs. */
 export interface PlacedEndpoint extends Endpoint, ComputeColumns {}
 
+const SELECT_PLACED = sql`select e.*, ${COMPUTE_COLUMNS} from endpoint e left join compute c on c.id = e.compute_id`
+
 /**
  * Finds an endpoint by its id alone, for the proxy and the worker. Returns undefined when it or its project is deleted.
  */
 export function findEndpoint(db: Db, id: string): Promise<PlacedEndpoint | undefined> {
   return db.row(sql`
-    select e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id
+    select e.*, ${COMPUTE_COLUMNS}
       from endpoint e join project p on p.id = e.project_id left join compute c on c.id = e.compute_id
      where e.id = ${id} and e.deleted_at is null and p.deleted_at is null`)
 }
@@ -110,10 +112,7 @@ export function findProjectEndpoint(db: Db, projectId: string, id: string): Prom
 }
 
 export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndpoint | undefined> {
-  return db.row(sql`
-    select e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id
-      from endpoint e left join compute c on c.id = e.compute_id
-     where e.branch_id = ${branchId} and e.deleted_at is null`)
+  return db.row(sql`${SELECT_PLACED} where e.branch_id = ${branchId} and e.deleted_at is null`)
 }
 
 /** Selects only the attributes that users see: clients poll this query. */
@@ -170,9 +169,7 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
 /** Every endpoint of all accounts that may have a compute, on all hosts or on one: for adoption, status and shutdown. */
 export function listEndpointsWithCompute(db: Db, hostId?: string): Promise<PlacedEndpoint[]> {
   return db.rows(sql`
-    select e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id
-      from endpoint e join branch b on b.id = e.branch_id join store s on s.id = b.store_id
-      left join compute c on c.id = e.compute_id
+    ${SELECT_PLACED} join branch b on b.id = e.branch_id join store s on s.id = b.store_id
      where (e.current_state = 'active' or e.pending_state = 'active' or e.compute_id is not null)
        and (${hostId}::text is null or coalesce(c.host_id, s.host_id) = ${hostId}) order by e.created_at`)
 }
@@ -240,7 +237,7 @@ export function takeIdleChecks(
        select due.id from endpoint due join compute on compute.id = due.compute_id and compute.host_id = ${hostId}
         where due.idle_check_at <= clock_timestamp() and due.current_state = 'active' and due.deleted_at is null
         order by due.idle_check_at limit 50 for update of due skip locked)
-    returning e.*, c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id,
+    returning e.*, ${COMPUTE_COLUMNS},
               extract(epoch from clock_timestamp() - last_active)::float8 as quiet_seconds,
               extract(epoch from clock_timestamp() - greatest(idle_since, last_active))::float8 as idle_seconds`)
 }

@@ -1,5 +1,5 @@
 import type { Db } from './catalog.ts'
-import type { ConnectTarget } from './compute.ts'
+import { COMPUTE_COLUMNS, type ConnectTarget } from './compute.ts'
 import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
@@ -19,8 +19,7 @@ export interface RoleLogin extends ConnectTarget, Pick<Endpoint, 'disabled' | 'p
 export function findLogin(db: Db, endpointId: string, role: string): Promise<RoleLogin | undefined> {
   return db.row(sql`
     select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_id,
-           c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id,
-           left(r.verifier, 1024) as verifier, b.noted,
+           ${COMPUTE_COLUMNS}, left(r.verifier, 1024) as verifier, b.noted,
            case when b.protected or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then (p.settings #> '{allowed_ips,ips}')::text end as allowed_ips
       from endpoint e
