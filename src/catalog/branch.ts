@@ -1,4 +1,5 @@
 import type { Db } from './catalog.ts'
+import { matchesSearch } from './search.ts'
 import { sql } from './sql.ts'
 
 export interface Branch {
@@ -38,6 +39,11 @@ export interface StoredBranch extends Branch {
   readonly egress: boolean
 }
 
+const SELECT_STORED = sql`
+  select b.*, s.number as store_number, s.host_id, p.pg_version,
+         coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
+    from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id`
+
 export async function insertBranch(
   tx: Db,
   branch: Pick<Branch, 'id' | 'account_id' | 'project_id' | 'parent_id' | 'name' | 'is_default' | 'protected'> &
@@ -69,29 +75,23 @@ export function findDefaultBranch(db: Db, projectId: string): Promise<Branch | u
 
 /** For the worker: also finds deleted branches, as long as their data is stored. */
 export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | undefined> {
-  return db.row(sql`
-    select b.*, s.number as store_number, s.host_id, p.pg_version,
-           coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
-      from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id where b.id = ${id}`)
+  return db.row(sql`${SELECT_STORED} where b.id = ${id}`)
 }
 
 /** The branches of these stores that should have no compute: no active endpoint, no unfinished operation. */
 export function listResting(db: Db, storeIds: readonly string[]): Promise<StoredBranch[]> {
   return db.rows(sql`
-    select b.*, s.number as store_number, s.host_id, p.pg_version,
-           coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
-      from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id and p.deleted_at is null
-     where b.store_id = any (${storeIds}::text[]) and b.deleted_at is null
-       and not exists (select from endpoint e where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active')
-       and not exists (select from operation o where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id)`)
+    ${SELECT_STORED}
+     where p.deleted_at is null and b.store_id = any (${storeIds}::text[]) and b.deleted_at is null
+       and not exists (select from endpoint e
+                        where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active')
+       and not exists (select from operation o
+                        where o.project_id = b.project_id and o.finished_at is null and o.branch_id = b.id)`)
 }
 
 /** The branches of a project with stored data, deleted or not. */
 export function listStoredBranches(db: Db, projectId: string): Promise<StoredBranch[]> {
-  return db.rows(sql`
-    select b.*, s.number as store_number, s.host_id, p.pg_version,
-           coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
-      from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id where b.project_id = ${projectId}`)
+  return db.rows(sql`${SELECT_STORED} where b.project_id = ${projectId}`)
 }
 
 export interface BranchPage {
@@ -109,29 +109,23 @@ export type SortedBranch = Branch & { readonly sort_value: string }
 /** A page of the branches of a project. */
 export function listBranches(db: Db, projectId: string, page: BranchPage): Promise<SortedBranch[]> {
   const { search, sort, descending, limit, after: [value, id] = [null, null] } = page
-  if (descending)
-    return db.rows(sql`
-      select * from (
-        select *, case ${sort} when 'name' then name
-                    else to_char(case ${sort} when 'created_at' then created_at else updated_at end, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
-                  collate "C" as sort_value
-          from branch where project_id = ${projectId} and deleted_at is null
-           and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)) sorted
-       where ${value}::text is null or (sort_value, id) < (${value}, ${id}) order by sort_value desc, id desc limit ${limit}`)
+  const following = descending
+    ? sql`(sort_value, id) < (${value}, ${id}) order by sort_value desc, id desc`
+    : sql`(sort_value, id) > (${value}, ${id}) order by sort_value, id`
   return db.rows(sql`
     select * from (
       select *, case ${sort} when 'name' then name
-                  else to_char(case ${sort} when 'created_at' then created_at else updated_at end, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
+                  else to_char(case ${sort} when 'created_at' then created_at else updated_at end,
+                               'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
                 collate "C" as sort_value
-        from branch where project_id = ${projectId} and deleted_at is null
-         and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)) sorted
-     where ${value}::text is null or (sort_value, id) > (${value}, ${id}) order by sort_value, id limit ${limit}`)
+        from branch where project_id = ${projectId} and deleted_at is null and ${matchesSearch(search)}) sorted
+     where ${value}::text is null or ${following} limit ${limit}`)
 }
 
 export async function countBranches(db: Db, projectId: string, search?: string): Promise<number> {
   const row = await db.row<{ count: number }>(sql`
-    select count(*)::int as count from branch where project_id = ${projectId} and deleted_at is null
-       and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)`)
+    select count(*)::int as count from branch
+     where project_id = ${projectId} and deleted_at is null and ${matchesSearch(search)}`)
   return row?.count ?? 0
 }
 

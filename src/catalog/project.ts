@@ -1,5 +1,6 @@
 import type { Db } from './catalog.ts'
 import type { PreloadLibraries } from './endpoint.ts'
+import { matchesSearch } from './search.ts'
 import { sql } from './sql.ts'
 
 export interface Project {
@@ -122,6 +123,9 @@ export async function updateProject(
   return row as Project
 }
 
+const pageById = (cursor: string | undefined, only: string | null, limit: number) =>
+  sql`id > coalesce(${cursor}, '') and id = coalesce(${only}, id) order by id limit ${limit}`
+
 /** A page of an account's projects in order of id, after the id `cursor`; with `only`, just that project. */
 export function listProjects(
   db: Db,
@@ -132,10 +136,8 @@ export function listProjects(
   only: string | null = null,
 ): Promise<Project[]> {
   return db.rows(sql`
-    select * from project where account_id = ${accountId} and deleted_at is null and id > coalesce(${cursor}, '')
-       and (${search}::text is null or position(lower(${search}) in lower(name || ' ' || id)) > 0)
-       and id = coalesce(${only}, id)
-     order by id limit ${limit}`)
+    select * from project where account_id = ${accountId} and deleted_at is null and ${matchesSearch(search)}
+       and ${pageById(cursor, only, limit)}`)
 }
 
 /** A page of an account's deleted projects that can still be recovered. */
@@ -147,9 +149,8 @@ export function listRecoverable(
   only: string | null = null,
 ): Promise<Project[]> {
   return db.rows(sql`
-    select * from project where account_id = ${accountId} and recoverable_until > clock_timestamp() and id > coalesce(${cursor}, '')
-       and id = coalesce(${only}, id)
-     order by id limit ${limit}`)
+    select * from project where account_id = ${accountId} and recoverable_until > clock_timestamp()
+       and ${pageById(cursor, only, limit)}`)
 }
 
 /**
