@@ -42,13 +42,9 @@ export function listAudit(
   before: number | undefined,
   projectId: string | undefined,
 ): Promise<AuditRow[]> {
-  if (projectId !== undefined)
-    return db.rows(sql`
-      select id, created_at, request_id, action, subject, status, project_id, api_key_id, address from audit
-       where account_id = ${accountId} and project_id = ${projectId} and id < coalesce(${before}::bigint, 9223372036854775807)
-       order by id desc limit ${limit}`)
+  const ofProject = projectId === undefined ? sql`` : sql`and project_id = ${projectId}`
   return db.rows(sql`
     select id, created_at, request_id, action, subject, status, project_id, api_key_id, address from audit
-     where account_id = ${accountId} and id < coalesce(${before}::bigint, 9223372036854775807)
+     where account_id = ${accountId} ${ofProject} and id < coalesce(${before}::bigint, 9223372036854775807)
      order by id desc limit ${limit}`)
 }

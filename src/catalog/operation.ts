@@ -133,49 +133,42 @@ export interface OperationFilter {
   readonly status?: OperationStatus | undefined
 }
 
-/**
- * One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. One
- * filter is served by its own index in page order. The other filters are checked per row, written so that the planner
- * does not estimate them as rare: otherwise it would sort all rows.
- */
+/** One page, newest first: at most `limit` operations older than `before`, the `created_at` of the last one seen. */
 export function listOperations(
   db: Db,
   projectId: string,
   limit: number,
   before: string | undefined,
-  { endpoint_id, branch_id, action, status }: OperationFilter = {},
+  filter: OperationFilter = {},
 ): Promise<Operation[]> {
-  if (endpoint_id)
-    return db.rows(sql`
-      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and endpoint_id = ${endpoint_id} and (${branch_id}::text is null or branch_id = ${branch_id})
-         and (${action}::text is null or action = ${action}) and (${status}::text is null or status = ${status})
-       order by created_at desc limit ${limit}`)
-  if (branch_id)
-    return db.rows(sql`
-      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and branch_id = ${branch_id} and (${action}::text is null or action = ${action}) and (${status}::text is null or status = ${status})
-       order by created_at desc limit ${limit}`)
-  if (status === 'failed')
-    return db.rows(sql`
-      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and finished_at is not null and error is not null and status = 'failed' and (${action}::text is null or action = ${action})
-       order by created_at desc limit ${limit}`)
-  if (status === 'scheduling' || status === 'running')
-    return db.rows(sql`
-      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and finished_at is null and status = ${status} and (${action}::text is null or action = ${action})
-       order by created_at desc limit ${limit}`)
-  if (action)
-    return db.rows(sql`
-      select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-         and action = ${action} and (${status}::text is null or status = ${status})
-       order by created_at desc limit ${limit}`)
   return db.rows(sql`
-    select * from operation where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity')
-       and (${status}::text is null or status = ${status})
+    select * from operation
+     where project_id = ${projectId} and created_at < coalesce(${before}::timestamptz, 'infinity') and ${passes(filter)}
      order by created_at desc limit ${limit}`)
 }
+
+/**
+ * The condition of a filter. One attribute is served by its own index in page order. The others are checked per row,
+ * written so that the planner does not estimate them as rare: otherwise it would sort all rows.
+ */
+function passes({ endpoint_id, branch_id, action, status }: OperationFilter) {
+  const hasAction = sql`(${action}::text is null or action = ${action})`
+  const hasStatus = sql`(${status}::text is null or status = ${status})`
+  if (endpoint_id)
+    return sql`
+      endpoint_id = ${endpoint_id} and (${branch_id}::text is null or branch_id = ${branch_id})
+      and ${hasAction} and ${hasStatus}`
+  if (branch_id) return sql`branch_id = ${branch_id} and ${hasAction} and ${hasStatus}`
+  if (status === 'failed')
+    return sql`finished_at is not null and error is not null and status = 'failed' and ${hasAction}`
+  if (status === 'scheduling' || status === 'running')
+    return sql`finished_at is null and status = ${status} and ${hasAction}`
+  return action ? sql`action = ${action} and ${hasStatus}` : hasStatus
+}
+
+/** Sets the attributes of an operation that fails before it has begun. */
+const failsUnbegun = (error: string) =>
+  sql`status = 'failed', error = ${error}, finished_at = clock_timestamp(), updated_at = clock_timestamp()`
 
 /**
  * Cancels an operation that has not begun: it ends `failed` with the reason. Returns undefined when it has begun or
@@ -183,15 +176,13 @@ export function listOperations(
  */
 export function cancelOperation(tx: Db, id: string, because: string): Promise<Operation | undefined> {
   return tx.row(sql`
-    update operation set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+    update operation set ${failsUnbegun(`cancelled: ${because}`)}
      where id = ${id} and status = 'scheduling' returning *`)
 }
 
 /** Fails an operation that has not begun: it records an event that has already happened. */
 export async function failUnbegun(tx: Db, id: string, error: string): Promise<void> {
-  await tx.rows(sql`
-    update operation set status = 'failed', error = ${error}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
-     where id = ${id} and status = 'scheduling'`)
+  await tx.rows(sql`update operation set ${failsUnbegun(error)} where id = ${id} and status = 'scheduling'`)
 }
 
 /** A worker may die between its commit and the notification. */
@@ -229,8 +220,7 @@ export async function cancelUnbegun(
 ): Promise<void> {
   await tx.rows(sql`
     with cancelled as (
-      update operation
-         set status = 'failed', error = ${`cancelled: ${because}`}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+      update operation set ${failsUnbegun(`cancelled: ${because}`)}
        where project_id = ${projectId} and status = 'scheduling'
          and (${only.branchId}::text is null or branch_id = ${only.branchId})
          and (${only.endpointId}::text is null or endpoint_id = ${only.endpointId})
