@@ -22,6 +22,9 @@ export interface HashedKey {
   readonly generation: string
 }
 
+/** Whether a key is valid: neither revoked nor expired. */
+const IS_VALID = sql`revoked_at is null and coalesce(expires_at > clock_timestamp(), true)`
+
 export async function insertApiKey(
   tx: Db,
   key: Pick<ApiKey, 'account_id' | 'name' | 'scope'> & Partial<Pick<ApiKey, 'project_id' | 'expires_at'>> & HashedKey,
@@ -45,7 +48,7 @@ export async function useApiKey(
 ): Promise<(ApiKey & { readonly in_force: boolean }) | undefined> {
   const [current] = hashed
   const key = await db.row<ApiKey & { in_force: boolean; note_use: boolean }>(sql`
-    select *, revoked_at is null and coalesce(expires_at > clock_timestamp(), true) as in_force,
+    select *, ${IS_VALID} as in_force,
            hash <> ${current.hash} or coalesce(last_used_at < clock_timestamp() - interval '1 minute', true) as note_use
       from api_key where hash = any (${hashed.map(({ hash }) => hash)}::bytea[])`)
   if (key?.in_force && key.note_use) {
@@ -60,8 +63,7 @@ export async function useApiKey(
 /** The valid keys of an account: neither revoked nor expired. */
 export function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
   return db.rows(sql`
-    select * from api_key where account_id = ${accountId} and revoked_at is null and coalesce(expires_at > clock_timestamp(), true)
-     order by id`)
+    select * from api_key where account_id = ${accountId} and ${IS_VALID} order by id`)
 }
 
 export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<ApiKey | undefined> {
@@ -72,8 +74,7 @@ export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<Api
 /** The number of valid keys per generation of the hash key. */
 export function countApiKeys(db: Db): Promise<{ generation: string; count: number }[]> {
   return db.rows(sql`
-    select generation, count(*)::int as count from api_key
-     where revoked_at is null and coalesce(expires_at > clock_timestamp(), true) group by generation`)
+    select generation, count(*)::int as count from api_key where ${IS_VALID} group by generation`)
 }
 
 export async function hasApiKeys(db: Db): Promise<boolean> {

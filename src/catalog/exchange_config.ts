@@ -17,35 +17,34 @@ export async function exchangeConfig(tx: Db, branch: Branch, copy: Branch): Prom
      where b.id = any (${[branch.id, copy.id]}::text[]) and other.id = any (${[branch.id, copy.id]}::text[]) and b.id <> other.id`)
 }
 
+/** The names of the roles or databases that changes requested after the copy was made are about. */
+const changedSince = (branchId: string, copy: Branch) => sql`
+  select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}`
+
 // Rows are moved under temporary keys that cannot collide: names of over 63 bytes, negative numbers.
 
 async function exchangeRoles(tx: Db, branchId: string, copy: Branch): Promise<void> {
   await tx.rows(sql`
     delete from role where branch_id = ${copy.id} and name in (
-      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
-         and change ->> 'kind' in ('create_role', 'drop_role'))`)
+      ${changedSince(branchId, copy)} and change ->> 'kind' in ('create_role', 'drop_role'))`)
   await tx.rows(sql`
     update role set branch_id = ${copy.id}, name = repeat(' ', 64) || name where branch_id = ${branchId} and name not in (
-      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
-         and change ->> 'kind' = 'create_role')`)
+      ${changedSince(branchId, copy)} and change ->> 'kind' = 'create_role')`)
   await tx.rows(sql`update role set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`)
   await tx.rows(sql`update role set name = substr(name, 65) where branch_id = ${copy.id}`)
   await tx.rows(sql`
     update role r set password = given.password, verifier = given.verifier, updated_at = given.updated_at from role given
      where r.branch_id = ${branchId} and given.branch_id = ${copy.id} and r.name = given.name and r.name in (
-       select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
-          and change ->> 'kind' = 'set_password')`)
+       ${changedSince(branchId, copy)} and change ->> 'kind' = 'set_password')`)
 }
 
 async function exchangeDatabases(tx: Db, branchId: string, copy: Branch): Promise<void> {
   await tx.rows(sql`
     delete from database where branch_id = ${copy.id} and name in (
-      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
-         and change ->> 'kind' in ('create_database', 'drop_database'))`)
+      ${changedSince(branchId, copy)} and change ->> 'kind' in ('create_database', 'drop_database'))`)
   await tx.rows(sql`
     update database set branch_id = ${copy.id}, name = repeat(' ', 64) || name where branch_id = ${branchId} and name not in (
-      select change ->> 'name' from config_change where branch_id = ${branchId} and created_at > ${copy.created_at}
-         and change ->> 'kind' = 'create_database')`)
+      ${changedSince(branchId, copy)} and change ->> 'kind' = 'create_database')`)
   await tx.rows(
     sql`update database set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`,
   )

@@ -19,6 +19,9 @@ export interface IdempotentReply {
   readonly reply: Buffer
 }
 
+const isAt = ({ accountId, method, path, key }: IdempotencySlot) =>
+  sql`account_id = ${accountId} and method = ${method} and path = ${path} and key = ${key}`
+
 /**
  * Inserts the key for the transaction's request. Returns false when another request had it first; waits while that one
  * is uncommitted.
@@ -32,14 +35,11 @@ export async function takeSlot(tx: Db, slot: IdempotencySlot, requestHash: Buffe
 
 export function findReply(tx: Db, slot: IdempotencySlot): Promise<IdempotentReply | undefined> {
   return tx.row(sql`
-    select api_key_id, request_hash, status, reply from idempotency_key
-     where account_id = ${slot.accountId} and method = ${slot.method} and path = ${slot.path} and key = ${slot.key}`)
+    select api_key_id, request_hash, status, reply from idempotency_key where ${isAt(slot)}`)
 }
 
 export async function storeReply(tx: Db, slot: IdempotencySlot, status: number, reply: Buffer): Promise<void> {
-  await tx.rows(sql`
-    update idempotency_key set status = ${status}, reply = ${reply}
-     where account_id = ${slot.accountId} and method = ${slot.method} and path = ${slot.path} and key = ${slot.key}`)
+  await tx.rows(sql`update idempotency_key set status = ${status}, reply = ${reply} where ${isAt(slot)}`)
 }
 
 export async function forgetReplies(db: Db, hours: number): Promise<void> {

@@ -4,6 +4,13 @@ import { sql } from './sql.ts'
 /** First key of the session advisory lock that a live proxy holds; the second is its number. */
 const LOCK_CLASS = 7301
 
+/** The locks that live proxies hold (Postgres manual, "pg_locks"). */
+const HELD_LOCKS = sql`
+  pg_locks where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
+             and database = (select oid from pg_database where datname = current_database())`
+
+const LIVING_NUMBERS = sql`select objid::int8::int from ${HELD_LOCKS}`
+
 /** A proxy silent for so many seconds counts as dead: its session ends, and with it its lock. */
 const FROZEN_SECONDS = 15
 
@@ -33,10 +40,7 @@ export async function registerProxy(session: Db): Promise<number> {
     select number, pg_advisory_lock(${LOCK_CLASS}::int, number) from registered`)
   if (!row) throw new Error('the registration answered no number')
   await session.rows(sql`
-    delete from proxy where number <> ${row.number} and number not in (
-      select objid::int8::int from pg_locks
-       where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
-         and database = (select oid from pg_database where datname = current_database()))`)
+    delete from proxy where number <> ${row.number} and number not in (${LIVING_NUMBERS})`)
   return row.number
 }
 
@@ -51,20 +55,12 @@ export async function confirmProxy(session: Db): Promise<void> {
 
 export interface RegisteredProxy {
   readonly number: number
-  /**
-   * Whether its session holds its lock (Postgres manual, "pg_locks"). A proxy that lost its session may be about to
-   * register again.
-   */
+  /** Whether its session holds its lock. A proxy that lost its session may be about to register again. */
   readonly lives: boolean
 }
 
 export function registeredProxies(db: Db): Promise<RegisteredProxy[]> {
-  return db.rows(sql`
-    select number, number in (
-             select objid::int8::int from pg_locks
-              where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
-                and database = (select oid from pg_database where datname = current_database())) as lives
-      from proxy`)
+  return db.rows(sql`select number, number in (${LIVING_NUMBERS}) as lives from proxy`)
 }
 
 /** The channel that makes proxies close an endpoint's idle pooled sessions; the payload is its id. */
@@ -77,10 +73,7 @@ export async function askToCloseIdle(db: Db, endpointId: string): Promise<void> 
 
 /** The number of proxies that hold their lock. */
 export async function livingProxies(db: Db): Promise<number> {
-  const row = await db.row<{ count: number }>(sql`
-    select count(*) from pg_locks
-     where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
-       and database = (select oid from pg_database where datname = current_database())`)
+  const row = await db.row<{ count: number }>(sql`select count(*) from ${HELD_LOCKS}`)
   return row?.count ?? 0
 }
 

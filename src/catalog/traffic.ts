@@ -44,18 +44,21 @@ export async function addTraffic(
            connections = t.connections + excluded.connections`)
 }
 
+const trafficThisMonth = (projectId: string) =>
+  sql`endpoint_traffic where project_id = ${projectId} and month = this_month()`
+
 /** Bytes sent to clients of a project this month, including deleted branches and endpoints. */
 export async function projectTransfer(db: Db, projectId: string): Promise<number> {
   const row = await db.row<{ bytes: number }>(sql`
-    select coalesce(sum(bytes_to_clients), 0)::int8 as bytes from endpoint_traffic where project_id = ${projectId} and month = this_month()`)
+    select coalesce(sum(bytes_to_clients), 0)::int8 as bytes from ${trafficThisMonth(projectId)}`)
   return row?.bytes ?? 0
 }
 
 /** The same per branch of a project, or for the given branch, by id; branches without traffic are absent. */
 export async function branchTransfers(db: Db, projectId: string, branchId?: string): Promise<Map<string, number>> {
   const rows = await db.rows<{ branch_id: string; bytes: number }>(sql`
-    select branch_id, sum(bytes_to_clients)::int8 as bytes from endpoint_traffic
-     where project_id = ${projectId} and month = this_month() and (${branchId}::text is null or branch_id = ${branchId})
+    select branch_id, sum(bytes_to_clients)::int8 as bytes from ${trafficThisMonth(projectId)}
+       and (${branchId}::text is null or branch_id = ${branchId})
      group by branch_id`)
   return new Map(rows.map(({ branch_id, bytes }) => [branch_id, bytes]))
 }
@@ -70,9 +73,11 @@ export interface EndpointTraffic {
 /** Traffic between clients and an endpoint this month, on all its branches. */
 export async function endpointTraffic(db: Db, projectId: string, endpointId: string): Promise<EndpointTraffic> {
   const row = await db.row<EndpointTraffic>(sql`
-    select this_month()::timestamp at time zone 'UTC' as since, coalesce(sum(bytes_to_clients), 0)::int8 as bytes_to_clients,
-           coalesce(sum(bytes_from_clients), 0)::int8 as bytes_from_clients, coalesce(sum(connections), 0)::int8 as connections
-      from endpoint_traffic where project_id = ${projectId} and month = this_month() and endpoint_id = ${endpointId}`)
+    select this_month()::timestamp at time zone 'UTC' as since,
+           coalesce(sum(bytes_to_clients), 0)::int8 as bytes_to_clients,
+           coalesce(sum(bytes_from_clients), 0)::int8 as bytes_from_clients,
+           coalesce(sum(connections), 0)::int8 as connections
+      from ${trafficThisMonth(projectId)} and endpoint_id = ${endpointId}`)
   return row as EndpointTraffic
 }
 

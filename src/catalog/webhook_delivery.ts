@@ -109,30 +109,31 @@ export interface Attempted {
   readonly again?: number | undefined
 }
 
+/** Whether an attempt is the latest one of its delivery, which has not ended. */
+const isLatest = ({ id, attempts }: Pick<WebhookDelivery, 'id' | 'attempts'>) =>
+  sql`id = ${id} and attempts = ${attempts} and due_at is not null`
+
 /**
  * Records the result of an attempt. Returns false, without a change, when another attempt has begun since, or the
  * delivery has ended.
  */
 export async function noteAttempt(
   tx: Db,
-  { id, attempts }: Pick<WebhookDelivery, 'id' | 'attempts'>,
+  delivery: Pick<WebhookDelivery, 'id' | 'attempts'>,
   { status, response_status, response_body, error, again }: Attempted,
 ): Promise<boolean> {
   const row = await tx.row(sql`
     update webhook_delivery set status = ${status}, response_status = ${response_status}, response_body = ${response_body}, error = ${error},
            due_at = case when ${status} = 'pending' then clock_timestamp() + make_interval(secs => ${again ?? 0}) end
-     where id = ${id} and attempts = ${attempts} and due_at is not null returning set_config('synchronous_commit', 'off', true)`)
+     where ${isLatest(delivery)} returning set_config('synchronous_commit', 'off', true)`)
   return row !== undefined
 }
 
 /** Releases an aborted attempt: the next one is due at once, and this one does not count. */
-export async function releaseDelivery(
-  db: Db,
-  { id, attempts }: Pick<WebhookDelivery, 'id' | 'attempts'>,
-): Promise<void> {
+export async function releaseDelivery(db: Db, delivery: Pick<WebhookDelivery, 'id' | 'attempts'>): Promise<void> {
   await db.rows(sql`
     update webhook_delivery set due_at = clock_timestamp(), attempts_before = attempts_before + 1
-     where id = ${id} and attempts = ${attempts} and due_at is not null returning pg_notify(${WEBHOOK_DELIVERIES}, '')`)
+     where ${isLatest(delivery)} returning pg_notify(${WEBHOOK_DELIVERIES}, '')`)
 }
 
 /** Milliseconds until the next delivery that is not due yet. Returns undefined when there is no such delivery. */
@@ -148,16 +149,23 @@ export async function subjectOf(
   { event, subject }: Pick<WebhookDelivery, 'event' | 'subject'>,
   db: Db,
 ): Promise<object> {
+  const type = typeOf(event)
+  if (!type) return subject
   const row = JSON.stringify(subject)
+  return (await db.row<object>(sql`select * from jsonb_populate_record(${type}, ${row}::jsonb)`)) ?? {}
+}
+
+/** A row of the table that an event is about, as a null of its type. */
+function typeOf(event: string) {
   switch (event.split('.')[0]) {
     case 'operation':
-      return (await db.row<object>(sql`select * from jsonb_populate_record(null::operation, ${row}::jsonb)`)) ?? {}
+      return sql`null::operation`
     case 'endpoint':
-      return (await db.row<object>(sql`select * from jsonb_populate_record(null::endpoint, ${row}::jsonb)`)) ?? {}
+      return sql`null::endpoint`
     case 'branch':
-      return (await db.row<object>(sql`select * from jsonb_populate_record(null::branch, ${row}::jsonb)`)) ?? {}
+      return sql`null::branch`
     default:
-      return subject
+      return undefined
   }
 }
 

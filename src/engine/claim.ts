@@ -11,6 +11,11 @@ const MAX_ATTEMPTS = 20
 /** Deadline of the failure step, in seconds: its own, since the operation's may have passed. */
 const FAILURE_SECONDS = 60
 
+/** The first failed dependency of an operation `o`, with its error. */
+const FAILED_DEPENDENCY = sql`
+  select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
+    from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1`
+
 export interface Due extends Claimed {
   readonly attempts: number
   readonly failures_count: number
@@ -51,8 +56,7 @@ export async function claim(
   const rows = await db.rows<Due & { readonly now: string; readonly id: string | null }>(sql`
     with candidate as (
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
-             (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
-                from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) as failed_dependency
+             (${FAILED_DEPENDENCY}) as failed_dependency
         from due_operations(${actions}, ${driven}::uuid[], ${most}, ${host}) o
        where o.run_at <= clock_timestamp() or o.run_at < o.updated_at + interval '1 minute'),
     due as (
@@ -91,8 +95,7 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   const row = await tx.row<{ overdue: boolean; needs: string | null }>(sql`
     select deadline_at < clock_timestamp() as overdue, set_config('synchronous_commit', 'off', true),
            case when step <> ${FAILURE} then
-             (select d.action || ' ' || d.id || ': ' || coalesce(d.error, 'failed')
-                from operation d where d.id = any (o.depends_on) and d.status = 'failed' order by d.seq limit 1) end as needs
+             (${FAILED_DEPENDENCY}) end as needs
       from operation o
      where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
        for no key update skip locked`)
