@@ -118,7 +118,7 @@ test('a signal that aborted before leaves one reading', async () => {
   assert.deepEqual({ state, reads: counter.reads }, { state: 0, reads: 1 })
 })
 
-test('a lost event is made up for by a reading after a while', async () => {
+test('a periodic reading makes up for a lost event', async () => {
   const counter = createCounter()
   const waiting = awaitCondition({
     subscribe: (wake) => counter.subscribe(wake),

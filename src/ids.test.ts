@@ -21,12 +21,12 @@ test('resource ids have their form, fit a host name and do not repeat', () => {
   }
 })
 
-test('every word can come up', () => {
+test('every word of the list occurs in ids', () => {
   const seen = new Set(many(newBranchId).flatMap((id) => id.split('-').slice(1, 3)))
   assert.equal(seen.size, 128)
 })
 
-test('UUIDs are version 7, carry the time and rise, whatever the clock does', (t) => {
+test('UUIDs are version 7, carry the time, and rise even when the clock steps back', (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() })
   const first = newUuid()
   assert.match(first, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { cidrList, forwardedAddress, networkOf, ownerOf, plainAddress } from './network.ts'
 
-test('an address is known by who has it, and by the network that it is in', () => {
+test('a client is identified by its address, and by its network', () => {
   const addresses = [
     '192.0.2.77',
     '::ffff:192.0.2.1',
@@ -19,14 +19,14 @@ test('an address is known by who has it, and by the network that it is in', () =
   assert.equal(ownerOf(undefined), '')
 })
 
-test('an address is read without its port and in its shortest form, and what is none is not', () => {
+test('an address is parsed without its port into its shortest form, and other text is refused', () => {
   const given = ['192.0.2.7:5555', '[2001:db8:0::7]:443', '[::1]', '::ffff:c000:207', '2001:DB8::7']
   assert.deepEqual(given.map(plainAddress), ['192.0.2.7', '2001:db8::7', '::1', '192.0.2.7', '2001:db8::7'])
   for (const text of ['', 'unknown', '_hidden', '192.0.2', "192.0.2.7'", '192.0.2.7:', '[::1', 'x'.repeat(3_000)])
     assert.equal(plainAddress(text), undefined, text)
 })
 
-test('X-Forwarded-For counts as far as trusted proxies wrote it, and where it holds addresses', () => {
+test('X-Forwarded-For counts only as far as trusted proxies wrote it, and only its addresses', () => {
   const trusted = cidrList(['10.0.0.0/8'])
   const from = (peer: string, header?: string | string[]) => forwardedAddress(peer, header, trusted)
   assert.equal(from('192.0.2.1', '203.0.113.5'), '192.0.2.1')

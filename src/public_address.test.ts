@@ -6,7 +6,7 @@ import { apiOrigin, certifiedHosts, clientsResolve, isOpen, proxyPlaces, publicH
 
 const config = (env: NodeJS.ProcessEnv = {}) => loadConfig({}, { NEAP_DATA_DIR: '/x', ...env })
 
-test('a Neap that says nothing listens on loopback, and on the standard port too', () => {
+test('Neap listens on loopback by default, and on the standard port too', () => {
   const plain = config()
   assert.deepEqual(proxyPlaces(plain), [
     { host: '127.0.0.1', port: 7071 },
@@ -18,20 +18,20 @@ test('a Neap that says nothing listens on loopback, and on the standard port too
   assert.equal(proxyPlaces(config({ NEAP_EXTRA_PROXY_PORT: '7070' })).length, 1, 'the port of the API')
 })
 
-test('clients are told what is set, else what is listened on, and the API by https where it is not loopback', () => {
-  const told = (env: NodeJS.ProcessEnv) => [publicHost(config(env)), apiOrigin(config(env))]
-  assert.deepEqual(told({ NEAP_LISTEN: '10.0.0.5' }), ['10.0.0.5', 'https://10.0.0.5:7070'])
-  assert.deepEqual(told({ NEAP_LISTEN: '::' }), [hostname().toLowerCase(), `https://${hostname().toLowerCase()}:7070`])
-  assert.deepEqual(told({ NEAP_LISTEN: '2001:db8::5' }), ['2001:db8::5', 'https://[2001:db8::5]:7070'])
-  assert.deepEqual(told({ NEAP_LISTEN: '127.0.0.1,10.0.0.5' }), ['10.0.0.5', 'http://127.0.0.1:7070'])
-  assert.deepEqual(told({ NEAP_LISTEN: '127.0.0.2' }), ['127.0.0.2', 'http://127.0.0.2:7070'])
+test('clients get the configured address, else the listen address, and https unless it is loopback', () => {
+  const published = (env: NodeJS.ProcessEnv) => [publicHost(config(env)), apiOrigin(config(env))]
+  assert.deepEqual(published({ NEAP_LISTEN: '10.0.0.5' }), ['10.0.0.5', 'https://10.0.0.5:7070'])
+  assert.deepEqual(published({ NEAP_LISTEN: '::' }), [hostname().toLowerCase(), `https://${hostname().toLowerCase()}:7070`])
+  assert.deepEqual(published({ NEAP_LISTEN: '2001:db8::5' }), ['2001:db8::5', 'https://[2001:db8::5]:7070'])
+  assert.deepEqual(published({ NEAP_LISTEN: '127.0.0.1,10.0.0.5' }), ['10.0.0.5', 'http://127.0.0.1:7070'])
+  assert.deepEqual(published({ NEAP_LISTEN: '127.0.0.2' }), ['127.0.0.2', 'http://127.0.0.2:7070'])
   const named = { NEAP_LISTEN: '0.0.0.0', NEAP_PUBLIC_HOST: 'db.example.com' }
-  assert.deepEqual(told(named), ['db.example.com', 'https://db.example.com:7070'])
+  assert.deepEqual(published(named), ['db.example.com', 'https://db.example.com:7070'])
   assert.deepEqual(certifiedHosts(config(named)), { dns: ['db.example.com'], ip: [] })
   assert.deepEqual(certifiedHosts(config({ NEAP_LISTEN: '10.0.0.5' })), { dns: [], ip: ['10.0.0.5', '10.0.0.5'] })
 })
 
-test("endpoints' names are handed out where clients resolve them", () => {
+test('host names are handed out when clients can resolve them', () => {
   const resolve = (env: NodeJS.ProcessEnv, here: boolean) => clientsResolve(config(env), here)
   assert.deepEqual([resolve({}, true), resolve({}, false)], [true, false])
   const open = { NEAP_LISTEN: '10.0.0.5' }
@@ -42,12 +42,12 @@ test("endpoints' names are handed out where clients resolve them", () => {
   assert.equal(resolve({ ...region, NEAP_PUBLIC_HOST: 'db.example.com' }, true), false)
 })
 
-test('addresses that are none are refused, by the name of the setting', () => {
+test('an invalid address is refused with the name of its setting', () => {
   for (const value of ['localhost', '10.0.0', '10.0.0.1/8', 'fe80::1%eth0', '10.0.0.1,,10.0.0.2', '0.0.0.0,127.0.0.1'])
     assert.throws(() => config({ NEAP_LISTEN: value }), /NEAP_LISTEN is .* it takes IP addresses/, value)
 })
 
-test('an address that is listed twice counts once, and a public host is any name that DNS takes', () => {
+test('a repeated address counts once, and a public host is any valid DNS name', () => {
   assert.deepEqual(config({ NEAP_LISTEN: '::1,0:0:0:0:0:0:0:1,127.0.0.1' }).listen, ['::1', '127.0.0.1'])
   const long = 'k8s-default-neapprox-0123456789-0123456789abcdef.elb.eu-central-1.amazonaws.com'
   assert.equal(config({ NEAP_PUBLIC_HOST: long }).publicHost, long)

@@ -45,7 +45,7 @@ test('a signal that has aborted wins over a promise that has settled, and a late
   await new Promise(setImmediate)
 })
 
-test('another reason is taken as it is when the signal aborts', async () => {
+test('a given reason replaces the reason of an aborted signal', async () => {
   const controller = new AbortController()
   let reason = new Error('early')
   const waiting = withSignal(never, controller.signal, () => reason)

@@ -23,7 +23,7 @@ test('fixed sizes are the multiples of 0.25 from 0.25 to 7', () => {
     throws(() => paid(size, size), { code: 'COMPUTE_SIZE_NOT_SUPPORTED' })
 })
 
-test('autoscaling lies within 1 and 7', () => {
+test('autoscaling limits lie between 1 and 7', () => {
   deepEqual(paid(1, 7), { min: 1, max: 7 })
   deepEqual(paid(1.25, 1.5), { min: 1.25, max: 1.5 })
   for (const min of [0.25, 0.5, 0.75]) throws(() => paid(min, 2), { code: 'AUTOSCALING_RANGE_NOT_SUPPORTED' })
@@ -31,13 +31,13 @@ test('autoscaling lies within 1 and 7', () => {
   throws(() => paid(2, 1), { code: 'COMPUTE_SIZE_INVERTED' })
 })
 
-test('both limits or neither', () => {
+test('a size names both limits or omits both', () => {
   deepEqual(paid(), SMALLEST)
   throws(() => paid(1), { code: 'COMPUTE_SIZE_INCOMPLETE' })
   throws(() => paid(undefined, 1), { code: 'COMPUTE_SIZE_INCOMPLETE' })
 })
 
-test('the free plan has one size, and no other may be asked for', () => {
+test('the free plan allows only the smallest size', () => {
   const free = (min?: number, max?: number) => requireSize(account('free'), limits(min, max), { min: 2, max: 2 })
   deepEqual(free(), SMALLEST)
   deepEqual(free(0.25, 0.25), SMALLEST)
@@ -46,7 +46,7 @@ test('the free plan has one size, and no other may be asked for', () => {
   deepEqual(requireNewSize(account('free'), limits(2, 2), { min: 2, max: 2 }), { min: 2, max: 2 })
 })
 
-test('the mode of an endpoint stays, also where only one limit is given', () => {
+test('an endpoint keeps its mode when a change gives only one limit', () => {
   const change = (now: [number, number], min?: number, max?: number) =>
     requireNewSize(account('paid'), limits(min, max), { min: now[0], max: now[1] })
   deepEqual(change([1, 1], 2, 2), { min: 2, max: 2 })

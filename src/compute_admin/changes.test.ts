@@ -31,7 +31,8 @@ function losing(session: AdminSession, statements: number): AdminSession {
 }
 
 const VERIFIER =
-  'SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI=:D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI='
+  'SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==' +
+  '$D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI=:D6yvOyHZIxyLdGcmqFpWcgdmDiPRZPgXyRzBDLqZfxI='
 
 /** Names are reused, so that a repeated change would show. */
 const WANTED: readonly Change[] = [
@@ -61,7 +62,7 @@ const numbered = (changes: readonly Change[]): ConfigChange[] =>
 const at = <T>(address: ComputeAddress, work: (session: AdminSession) => Promise<T>) =>
   withAdminSession(address, SECRETS, { purpose: 'test' }, work)
 
-async function tell(address: ComputeAddress, changes: readonly ConfigChange[]): Promise<void> {
+async function applyAll(address: ComputeAddress, changes: readonly ConfigChange[]): Promise<void> {
   const { refused, postponed } = await at(address, (session) => applyChanges(session, changes))
   assert.deepEqual([refused, postponed], [[], []])
 }
@@ -73,7 +74,7 @@ for (const [pgVersion, stride] of [
   const absent = pgVersion !== 18 && !existsSync(`/usr/lib/postgresql/${pgVersion}/bin/initdb`)
   const skip = absent && `Postgres ${pgVersion} not installed`
 
-  test(`changes are made once each, wherever they are cut off, at Postgres ${pgVersion}`, { skip }, async () => {
+  test(`each change is applied once wherever its session is lost, on Postgres ${pgVersion}`, { skip }, async () => {
     await storage.prepare(pgVersion)
     const branch = { ...local.branch(`changes-${pgVersion}`), pgVersion }
     await settled(() => storage.create(branch, next()))
@@ -92,8 +93,8 @@ for (const [pgVersion, stride] of [
       const names = (await at(address, (session) => readConfig(session, LIMITS))).databases.map(({ name }) => name)
       const written = names.includes('y') ? names : []
       for (const database of written) await query(address, 'create table kept as select 1 as n', { database })
-      await tell(address, changes)
-      await tell(address, changes)
+      await applyAll(address, changes)
+      await applyAll(address, changes)
       for (const database of written)
         assert.deepEqual(await query(address, 'select n from kept', { database }), [{ n: 1 }], `cut ${cuts}`)
       const { roles, databases } = await at(address, (session) => readConfig(session, LIMITS))
@@ -108,7 +109,7 @@ for (const [pgVersion, stride] of [
         ],
         `cut ${cuts}`,
       )
-      await tell(address, numbered(CLEARED))
+      await applyAll(address, numbered(CLEARED))
       cuts += stride
     }
     assert.ok(cuts > 30, `only ${cuts} statements`)
@@ -116,12 +117,12 @@ for (const [pgVersion, stride] of [
   })
 }
 
-test('what cannot be done now holds up only what hangs on it', async () => {
+test('a change that must wait postpones only the changes that depend on it', async () => {
   await storage.prepare(18)
   const branch = local.branch('held')
   await settled(() => storage.create(branch, next()))
   const { address } = await local.start(branch, next())
-  await tell(address, numbered(WANTED))
+  await applyAll(address, numbered(WANTED))
   const changes = numbered([
     { kind: 'rename_database', name: 'x', to: 'z' },
     { kind: 'set_database_owner', name: 'z', owner: 's' },
@@ -145,7 +146,7 @@ test('what cannot be done now holds up only what hangs on it', async () => {
       [2, 3],
     )
   })
-  await tell(address, changes)
+  await applyAll(address, changes)
   const { databases } = await at(address, (session) => readConfig(session, LIMITS))
   assert.deepEqual(databases.map(({ name, owner_name }) => `${name} of ${owner_name}`).sort(), ['y of s', 'z of s'])
 })

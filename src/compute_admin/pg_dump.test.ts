@@ -20,14 +20,14 @@ const of18 = program('18', 'pg_dump (PostgreSQL) 18.4')
 const other = program('other', 'something else 99')
 const nowhere = join(directory, 'nowhere')
 
-test('the pg_dump of the same version is chosen, else the oldest that is newer', async () => {
+test('the pg_dump of the same version is chosen, else the oldest newer one', async () => {
   const all = [nowhere, of18, other, of15, of17]
   assert.deepEqual(await findPgDump(15, all), { path: of15, version: 15 })
   assert.deepEqual(await findPgDump(16, all), { path: of17, version: 17 })
   assert.deepEqual(await findPgDump(18, all), { path: of18, version: 18 })
 })
 
-test('an older one is none', async () => {
+test('an older pg_dump is not chosen', async () => {
   assert.equal(await findPgDump(18, [of15, of17, other, nowhere]), undefined)
   assert.equal(await findPgDump(18, []), undefined)
 })

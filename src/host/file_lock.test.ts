@@ -12,7 +12,7 @@ before(() => {
 })
 after(() => rmSync(directory, { recursive: true }))
 
-test('one of two takes a lock, and the other one after its release', async () => {
+test('a file lock has one owner, and the next takes it after its release', async () => {
   const path = join(directory, 'release')
   const lock = await takeFileLock(path, 1)
   assert.ok(lock)
@@ -23,7 +23,7 @@ test('one of two takes a lock, and the other one after its release', async () =>
   assert.ok(await next)
 })
 
-test('work under a lock does not overlap', async () => {
+test('work under one lock does not overlap', async () => {
   const path = join(directory, 'work')
   const log: string[] = []
   const work = (name: string) =>

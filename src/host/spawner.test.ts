@@ -13,7 +13,7 @@ before(() => {
 after(() => rmSync(home, { recursive: true }))
 
 const FREE = 0
-const GONE = 82
+const ABSENT = 82
 
 /** The spawner processes of this process. */
 const spawners = (): number[] =>
@@ -33,7 +33,7 @@ function read(path: string): string {
   }
 }
 
-test('effects run side by side, each with its own end and complaint', async () => {
+test('effects run concurrently, each with its own exit code and error output', async () => {
   const file = join(home, 'a file\n with 100 % of ünusual characters')
   writeFileSync(file, '')
   const ends = await Promise.all([
@@ -43,13 +43,13 @@ test('effects run side by side, each with its own end and complaint', async () =
     forkEffect(['no such action']).ended,
   ])
   equal(ends[0]?.code, FREE)
-  equal(ends[1]?.code, GONE)
-  equal(ends[2]?.code, GONE)
+  equal(ends[1]?.code, ABSENT)
+  equal(ends[2]?.code, ABSENT)
   equal(ends[3]?.complaint, 'unknown action\n')
   equal(spawners().length, 1)
 })
 
-test('an effect that has ended can be told something', async () => {
+test('input to an effect that has ended is ignored', async () => {
   const effect = forkEffect(['wait', home, '0'])
   await effect.ended
   effect.tell('too late\n')
@@ -57,7 +57,7 @@ test('an effect that has ended can be told something', async () => {
   equal(spawners().length, 1)
 })
 
-test('where the process that starts effects is killed, what it was asked fails, and the next effect has another', async () => {
+test('killing the spawner fails its running effects, and the next effect starts a new spawner', async () => {
   const [pid = 0] = spawners()
   process.kill(pid, 'SIGSTOP')
   const { ended } = forkEffect(['wait', home, '0'])

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FormError, parseForm } from './form.ts'
 
-test('brackets are groups and lists, at any depth that is allowed', () => {
+test('brackets in names form groups and lists up to the maximum depth', () => {
   assert.deepEqual(parseForm('a[b]=1&a[c][d]=x+y%26&e[]=1&e[]=2&f[1][g]=b&f[0][g]=a&h=1&h=2&i='), {
     a: { b: '1', c: { d: 'x y&' } },
     e: ['1', '2'],
@@ -14,7 +14,7 @@ test('brackets are groups and lists, at any depth that is allowed', () => {
   assert.deepEqual(parseForm('a[b=1&]=2&[x]=3'), { 'a[b': '1', ']': '2', '[x]': '3' })
 })
 
-test('no name reaches a prototype', () => {
+test('no field name changes a prototype', () => {
   for (const name of ['__proto__', 'constructor', 'toString']) {
     const parsed = parseForm(`${name}[polluted]=1&a[${name}][polluted]=1`)
     assert.ok(Object.hasOwn(parsed, name))
@@ -23,7 +23,7 @@ test('no name reaches a prototype', () => {
   }
 })
 
-test('what is too large or contradicts itself is refused', () => {
+test('a form that is too large or contradicts itself is refused', () => {
   for (const form of [
     Array.from({ length: 1_001 }, (_, index) => `k${index}=`).join('&'),
     `a${'[b]'.repeat(8)}=1`,

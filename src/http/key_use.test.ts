@@ -7,7 +7,7 @@ import type { Caller } from './route.ts'
 
 const caller = { apiKeyId: 'key', account: { id: 'account' } } as unknown as Caller
 
-test('of requests that come at once, only as many begin as a key has CPU time left for', (t) => {
+test('concurrent requests of a key begin only within its remaining CPU time', (t) => {
   const use = createKeyUse({ requestsPerKey: 100, streamsPerKey: 100, cpuPerKey: 25 }, () => 0)
   t.after(() => use.stop())
   const enter = (): EventEmitter => {

@@ -5,7 +5,7 @@ import { watchNames } from './names.ts'
 
 const config = loadConfig({ dataDir: '/nonexistent' }, {})
 
-test('a name server that does not answer is not waited for, and what it says in the end is known', async () => {
+test('a pending DNS lookup delays no answer, and its result counts once it arrives', async () => {
   const answer = Promise.withResolvers<unknown>()
   const resolve = await watchNames(config, () => answer.promise)
   assert.equal(resolve(), false)
@@ -14,7 +14,7 @@ test('a name server that does not answer is not waited for, and what it says in 
   assert.equal(resolve(), true)
 })
 
-test('names are looked up again once a minute, while requests go by what is known', async (t) => {
+test('names are looked up again after a minute, while requests use the last result', async (t) => {
   let now = 0
   t.mock.method(performance, 'now', () => now)
   const answers: PromiseWithResolvers<unknown>[] = []

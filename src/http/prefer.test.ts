@@ -4,7 +4,7 @@ import type { Context } from '../context.ts'
 import { AppError } from '../errors.ts'
 import { awaited } from './prefer.ts'
 
-test('a change that is made is answered whatever becomes of the waiting, which the log tells', async () => {
+test('a committed change is answered when waiting for its operations fails, and the failure is logged', async () => {
   const answer = { operations: [{ id: '0199d2c0-0000-7000-8000-000000000000' }] }
   const failures = [
     Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' }),

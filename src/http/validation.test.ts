@@ -21,7 +21,7 @@ function read(httpPart: 'querystring' | 'body', schema: TSchema, given: unknown)
   return validate(given)
 }
 
-test('numbers in a query are digits, booleans true or false', () => {
+test('numbers in a query are digits, and booleans are true or false', () => {
   const right: [Record<string, string>, object][] = [
     [{ limit: '7' }, { limit: 7 }],
     [{ limit: '007' }, { limit: 7 }],
@@ -53,7 +53,7 @@ test('numbers in a query are digits, booleans true or false', () => {
     assert.match(read('querystring', Query, given).error?.message ?? `${JSON.stringify(given)} was taken`, message)
 })
 
-test('forms are read in the same way, and one text is a list of one', () => {
+test('form fields are converted as query parameters are, and one text becomes a list of one', () => {
   const form = (fields: Record<string, unknown>) =>
     read('body', Type.Object({ endpoint: Query }), new FormBody({ endpoint: fields }))
   assert.deepEqual(form({ limit: '7', names: 'a', counts: ['1', '2'] }).value, {
@@ -63,7 +63,7 @@ test('forms are read in the same way, and one text is a list of one', () => {
   assert.match(form({ counts: ['1', 'true'] }).error?.message ?? '', /endpoint.counts.1 must be a whole number/)
 })
 
-test('JSON is not converted', () => {
+test('JSON values are not converted', () => {
   assert.deepEqual(read('body', Query, { limit: 7 }).value, { limit: 7 })
   for (const given of [{ limit: '7' }, { limit: true }, { pooled: 'true' }, { names: 'a' }])
     assert.ok(read('body', Query, given).error, JSON.stringify(given))

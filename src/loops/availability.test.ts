@@ -45,7 +45,7 @@ const hoursToCheck = async (catalog: Catalog) =>
       select extract(epoch from check_at - clock_timestamp())::float8 / 3600 as hours from endpoint order by check_at`)
   ).map(({ hours }) => hours)
 
-test('however many workers look, each branch is checked once, and again when the interval is over', async () => {
+test('several workers check each branch once per interval', async () => {
   await catalogs.with(async ({ catalog, open }) => {
     const branches = []
     for (let each = 0; each < 12; each++) branches.push(await sleeping(catalog, '-1 second'))
@@ -64,7 +64,7 @@ test('however many workers look, each branch is checked once, and again when the
   })
 })
 
-test('a branch that has something else to do, or no data, is not checked, nor one whose endpoint is disabled', async () => {
+test('a branch is not checked while it is busy, without data, or its endpoint disabled', async () => {
   await catalogs.with(async ({ catalog }) => {
     const busy = await sleeping(catalog, '-1 second')
     const { account_id, project_id, id: branch_id, endpoint_id } = busy
@@ -82,7 +82,7 @@ test('a branch that has something else to do, or no data, is not checked, nor on
   })
 })
 
-test('checks that nobody was there to do, or that are too far off, are spread over the interval', async () => {
+test('overdue checks and checks beyond the interval are spread over the interval', async () => {
   await catalogs.with(async ({ catalog }) => {
     for (let each = 0; each < 40; each++) await sleeping(catalog, each % 2 === 0 ? '-5 days' : '9 days')
     assert.equal(await queueDueChecks(catalog, DAY), 0)
@@ -93,7 +93,7 @@ test('checks that nobody was there to do, or that are too far off, are spread ov
   })
 })
 
-test('at a shutdown no check is queued any more, not even one that was about to be', async () => {
+test('a shutdown queues no more checks, including one already taken', async () => {
   await catalogs.with(async ({ catalog }) => {
     await sleeping(catalog, '-1 second')
     const [taken] = await takeDueChecks(catalog, 1)

@@ -9,7 +9,7 @@ import { createReadiness } from './readiness.ts'
 
 const never = () => new Promise<never>(() => {})
 
-test('a port that is taken gives way to another, and each answers for itself', async () => {
+test('a probe server takes another port when its own is in use', async () => {
   const [first, second] = ['first', 'second'].map((part) => {
     const registry = new Registry()
     return createProbes(part, registry, createReadiness(registry, {}))
@@ -31,7 +31,7 @@ test('a port that is taken gives way to another, and each answers for itself', a
   }
 })
 
-test('a check that never answers is not waited for, and not asked again until it has', async () => {
+test('readiness does not wait for a check that hangs, and does not start it again', async () => {
   let asked = 0
   const checks = {
     hangs: () => {
@@ -57,7 +57,7 @@ test('a check that never answers is not waited for, and not asked again until it
   assert.match(await registry.metrics(), /^neap_ready 0$/m)
 })
 
-test('the catalog is asked once, however many scrape at a time', async () => {
+test('concurrent scrapes share one catalog query', async () => {
   let asked = 0
   const registry = new Registry()
   createCensusMetrics(registry, async () => {
@@ -75,13 +75,13 @@ test('the catalog is asked once, however many scrape at a time', async () => {
   assert.equal(asked, 1)
 })
 
-test('a catalog that cannot be asked leaves no figures, and does not fail the scrape', async () => {
+test('a scrape without the catalog succeeds, without the figures of the catalog', async () => {
   const registry = new Registry()
   createCensusMetrics(registry, () => Promise.reject(new Error('it is away')))
   assert.doesNotMatch(await registry.metrics(), /^neap_(endpoints|operation).* \d/m)
 })
 
-test('failed operations are counted by kind: what was thrown, or why the engine gave up', async () => {
+test('failed operations are counted by error code or by the reason of the engine', async () => {
   const registry = new Registry()
   const metrics = createOperationMetrics(registry, ['start_compute'])
   const failures = [

@@ -17,7 +17,7 @@ test('the keys of a password give the proof and the signature of RFC 7677', asyn
   assert.equal(hmac(serverKeyOf(salted), MESSAGE).toString('base64'), '6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=')
 })
 
-test('each of password, salt and iterations changes the keys', async () => {
+test('password, salt and iterations each change the keys', async () => {
   const derivations = [
     saltPassword('pencil', SALT, 4096),
     saltPassword('pencils', SALT, 4096),

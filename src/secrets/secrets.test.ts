@@ -18,7 +18,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true }))
 
-test('whoever makes the master key at the same time ends with the same one', async () => {
+test('concurrent creations of the master key agree on one key', async () => {
   const all = await Promise.all(Array.from({ length: 10 }, () => loadOrCreateSecrets(file)))
   const sealed = all[0]?.encrypt('password', 'the tide turns', 'role 1') ?? Buffer.alloc(0)
   for (const secrets of all) {
@@ -30,7 +30,7 @@ test('whoever makes the master key at the same time ends with the same one', asy
   assert.equal((await stat(file)).mode & 0o777, 0o600)
 })
 
-test('a master key that is open to others, has another size or cannot be read is refused, and left as it is', async () => {
+test('a master key file with open permissions, a wrong size or an error is refused and kept', async () => {
   await loadOrCreateSecrets(file)
   await chmod(file, 0o640)
   await assert.rejects(loadOrCreateSecrets(file), { name: 'UsageError', message: /chmod 600/ })
@@ -42,7 +42,7 @@ test('a master key that is open to others, has another size or cannot be read is
   await assert.rejects(loadOrCreateSecrets(join(dir, 'no', 'such', 'folder')), UsageError)
 })
 
-test('a master key of JSON that holds no keys is damaged', async () => {
+test('a master key file of JSON without keys is reported as damaged', async () => {
   for (const text of [
     'null',
     '{}',
@@ -55,7 +55,7 @@ test('a master key of JSON that holds no keys is damaged', async () => {
   }
 })
 
-test('a master key whose bytes are base64 alone, as in the first files, is read', async () => {
+test('a master key file of the first format, with bare base64 bytes, is read', async () => {
   const secrets = await loadOrCreateSecrets(file)
   const ring: unknown = JSON.parse(
     await readFile(file, 'utf8'),
@@ -65,7 +65,7 @@ test('a master key whose bytes are base64 alone, as in the first files, is read'
   assert.deepEqual((await loadOrCreateSecrets(file)).catalogPasswords(), secrets.catalogPasswords())
 })
 
-test('what is sealed opens only with its context, its key and every bit in place', async () => {
+test('a ciphertext decrypts only with its context, its key and every bit unchanged', async () => {
   const secrets = await loadOrCreateSecrets(file)
   for (const text of ['', 'npg_secret', 'Ebbe und Flut 🌊'.repeat(100)]) {
     assert.equal(secrets.decrypt('password', secrets.encrypt('password', text, 'role 1'), 'role 1'), text)
@@ -85,7 +85,7 @@ test('what is sealed opens only with its context, its key and every bit in place
   assert.notEqual(other.catalogPasswords()[0], secrets.catalogPasswords()[0])
 })
 
-test('API keys have their form, differ, and no key with one other character passes', () => {
+test('API keys have their format and differ, and a key with one changed character is malformed', () => {
   const keys = Array.from({ length: 500 }, newApiKey)
   assert.equal(new Set(keys).size, keys.length)
   for (const key of keys) {
@@ -102,18 +102,19 @@ test('API keys have their form, differ, and no key with one other character pass
   }
 })
 
-test('passwords are letters and digits behind their prefix, and differ', () => {
+test('passwords are a prefix and random letters and digits, and differ', () => {
   const passwords = Array.from({ length: 500 }, newPassword)
   assert.equal(new Set(passwords).size, passwords.length)
   for (const password of passwords) assert.match(password, /^npg_[0-9A-Za-z]{22}$/)
 })
 
-test('the verifier is that of RFC 7677, section 3', async () => {
+test('the verifier matches RFC 7677, section 3', async () => {
   // StoredKey and ServerKey as they follow from the password, salt and iterations of the example there.
   const salt = Buffer.from('W22ZaJ0SNY7soEsUEjb6gQ==', 'base64')
   assert.equal(
     await scramVerifier('pencil', { iterations: 4096, salt }),
-    'SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=',
+    'SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==' +
+      '$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=',
   )
   assert.notEqual(await scramVerifier('pencil'), await scramVerifier('pencil'))
   await assert.rejects(scramVerifier('Bleistift™'), RangeError)

@@ -40,7 +40,7 @@ async function frozenClone(child: StoreRef, parent: StoreRef) {
   return { clone, copier, again: () => settled(() => storage.clone(child, parent, fence)) }
 }
 
-test('a clone of a resting parent has its rows, and neither sees what the other writes', async () => {
+test('a clone of a stopped parent has its rows, and the two are isolated from each other', async () => {
   const parent = await newBranch('rest')
   await query((await local.start(parent, next())).address, 'CREATE TABLE item AS SELECT generate_series(1, 1000) AS id')
   await settled(() => computes.stop(parent, next()))
@@ -77,10 +77,13 @@ function transfers(address: ComputeAddress) {
   }
 }
 
-const SUM = `SELECT sum((xpath('/row/s/text()', query_to_xml(format('SELECT sum(value) AS s FROM %I', relname), true, true, '')))[1]::text::bigint)::int AS sum
+const SUM = `SELECT sum((xpath('/row/s/text()',
+                               query_to_xml(format('SELECT sum(value) AS s FROM %I', relname), true, true, '')
+                        ))[1]::text::bigint)::int AS sum
              FROM pg_class WHERE relname LIKE 'account_%' AND relkind = 'r'`
 
-const ROWS = `SELECT md5(string_agg(query_to_xml(format('TABLE %I', relname), true, true, '')::text, '' ORDER BY relname))
+const ROWS = `SELECT md5(string_agg(query_to_xml(format('TABLE %I', relname), true, true, '')::text, ''
+                                    ORDER BY relname))
               FROM pg_class WHERE relname LIKE 'account_%' AND relkind = 'r'`
 
 async function newBank(name: string) {
@@ -88,14 +91,18 @@ async function newBank(name: string) {
   const { address } = await local.start(parent, next())
   await query(
     address,
-    `DO $$ BEGIN FOR i IN 1..${TABLES} LOOP EXECUTE format('CREATE TABLE account_%s AS SELECT 100 AS value FROM generate_series(1, 10)', i); END LOOP; END $$;
+    `DO $$ BEGIN FOR i IN 1..${TABLES} LOOP
+       EXECUTE format('CREATE TABLE account_%s AS SELECT 100 AS value FROM generate_series(1, 10)', i);
+     END LOOP; END $$;
      CREATE PROCEDURE transfer() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..${TABLES} LOOP
-       EXECUTE format('UPDATE account_%s SET value = value + %s', i, CASE WHEN i < ${TABLES} THEN i ELSE -${(TABLES * (TABLES - 1)) / 2} END); END LOOP; END $$;`,
+       EXECUTE format('UPDATE account_%s SET value = value + %s', i,
+                      CASE WHEN i < ${TABLES} THEN i ELSE -${(TABLES * (TABLES - 1)) / 2} END);
+     END LOOP; END $$;`,
   )
   return { parent, address }
 }
 
-test('clones of one running parent, made at once under writes, are consistent', async () => {
+test('concurrent clones of a running parent under writes are consistent', async () => {
   const { parent, address } = await newBank('busy')
   const stop = transfers(address)
   const children = [1, 2, 3, 4].map((number) => local.branch(`busy-${number}`))
@@ -107,7 +114,7 @@ test('clones of one running parent, made at once under writes, are consistent', 
   deepEqual(await query(address, 'SELECT slot_name FROM pg_replication_slots'), [])
 })
 
-test('without its label a clone of a running parent is silently wrong', async () => {
+test('a clone of a running parent has wrong rows without its backup_label', async () => {
   const { parent, address } = await newBank('label')
   const [{ oid } = { oid: 0 }] = await query<{ oid: number }>(
     address,
@@ -155,7 +162,7 @@ async function cloneFrozenHalfway(
   throw new Error('the copier could not be frozen halfway')
 }
 
-test('a start of a resting parent ends the copy of it, which then completes', async () => {
+test('a start of a stopped parent ends a running copy of it, which the next attempt completes', async () => {
   const parent = await newBranch('woken')
   const child = local.branch('woken-child')
   const { clone, copier, again } = await frozenClone(child, parent)
@@ -167,7 +174,7 @@ test('a start of a resting parent ends the copy of it, which then completes', as
   deepEqual(await query((await local.start(child, next())).address, 'SELECT * FROM item'), [{ seven: 7 }])
 })
 
-test('a branch is removed while it is being copied', async () => {
+test('a branch can be removed while its data is copied', async () => {
   const parent = await newBranch('source')
   const child = local.branch('unwanted')
   const { clone, copier, again } = await frozenClone(child, parent)
@@ -178,7 +185,7 @@ test('a branch is removed while it is being copied', async () => {
   equal((await storage.list()).includes(child.id), false)
 })
 
-test('a copy survives who asked for it, and begins anew when it was ended', async () => {
+test('a copy outlives the process that requested it, and restarts after it was ended', async () => {
   const parent = await newBranch('origin')
   const child = local.branch('orphan')
   const fence = next()
@@ -203,7 +210,7 @@ test('a copy survives who asked for it, and begins anew when it was ended', asyn
   equal(readFileSync(join(home(second), 'pgdata/PG_VERSION'), 'utf8').trim(), String(PG_VERSION))
 })
 
-test('what does not belong in a data directory is neither followed nor copied', async () => {
+test('a clone skips symbolic links and refuses tablespaces', async () => {
   const parent = await newBranch('odd')
   const pgdata = join(home(parent), 'pgdata')
   symlinkSync('/etc/passwd', join(pgdata, 'base/link'))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { PG_VERSION, freshHost, inAnotherProcess, query, settled } from '../../test/local_host.ts'
 
-test('many processes prepare at once and one template comes of it', async () => {
+test('concurrent preparations make one template', async () => {
   const local = freshHost()
   const prepare = `await storage.prepare(${PG_VERSION}); console.log(true)`
   const prepared = await Promise.all([1, 2].map(() => inAnotherProcess(local.options, prepare)))
@@ -18,7 +18,7 @@ test('many processes prepare at once and one template comes of it', async () => 
   await local.dispose()
 })
 
-test('a Postgres that is not installed is named, and nothing is left of the attempt', async () => {
+test('preparing an uninstalled Postgres fails with its version and leaves no files', async () => {
   const local = freshHost()
   ok((await local.storage.pgVersions()).every((version) => version > 14))
   await rejects(local.storage.prepare(14), /Postgres 14 is not installed: .*postgresql-14/)
@@ -28,7 +28,7 @@ test('a Postgres that is not installed is named, and nothing is left of the atte
 
 const SYSTEM = [15, 16, 17].find((version) => existsSync(`/usr/lib/postgresql/${version}/bin/initdb`))
 
-test('a Postgres of the system runs computes too', { skip: SYSTEM ? false : 'none is installed' }, async () => {
+test('computes run on the Postgres of the system too', { skip: SYSTEM ? false : 'none is installed' }, async () => {
   const local = freshHost()
   await local.storage.prepare(SYSTEM ?? 0)
   const branch = { ...local.branch('system'), pgVersion: SYSTEM ?? 0 }
@@ -39,9 +39,13 @@ test('a Postgres of the system runs computes too', { skip: SYSTEM ? false : 'non
   await local.dispose()
 })
 
-test('as root, a directory that computes cannot reach is named', { skip: process.getuid?.() !== 0 }, async () => {
-  const local = freshHost()
-  chmodSync(local.base, 0o700)
-  await rejects(local.storage.prepare(PG_VERSION), new RegExp(`${local.base} is closed to them`))
-  rmSync(local.base, { recursive: true })
-})
+test(
+  'as root, a directory that computes cannot reach is refused by name',
+  { skip: process.getuid?.() !== 0 },
+  async () => {
+    const local = freshHost()
+    chmodSync(local.base, 0o700)
+    await rejects(local.storage.prepare(PG_VERSION), new RegExp(`${local.base} is closed to them`))
+    rmSync(local.base, { recursive: true })
+  },
+)

@@ -17,7 +17,7 @@ function grow(bytes: number, line: string): void {
   appendFileSync(log, `\n${line}\n`)
 }
 
-test('the logs of the parts are rotated when they have grown, and three of before are kept', async () => {
+test('the logs of the parts are rotated by size, and three old ones are kept', async () => {
   for (const turn of ['1', '2', '3', '4']) {
     appendFileSync(log, '')
     grow(11 * 2 ** 20, `turn ${turn}`)
@@ -32,13 +32,13 @@ test('the logs of the parts are rotated when they have grown, and three of befor
   assert.equal(readFileSync(log, 'utf8'), 'little')
 })
 
-test('there is one proxy per two cores, at most four, or as many as asked for', () => {
+test('there is one proxy per two cores, at most four, unless the setting says how many', () => {
   const counts = [1, 2, 3, 4, 8, 64].map((cores) => proxyCount({ proxies: 0 }, cores))
   assert.deepEqual(counts, [1, 1, 1, 2, 4, 4])
   assert.equal(proxyCount({ proxies: 6 }, 2), 6)
 })
 
-test('what a part last said is found at the end of a log that no memory would hold', () => {
+test('the last message of a part is read from the end of a log larger than memory', () => {
   grow(2 ** 31, '{"level":"error","err":{"message":"the port is taken"},"msg":"did not start"}')
   assert.equal(lastLine(log), 'the port is taken')
 })

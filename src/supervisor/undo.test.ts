@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { undoAll } from './undo.ts'
 
-test('all is taken back in turn although some of it fails, and the first failure is told', async () => {
+test('every action is undone in turn even if some fail, and the first failure is thrown', async () => {
   const done: string[] = []
   const step =
     (name: string, fails = false) =>

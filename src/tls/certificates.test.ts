@@ -21,7 +21,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true }))
 
-test('openssl, at its strictest, verifies the server for every name it has and for no other', async (t) => {
+test('openssl verifies the server strictly for each of its names and for no other', async (t) => {
   const { caFile, certFile } = await ensureCertificates(dir, names)
   const verify = (...check: string[]) =>
     run('openssl', ['verify', '-x509_strict', '-purpose', 'sslserver', '-CAfile', caFile, ...check, certFile])
@@ -38,7 +38,7 @@ test('openssl, at its strictest, verifies the server for every name it has and f
   await assert.rejects(verify('-verify_hostname', 'other.test'))
 })
 
-test('a Node client that trusts the authority gets in, by name and by address, with TLS 1.2 too', async () => {
+test('a Node client that trusts the authority connects by name, by address, and with TLS 1.2', async () => {
   const files = await ensureCertificates(dir, names)
   const server = createServer({ cert: await readFile(files.certFile), key: await readFile(files.keyFile) })
   server.on('secureConnection', (socket) => socket.end()).listen(0, '127.0.0.1')
@@ -62,14 +62,14 @@ test('a Node client that trusts the authority gets in, by name and by address, w
   }
 })
 
-test('keys are for their owner only, certificates for all, and nothing else stays behind', async () => {
+test('keys are readable by their owner only, certificates by all, and no other file remains', async () => {
   await ensureCertificates(dir, names)
   const modes: Record<string, string> = {}
   for (const name of await readdir(dir)) modes[name] = ((await stat(join(dir, name))).mode & 0o777).toString(8)
   assert.deepEqual(modes, { 'ca.crt': '644', 'ca.key': '600', 'server.crt': '644', 'server.key': '600' })
 })
 
-test('the certificate stays until it lacks a name, and the authority stays then', async () => {
+test('a certificate is reissued when it lacks a name, and the authority is kept', async () => {
   const first = await read(await ensureCertificates(dir, names))
   assert.deepEqual(await read(await ensureCertificates(dir, names)), first)
   const moved = await read(await ensureCertificates(dir, { ...names, region: 'cliff' }))
@@ -78,7 +78,7 @@ test('the certificate stays until it lacks a name, and the authority stays then'
   assert.match(new X509Certificate(moved.cert).subjectAltName ?? '', /\*\.cliff\.example\.test/)
 })
 
-test('parts that are set otherwise agree on one certificate', async () => {
+test('parts with different settings agree on one certificate', async () => {
   const here = { ...names, hosts: { dns: ['here.test'], ip: ['2001:db8:0::7'] } }
   const there = { ...names, hosts: { dns: ['there.test'], ip: ['192.0.2.7'] } }
   await ensureCertificates(dir, here)
@@ -90,7 +90,7 @@ test('parts that are set otherwise agree on one certificate', async () => {
   assert.ok(leaf.checkIP('2001:db8::7') && leaf.checkIP('192.0.2.7'))
 })
 
-test('a certificate that ends within 30 days is renewed, and the authority when its own end is near', async (t) => {
+test('a certificate is renewed 30 days before it expires, and so is the authority', async (t) => {
   const days = 86_400_000
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() })
   const first = await read(await ensureCertificates(dir, names))
@@ -106,7 +106,7 @@ test('a certificate that ends within 30 days is renewed, and the authority when 
   assert.ok(new X509Certificate(replaced.cert).verify(new X509Certificate(first.ca).publicKey), 'the key is the same')
 })
 
-test('whoever races ends with one authority and a certificate and key that fit', async () => {
+test('concurrent callers agree on one authority, certificate and key', async () => {
   await Promise.all(Array.from({ length: 8 }, () => ensureCertificates(dir, names)))
   const { ca, cert, key } = await read(await ensureCertificates(dir, names))
   const leaf = new X509Certificate(cert)
@@ -115,7 +115,7 @@ test('whoever races ends with one authority and a certificate and key that fit',
   assert.equal((await readdir(dir)).length, 4)
 })
 
-test('a damaged certificate is replaced; a damaged key is said, not replaced', async () => {
+test('a damaged certificate is replaced; a damaged key is reported and kept', async () => {
   const { caFile, certFile, keyFile } = await ensureCertificates(dir, names)
   await writeFile(caFile, 'no certificate')
   await writeFile(certFile, '')

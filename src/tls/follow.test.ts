@@ -66,7 +66,7 @@ async function newPair(name: string): Promise<PairFiles & { readonly caFile: str
   return files
 }
 
-test('a server that runs for longer than its certificate lasts has a new one in time', async (t) => {
+test('a running server renews its certificate before it expires', async (t) => {
   const current = () => ensureCertificates(join(dir, 'own'), { region: 'local', domain: 'localhost' })
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() - 340 * 86_400_000 })
   const shown = await serverOf(t, current, { everyMs: 20 })
@@ -79,7 +79,7 @@ test('a server that runs for longer than its certificate lasts has a new one in 
   assert.ok(ends > Date.now() + 300 * 86_400_000)
 })
 
-test('a new pair is shown however it was put in the place of the old one', async (t) => {
+test('a new certificate and key are served whether renamed or mounted into place', async (t) => {
   const [one, two] = await Promise.all([newPair('one'), newPair('two')])
   const pointTo = async (target: string, link: string) => {
     await symlink(target, `${link}.new`)
@@ -116,7 +116,7 @@ test('a new pair is shown however it was put in the place of the old one', async
   }
 })
 
-test('a pair that does not fit is told of, and what is in use stays until one does', async (t) => {
+test('a mismatched pair is logged, and the current one is served until a pair matches', async (t) => {
   const [mine, other] = await Promise.all([newPair('mine'), newPair('other')])
   const { promise: complaint, resolve } = Promise.withResolvers<string>()
   const shown = await serverOf(t, async () => mine, { logged: pino({ level: 'error' }, { write: resolve }) })
@@ -129,7 +129,7 @@ test('a pair that does not fit is told of, and what is in use stays until one do
 })
 
 test(
-  'who verifies and binds to the channel gets in before and after a swap, and an open session goes on',
+  'clients with verify-full and channel binding connect before and after a swap; sessions go on',
   { skip: NO_PSQL },
   async (t) => {
     const fixture = await makeFixture()

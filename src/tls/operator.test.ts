@@ -14,7 +14,7 @@ after(() => rm(dir, { recursive: true }))
 const refused = (files: PairFiles, why: RegExp) =>
   assert.rejects(readPair(files), (error) => error instanceof UsageError && why.test(error.message))
 
-test('both files or neither', () => {
+test('the certificate and the key are set together, or both are unset', () => {
   assert.equal(operatorFiles({ tlsCert: undefined, tlsKey: undefined }), undefined)
   assert.deepEqual(operatorFiles({ tlsCert: 'a', tlsKey: 'b' }), { certFile: 'a', keyFile: 'b' })
   const one = (tlsCert: string | undefined, tlsKey: string | undefined) => () => operatorFiles({ tlsCert, tlsKey })
@@ -22,7 +22,7 @@ test('both files or neither', () => {
   assert.throws(one(undefined, 'b'), /NEAP_TLS_KEY is set and NEAP_TLS_CERT is not/)
 })
 
-test('files that do not serve are refused by name', async () => {
+test('unusable certificate files are refused by name', async () => {
   const { certFile, keyFile, caFile } = await ensureCertificates(dir, { region: 'local', domain: 'localhost' })
   assert.deepEqual(Object.keys(await readPair({ certFile, keyFile })), ['cert', 'key'])
   const other = join(dir, 'other.key')
@@ -34,7 +34,7 @@ test('files that do not serve are refused by name', async () => {
   await refused({ certFile, keyFile: join(dir, 'none') }, /none cannot be read: ENOENT/)
 })
 
-test('a certificate for other names, or that has ended, is served with a warning', async (t) => {
+test('a certificate with other names, or an expired one, is served with a warning', async (t) => {
   const files = await ensureCertificates(dir, { region: 'local', domain: 'localhost' })
   const pair = await readPair(files)
   assert.deepEqual(doubtsOf(pair, files, 'ep-x.local.localhost'), [])

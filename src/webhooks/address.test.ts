@@ -39,7 +39,7 @@ const CLOSED = ['0.0.0.0', '0.1.2.3', '10.0.0.1', '100.64.0.1', '100.127.255.255
     '',
   ])
 
-test('only public addresses are, and allowed networks', () => {
+test('only public addresses and allowed networks are reachable', () => {
   for (const address of PUBLIC) assert.equal(judge(address, NONE), 'public', address)
   for (const address of CLOSED) assert.equal(judge(address, NONE), 'closed', address)
   assert.equal(judge('127.0.0.1', LOOPBACK), 'allowed')
@@ -49,7 +49,7 @@ test('only public addresses are, and allowed networks', () => {
   assert.equal(judge('1.1.1.1', LOOPBACK), 'public')
 })
 
-test('a URL that can never be reached is refused when it is given', () => {
+test('an unreachable URL is refused when it is set', () => {
   assert.equal(requireWebhookUrl('https://Example.com/a?b#c', []), 'https://example.com/a?b')
   assert.equal(requireWebhookUrl('https://[2606:4700:4700::1111]:8443/', []), 'https://[2606:4700:4700::1111]:8443/')
   assert.equal(requireWebhookUrl('http://127.1:80/x', ['127.0.0.0/8']), 'http://127.0.0.1/x')
@@ -86,7 +86,7 @@ test('a URL that can never be reached is refused when it is given', () => {
 const answer = (...addresses: string[]): LookupAddress[] =>
   addresses.map((address) => ({ address, family: isIP(address) }))
 
-test('each address of a name must be one that may be reached', async () => {
+test('every address of a name must be reachable', async () => {
   const resolved = (url: string, ...addresses: string[]) =>
     addressesOf(new URL(url), LOOPBACK, async () => answer(...addresses))
   assert.deepEqual(await resolved('https://a.test/', '1.1.1.1', '2a00::1'), answer('1.1.1.1', '2a00::1'))
@@ -106,7 +106,7 @@ test('each address of a name must be one that may be reached', async () => {
   await assert.rejects(resolved('https://a.test/'), /has no address/)
 })
 
-test('what is connected to is the very address that was judged, however the name is rebound', async (t) => {
+test('a webhook connects to the address it has checked, even when the name is rebound', async (t) => {
   const hosts: (string | undefined)[] = []
   const server = createServer((request, response) => {
     hosts.push(request.headers.host)
@@ -130,7 +130,7 @@ test('what is connected to is the very address that was judged, however the name
   assert.equal(hosts.length, 1)
 })
 
-test('a name that is looked for without end, and an answer that does not come, are broken off', async (t) => {
+test('a lookup or an answer that does not come is aborted', async (t) => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1')
   t.after(() => {
     silent.closeAllConnections()

@@ -24,14 +24,14 @@ async function answering(t: TestContext, answer: RequestListener) {
   return `http://127.0.0.1:${await listening(t, server)}/`
 }
 
-test('of a long answer the beginning is kept, and of one that speaks slowly what came', async (t) => {
+test('a long answer is truncated, and a slow one is kept as far as it came', async (t) => {
   const long = await answering(t, (_, response) => void response.writeHead(200).end('x'.repeat(100_000)))
   assert.equal((await post(long, {}, '{}', reach)).text.length, 4096)
   const slow = await answering(t, (_, response) => void response.writeHead(201).write('one\0'))
   assert.deepEqual(await post(slow, {}, '{}', { ...reach, timeoutMs: 300 }), { status: 201, text: 'one\ufffd' })
 })
 
-test('a redirect is an answer like another', async (t) => {
+test('a redirect is a final answer and is not followed', async (t) => {
   let asked = 0
   const there = await answering(t, (_, response) => {
     asked++
@@ -44,7 +44,7 @@ test('a redirect is an answer like another', async (t) => {
   assert.equal(asked, 0)
 })
 
-test('what goes wrong is said without what lies behind', async (t) => {
+test('errors are reported without internal details', async (t) => {
   const closed = createServer()
   const port = await listening(t, closed)
   closed.close()
@@ -70,7 +70,7 @@ test('what goes wrong is said without what lies behind', async (t) => {
   )
 })
 
-test('over TLS the receiver is who the URL names, or nothing is sent', async (t) => {
+test('a webhook is sent over TLS only to a receiver that its certificate verifies', async (t) => {
   const authority = { key: await newKey(), certificate: '' }
   authority.certificate = await issueAuthority(authority.key)
   const key = await newKey()

@@ -9,7 +9,7 @@ import { filterOf } from './egress.ts'
 const at = (address: string) => ({ address }) as NetworkInterfaceInfo
 const INTERFACES = { lo: [at('127.0.0.1')], eth0: [at('11.2.0.2'), at('2a00:2::2')] }
 
-test('a filter refuses this machine before it opens named networks, and these before it refuses private ones', () => {
+test('the filter refuses this machine, then accepts named networks, then refuses private ones', () => {
   const rules = filterOf(['10.0.0.0/16', '169.254.0.0/16', 'fd33::/64'], INTERFACES)
     .split('\n')
     .map((line) => line.trim())
@@ -36,7 +36,7 @@ test('a filter refuses this machine before it opens named networks, and these be
   )
 })
 
-test('a compute with a way out has one helper without rights of root, which ends with it', async (t) => {
+test('a compute with egress has one unprivileged process for it, which ends with the compute', async (t) => {
   const local = freshHost()
   t.after(() => local.dispose())
   const { storage, computes, next } = local

@@ -44,7 +44,7 @@ async function startWorkers(count: number) {
   return workers
 }
 
-test(`workers, servers and copies killed at any moment: never two servers, nothing lost (seed ${SEED})`, async (t) => {
+test(`a store has one server and loses no row when processes are killed at any moment (seed ${SEED})`, async (t) => {
   const random = randomFrom(SEED).next
   const branch = local.branch('target')
   await settled(() => storage.create(branch, next()))

@@ -21,7 +21,7 @@ async function newBranch(name: string) {
   return branch
 }
 
-test('a compute starts, stops, and starts again with what was committed', async () => {
+test('a compute starts, stops, and starts again with its committed rows', async () => {
   const branch = await newBranch('life')
   const first = await local.start(branch, next())
   await query(first.address, 'CREATE TABLE kept AS SELECT 42 AS answer')
@@ -37,7 +37,7 @@ test('a compute starts, stops, and starts again with what was committed', async 
   deepEqual(await query(second.address, 'SELECT answer FROM kept'), [{ answer: 42 }])
 })
 
-test('a compute that was told to stop and has not noticed yet is not taken for one that runs', async () => {
+test('a start does not adopt a compute that has a pending stop signal', async () => {
   const branch = await newBranch('numb')
   const first = await local.start(branch, next())
   process.kill(first.pid, 'SIGSTOP')
@@ -60,7 +60,7 @@ test('a compute that was told to stop and has not noticed yet is not taken for o
   await stopped
 })
 
-test('what the template holds and how a compute is set up', async () => {
+test('a compute is set up from the template: settings, roles, access and ownership', async () => {
   const branch = await newBranch('inside')
   const { address } = await local.start(branch, next())
   const [row] = await query<Record<string, string>>(
@@ -93,10 +93,10 @@ test('what the template holds and how a compute is set up', async () => {
   notEqual(owner.uid, statSync(join(options.dataDir, 'branches')).uid)
 })
 
-test('a killed postmaster is no obstacle, even as a zombie', async () => {
+test('a compute starts after its postmaster was killed and remains a zombie', async () => {
   const branch = await newBranch('killed')
   // Its parent neither ends nor reaps it.
-  const body = `const compute = await computes.start(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
+  const body = `const compute = await computes.start(${argumentsOf(branch, SMALL, next())})
     process.stdout.write(JSON.stringify(compute) + '\\n')
     setInterval(() => undefined, 1000)`
   const parent = spawnOther(body)
@@ -118,6 +118,8 @@ test('a killed postmaster is no obstacle, even as a zombie', async () => {
   }
 })
 
+const argumentsOf = (...values: unknown[]) => values.map((value) => JSON.stringify(value)).join(', ')
+
 function spawnOther(body: string) {
   const text = `${hostText(options)}\n${body}`
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -129,7 +131,7 @@ test('a compute outlives the process that started it, and another adopts it', as
   const branch = await newBranch('adopted')
   const started = await inAnotherProcess<RunningCompute>(
     options,
-    `const compute = await computes.start(${JSON.stringify(branch)}, ${JSON.stringify(SMALL)}, ${JSON.stringify(next())})
+    `const compute = await computes.start(${argumentsOf(branch, SMALL, next())})
      process.stdout.write(JSON.stringify(compute), () => process.kill(process.pid, 'SIGKILL'))`,
   )
   const found = await computes.find(branch)
@@ -139,7 +141,7 @@ test('a compute outlives the process that started it, and another adopts it', as
   equal(await computes.find(branch), undefined)
 })
 
-test('an attempt that was overtaken does nothing', async () => {
+test('an attempt with an older fence has no effect', async () => {
   const branch = await newBranch('fenced')
   const [late, newer] = [next(), next()]
   equal(await computes.stop(branch, newer), 'done')
@@ -152,7 +154,7 @@ test('an attempt that was overtaken does nothing', async () => {
   equal((await computes.find(branch))?.id, compute.id)
 })
 
-test('a server whose postmaster.pid was spoilt while it runs is ended, and another takes its place', async () => {
+test('a running server whose postmaster.pid was overwritten is ended and replaced', async () => {
   const branch = await newBranch('spoilt')
   const neighbour = await newBranch('neighbour')
   const other = await local.start(neighbour, next())
@@ -175,14 +177,14 @@ test('a server whose postmaster.pid was spoilt while it runs is ended, and anoth
   equal((await computes.find(neighbour))?.id, other.id)
 })
 
-test('two starts at once make one server', async () => {
+test('concurrent starts of a compute start one server', async () => {
   const branch = await newBranch('twice')
   const fence = next()
   const started = await Promise.all([1, 2, 3].map(() => local.start(branch, fence)))
   equal(new Set(started.map((compute) => compute.id)).size, 1)
 })
 
-test('a start that fails says why, and a wrong setting hurts nobody else', async () => {
+test('a start with an invalid setting fails with the reason, and a setting cannot inject another', async () => {
   const branch = await newBranch('wrong')
   const start = (pgSettings: Record<string, string>) => computes.start(branch, { ...SMALL, pgSettings }, next())
   await rejects(
@@ -195,12 +197,13 @@ test('a start that fails says why, and a wrong setting hurts nobody else', async
   if (compute === 'pending') throw new Error('a start took long')
   const settings = await query<{ name: string; setting: string }>(
     compute.address,
-    "SELECT current_setting('work_mem') AS work_mem, current_setting('fsync') AS fsync, current_setting('app.note') AS note",
+    `SELECT current_setting('work_mem') AS work_mem, current_setting('fsync') AS fsync,
+            current_setting('app.note') AS note`,
   )
   deepEqual(settings, [{ work_mem: '3MB', fsync: 'on', note: "it's a \\ test" }])
 })
 
-test('a removed branch leaves nothing, ends its sessions, and cannot be made again', async () => {
+test('removing a branch leaves no files, ends its sessions, and prevents its re-creation', async () => {
   const branch = await newBranch('removed')
   const fence = next()
   const { pid } = await local.start(branch, fence)
@@ -214,7 +217,7 @@ test('a removed branch leaves nothing, ends its sessions, and cannot be made aga
   equal(await storage.remove(branch, next()), 'done')
 })
 
-test('a branch whose server was killed leaves no shared memory when it is removed', async () => {
+test('removing a branch after its server was killed leaves no shared memory', async () => {
   const branch = await newBranch('memory')
   const { pid } = await local.start(branch, next())
   const id = readFileSync(join(local.home(branch), 'pgdata/postmaster.pid'), 'utf8')
@@ -232,7 +235,7 @@ test('a branch whose server was killed leaves no shared memory when it is remove
   ok(!segments().includes(id))
 })
 
-test('logs are rotated while their server writes on', async () => {
+test('the log of a running server is rotated, and the server writes to the new file', async () => {
   const branch = await newBranch('logs')
   const { address } = await local.start(branch, next())
   const log = join(options.dataDir, 'logs', branch.id, 'postgres.log')

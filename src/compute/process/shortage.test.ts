@@ -48,35 +48,39 @@ const FULL = /^The disk of .* is full: make room there\. \(/
 const halfMade = (branch: Parameters<typeof home>[0]) =>
   existsSync(home(branch)) ? readdirSync(home(branch)).filter((name) => name.startsWith('pgdata')) : []
 
-test('a full disk: no branch is made, none is left half made, and room mends it', { skip: cannotMount }, async () => {
-  const resting = await newBranch('resting')
-  const running = await newBranch('running')
-  const { address } = await local.start(running, next())
-  await query(address, 'SELECT')
-  const made = local.branch('made')
-  const [ofResting, ofRunning] = [local.branch('of-resting'), local.branch('of-running')]
-  const all = [
-    () => storage.create(made, next()),
-    () => storage.clone(ofResting, resting, next()),
-    () => storage.clone(ofRunning, running, next()),
-  ]
-  await full(async () => {
-    for (const make of all) await rejects(settled(make), { message: FULL })
-    for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), [])
-    deepEqual(await query(address, 'SELECT 1 AS one'), [{ one: 1 }])
-  })
-  await full(
-    async () => {
-      for (const make of all) await rejects(settled(make), /has no inodes left: remove files there/)
-    },
-    () => disk?.useInodes(),
-  )
-  for (const make of all) await settled(make)
-  for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), ['pgdata'])
-  for (const branch of [made, ofResting, ofRunning, running]) await settled(() => storage.remove(branch, next()))
-})
+test(
+  'a full disk fails creates and clones without partial state, and they succeed with room',
+  { skip: cannotMount },
+  async () => {
+    const resting = await newBranch('resting')
+    const running = await newBranch('running')
+    const { address } = await local.start(running, next())
+    await query(address, 'SELECT')
+    const made = local.branch('made')
+    const [ofResting, ofRunning] = [local.branch('of-resting'), local.branch('of-running')]
+    const all = [
+      () => storage.create(made, next()),
+      () => storage.clone(ofResting, resting, next()),
+      () => storage.clone(ofRunning, running, next()),
+    ]
+    await full(async () => {
+      for (const make of all) await rejects(settled(make), { message: FULL })
+      for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), [])
+      deepEqual(await query(address, 'SELECT 1 AS one'), [{ one: 1 }])
+    })
+    await full(
+      async () => {
+        for (const make of all) await rejects(settled(make), /has no inodes left: remove files there/)
+      },
+      () => disk?.useInodes(),
+    )
+    for (const make of all) await settled(make)
+    for (const branch of [made, ofResting, ofRunning]) deepEqual(halfMade(branch), ['pgdata'])
+    for (const branch of [made, ofResting, ofRunning, running]) await settled(() => storage.remove(branch, next()))
+  },
+)
 
-test('a disk that is full in the middle of a copy: what was copied goes', { skip: cannotMount }, async () => {
+test('a clone that fills the disk removes its partial copy', { skip: cannotMount }, async () => {
   const parent = await newBranch('parent')
   const child = local.branch('child')
   const clone = () => settled(() => storage.clone(child, parent, next()))
@@ -92,7 +96,7 @@ test('a disk that is full in the middle of a copy: what was copied goes', { skip
 })
 
 test(
-  'a full disk: a start says so, a server that panics is told of, and a branch can be removed',
+  'on a full disk a start fails, the end of a server is reported, and a branch is removable',
   { skip: cannotMount },
   async (t) => {
     const branch = await newBranch('writes')
@@ -123,7 +127,7 @@ test(
   },
 )
 
-test('a filesystem that is mounted read-only', { skip: cannotMount }, async () => {
+test('a start on a filesystem mounted read-only fails with the remedy', { skip: cannotMount }, async () => {
   const branch = await newBranch('ro')
   disk?.readOnly(true)
   try {
@@ -135,14 +139,14 @@ test('a filesystem that is mounted read-only', { skip: cannotMount }, async () =
   await local.start(branch, next())
 })
 
-test('memory that is not there', async () => {
+test('a start without enough memory fails with the remedy', async () => {
   const branch = await newBranch('memory')
   const greedy = { ...SMALL, pgSettings: { shared_buffers: '8000GB' } }
   await rejects(computes.start(branch, greedy, next()), /^Error: This machine has too little memory: free some/)
   await local.start(branch, next())
 })
 
-test('a backend that the kernel kills: the server ends, which is noticed, and starts again', async (t) => {
+test('a server ends when the kernel kills a backend, its end is reported, and it starts again', async (t) => {
   const branch = await newBranch('killed-backend')
   const ended = Promise.withResolvers<string>()
   const watch = computes.watch(ended.resolve)
@@ -164,7 +168,7 @@ test('a backend that the kernel kills: the server ends, which is noticed, and st
   deepEqual(await query(again.address, 'SELECT one FROM kept'), [{ one: 1 }])
 })
 
-test('no file descriptor left: it says so, takes nothing that runs for gone, and recovers', async (t) => {
+test('without free descriptors a lookup fails, and does not report a running compute as ended', async (t) => {
   const branch = await newBranch('files')
   const { id } = await local.start(branch, next())
   const limits = readFileSync('/proc/self/limits', 'utf8')

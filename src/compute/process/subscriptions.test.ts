@@ -9,13 +9,14 @@ after(() => local.dispose())
 
 const ENABLED = 'SELECT subname, subenabled FROM pg_subscription'
 
-test('subscriptions are disabled in a clone before it first starts, and left alone in its parent', async () => {
+test('a clone starts with its subscriptions disabled, and its parent keeps them enabled', async () => {
   const parent = local.branch('subscriber')
   await settled(() => storage.create(parent, next()))
   const { address } = await local.start(parent, next())
   await query(
     address,
-    `CREATE SUBSCRIPTION news CONNECTION 'host=127.0.0.1 port=1' PUBLICATION news WITH (connect = false, slot_name = 'news')`,
+    `CREATE SUBSCRIPTION news CONNECTION 'host=127.0.0.1 port=1' PUBLICATION news
+       WITH (connect = false, slot_name = 'news')`,
   )
   await query(address, 'ALTER SUBSCRIPTION news ENABLE')
   const ofRunning = local.branch('of-running')

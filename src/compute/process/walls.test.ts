@@ -8,7 +8,7 @@ import { missingFrom, type Wall, wallTable, WALLS } from '../../walls.ts'
 const ALL = Object.keys(WALLS) as Wall[]
 const notRoot = () => process.getuid?.() !== 0 && 'not root: the directory is remounted read-only instead'
 
-test('this machine has every wall, but that of an ordinary user', async (t) => {
+test('this machine has every wall, except identity for an ordinary user', async (t) => {
   const local = freshHost()
   t.after(() => local.dispose())
   await local.storage.prepare(PG_VERSION)
@@ -17,7 +17,7 @@ test('this machine has every wall, but that of an ordinary user', async (t) => {
 })
 
 for (const lacks of [ALL.filter((wall) => wall !== 'identity'), ['network'], ['files'], ['processes']] as Wall[][])
-  test(`a compute lives without the walls ${lacks.join(', ')}`, async (t) => {
+  test(`a compute runs without the walls ${lacks.join(', ')}`, async (t) => {
     const local = freshHost({ lacks })
     t.after(() => local.dispose())
     const { storage, computes, next } = local
@@ -40,7 +40,7 @@ for (const lacks of [ALL.filter((wall) => wall !== 'identity'), ['network'], ['f
     }
   })
 
-test('sealing closes a socket directory that its server has opened', { skip: notRoot() }, async (t) => {
+test('sealing restricts a socket directory that its server has made accessible', { skip: notRoot() }, async (t) => {
   const local = freshHost()
   t.after(() => local.dispose())
   const { storage, next } = local
@@ -55,6 +55,6 @@ test('sealing closes a socket directory that its server has opened', { skip: not
   deepEqual([uid, mode & 0o777], [0, 0o700])
 })
 
-test('what is missing is said in a table', () => {
+test('a table lists the missing walls', () => {
   equal(wallTable(['ipc'], null).split('\n')[1], '  ipc       shared memory and queues of its own')
 })
