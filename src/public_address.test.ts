@@ -21,7 +21,10 @@ test('Neap listens on loopback by default, and on the standard port too', () => 
 test('clients get the configured address, else the listen address, and https unless it is loopback', () => {
   const published = (env: NodeJS.ProcessEnv) => [publicHost(config(env)), apiOrigin(config(env))]
   assert.deepEqual(published({ NEAP_LISTEN: '10.0.0.5' }), ['10.0.0.5', 'https://10.0.0.5:7070'])
-  assert.deepEqual(published({ NEAP_LISTEN: '::' }), [hostname().toLowerCase(), `https://${hostname().toLowerCase()}:7070`])
+  assert.deepEqual(published({ NEAP_LISTEN: '::' }), [
+    hostname().toLowerCase(),
+    `https://${hostname().toLowerCase()}:7070`,
+  ])
   assert.deepEqual(published({ NEAP_LISTEN: '2001:db8::5' }), ['2001:db8::5', 'https://[2001:db8::5]:7070'])
   assert.deepEqual(published({ NEAP_LISTEN: '127.0.0.1,10.0.0.5' }), ['10.0.0.5', 'http://127.0.0.1:7070'])
   assert.deepEqual(published({ NEAP_LISTEN: '127.0.0.2' }), ['127.0.0.2', 'http://127.0.0.2:7070'])

@@ -60,7 +60,7 @@ const refusal = async (wanted: Partial<NonNullable<Audit['refused']>[number]>) =
   return found[0]
 }
 
-test('a read that reveals a password leaves an audit row, and so does one that is refused', async () => {
+test('a read of a password leaves an audit row, whether it is allowed or refused', async () => {
   const made = await send(neap, 'POST', '/api_keys', { body: { key_name: 'curious', scope: 'write' } })
   const reader = await send(neap, 'POST', '/api_keys', { body: { key_name: 'reader', scope: 'read' } })
   const project = `/projects/${place.project_id}`
@@ -88,7 +88,7 @@ test('a read that reveals a password leaves an audit row, and so does one that i
     }
 })
 
-test('the reply to a repeated request, which may hold a password, leaves an audit row where another key repeats it', async () => {
+test('a replayed reply, which may hold a password, leaves an audit row when another key requests it', async () => {
   const made = async (more = {}) =>
     (await send(neap, 'POST', '/api_keys', { body: { key_name: 'repeats', ...more } })).body
   const [first, other, bound] = [await made(), await made(), await made({ project_id: place.project_id })]
@@ -112,7 +112,7 @@ test('the reply to a repeated request, which may hold a password, leaves an audi
   )
 })
 
-test('the audit list has the path of a request, whatever host its address names', async () => {
+test('the audit list has the path of a request, whichever host its address names', async () => {
   const made = await send(neap, 'POST', '/api_keys', { body: { key_name: 'victim' } })
   const path = `/api/v2/api_keys/${String(made.body['id'])}`
   const { hostname, port } = new URL(neap.ready.api_url)
@@ -132,7 +132,7 @@ test('the audit list has the path of a request, whatever host its address names'
   assert.deepEqual([status, row?.action, row?.subject], [200, 'DELETE /api_keys/:key_id', path])
 })
 
-test('refused API keys are in the audit list, a flood of them as one record', async () => {
+test('refused API keys are in the audit list, and a flood of unknown keys is one record', async () => {
   const made = await send(neap, 'POST', '/api_keys', { body: { key_name: 'short', scope: 'read' } })
   assert.equal((await send(neap, 'DELETE', `/api_keys/${String(made.body['id'])}`)).status, 200)
   for (let tried = 0; tried < 3; tried++)
@@ -183,7 +183,7 @@ test('refused logins are in the audit list by endpoint, role and network', async
   )
 })
 
-test('refusals from ever more networks, of names that are made up, take a bounded number of rows and lose no count', async () => {
+test('refusals of made-up names from many networks take a bounded number of rows and lose no count', async () => {
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
   const catalog = openCatalog(
     embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPasswords()[0]),

@@ -41,7 +41,7 @@ function loris(where: { port: number } | { path: string }): Promise<Socket> {
 
 const open = (of: readonly Socket[]) => of.filter((socket) => socket.readyState === 'open')
 
-test('connections whose request does not come are ended, the oldest first, where an address has too many', async () => {
+test('the oldest connections without a complete request end when an address has too many', async () => {
   const { project_id } = await firstPlace(neap)
   const port = Number(new URL(neap.ready.api_url).port)
   const key = neap.ready.api_key ?? ''
@@ -65,7 +65,7 @@ test('connections whose request does not come are ended, the oldest first, where
   }
 })
 
-test('requests are refused with a reason where an address has all its connections in use', async () => {
+test('requests are refused with a reason when an address has all its connections in use', async () => {
   const { project_id } = await firstPlace(neap)
   const stops = Array.from({ length: PER_ADDRESS }, () => new AbortController())
   /** Keeps a reference: fetch closes the connection of a garbage-collected response. */
@@ -111,10 +111,14 @@ test('the administration socket takes any number of connections', async () => {
   for (const socket of lorises) socket.destroy()
 })
 
-test('a request whose headers do not come is ended within seconds', { timeout: 40_000 }, async () => {
-  const socket = await loris({ port: Number(new URL(neap.ready.api_url).port) })
-  let said = ''
-  socket.setEncoding('latin1').on('data', (text: string) => (said += text))
-  await new Promise((resolve) => socket.once('close', resolve))
-  assert.match(said, /^HTTP\/1\.1 408 /)
-})
+test(
+  'a connection ends within seconds when the headers of its request stay incomplete',
+  { timeout: 40_000 },
+  async () => {
+    const socket = await loris({ port: Number(new URL(neap.ready.api_url).port) })
+    let said = ''
+    socket.setEncoding('latin1').on('data', (text: string) => (said += text))
+    await new Promise((resolve) => socket.once('close', resolve))
+    assert.match(said, /^HTTP\/1\.1 408 /)
+  },
+)

@@ -37,7 +37,7 @@ function flood(port: number, path: string): Promise<void> {
 /** The peak memory of a process, in MB. */
 const peakMb = (pid: number) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
-test('pipelined requests for large documents cost the API little memory, and their connection ends', async (t) => {
+test('pipelined requests for large documents take little memory, and their connection is closed', async (t) => {
   if (process.platform !== 'linux') return t.skip('reads /proc')
   const pid = neap.part('api') as number
   const port = Number(new URL(neap.ready.api_url).port)
@@ -50,7 +50,7 @@ test('pipelined requests for large documents cost the API little memory, and the
   assert.equal((await send(neap, 'GET', '/projects')).status, 200)
 })
 
-test('pipelined requests for metrics cost a process little memory, and their connection ends', async (t) => {
+test('pipelined requests for metrics take little memory, and their connection is closed', async (t) => {
   if (process.platform !== 'linux') return t.skip('reads /proc')
   const { stdout } = await neapRun(['status', '--json'], envOf(neap.ready.data_dir))
   const port = (JSON.parse(stdout) as { proxy_metrics_port: number }).proxy_metrics_port
@@ -62,7 +62,7 @@ test('pipelined requests for metrics cost a process little memory, and their con
   assert.ok(grown < 100, `${Math.round(grown)} MB`)
 })
 
-test('a client may send some requests before it reads the first answer', async () => {
+test('a client may send ten requests before it reads the first answer', async () => {
   const socket = connect(Number(new URL(neap.ready.api_url).port), '127.0.0.1')
   sockets.add(socket)
   let said = ''

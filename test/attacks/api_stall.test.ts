@@ -39,7 +39,7 @@ async function* numbersIn(response: Response): AsyncGenerator<number> {
   }
 }
 
-describe('with the settings as they are', () => {
+describe('with the default settings', () => {
   let neap: Neap
   let place: Place
   let stream: string
@@ -57,14 +57,15 @@ describe('with the settings as they are', () => {
     catalogQuery(
       neap,
       `insert into operation_event (project_id, operation_id, status, failures_count, error, updated_at)
-       select project_id, id, 'running', number, repeat('x', 200), now() from generate_series($2::int, $2::int + $3::int - 1) number,
+       select project_id, id, 'running', number, repeat('x', 200), now()
+         from generate_series($2::int, $2::int + $3::int - 1) number,
               (select project_id, id from operation where project_id = $1 order by seq limit 1) o
         order by number`,
       [place.project_id, first, many],
     )
   const announce = () => catalogQuery(neap, `select pg_notify('operation_event', $1)`, [place.project_id])
 
-  test('events are read once for all streams of a project, and other requests are answered meanwhile', async () => {
+  test('events are read once for all streams of a project, and other requests are served meanwhile', async () => {
     const key = await makeKey(neap, 'read')
     const stop = new AbortController()
     const streams = await Promise.all(Array.from({ length: 90 }, () => get(neap, stream, key, stop.signal)))
@@ -94,7 +95,7 @@ describe('with the settings as they are', () => {
     }
   })
 
-  test('a key has so many streams at once, and an ended one makes room', async () => {
+  test('streams are limited per key, and a stream that ends frees its slot', async () => {
     const key = await makeKey(neap, 'read')
     const stops = Array.from({ length: STREAMS_PER_KEY + 30 }, () => new AbortController())
     try {
@@ -117,7 +118,7 @@ describe('with the settings as they are', () => {
     }
   })
 
-  test('each stream has every event once and in order, however slowly it reads', { timeout: 120_000 }, async () => {
+  test('a stream delivers each event once and in order, however slowly it is read', { timeout: 120_000 }, async () => {
     const MANY = 12_000
     const stop = new AbortController()
     const key = await makeKey(neap, 'read')
@@ -141,7 +142,7 @@ describe('with the settings as they are', () => {
     stop.abort()
   })
 
-  test('a large body is refused unread, whatever is in it', async () => {
+  test('a large body is refused unread, whatever its content', async () => {
     const key = await makeKey(neap, 'write')
     const unknown = Object.fromEntries(Array.from({ length: 80_000 }, (_, index) => [`k${index}`, 0]))
     for (const path of [`/projects/${place.project_id}/branches`, `/projects/${place.project_id}/endpoints`]) {
@@ -171,13 +172,16 @@ describe('with the settings as they are', () => {
     )
   })
 
-  test('a key has so many requests at once, and another is answered meanwhile', async () => {
+  test('concurrent requests are limited per key, and other keys are served meanwhile', async () => {
     const [key, other] = [await makeKey(neap, 'read'), await makeKey(neap, 'read')]
     const [operation] = await catalogQuery<{ id: string }>(
       neap,
-      `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp() where id = $1 returning *)
-       insert into operation (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, created_at)
-       select gen_random_uuid(), account_id, id, last_seq, 'wait', '{}', '{}', 'begun', 60, last_operation_at from p returning id`,
+      `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp()
+                   where id = $1 returning *)
+       insert into operation
+         (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, created_at)
+       select gen_random_uuid(), account_id, id, last_seq, 'wait', '{}', '{}', 'begun', 60, last_operation_at
+         from p returning id`,
       [place.project_id],
     )
     const path = `/projects/${place.project_id}/operations/${operation?.id}`
@@ -202,7 +206,7 @@ describe('with the settings as they are', () => {
   })
 })
 
-describe('with two percent of a core for each key', () => {
+describe('with two percent of a core per key', () => {
   let neap: Neap
 
   before(async () => {
@@ -214,7 +218,7 @@ describe('with two percent of a core for each key', () => {
 
   after(() => neap?.stop())
 
-  test('a key that takes more CPU time than it may is told when to come back, and another is served', async () => {
+  test('a key over its CPU time is refused with a retry time, and other keys are served', async () => {
     const [key, other] = [await makeKey(neap, 'write'), await makeKey(neap, 'read')]
     const body = JSON.stringify(Object.fromEntries(Array.from({ length: 1_500 }, (_, index) => [`k${index}`, 0])))
     let answer = await send(neap, 'PATCH', '/projects/none', { key, body })

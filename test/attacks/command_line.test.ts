@@ -17,7 +17,7 @@ before(async () => {
 after(() => neap?.stop())
 
 test(
-  'a prompt opened as the README says shows other users no password',
+  'the command line of neap psql shows no password to other users',
   { skip: process.platform !== 'linux' },
   async () => {
     const { uri, branch_id } = await firstPlace(neap)

@@ -40,7 +40,7 @@ after(async () => {
   await neap?.stop()
 })
 
-test('it sees its own data and programs, and no file of another', async () => {
+test('a compute sees its own data and programs, and no other file', async () => {
   const { data_dir } = neap.ready
   const other = await branchOff(neap, place)
   await query(neap, other.uri, 'select 1')
@@ -52,7 +52,7 @@ test('it sees its own data and programs, and no file of another', async () => {
   assert.match(await shell(`touch /usr/x /x ${data_dir}/x || true`), /Read-only file system/)
 })
 
-test('it can execute and load no file that it wrote', async () => {
+test('a compute cannot execute or load a file that it wrote', async () => {
   const script =
     'cp /bin/echo mine && chmod 755 mine && ./mine ran; cp /bin/echo /tmp/mine && /tmp/mine ran; rm mine /tmp/mine'
   const said = await shell(`${script}; true`)
@@ -78,7 +78,7 @@ test('it can execute and load no file that it wrote', async () => {
 })
 
 test(
-  'it can execute no file in memory, and watch no files',
+  'a compute cannot execute a file in memory, or watch files',
   { skip: process.arch !== 'x64' && 'numbers of x64' },
   async () => {
     const memfd = `perl -e '$n = "x"; print syscall(319, $n, 0) < 0 ? "refused" : "made"'`
@@ -94,7 +94,7 @@ async function serverProgram(): Promise<string> {
   return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] ?? ''
 }
 
-test('it sees no process but its own, and signals none', async () => {
+test('a compute sees and signals only its own processes', async () => {
   const victims = processesOf(neap.ready.data_dir).map(({ pid }) => pid)
   assert.ok(victims.length > 3)
   const said = await shell(`for pid in ${victims.join(' ')}; do kill -0 $pid && echo reached $pid; done; true`)
@@ -108,7 +108,7 @@ test('it sees no process but its own, and signals none', async () => {
   assert.equal(await shell('ls /proc || true'), "ls: cannot access '/proc': No such file or directory")
 })
 
-test('it reaches no port of this machine, and listens on none', async () => {
+test('a compute reaches no port of this machine, and listens on none', async () => {
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   const api = new URL(neap.ready.api_url).port
@@ -123,7 +123,7 @@ test('it reaches no port of this machine, and listens on none', async () => {
   assert.deepEqual((await code.query('show listen_addresses')).rows, [{ listen_addresses: '' }])
 })
 
-test('it can put nothing in the place of its socket', async () => {
+test('a compute cannot replace its socket', async () => {
   const { socket_dir = '' } = (await computeOf(neap, place)) ?? {}
   const socket = join(socket_dir, '.s.PGSQL.5432')
   assert.match(await shell(`mv ${socket} ${socket}.old || true`), /Permission denied|Read-only file system/)
@@ -131,20 +131,20 @@ test('it can put nothing in the place of its socket', async () => {
   assert.deepEqual(readdirSync(socket_dir).sort(), ['.s.PGSQL.5432', '.s.PGSQL.5432.lock'])
 })
 
-test('it can hold no lock of Neap', async () => {
+test('a compute cannot take a lock of Neap', async () => {
   const home = dirname(
     (await code.query<{ d: string }>(`select current_setting('data_directory') as d`)).rows[0]?.d ?? '',
   )
   assert.match(await shell(`exec 9< ${home}/effect.lock && flock 9 || true`), /No such file|Permission denied/)
 })
 
-test('it runs as many processes as a compute needs, and no more', async () => {
+test('the number of processes of a compute is limited', async () => {
   const said = await shell('i=0; while [ $i -lt 3000 ]; do sleep 5 & i=$((i+1)); done; true')
   assert.match(said, /[Ff]ork|Resource temporarily unavailable/)
   assert.deepEqual(await query(neap, place.uri, 'select one from kept'), [{ one: 1 }])
 })
 
-test('it can make no namespace, trace no process, load nothing into the kernel', async () => {
+test('a compute cannot create a namespace, mount, trace a process or dump core', async () => {
   for (const command of ['unshare -U true', 'unshare -m true', 'mount -t tmpfs x /tmp', 'nsenter -t 1 -m true'])
     assert.match(
       await shell(`${command} && echo done || true`),

@@ -25,7 +25,7 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-test('a session of Neap ends when it is answered with more than any answer has', async () => {
+test('Neap closes its session at a compute when an answer is too large', async () => {
   const session = await superuser(neap, first)
   const { host, port, password } = session
   await session.end()
@@ -34,7 +34,7 @@ test('a session of Neap ends when it is answered with more than any answer has',
   await assert.rejects(own.query(`select repeat('x', ${64 * MIB}) as text`), /over 4 MiB/)
 })
 
-test('the error of an operation holds no more than its beginning', async () => {
+test('the error of an operation is truncated', async () => {
   const place = await branchOff(neap, first)
   await query(neap, place.uri, 'select 1')
   const session = await superuser(neap, place)
@@ -55,16 +55,18 @@ test('the error of an operation holds no more than its beginning', async () => {
   await session.end()
 })
 
-test('a clone whose sessions wait for ever fails to start, and says so', async () => {
+test("the start of a clone fails when Neap's sessions at it hang", async () => {
   const place = await branchOff(neap, first)
   await query(
     neap,
     place.uri,
-    `create subscription s connection 'host=/nowhere dbname=x user=x password=x' publication p with (connect = false, slot_name = 's')`,
+    `create subscription s connection 'host=/nowhere dbname=x user=x password=x' publication p
+       with (connect = false, slot_name = 's')`,
   )
   const session = await superuser(neap, place)
   await session.query(`
-    create function public.wait_long() returns event_trigger language plpgsql as $$ begin perform pg_sleep(100000); end $$;
+    create function public.wait_long() returns event_trigger language plpgsql as $$
+      begin perform pg_sleep(100000); end $$;
     create event trigger wait_long on login execute function public.wait_long();
     alter event trigger wait_long enable always`)
   await session.end()

@@ -36,25 +36,25 @@ async function attacked(script: string): Promise<{ place: Place; pid: number }> 
 }
 
 const ATTACKS = {
-  'releases the lock that says that it runs': `perl -e 'for (3 .. 60) { open(my $f, "+<&=", $_) and flock $f, 8 } 1'`,
+  'releases its server.lock': `perl -e 'for (3 .. 60) { open(my $f, "+<&=", $_) and flock $f, 8 } 1'`,
   'names another directory in postmaster.pid': `perl -pi -e 's{/pgdata}{/elsewhere} if $. == 2' postmaster.pid`,
 }
 
 for (const [what, script] of Object.entries(ATTACKS))
-  test(`a compute that ${what} ends when it is suspended`, async () => {
+  test(`a compute that ${what} ends at its suspend`, async () => {
     const { place, pid } = await attacked(script)
     await suspend(neap, place)
     assert.equal((await endpointOf(neap, place)).current_state, 'idle')
     await until('its process has ended', () => !existsSync(`/proc/${pid}`))
   })
 
-test('a compute that leaves a link in place of postmaster.opts starts again', async () => {
+test('a compute that replaced postmaster.opts with a link starts again', async () => {
   const { place } = await attacked('ln -sfn /etc/passwd postmaster.opts')
   await suspend(neap, place)
   assert.deepEqual(await query(neap, place.uri, 'select 1 as one'), [{ one: 1 }])
 })
 
-test('a postmaster.pid of a gigabyte is not read into memory', async () => {
+test('a postmaster.pid of 1 GB is not read into memory', async () => {
   const { place, pid } = await attacked('truncate -s 1G postmaster.pid')
   let mostKib = 0
   const look = setInterval(() => {
@@ -74,7 +74,7 @@ function residentKib(pid: number): number {
   }
 }
 
-test('a branch is deleted whose compute has closed a directory', async () => {
+test('a branch is deleted after its compute has made a directory inaccessible', async () => {
   const { place } = await attacked('mkdir -p base/closed/in && touch base/closed/in/file && chmod 0 base/closed')
   const { project_id, branch_id } = place
   const path = 'DELETE /projects/:project_id/branches/:branch_id'

@@ -40,7 +40,7 @@ const verifiersAt = (at: Place): Promise<Verifier[]> =>
     `select rolname, rolpassword from pg_authid where rolname like 'neap\\_%' and rolcanlogin order by 1`,
   )
 
-test('the verifiers of one store fit no other, in no part', async () => {
+test('no part of a verifier is shared between stores', async () => {
   const [here, there] = [await verifiersAt(place), await verifiersAt(other)]
   assert.deepEqual(
     here.map(({ rolname }) => rolname),
@@ -54,7 +54,7 @@ test('the verifiers of one store fit no other, in no part', async () => {
   assert.equal(new Set(parts.flat()).size, parts.length * 3)
 })
 
-test('the password of one store opens no other', async () => {
+test('the password of one store is refused at another', async () => {
   const session = await superuser(neap, place)
   const { password } = session
   await session.end()
@@ -75,7 +75,7 @@ const authentication = (kind: number, data = ''): Buffer => {
 }
 
 /** A server that answers the first message of a login and records all later messages. */
-async function falseServer(answers: readonly Buffer[]) {
+async function fakeServer(answers: readonly Buffer[]) {
   const dir = mkdtempSync('/tmp/neap-false-')
   const heard: Buffer[] = []
   const server = createServer((socket: Socket) => {
@@ -100,16 +100,16 @@ async function falseServer(answers: readonly Buffer[]) {
 
 const ready = Buffer.concat([authentication(0), message('Z', Buffer.from('I'))])
 const sasl = authentication(10, 'SCRAM-SHA-256\0\0')
-const FALSE: Record<string, Buffer[]> = {
-  'asks for the password in clear': [authentication(3), ready],
-  'asks for an MD5 of it': [authentication(5, 'salt'), ready],
-  'asks for nothing': [ready],
-  'makes it derive a key for hours': [sasl, authentication(11, 'r=,s=c2FsdA==,i=2000000000')],
+const FAKE_SERVERS: Record<string, Buffer[]> = {
+  'requests a cleartext password': [authentication(3), ready],
+  'requests an MD5 hash': [authentication(5, 'salt'), ready],
+  'requests no authentication': [ready],
+  'requests two billion iterations': [sasl, authentication(11, 'r=,s=c2FsdA==,i=2000000000')],
 }
 
-for (const [what, answers] of Object.entries(FALSE))
-  test(`a false server that ${what} learns nothing and is given nothing to do`, async (t) => {
-    const server = await falseServer(answers)
+for (const [what, answers] of Object.entries(FAKE_SERVERS))
+  test(`a fake server that ${what} gets no password, no derived key and no query`, async (t) => {
+    const server = await fakeServer(answers)
     t.after(() => server.close())
     const secret = 'the-password-of-a-store'
     const session = ownSession({ host: server.dir, port: 5432, user: ADMIN, passwords: [secret], name: 'test' })

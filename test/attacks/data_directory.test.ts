@@ -35,7 +35,7 @@ after(() => rmSync(base, { recursive: true }))
 const up = (dataDir: string, env: NodeJS.ProcessEnv = {}) =>
   neapRun(['up', '--json', '--no-project', '--api-port', '0', '--proxy-port', '0'], envOf(dataDir, env))
 
-test('a data directory of another user is not used', { skip }, async () => {
+test('a data directory of another user is refused', { skip }, async () => {
   const dataDir = join(base, 'theirs')
   mkdirSync(dataDir)
   chmodSync(dataDir, 0o777)
@@ -46,7 +46,7 @@ test('a data directory of another user is not used', { skip }, async () => {
   assert.deepEqual([readdirSync(dataDir), statSync(dataDir).mode & 0o777], [[], 0o777])
 })
 
-test('a link of another user does not open the directory that it names', { skip }, async () => {
+test('a link of another user to a data directory is refused', { skip }, async () => {
   const [private_, link] = [join(base, 'private'), join(base, 'run')]
   mkdirSync(private_, { mode: 0o700 })
   symlinkSync(private_, link)

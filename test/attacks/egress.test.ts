@@ -18,14 +18,16 @@ async function inWorld(user: 'root' | 'ordinary', means: 'whole' | 'without-past
   assert.equal(code, 0, stdout + stderr)
 }
 
-test('a compute with a way out reaches public addresses and named networks only', { skip: absent() }, () =>
+test('a compute with egress reaches only public addresses and named networks', { skip: absent() }, () =>
   inWorld('root', 'whole', 'attacks.ts'),
 )
 
-test('an ordinary user’s computes do so as well', { skip: absent() || withoutOrdinaryUser() }, () =>
-  inWorld('ordinary', 'whole', 'attacks.ts'),
+test(
+  'the computes of an ordinary user with egress reach only those addresses too',
+  { skip: absent() || withoutOrdinaryUser() },
+  () => inWorld('ordinary', 'whole', 'attacks.ts'),
 )
 
-test('without pasta a compute starts, reaches nothing, and Neap says why', { skip: absent() }, () =>
+test('without pasta a compute starts without egress, and Neap reports the reason', { skip: absent() }, () =>
   inWorld('root', 'without-pasta', 'missing.ts'),
 )

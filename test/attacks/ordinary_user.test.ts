@@ -4,6 +4,6 @@ import { testAsOrdinaryUser, withoutOrdinaryUser } from '../ordinary_user.ts'
 
 /* In an ordinary user's installation all computes run as that user: only their walls separate them. */
 
-test('code in a compute gets nowhere in an ordinary user’s installation', { skip: withoutOrdinaryUser() }, () =>
+test('the walls of a compute hold in an ordinary user’s installation', { skip: withoutOrdinaryUser() }, () =>
   testAsOrdinaryUser([fileURLToPath(new URL('compute.test.ts', import.meta.url))]),
 )

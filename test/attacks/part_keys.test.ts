@@ -24,7 +24,7 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-test('each part is told of a file with its own keys, which its owner alone may read', () => {
+test('each part has a file with its own keys, which only the owner can read', () => {
   for (const part of ['api', 'worker', 'proxy'] as const) {
     const environment = readFileSync(`/proc/${neap.part(part)}/environ`, 'utf8')
     assert.ok(environment.includes(`NEAP_SECRET_FILE=${keyFile(part)}\0`))
@@ -57,7 +57,7 @@ test('the keys of a worker decrypt no password and hash no API key', async () =>
   assert.equal(worker.decrypt('webhook', worker.encrypt('webhook', 'text', 'webhook 1'), 'webhook 1'), 'text')
 })
 
-test('no part takes the keys of another', async () => {
+test('a part refuses the keys of another part', async () => {
   await assert.rejects(loadPartSecrets(keyFile('proxy'), 'api'), /keys of neap proxy/)
   await assert.rejects(loadPartSecrets(keyFile('api'), 'proxy'), /keys of neap api/)
 })
@@ -65,7 +65,8 @@ test('no part takes the keys of another', async () => {
 const DENIED = {
   'read passwords that can be decrypted': 'select password from role',
   'read API keys': 'select * from api_key',
-  'make an API key': `insert into api_key (account_id, name, hash, scope) select account_id, 'mine', 'x', 'admin' from project limit 1`,
+  'make an API key': `insert into api_key (account_id, name, hash, scope)
+                        select account_id, 'mine', 'x', 'admin' from project limit 1`,
   'read the secrets of webhooks': 'select secret from webhook',
   'read replies that are kept': 'select reply from idempotency_key',
   'read the audit list': 'select * from audit',
@@ -98,7 +99,7 @@ async function asProxy<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
   }
 }
 
-test('a proxy logs in at the catalog as its own role, which can do nothing but what proxies do', () =>
+test('a proxy logs in at the catalog as a role with only the privileges that proxies need', () =>
   asProxy(async (client) => {
     const users = await catalogQuery<{ usename: string }>(
       neap,
@@ -110,12 +111,16 @@ test('a proxy logs in at the catalog as its own role, which can do nothing but w
     assert.ok((await client.query('select verifier from role')).rows.length > 0)
   }))
 
-test('a proxy asks for starts, and for no other operation', () =>
+test('a proxy can insert start_compute and no other operation', () =>
   asProxy(async (client) => {
     const ask = (action: string) =>
       client.query(
-        `insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, step, excludes, shares, deadline_seconds, created_at)
-         select gen_random_uuid(), account_id, project_id, branch_id, id, 1000000, $2, 'x', '{}', '{}', 60, clock_timestamp() from endpoint where id = $1`,
+        `insert into operation
+           (id, account_id, project_id, branch_id, endpoint_id, seq, action, step, excludes, shares,
+            deadline_seconds, created_at)
+         select gen_random_uuid(), account_id, project_id, branch_id, id, 1000000, $2, 'x', '{}', '{}', 60,
+                clock_timestamp()
+           from endpoint where id = $1`,
         [place.endpoint_id, action],
       )
     await client.query('begin')

@@ -25,7 +25,8 @@ before(async () => {
     set role alice;
     create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(600); return null; end $$;
     create table slow (n int);
-    create constraint trigger nap after insert on slow deferrable initially deferred for each row execute function nap();`)
+    create constraint trigger nap after insert on slow deferrable initially deferred
+      for each row execute function nap();`)
   await superuser.end()
 })
 after(async () => {
@@ -44,7 +45,7 @@ const endSleeper = (): Promise<unknown> =>
     return rowCount === 1
   })
 
-test('a statement within a transaction is told that this is rolled back', async () => {
+test('a statement in a lost transaction fails with the rollback', async () => {
   const client = await connect(scene.proxy.port, scene.host('pooled'))
   await client.query('begin')
   const refused = assert.rejects(client.query('select 1 into temp nap from pg_sleep(600)'), { code: '40001' })
@@ -60,7 +61,7 @@ for (const [kind, commit] of Object.entries({
   simple: query('commit'),
   extended: Buffer.concat([run('commit'), sync()]),
 }))
-  test(`a COMMIT is told that its outcome is unknown, and the connection is idle then, ${kind}`, async () => {
+  test(`a COMMIT in a lost session fails with an unknown outcome and leaves the client idle, ${kind}`, async () => {
     const client = await raw()
     client.send(query('begin; insert into slow values (1)'))
     await client.answer()
@@ -74,7 +75,7 @@ for (const [kind, commit] of Object.entries({
     client.close()
   })
 
-test('a ROLLBACK is done, and the connection is idle then', async () => {
+test('a ROLLBACK in a lost session succeeds and leaves the client idle', async () => {
   const client = await raw()
   client.send(query('begin'), query('select pg_backend_pid()'))
   await client.answer()

@@ -28,7 +28,8 @@ before(async () => {
     alter table note enable row level security;
     alter table note force row level security;
     create policy own on note using (tenant = current_setting('app.tenant', true));
-    create function become(tenant text) returns text language sql as $$ select set_config('app.tenant', tenant, false) $$;
+    create function become(tenant text) returns text language sql as
+      $$ select set_config('app.tenant', tenant, false) $$;
     create view becoming as select become('2');`)
 })
 after(async () => {
@@ -93,7 +94,7 @@ const ATTACKS: Record<string, readonly [leave: string, look: string, clean: unkn
 }
 
 for (const [name, [leave, look, clean]] of Object.entries(ATTACKS))
-  test(`the next client of a session does not meet ${name}`, async () => {
+  test(`the next client of a session does not see ${name}`, async () => {
     const [attacker, next] = [await pooled(), await pooled()]
     await attacker.query(leave)
     const met = await value(next, look).catch((error: unknown) => (error as pg.DatabaseError).code)
@@ -101,7 +102,7 @@ for (const [name, [leave, look, clean]] of Object.entries(ATTACKS))
     assert.equal(met, clean)
   })
 
-test('another client cannot put its own statement in the place of a prepared one', async () => {
+test('a client cannot replace the prepared statement of another client', async () => {
   const [victim, attacker] = [await pooled(), await pooled()]
   const mine = { name: 'mine', text: 'select 1 as mine' }
   assert.equal(await value(victim, mine), 1)
@@ -117,7 +118,7 @@ test('another client cannot put its own statement in the place of a prepared one
   await Promise.all([victim.end(), attacker.end()])
 })
 
-test('a statement means what the settings of its client make of it, not those of another', async () => {
+test('a prepared statement is planned with the settings of its own client', async () => {
   const [tokyo, utc] = [await pooled(), await pooled()]
   await tokyo.query(`set timezone = 'Asia/Tokyo'`)
   await utc.query(`set timezone = 'UTC'`)
@@ -128,7 +129,7 @@ test('a statement means what the settings of its client make of it, not those of
 })
 
 for (const kind of ['direct', 'pooled'] as const)
-  test(`a request over HTTP does not meet the tenant of the one before it, ${kind}`, async () => {
+  test(`a request over HTTP does not see the tenant of the previous request, ${kind}`, async () => {
     const headers = { 'neon-connection-string': uriOf(scene.host(kind)) }
     const tenants: unknown[] = []
     for (let round = 0; round < 6; round++) {
@@ -137,7 +138,8 @@ for (const kind of ['direct', 'pooled'] as const)
         headers,
       )
       const [row] = await http.rows(
-        `select coalesce(current_setting('app.tenant', true), '') || current_setting('timezone') as left, (select count(*)::int from note)`,
+        `select coalesce(current_setting('app.tenant', true), '') || current_setting('timezone') as left,
+                (select count(*)::int from note)`,
         headers,
       )
       tenants.push(row)
@@ -149,7 +151,7 @@ for (const kind of ['direct', 'pooled'] as const)
   })
 
 /** Leaves a session that cannot be reset: dropping its many tables takes longer than the statement timeout it sets. */
-async function spoil(client: pg.Client): Promise<unknown> {
+async function preventReset(client: pg.Client): Promise<unknown> {
   await client.query(
     `do $$ begin for n in 1..500 loop execute format('create temp table %I ()', 'left_' || n); end loop; end $$`,
   )
@@ -159,9 +161,9 @@ async function spoil(client: pg.Client): Promise<unknown> {
   return rows[0]?.pid
 }
 
-test('a session whose reset fails is closed, and what was sent behind the reset is run once, in another', async () => {
+test('a session is closed when its reset fails, and the next request runs once in another session', async () => {
   const [attacker, next] = [await pooled(), await pooled()]
-  const used = await spoil(attacker)
+  const used = await preventReset(attacker)
   await next.query('insert into item values (70)')
   assert.equal(await value(next, 'select count(*)::int from item where id = 70'), 1)
   assert.equal(await value(next, 'select count(*)::int from note'), 0)
@@ -169,11 +171,11 @@ test('a session whose reset fails is closed, and what was sent behind the reset 
   await Promise.all([attacker.end(), next.end()])
 })
 
-test('several requests sent at once do not run in a session whose reset fails', async () => {
+test('pipelined requests do not run in a session whose reset fails', async () => {
   const { way } = scene
   const next = await rawClient({ ...way('pooled'), to: { port: single.port } })
   const attacker = await pooled()
-  await spoil(attacker)
+  await preventReset(attacker)
   next.send(run('insert into item values (71)'), sync(), run('select count(*) from note'), sync())
   assert.deepEqual(await next.answer(), ['1', '2', 'C INSERT 0 1', 'Z I'])
   assert.deepEqual(await next.answer(), ['1', '2', 'D 0', 'C SELECT 1', 'Z I'])
@@ -181,7 +183,7 @@ test('several requests sent at once do not run in a session whose reset fails', 
   await attacker.end()
 })
 
-test('a lock of a session that is left behind is released while its client stays connected', async () => {
+test('an idle session releases its advisory lock while its client stays connected', async () => {
   const [holder, direct] = [await pooled(), await connect(single.port, scene.host('direct'))]
   await holder.query('select pg_advisory_lock(75)')
   await direct.query('select pg_advisory_lock(75)')

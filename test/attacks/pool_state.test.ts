@@ -21,8 +21,10 @@ const STATE = `
     'settings', (select json_object_agg(name, setting order by name) from pg_catalog.pg_settings),
     'tenant', coalesce(current_setting('app.tenant', true), ''),
     'own', coalesce(current_setting('fuzz.own', true), ''),
-    'user', current_user, 'session_user', session_user, 'schemas', (select json_agg(s) from unnest(current_schemas(true)) s where s !~ '^pg_temp'),
-    'temporary', (select json_agg(relname order by relname) from pg_catalog.pg_class where relnamespace = pg_my_temp_schema()),
+    'user', current_user, 'session_user', session_user,
+    'schemas', (select json_agg(s) from unnest(current_schemas(true)) s where s !~ '^pg_temp'),
+    'temporary', (select json_agg(relname order by relname) from pg_catalog.pg_class
+                   where relnamespace = pg_my_temp_schema()),
     'functions', (select json_agg(proname) from pg_catalog.pg_proc where pronamespace = pg_my_temp_schema()),
     'types', (select count(*) from pg_catalog.pg_type where typnamespace = pg_my_temp_schema()),
     'prepared', (select json_agg(name) from pg_catalog.pg_prepared_statements where statement <> 'select 7 as mine'),
@@ -146,7 +148,7 @@ async function act(client: pg.Client, random: Random): Promise<pg.Client> {
   return open('pooled', random.chance(0.5) ? '-c timezone=Asia/Tokyo' : '')
 }
 
-test(`clients of a pool meet no state of another, seed ${SEED}`, { timeout: 300_000 }, async () => {
+test(`a pooled client sees no session state of another, seed ${SEED}`, { timeout: 300_000 }, async () => {
   const random = randomOf(SEED, 'steps')
   const choices = ['', '-c timezone=Europe/Lisbon', '-c datestyle=SQL,\\ DMY -c search_path=pg_catalog,public']
   const witnesses = await Promise.all(

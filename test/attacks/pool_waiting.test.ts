@@ -38,7 +38,7 @@ async function useBoth(): Promise<number> {
   return pid
 }
 
-test('a client that is served while another waits for a reset is served again', async () => {
+test('a client is served repeatedly while another waits for a slow reset', async () => {
   const [slow, other] = await Promise.all([raw(), raw()])
   const pid = await useBoth()
   process.kill(pid, 'SIGSTOP')
@@ -57,7 +57,7 @@ test('a client that is served while another waits for a reset is served again', 
   other.close()
 })
 
-test('requests behind one whose reset is lost with the compute are answered', async () => {
+test('requests are answered after the reset before them was lost with its session', async () => {
   const [client, witness] = await Promise.all([raw(), connect(scene.proxy.port, scene.host('direct'))])
   witness.on('error', () => {})
   const pid = await useBoth()

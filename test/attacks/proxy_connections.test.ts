@@ -34,7 +34,7 @@ async function askForTls(port: number, localAddress: string): Promise<Socket> {
   return socket
 }
 
-test('a flood of SSLRequests from one address leaves slots for another', async () => {
+test('SSLRequests of one address leave slots for other addresses', async () => {
   const proxy = await fixture.proxy({ limits: { ...NO_LIMITS, loggingIn: 20, loggingInPerAddress: 10 } })
   const flood = await Promise.all(Array.from({ length: 60 }, () => askForTls(proxy.port, '127.0.0.9')))
   const client = await connect(proxy.port, endpoint)
@@ -42,7 +42,7 @@ test('a flood of SSLRequests from one address leaves slots for another', async (
   for (const socket of flood) socket.destroy()
 })
 
-test('strangers of one address cannot use up the new connections of an endpoint', async () => {
+test('failed logins of one address do not use up the new connections of an endpoint', async () => {
   const proxy = await fixture.proxy({ limits: { ...NO_LIMITS, newPerSecond: 2 } })
   const refusals = await Promise.all(
     Array.from({ length: 40 }, () =>
@@ -67,7 +67,7 @@ function connectFrom(localAddress: string, port: number): Promise<unknown> {
   return connect(port, endpoint, { password: 'wrong', stream })
 }
 
-test('a client of TLS 1.2 cannot have handshakes repeated on one connection', async () => {
+test('a TLS 1.2 client cannot renegotiate', async () => {
   const proxy = await fixture.proxy()
   const socket = tls({
     socket: await askForTls(proxy.port, '127.0.0.1'),

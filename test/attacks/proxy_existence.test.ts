@@ -16,7 +16,7 @@ before(async () => {
 })
 after(() => fixture.close())
 
-test('a killed compute is woken ten times for unknown roles, and for a right password at any time', async (t) => {
+test('a crashed compute wakes ten times for unknown roles, and always for a valid password', async (t) => {
   const endpoint = await fixture.endpoint()
   // As after a crash: idle, and without a record of the changes by SQL.
   const crash = async (): Promise<void> => {
@@ -41,7 +41,7 @@ test('a killed compute is woken ten times for unknown roles, and for a right pas
 
 const median = (samples: number[]): number => samples.toSorted((a, b) => a - b)[samples.length >> 1] ?? NaN
 
-test('an endpoint that does not exist is answered as late as one that runs', async (t) => {
+test('a login at a missing endpoint takes as long as at an active one', async (t) => {
   const active = await fixture.endpoint(1)
   // Some names always look idle: these are excluded.
   const missing = Array.from({ length: 12 }, newEndpointId)

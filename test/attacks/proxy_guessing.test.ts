@@ -72,10 +72,10 @@ const hangUp = (client: pg.Client): void => {
 const pause = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms))
 
 for (const [how, strangers, patience] of [
-  ['sixty strangers that wait for their answers', 60, undefined],
-  ['forty strangers that give up after a moment', 40, 150],
+  ['sixty clients that wait for answers', 60, undefined],
+  ['forty clients that disconnect early', 40, 150],
 ] as const) {
-  test(`${how} guess a few times a second, and right passwords from their address are let in`, async (t) => {
+  test(`${how} guess a few passwords a second, and valid logins of their address succeed`, async (t) => {
     proxy = await fixture.proxy()
     const guessers = guess(strangers, patience)
     try {
@@ -109,7 +109,7 @@ for (const [how, strangers, patience] of [
   })
 }
 
-test('guesses over HTTP count as all others do, and look alike for a role and an endpoint that there are not', async () => {
+test('guesses over HTTP get the same refusal for a wrong password, role or endpoint', async () => {
   proxy = await fixture.proxy()
   const refusals = new Set<string>()
   for (const [id, user] of [

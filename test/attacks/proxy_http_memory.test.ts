@@ -56,7 +56,7 @@ async function status(socket: TLSSocket): Promise<string> {
   return 'closed'
 }
 
-test('a stranger is refused before its body is read, and /sql goes on answering', async () => {
+test('a client without a valid password is refused before its body is read', async () => {
   const body = Buffer.alloc(MEGABYTE / 4, 0x20)
   const sockets = await Promise.all(Array.from({ length: 30 }, open))
   for (const [index, socket] of sockets.entries()) {
@@ -69,7 +69,7 @@ test('a stranger is refused before its body is read, and /sql goes on answering'
   for (const socket of sockets) socket.destroy()
 })
 
-test('requests that stall after login at one endpoint do not deny /sql to another', async () => {
+test('requests that stall after login at one endpoint do not block /sql at another', async () => {
   const body = Buffer.alloc(4.4 * MEGABYTE, 0x20)
   const sockets = await Promise.all(Array.from({ length: 62 }, open))
   const flushed = sockets.map(
@@ -87,7 +87,7 @@ test('requests that stall after login at one endpoint do not deny /sql to anothe
   for (const socket of sockets) socket.destroy()
 })
 
-test('a connection with many requests ahead of their answers is closed', async () => {
+test('a connection with many unanswered requests is closed', async () => {
   const socket = await open()
   const one = `${head(uriOf(hostile, 'wrong'), 2)}{}`
   socket.write(one.repeat(200))
@@ -97,8 +97,8 @@ test('a connection with many requests ahead of their answers is closed', async (
   assert.ok((answered.match(/HTTP\/1\.1 \d/g) ?? []).length <= 16)
 })
 
-const startup = (): Buffer =>
-  encodeStartup({ version: PROTOCOL_3_0, parameters: new Map([['user', 'alice'], ['database', 'postgres']]) }) // oxfmt-ignore
+const PARAMETERS = { user: 'alice', database: 'postgres' }
+const startup = (): Buffer => encodeStartup({ version: PROTOCOL_3_0, parameters: new Map(Object.entries(PARAMETERS)) })
 const password = encodeMessage(PASSWORD_MESSAGE, Buffer.from(`${PASSWORD}\0`))
 
 async function webSocket(): Promise<WebSocket> {
@@ -111,7 +111,7 @@ async function webSocket(): Promise<WebSocket> {
   return socket
 }
 
-test('a WebSocket that sends a large message before it has logged in is closed; afterwards it may', async () => {
+test('a large WebSocket message is refused before login and accepted after it', async () => {
   const strangers = await Promise.all(Array.from({ length: 12 }, webSocket))
   const sent = strangers.map((socket) => {
     socket.send(startup())
@@ -121,17 +121,17 @@ test('a WebSocket that sends a large message before it has logged in is closed; 
   })
   assert.deepEqual(new Set(await Promise.all(sent)), new Set(['cut off']))
 
-  const friend = await webSocket()
+  const loggedIn = await webSocket()
   let received = ''
-  friend.on('message', (data: Buffer) => (received += data.toString('latin1')))
-  friend.send(Buffer.concat([startup(), password]))
+  loggedIn.on('message', (data: Buffer) => (received += data.toString('latin1')))
+  loggedIn.send(Buffer.concat([startup(), password]))
   await until(async () => received.endsWith('I'))
-  friend.send(encodeMessage(0x51, Buffer.from(`/*${' '.repeat(20 * MEGABYTE)}*/ select 'here' || 'ami'\0`)))
+  loggedIn.send(encodeMessage(0x51, Buffer.from(`/*${' '.repeat(20 * MEGABYTE)}*/ select 'here' || 'ami'\0`)))
   await until(async () => received.includes('hereami'))
-  friend.terminate()
+  loggedIn.terminate()
 })
 
-test('WebSockets of one endpoint that never end their messages do not deny /sql to another', async () => {
+test('incomplete WebSocket messages at one endpoint do not block /sql at another', async () => {
   const sockets: WebSocket[] = []
   const closed: Promise<unknown>[] = []
   for (let count = 0; count < 8; count++) {

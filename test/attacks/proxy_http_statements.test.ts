@@ -35,13 +35,13 @@ test('a batch has a bounded number of statements', async () => {
   assert.equal((await hostile.json(batch(1_000))).body.results.length, 1_000)
 })
 
-test('what describes rows counts as part of an answer', async () => {
+test('row descriptions count toward the size of an answer', async () => {
   const wide = `select ${Array(1_600).fill('1').join(',')} limit 0`
   const { status, body } = await hostile.json({ queries: Array.from({ length: 500 }, () => ({ query: wide })) })
   assert.equal(status, 507, body.message)
 })
 
-test('a body that is nested too deeply is refused, not a failure of the proxy', async () => {
+test('a body that is nested too deeply is refused', async () => {
   for (const value of ['1', '1.5'])
     for (const [open, close] of [
       ['[', ']'],
@@ -55,7 +55,7 @@ test('a body that is nested too deeply is refused, not a failure of the proxy', 
     }
 })
 
-test('an isolation level is one of the four', async () => {
+test('an unknown isolation level is refused', async () => {
   for (const level of ['constructor', '__proto__', 'Serializable; drop table x']) {
     const { status, body } = await hostile.json({ queries: [] }, { 'neon-batch-isolation-level': level })
     assert.equal(status, 400)
@@ -63,7 +63,7 @@ test('an isolation level is one of the four', async () => {
   }
 })
 
-test('a body that takes long to be parsed holds up no other client', async () => {
+test('parsing a large body delays no other client', async () => {
   const values = Array(1_000_000).fill('1.5').join(',')
   const body = `{"query":"select cardinality($1::float8[])::int as n","params":[[${values}]]}`
   const began = performance.now()
@@ -85,7 +85,7 @@ test('a body that takes long to be parsed holds up no other client', async () =>
   assert.ok(longest < alone / 2, `another waited ${longest} ms; to parse the body takes ${alone} ms`)
 })
 
-test('large bodies that are refused are told why, as small ones are', async () => {
+test('a large malformed body is refused with the reason, as a small one is', async () => {
   const { status, body } = await hostile.json({ query: `select '${'x'.repeat(20_000)}'`, params: 'none' })
   assert.equal(status, 400)
   assert.match(body.message, /"params" of the body must be an array/)

@@ -34,7 +34,7 @@ const ROW = message('D', Buffer.concat([Buffer.from('\0\x01\0\0\x20\0', 'latin1'
 const ROWS = Buffer.concat(Array.from({ length: 128 }, () => ROW))
 
 /** Relays a session until the client's first query, then floods the client. */
-async function falseCompute(real: string) {
+async function fakeCompute(real: string) {
   const dir = mkdtempSync(join(tmpdir(), 'neap-false-'))
   let sent = 0
   const server = createServer((client) => {
@@ -81,7 +81,7 @@ async function flood(pgVersion: 15 | 18, t: TestContext): Promise<void> {
   const admin = await superuser(neap, { ...place, uri: '' })
   t.after(() => admin.end())
   const { host, port, password } = admin as pg.Client & { password: string }
-  const compute = await falseCompute(`${host}/.s.PGSQL.${port}`)
+  const compute = await fakeCompute(`${host}/.s.PGSQL.${port}`)
   t.after(() => compute.close())
   const address = { host: compute.dir, port: 5432, store: place.branch_id }
   const payer = { account_id: 'a', project_id: place.project_id }
@@ -91,7 +91,7 @@ async function flood(pgVersion: 15 | 18, t: TestContext): Promise<void> {
   assert.ok(compute.sent() > 0)
 }
 
-test('rows without end fill no memory, by the pg_dump of the machine and by the one that npm brings', async (t) => {
+test("an endless result does not fill the memory of pg_dump, the system's or the bundled one", async (t) => {
   let peak = 0
   const timer = setInterval(() => (peak = Math.max(peak, childrenPeak())), 250)
   t.after(() => clearInterval(timer))

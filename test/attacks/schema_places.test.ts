@@ -28,7 +28,7 @@ async function newProject() {
   return { uri, schema: `/projects/${made.project.id}/branches/${made.branch.id}/schema?db_name=neondb` }
 }
 
-test('schemas that wait for a lock leave others theirs', { skip }, async (t) => {
+test('schema requests of one project that wait for a lock leave slots for other projects', { skip }, async (t) => {
   const [hostile, other] = [await newProject(), await newProject()]
   const key = neap.ready.api_key
   const holder = await connect(neap, hostile.uri)

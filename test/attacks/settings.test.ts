@@ -84,7 +84,7 @@ for (const pgVersion of [18, 15]) {
   const absent = pgVersion !== 18 && !existsSync(`/usr/lib/postgresql/${pgVersion}/bin/initdb`)
   const skip = absent && `Postgres ${pgVersion} not installed`
   for (const end of ['least', 'most'] as const)
-    test(`life goes on under every setting at its ${end}, on Postgres ${pgVersion}`, { skip }, async () => {
+    test(`an endpoint works with every setting at its ${end}, on Postgres ${pgVersion}`, { skip }, async () => {
       const place = await newPlace(pgVersion)
       const { project_id, branch_id, endpoint_id } = place
       await answers(place)

@@ -18,7 +18,9 @@ let place: Place
 before(async () => {
   neap = await startNeap({ env: { NEAP_ROLES_LIMIT: String(LIMIT) } })
   place = await firstPlace(neap)
-  const made = `do $$ begin for i in 1..60 loop execute format('create role r%s login password %L', i, 'secret'); end loop; end $$`
+  const made = `do $$ begin
+    for i in 1..60 loop execute format('create role r%s login password %L', i, 'secret'); end loop;
+  end $$`
   await query(neap, place.uri, made)
   await query(neap, place.uri, `create role neap_mine login superuser password 'x'`).catch(() => {})
   await query(neap, place.uri, `create role neap_mine login password 'secret'`)
@@ -33,7 +35,7 @@ const listed = async (): Promise<string[]> => {
   return roles.map(({ name }) => name)
 }
 
-test('no more roles are stored than a branch may have, and none with a name of Neap', async () => {
+test('the catalog stores roles up to the limit of a branch, and no reserved name', async () => {
   assert.equal((await listed()).length, LIMIT)
   await suspend(neap, place)
   const rows = await catalogQuery<{ name: string }>(neap, 'select name from role where branch_id = $1', [
@@ -44,7 +46,7 @@ test('no more roles are stored than a branch may have, and none with a name of N
   assert.ok(rows.some(({ name }) => name === new URL(place.uri).username))
 })
 
-test('a role with a name of Neap logs in nowhere', async () => {
+test('a role with a reserved name cannot log in', async () => {
   const uri = new URL(place.uri)
   uri.username = 'neap_mine'
   uri.password = 'secret'

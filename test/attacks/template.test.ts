@@ -74,7 +74,7 @@ test('a process of the user that runs initdb cannot change the template', { skip
   assert.deepEqual(written, [])
 })
 
-test('the lock of a template is closed to other users', { skip }, () => {
+test('other users cannot open the lock of a template', { skip }, () => {
   // Any process that can open the file, even for reading, can take a kernel lock on it.
   const lock = join(local.options.dataDir, 'templates', String(PG_VERSION), 'lock')
   assert.equal(statSync(lock).mode & 0o077, 0)

@@ -14,14 +14,14 @@ import { branchOff, computeOf, firstPlace, operationsOf, type Place, suspend } f
  * wakes.
  */
 
-const PLACES = 2
+const SLOTS = 2
 
 let neap: Neap
 let first: Place
 const frozen: number[] = []
 
 before(async () => {
-  neap = await startNeap({ env: { NEAP_WORKER_CONCURRENCY: String(PLACES) } })
+  neap = await startNeap({ env: { NEAP_WORKER_CONCURRENCY: String(SLOTS) } })
   first = await firstPlace(neap)
   await query(neap, first.uri, 'select 1')
 })
@@ -43,9 +43,9 @@ async function frozenPlace(): Promise<Place> {
   return place
 }
 
-const TODO = 'a waiting step keeps its place; a stop does not escalate'
+const TODO = 'a waiting step keeps its slot; a stop does not escalate'
 
-test('stops that do not end leave others their wakes', { todo: TODO }, async () => {
+test('stops that hang leave slots for the wakes of other endpoints', { todo: TODO }, async () => {
   const other = await branchOff(neap, first)
   await query(neap, other.uri, 'select 1')
   await suspend(neap, other)
@@ -53,7 +53,7 @@ test('stops that do not end leave others their wakes', { todo: TODO }, async () 
   await query(neap, other.uri, 'select 1')
   const usualMs = performance.now() - began
   await suspend(neap, other)
-  for (let made = 0; made < PLACES; made++) {
+  for (let made = 0; made < SLOTS; made++) {
     const { project_id, endpoint_id } = await frozenPlace()
     const path = 'POST /projects/:project_id/endpoints/:endpoint_id/suspend'
     await neap.call(path, { params: { project_id, endpoint_id } })
@@ -67,5 +67,5 @@ test('stops that do not end leave others their wakes', { todo: TODO }, async () 
   // Killing the computes lets the stops end, and with them the test.
   await kill(...frozen)
   await wake
-  assert.equal(outcome, 'woken', JSON.stringify(stops.slice(0, PLACES)))
+  assert.equal(outcome, 'woken', JSON.stringify(stops.slice(0, SLOTS)))
 })

@@ -43,14 +43,14 @@ after(async () => {
 
 const helpers = () => egressHelpersOf(neap.ready.data_dir)
 
-void test('a compute reaches nothing unless its project allows it', async () => {
+void test('a compute reaches no address unless its project allows egress', async () => {
   const code = await openShell(neap, place)
   assert.deepEqual(await reached(() => code.connect([...OPEN, ...CLOSED, ...OWN])), [])
   assert.deepEqual([here, helpers().length], [0, 0])
   await code.end()
 })
 
-void test('the setting restarts a running compute, which then reaches public addresses and named networks', async () => {
+void test('enabling egress restarts a running compute, which then reaches only public and named networks', async () => {
   const earlier = await computeOf(neap, place)
   const project = await enableEgress(neap, place, true)
   assert.deepEqual([project.settings.enable_egress, project.egress_missing], [true, undefined])
@@ -62,7 +62,7 @@ void test('the setting restarts a running compute, which then reaches public add
   await code.end()
 })
 
-void test('a socket that names its device goes no further', async () => {
+void test('a socket bound to the device reaches no further address', async () => {
   const code = await openShell(neap, place)
   const targets = [...CLOSED, ...OWN].filter((address) => !address.includes(':'))
   assert.deepEqual(await reached(() => code.connectByDevice([...targets, NAMED[0] as string])), NAMED)
@@ -71,7 +71,7 @@ void test('a socket that names its device goes no further', async () => {
   await code.end()
 })
 
-void test('names are resolved, and one for a private address leads nowhere', async () => {
+void test('names are resolved, and a name with a private address is unreachable', async () => {
   const code = await openShell(neap, place)
   for (const [name, address] of Object.entries(NAMES)) {
     assert.match(await code.run(`getent ahostsv4 ${name} || true`), new RegExp(`^${address} `, 'm'))
@@ -80,7 +80,7 @@ void test('names are resolved, and one for a private address leads nowhere', asy
   await code.end()
 })
 
-void test('a tenant reaches no more by SQL', async () => {
+void test('a subscription made by SQL reaches no further address', async () => {
   await query(neap, place.uri, 'create table if not exists kept (n int)')
   const attempts = [...OPEN, ...CLOSED, ...OWN]
   const hits = await reached(async () => {
@@ -89,7 +89,8 @@ void test('a tenant reaches no more by SQL', async () => {
         query(
           neap,
           place.uri,
-          `create subscription s connection 'host=${host} port=${PORT} user=x password=x dbname=x connect_timeout=5' publication p`,
+          `create subscription s connection 'host=${host} port=${PORT} user=x password=x dbname=x connect_timeout=5'
+             publication p`,
         ),
         /could not connect to the publisher/,
         host,
@@ -100,7 +101,7 @@ void test('a tenant reaches no more by SQL', async () => {
   assert.equal(here, 0)
 })
 
-void test('the compute cannot change its filter, nor its network', async () => {
+void test('a compute cannot change its filter or its network', async () => {
   const code = await openShell(neap, place)
   for (const command of ['nft flush ruleset', 'ip route add 10.30.0.0/16 dev out', 'ip link set out down'])
     assert.notEqual(await code.run(`${command} && echo done || true`), 'done', command)
@@ -108,7 +109,7 @@ void test('the compute cannot change its filter, nor its network', async () => {
   await code.end()
 })
 
-void test('computes of another project reach nothing', async () => {
+void test('the computes of another project reach no address', async () => {
   const other = await newProject(neap)
   await query(neap, other.uri, 'select 1')
   const code = await openShell(neap, other)
@@ -118,7 +119,7 @@ void test('computes of another project reach nothing', async () => {
   await suspend(neap, other)
 })
 
-void test('a project made with the setting reaches out from its first start', async () => {
+void test('the first compute of a project that is created with egress reaches the allowed addresses', async () => {
   const other = await newProject(neap, { settings: { enable_egress: true } })
   await query(neap, other.uri, 'select 1')
   const code = await openShell(neap, other)
@@ -127,7 +128,7 @@ void test('a project made with the setting reaches out from its first start', as
   await suspend(neap, other)
 })
 
-void test('what carries the packets ends with the compute, and with nothing else', async () => {
+void test('the egress process ends with its compute, and survives a restart of the worker', async () => {
   assert.equal(helpers().length, 1)
   await suspend(neap, place)
   assert.equal(helpers().length, 0)
@@ -145,7 +146,7 @@ void test('what carries the packets ends with the compute, and with nothing else
   assert.equal(helpers().length, 1)
 })
 
-void test('a compute whose helper was killed ends, and is whole with its next start', async () => {
+void test('a compute ends when its egress process is killed, and has egress after its next start', async () => {
   await kill(...helpers())
   // Postgres, its parent, treats that as the crash of a child process.
   await settled(neap, place, 'idle')
@@ -155,7 +156,7 @@ void test('a compute whose helper was killed ends, and is whole with its next st
   await code.end()
 })
 
-void test('taking the setting back closes the way out of a running compute', async () => {
+void test('disabling egress closes it for a running compute', async () => {
   await enableEgress(neap, place, false)
   await query(neap, place.uri, 'select 1')
   const code = await openShell(neap, place)

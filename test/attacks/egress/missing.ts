@@ -17,7 +17,7 @@ before(async () => {
 })
 after(() => neap?.stop())
 
-void test('the setting is taken, and start-up, status and the project say why nothing is reached', async () => {
+void test('egress can be enabled, and start-up, status and the project report the missing program', async () => {
   const place = await firstPlace(neap)
   assert.match(neap.stderr(), new RegExp(`egress +.*${WHY}`))
   const { data_dir } = neap.ready
