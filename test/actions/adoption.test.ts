@@ -33,12 +33,12 @@ after(() => site.close())
 /** Replaces the worker; the next one adopts the current state. */
 async function anotherWorker(): Promise<void> {
   aside ??= await world.branchOff(await world.home())
-  await site.crew.relieve()
+  await site.crew.replaceWorker()
   const subject = world.subjectOf(aside)
-  await world.have((tx) => requestOperation(tx, applyConfigOperation, subject, {}))
+  await world.runOperation((tx) => requestOperation(tx, applyConfigOperation, subject, {}))
 }
 
-test('a compute that runs is adopted as it is', async () => {
+test('a new worker adopts a running compute without changing its row', async () => {
   const branch = await world.home()
   const { compute_id, started_at, updated_at } = await world.running(branch)
   await anotherWorker()
@@ -48,7 +48,7 @@ test('a compute that runs is adopted as it is', async () => {
   await site.agree()
 })
 
-test('a compute that was killed is noticed, and can be started again', async () => {
+test('the end of a killed compute is noticed, and the compute starts again', async () => {
   const branch = await world.branchOff(await world.home())
   await world.killCompute(await world.running(branch))
   await anotherWorker()
@@ -58,7 +58,7 @@ test('a compute that was killed is noticed, and can be started again', async () 
   await site.agree()
 })
 
-test('what a move to another branch is about to stop is no crash when it has ended', async () => {
+test('a compute that ends before its move suspends it is not reported as a crash', async () => {
   const branch = await world.branchOff(await world.home())
   const to = await world.branchOff(await world.home())
   const moved = await world.running(branch)
@@ -81,7 +81,7 @@ test('what a move to another branch is about to stop is no crash when it has end
   await site.agree()
 })
 
-test('an endpoint that no operation holds any more is let go', async () => {
+test('a new worker resumes an endpoint whose pausing operation does not exist', async () => {
   const branch = await world.home()
   const known = await world.running(branch)
   await site.catalog.rows(sql`update endpoint set holding_operation_id = ${newOperationId()} where id = ${known.id}`)
@@ -91,7 +91,7 @@ test('an endpoint that no operation holds any more is let go', async () => {
   await site.agree()
 })
 
-test('the compute of a deleted endpoint is stopped', async () => {
+test('a new worker stops the compute of a deleted endpoint', async () => {
   const branch = await world.branchOff(await world.home())
   const { id } = await world.running(branch)
   await site.catalog.transaction((tx) => markEndpointDeleted(tx, id))
@@ -100,7 +100,7 @@ test('the compute of a deleted endpoint is stopped', async () => {
   await site.agree()
 })
 
-test('what is left of a deleted project goes, computes that run too', async () => {
+test('a new worker removes the stores of a deleted project, including running computes', async () => {
   const branch = await world.project()
   const child = await world.branchOff(branch)
   await world.running(child)
@@ -112,7 +112,7 @@ test('what is left of a deleted project goes, computes that run too', async () =
   await site.agree()
 })
 
-test('a restore that is cancelled before its exchange leaves no copy, under a name or without', async () => {
+test('a restore that is cancelled before its exchange leaves no copy, named or not', async () => {
   const branch = await world.branchOff(await world.home())
   const source = await world.branchOff(await world.home())
   for (const keptName of ['kept', undefined]) {
@@ -138,7 +138,7 @@ test('a restore that is cancelled before its exchange leaves no copy, under a na
   }
 })
 
-test('a restore whose backup is deleted meanwhile leaves the branch as it was', async () => {
+test('a restore whose copy is deleted meanwhile leaves the branch unchanged', async () => {
   const branch = await world.branchOff(await world.home())
   const source = await world.home()
   const { compute_id } = await world.running(branch)
@@ -155,11 +155,11 @@ test('a restore whose backup is deleted meanwhile leaves the branch as it was', 
   )
   const endpoint = await world.endpointOf(site.catalog, branch)
   assert.deepEqual([endpoint.current_state, endpoint.compute_id], ['active', compute_id])
-  await world.sweptUp(copy)
+  await world.awaitRemoval(copy)
   await site.agree()
 })
 
-test('when the rest is deleted too, nothing is left', async () => {
+test('deleting every project leaves no store', async () => {
   await world.deleteEverything()
   await site.agree()
 })

@@ -13,13 +13,13 @@ async function seen(world: World, branch: Branch) {
 
 const ofSleeping: Case = {
   action: 'check_availability',
-  about: 'check_availability of one that sleeps',
+  about: 'check_availability of an idle endpoint',
   steps: ['compute_runs', 'probe_answered', 'still_unused', 'compute_stopped'],
   effectAt: 'compute_runs',
   async prepare(world) {
     const branch = await world.home()
     await world.running(branch)
-    await world.resting(branch)
+    await world.suspended(branch)
     const before = await seen(world, branch)
     const asBefore = async () => assert.deepEqual(await seen(world, branch), before)
     return {
@@ -32,7 +32,7 @@ const ofSleeping: Case = {
 
 const ofRunning: Case = {
   action: 'check_availability',
-  about: 'check_availability of one that runs',
+  about: 'check_availability of a running compute',
   steps: ['compute_runs', 'probe_answered'],
   faultsAt: ['probe_answered'],
   async prepare(world) {
@@ -49,7 +49,7 @@ const ofRunning: Case = {
 
 const ofKilled: Case = {
   action: 'check_availability',
-  about: 'check_availability of one that was killed',
+  about: 'check_availability of a killed compute',
   steps: ['compute_runs', 'probe_answered', 'still_unused', 'compute_stopped'],
   faultsAt: ['compute_runs'],
   async prepare(world) {
@@ -64,13 +64,13 @@ const ofKilled: Case = {
 
 const ofWoken: Case = {
   action: 'check_availability',
-  about: 'check_availability of one that somebody connects to meanwhile',
+  about: 'check_availability of an endpoint that a client wakes meanwhile',
   steps: ['compute_runs', 'probe_answered', 'still_unused', 'compute_answers'],
   faultsAt: ['still_unused', 'compute_answers'],
   effectAt: 'compute_runs',
   async prepare(world) {
     const branch = await world.home()
-    await world.resting(branch)
+    await world.suspended(branch)
     let start: Awaited<ReturnType<typeof queueStart>> | undefined
     const awake = async () => {
       assert.equal((await world.endpointOf(world.catalog, branch)).current_state, 'active')

@@ -80,12 +80,12 @@ const creation: Case = {
 
 const branching = (parentRuns: boolean): Case => ({
   action: 'create_branch',
-  about: `create_branch of a parent that ${parentRuns ? 'runs' : 'rests'}`,
+  about: `create_branch of ${parentRuns ? 'a running' : 'an idle'} parent`,
   steps: ['branch_stored', 'branch_ready'],
   effectAt: 'branch_stored',
   async prepare(world) {
     const parent = await world.home()
-    await (parentRuns ? world.running(parent) : world.resting(parent))
+    await (parentRuns ? world.running(parent) : world.suspended(parent))
     const written = parentRuns ? await world.write(parent) : undefined
     let branch: Branch
     return {
@@ -101,7 +101,7 @@ const branching = (parentRuns: boolean): Case => ({
         if (written) {
           await world.running(branch)
           assert.equal(await world.lastWritten(branch), written)
-          await world.resting(branch)
+          await world.suspended(branch)
         }
         world.children.push(branch)
       },
@@ -116,12 +116,12 @@ const branching = (parentRuns: boolean): Case => ({
 
 const start: Case = {
   action: 'start_compute',
-  about: 'start_compute with a new role to make',
+  about: 'start_compute with a new role',
   steps: ['compute_answers'],
   effectAt: 'compute_answers',
   async prepare(world) {
     const branch = await world.home()
-    await world.resting(branch)
+    await world.suspended(branch)
     const name = world.newName()
     return {
       async request(tx) {
@@ -146,7 +146,7 @@ const suspendSteps = [
 
 const suspend: Case = {
   action: 'suspend_compute',
-  about: 'suspend_compute that a person asked for',
+  about: 'suspend_compute by request',
   steps: suspendSteps,
   effectAt: 'compute_stopped',
   async prepare(world) {
@@ -162,7 +162,7 @@ const suspend: Case = {
 
 const idleSuspend: Case = {
   action: 'suspend_compute',
-  about: 'suspend_compute of one that nobody uses',
+  about: 'suspend_compute of an unused endpoint',
   steps: suspendSteps,
   faultsAt: ['still_idle'],
   async prepare(world) {
@@ -186,7 +186,7 @@ const idleSuspend: Case = {
 
 const reopening: Case = {
   action: 'suspend_compute',
-  about: 'suspend_compute by the idle loop of one that is in use',
+  about: 'suspend_compute by the idle loop of an endpoint in use',
   steps: ['checkpointed', 'intent_committed', 'proxies_hold', 'still_idle', 'reopened'],
   faultsAt: ['reopened'],
   async prepare(world) {
@@ -204,7 +204,7 @@ const reopening: Case = {
 
 const reopeningLately: Case = {
   action: 'suspend_compute',
-  about: 'suspend_compute by the idle loop of one whose session did something since',
+  about: 'suspend_compute by the idle loop after new activity',
   steps: ['checkpointed', 'intent_committed', 'proxies_hold', 'still_idle', 'reopened'],
   faultsAt: [],
   async prepare(world) {
@@ -270,14 +270,14 @@ const branchDeletion: Case = {
         return requestOperation(tx, deleteTimeline, world.subjectOf(branch), {})
       },
       finished: async () => assert.equal(await findStoredBranch(world.catalog, branch.id), undefined),
-      failed: () => world.sweptUp(branch),
+      failed: () => world.awaitRemoval(branch),
     }
   },
 }
 
 const projectDeletion: Case = {
   action: 'delete_tenant',
-  about: 'delete_tenant of a project with a compute that runs and a second branch',
+  about: 'delete_tenant of a project with a running compute and a second branch',
   steps: ['stores_removed'],
   effectAt: 'stores_removed',
   async prepare(world) {
@@ -290,7 +290,7 @@ const projectDeletion: Case = {
         return requestOperation(tx, deleteTenant, { account_id: branch.account_id, project_id: branch.project_id }, {})
       },
       finished: async () => assert.deepEqual(await listStoredBranches(world.catalog, branch.project_id), []),
-      failed: () => world.sweptUp(branch),
+      failed: () => world.awaitRemoval(branch),
     }
   },
 }

@@ -40,14 +40,14 @@ const configuration: Case = {
 
 const configurationOfRestarted: Case = {
   action: 'apply_config',
-  about: 'apply_config at a compute whose restart the catalog has lost',
+  about: 'apply_config at a compute whose restart the catalog does not know',
   steps: ['config_applied'],
   faultsAt: [],
   async prepare(world) {
     const branch = await world.home()
     const before = await world.running(branch)
     await world.killCompute(before)
-    await world.have((tx) => queueStart(tx, before, 'request'))
+    await world.runOperation((tx) => queueStart(tx, before, 'request'))
     const { compute_id, started_at } = before
     return {
       async request(tx) {
@@ -66,7 +66,7 @@ const configurationOfRestarted: Case = {
 
 const configurationOfKilled: Case = {
   action: 'apply_config',
-  about: 'apply_config at a compute that was killed',
+  about: 'apply_config at a killed compute',
   steps: ['config_applied'],
   faultsAt: [],
   async prepare(world) {
@@ -115,7 +115,7 @@ const restart: Case = {
 
 const egress: Case = {
   action: 'apply_config',
-  about: 'apply_config of egress, which restarts a compute',
+  about: 'apply_config of egress, which restarts the compute',
   steps: ['config_applied', 'intent_committed', 'compute_stopped', 'compute_answers'],
   faultsAt: ['config_applied'],
   effectAt: 'compute_stopped',

@@ -10,9 +10,9 @@ export interface Crew {
   /** Resolves when this many have been killed. */
   awaitDeaths(count: number): Promise<void>
   /** Stops the worker by a signal and starts another. */
-  relieve(): Promise<void>
+  replaceWorker(): Promise<void>
   /** Stops all workers. Returns the unexpected exits of workers. */
-  dismiss(): Promise<readonly string[]>
+  stop(): Promise<readonly string[]>
   /** The latest log output of the workers. */
   log(): string
 }
@@ -24,11 +24,11 @@ export function startCrew(env: Record<string, string>, logFile: string): Crew {
   const wrong: string[] = []
   const events = new EventEmitter()
   let killed = 0
-  let dismissed = false
-  let reserve = hire()
-  let atWork = promote()
+  let stopping = false
+  let reserve = preload()
+  let active = promote()
 
-  function hire(): ChildProcess {
+  function preload(): ChildProcess {
     return fork(WORKER, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', log, 'ipc'] })
   }
 
@@ -38,10 +38,10 @@ export function startCrew(env: Record<string, string>, logFile: string): Crew {
     worker.once('exit', (code, signal) => {
       if (signal === 'SIGKILL') killed++
       else if (code !== 0) wrong.push(`a worker ended with ${code ?? signal}`)
-      if (!dismissed) atWork = promote()
+      if (!stopping) active = promote()
       events.emit('exit')
     })
-    reserve = hire()
+    reserve = preload()
     return worker
   }
 
@@ -51,15 +51,15 @@ export function startCrew(env: Record<string, string>, logFile: string): Crew {
       while (killed < count) await once(events, 'exit')
     },
     log: () => readFileSync(logFile, 'utf8').slice(-6_000),
-    async relieve() {
-      const exit = once(atWork, 'exit')
-      atWork.kill('SIGTERM')
+    async replaceWorker() {
+      const exit = once(active, 'exit')
+      active.kill('SIGTERM')
       await exit
     },
-    async dismiss() {
-      dismissed = true
-      const exits = [atWork, reserve].map((worker) => once(worker, 'exit'))
-      atWork.kill('SIGTERM')
+    async stop() {
+      stopping = true
+      const exits = [active, reserve].map((worker) => once(worker, 'exit'))
+      active.kill('SIGTERM')
       reserve.disconnect()
       await Promise.all(exits)
       closeSync(log)

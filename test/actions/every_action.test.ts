@@ -24,7 +24,7 @@ before(async () => {
 
 after(() => site.close())
 
-test('each action has its cases, and they go through all of its steps', () => {
+test('the cases cover every action and all of its steps', () => {
   const covered = (action: string) => CASES.filter((each) => each.action === action).flatMap(({ steps }) => steps)
   assert.deepEqual(
     Object.fromEntries(ACTIONS.map(({ action }) => [action, [...new Set(covered(action))].sort()])),
@@ -121,7 +121,7 @@ function queue(run: Run, faults: readonly Fault[]): Promise<Operation> {
   })
 }
 
-test('when every project is deleted nothing is left', async () => {
+test('deleting every project leaves no store', async () => {
   await world.deleteEverything()
   await site.agree()
   assert.deepEqual(await site.storage.list(), [])

@@ -34,13 +34,13 @@ const restoration = (from: 'another branch' | 'itself'): Case => ({
         assert.equal((await world.read(copy)).parent_id, before.parent_id)
         assert.equal(await markOf(world, branch), its ?? old)
         assert.equal(await markOf(world, copy), old)
-        await world.resting(copy)
+        await world.suspended(copy)
         world.children.push(copy)
       },
       async failed() {
         assert.equal((await world.read(branch)).store_id, before.store_id)
         assert.equal(await markOf(world, branch), old)
-        await world.sweptUp(copy)
+        await world.awaitRemoval(copy)
       },
     }
   },
@@ -49,7 +49,7 @@ const restoration = (from: 'another branch' | 'itself'): Case => ({
 /** Creates the copy of the source whose data the branch is to take over. */
 async function copyOf(world: World, source: Branch, branch: Branch): Promise<Branch> {
   let copy: Branch | undefined
-  await world.have(async (tx) => {
+  await world.runOperation(async (tx) => {
     const id = newBranchId()
     copy = await insertCopy(tx, { id, source, branch: await world.read(branch), name: `kept ${id}` })
     await copyRolesAndDatabases(tx, source.id, id)

@@ -79,7 +79,7 @@ export async function openSite(): Promise<Site> {
   }
 
   async function close(): Promise<void> {
-    const wrong = await crew.dismiss()
+    const wrong = await crew.stop()
     await catalog.close()
     await server.stop()
     const names = (path: string) => readdirSync(path).filter((name) => name !== 'catalog')

@@ -56,7 +56,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
   }
 
   /** Runs an operation to prepare a case. */
-  async function have(request: (tx: Db) => Promise<Operation>): Promise<void> {
+  async function runOperation(request: (tx: Db) => Promise<Operation>): Promise<void> {
     const end = await ended(await changing(catalog, request))
     assert.equal(end.status, 'finished', `${end.action}: ${end.error}\n${crew.log()}`)
   }
@@ -65,7 +65,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
     const stocked = projects.pop()
     if (stocked) return stocked
     const branch = await catalog.transaction(async (tx) => newBranch(tx, await newProject(tx)))
-    await have((tx) => requestOperation(tx, createTimeline, subjectOf(branch), {}))
+    await runOperation((tx) => requestOperation(tx, createTimeline, subjectOf(branch), {}))
     return branch
   }
 
@@ -82,7 +82,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
 
   async function branchOff(parent: Branch): Promise<Branch> {
     let branch: Branch | undefined
-    await have(async (tx) => {
+    await runOperation(async (tx) => {
       const owner = await lockProject(tx, parent.account_id, parent.project_id)
       assert.ok(owner)
       branch = await newBranch(tx, owner, parent)
@@ -108,13 +108,13 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
   async function running(branch: Branch): Promise<PlacedEndpoint> {
     const endpoint = await endpointOf(catalog, branch)
     if (endpoint.current_state === 'active') return endpoint
-    await have((tx) => queueStart(tx, endpoint, 'request'))
+    await runOperation((tx) => queueStart(tx, endpoint, 'request'))
     return endpointOf(catalog, branch)
   }
 
-  async function resting(branch: Branch): Promise<void> {
+  async function suspended(branch: Branch): Promise<void> {
     const endpoint = await endpointOf(catalog, branch)
-    if (endpoint.current_state === 'active') await have((tx) => queueSuspend(tx, endpoint, 'request'))
+    if (endpoint.current_state === 'active') await runOperation((tx) => queueSuspend(tx, endpoint, 'request'))
   }
 
   async function atCompute<T>(branch: Branch, work: (session: AdminSession) => Promise<T>): Promise<T> {
@@ -158,8 +158,8 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
   }
 
   /** Waits until the next worker has removed the remains of a deleted branch that a failed operation left. */
-  async function sweptUp({ project_id, id }: Branch): Promise<void> {
-    await crew.relieve()
+  async function awaitRemoval({ project_id, id }: Branch): Promise<void> {
+    await crew.replaceWorker()
     await until('the rest of it is removed', async () => {
       const stored = await listStoredBranches(catalog, project_id)
       return !stored.some((branch) => branch.id === id || branch.deleted_at)
@@ -169,7 +169,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
   async function deleteEverything(): Promise<void> {
     const living = sql`select id, account_id from project where deleted_at is null`
     for (const { id, account_id } of await catalog.rows<Project>(living)) {
-      await have(async (tx) => {
+      await runOperation(async (tx) => {
         await deleteProject(tx, id)
         return requestOperation(tx, deleteTenant, { account_id, project_id: id }, {})
       })
@@ -185,7 +185,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
     projects,
     children,
     ended,
-    have,
+    runOperation,
     project,
     home,
     target,
@@ -194,7 +194,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
     endpointOf,
     killCompute,
     running,
-    resting,
+    suspended,
     atCompute,
     write,
     lastWritten,
@@ -206,7 +206,7 @@ export async function createWorld({ catalog, crew, dataDir, secrets }: Site) {
     hasRole: async (branch: Branch, name: string) =>
       (await atCompute(branch, (session) => session.query('select from pg_roles where rolname = $1', [name])))
         .length === 1,
-    sweptUp,
+    awaitRemoval,
     deleteEverything,
   }
 }
