@@ -63,8 +63,8 @@ function linkTo(pid: number): void {
     // An address in the machine's own network is on-link.
     const onLink = address.startsWith('2a00:2:')
     sh(
-      `${far} ip addr add ${address}/${isIPv6(address) ? '128' : '32'} dev ${onLink ? 'far' : 'lo'} ` +
-        (isIPv6(address) ? 'nodad' : ''),
+      `${far} ip addr add ${address}/${isIPv6(address) ? '128' : '32'} ` +
+        `dev ${onLink ? 'far' : 'lo'} ${isIPv6(address) ? 'nodad' : ''}`,
     )
   }
 }
