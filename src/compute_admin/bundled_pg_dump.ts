@@ -1,9 +1,10 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { ComputeAddress } from '../compute/compute.ts'
+import { openServerSocket } from '../postgres/server_socket.ts'
 
 /** The program buffers all that it receives, and a hostile compute sends without end. */
 const MAX_RECEIVED_BYTES = 64 * 2 ** 20
@@ -25,11 +26,11 @@ export type DumpReply = { readonly sql: string } | { readonly complaint: string 
  * @returns its output, or its error text; `flooded` if the compute sent too much; undefined if it was killed
  */
 export async function runBundledPgDump(
-  { host, port }: Pick<ComputeAddress, 'host' | 'port'>,
+  address: Pick<ComputeAddress, 'host' | 'port'>,
   request: DumpRequest,
   signal: AbortSignal,
 ): Promise<DumpReply | 'flooded' | undefined> {
-  const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port })
+  const socket = openServerSocket(address)
   try {
     await once(socket, 'connect', { signal })
     return await converse(socket, request, signal)

@@ -8,6 +8,7 @@
  *   any of them ─error for the client▶ connected (the client gets it)
  *               ─error of the socket or compute, end, time-out▶ unavailable, too_many_connections, no_descriptors
  */
+import { openServerSocket } from '../../postgres/server_socket.ts'
 import {
   AUTHENTICATION,
   BACKEND_KEY_DATA,
@@ -17,7 +18,7 @@ import {
 } from '../wire/message_types.ts'
 import { encodeMessage, int32, MESSAGE_HEAD, messageAt } from '../wire/messages.ts'
 import { SCRAM, type ScramKeys } from '../wire/scram.ts'
-import { openCompute, type SessionAddress } from './compute.ts'
+import type { SessionAddress } from './compute.ts'
 import { announcesEnd, failureOf, failureOfSocket, type LoginFailure, type LoginOutcome } from './login_outcome.ts'
 import { type ScramClient, scramClient } from './scram_client.ts'
 
@@ -45,7 +46,7 @@ export interface SessionOpening {
 
 /** Connects and runs the login up to the server's challenge, which needs no password. */
 export function openSession(address: SessionAddress, startup: Buffer): SessionOpening {
-  const socket = openCompute(address)
+  const socket = openServerSocket(address)
   const scram = scramClient()
   const answered = Promise.withResolvers<LoginOutcome>()
   let challenge: string | undefined

@@ -17,7 +17,8 @@ import {
 } from '../../catalog/cancel.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Client } from '../accept/client.ts'
-import { type SessionAddress, openCompute } from '../connect/compute.ts'
+import { openServerSocket } from '../../postgres/server_socket.ts'
+import type { SessionAddress } from '../connect/compute.ts'
 import { closeGently } from '../wire/close.ts'
 import { CANCEL_REQUEST } from '../wire/startup.ts'
 import { createBatches } from './batches.ts'
@@ -141,7 +142,7 @@ export function cancelAtCompute(address: SessionAddress, key: Buffer): Promise<v
   packet.writeInt32BE(CANCEL_REQUEST, 4)
   key.copy(packet, LENGTH_AND_CODE)
   return new Promise((resolve) => {
-    const compute = openCompute(address)
+    const compute = openServerSocket(address)
     const timer = setTimeout(() => compute.destroy(), CANCEL_MS)
     compute.on('error', () => {})
     compute.once('close', () => {
