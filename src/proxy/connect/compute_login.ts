@@ -58,7 +58,8 @@ export function openSession(address: SessionAddress, startup: Buffer): SessionOp
     settled = true
     socket.off('data', read).off('end', ended).off('close', ended)
     socket.pause()
-    if (outcome.is !== 'connected') socket.destroy()
+    // Before `logIn` the session has no owner that would close it.
+    if (outcome.is !== 'connected' || !prove) socket.destroy()
     answered.resolve(outcome)
     if (!prove) opening.onLost()
   }

@@ -66,6 +66,16 @@ test('a session is taken once, at its own address, and outlives its client then'
   assert.deepEqual(await seen.toArray(), [STARTUP])
 })
 
+test('a session that the compute refuses before the proof is closed', async () => {
+  const client = new PassThrough()
+  const [speculative, seen] = await opened(client)
+  seen.resume()
+  seen.write(encodeError(new ProxyError('malformed')))
+  await once(seen, 'end')
+  assert.equal(speculative?.take(address()), undefined)
+  client.destroy()
+})
+
 /** A verifier and its keys. */
 async function known() {
   const salt = Buffer.from('salt')

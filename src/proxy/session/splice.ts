@@ -63,7 +63,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     },
     isSending: () => !splice.server || splice.kept.length > 0 || splice.server.writableLength > 0,
     resume: () => resume(splice),
-    attach(compute, first, pid, abandoned = () => {}) {
+    attach(compute, first, id, abandoned = () => {}) {
       if (client.destroyed) {
         compute.destroy()
         return
@@ -71,7 +71,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
       client.off('data', fromClient)
       readShared(client, fromClient)
       splice.server = compute
-      splice.computeId = pid
+      splice.computeId = id
       splice.abandoned = abandoned
       join(splice, compute, first)
     },
