@@ -87,6 +87,12 @@ test('this check sees a statement, a name, a type and a null that are wrong', ()
     await client.connect()
     const described = await describe(client, 'select id, number, parent_id from branch where id = $1')
     assert.equal(await describe(client, 'select nome from branch'), 'column "nome" does not exist')
+    const forms = read(
+      `export const q = (isIt: boolean) => db.rows(sql\`select \${isIt ? sql\`name\` : sql\`nome\`} from branch\`)`,
+    )
+    const [right, wrong] = [await describe(client, forms[0]?.text ?? ''), await describe(client, forms[1]?.text ?? '')]
+    assert.ok(Array.isArray(right))
+    assert.equal(wrong, 'column "nome" does not exist')
     const { rows } = await client.query<{ tableID: number; columnID: number }>(
       `select attrelid::int as "tableID", attnum as "columnID" from pg_attribute
         where attrelid = 'branch'::regclass and attname = 'parent_id'`,
@@ -158,6 +164,8 @@ test('a query with fragments is read in each of its forms', () => {
 test('a fragment that the code does not name is an error, and so is one that stands for a statement', () => {
   const parameter = `export const list = (where: ReturnType<typeof sql>) => db.rows(sql\`select 1 \${where}\`)`
   assert.throws(() => read(parameter), /^Error: src\/queries\.ts:2: which fragment is where\?$/)
+  const widened = `export const list = (where: SqlStatement) => db.rows(sql\`select 1 \${where}\`)`
+  assert.throws(() => read(`import type { SqlStatement } from './sql.ts'\n${widened}`), /which fragment is where\?$/)
   const variable = `let part = sql\`where a\`\nexport const list = () => db.rows(sql\`select 1 \${part}\`)`
   assert.throws(() => read(variable), /which fragment is part\?$/)
   assert.deepEqual(
@@ -175,7 +183,8 @@ function read(queries: string, declared = ''): WrittenQuery[] {
       include: ['src'],
     }),
     '/sample/src/sql.ts': `
-      export interface SqlFragment { readonly text: string }
+      export interface SqlStatement { readonly text: string }
+      export interface SqlFragment extends SqlStatement { readonly parts: readonly string[] }
       export declare function sql(strings: TemplateStringsArray, ...values: unknown[]): SqlFragment
       export declare const db: { rows<R>(statement: SqlFragment): Promise<R[]> }`,
     '/sample/src/declared.ts': head + declared,

@@ -100,7 +100,7 @@ function createTexts(checker: Checker) {
   /** Each fragment that an expression may be, and PARAMETER where it may be another value. */
   function valuesOf(expression: Node, place: string): (Parts | typeof PARAMETER)[] {
     const types = checker.typeToString(checker.getTypeAtLocation(expression) ?? checker.getUnknownType()).split(' | ')
-    if (!types.includes('SqlFragment')) return [PARAMETER]
+    if (!types.some((type) => type === 'SqlFragment' || type === 'SqlStatement')) return [PARAMETER]
     if (isSql(expression)) {
       fragments.add(keyOf(expression))
       return of(expression, place)
