@@ -31,7 +31,8 @@ export async function insertApiKey(
 ): Promise<ApiKey> {
   const row = await tx.row<ApiKey>(sql`
     insert into api_key (account_id, name, scope, project_id, expires_at, hash, generation)
-    values (${key.account_id}, ${key.name}, ${key.scope}, ${key.project_id}, ${key.expires_at}, ${key.hash}, ${key.generation})
+    values (${key.account_id}, ${key.name}, ${key.scope}, ${key.project_id}, ${key.expires_at}, ${key.hash},
+            ${key.generation})
     returning *`)
   return row as ApiKey
 }
@@ -53,8 +54,9 @@ export async function useApiKey(
       from api_key where hash = any (${hashed.map(({ hash }) => hash)}::bytea[])`)
   if (key?.in_force && key.note_use) {
     await db.rows(
-      sql`update api_key set hash = ${current.hash}, generation = ${current.generation}, last_used_at = clock_timestamp(),
-             last_used_from = ${address} where id = ${key.id}`,
+      sql`
+        update api_key set hash = ${current.hash}, generation = ${current.generation},
+               last_used_at = clock_timestamp(), last_used_from = ${address} where id = ${key.id}`,
     )
   }
   return key
@@ -68,7 +70,8 @@ export function listApiKeys(db: Db, accountId: string): Promise<ApiKey[]> {
 
 export function revokeApiKey(tx: Db, accountId: string, id: number): Promise<ApiKey | undefined> {
   return tx.row(sql`
-    update api_key set revoked_at = clock_timestamp() where id = ${id} and account_id = ${accountId} and revoked_at is null returning *`)
+    update api_key set revoked_at = clock_timestamp()
+     where id = ${id} and account_id = ${accountId} and revoked_at is null returning *`)
 }
 
 /** The number of valid keys per generation of the hash key. */

@@ -18,8 +18,8 @@ export interface AuditEntry {
 export async function insertAudit(tx: Db, entry: AuditEntry): Promise<void> {
   await tx.rows(sql`
     insert into audit (account_id, api_key_id, request_id, action, project_id, subject, status, address)
-    values (${entry.accountId}, ${entry.apiKeyId}, ${entry.requestId}, ${entry.action}, ${entry.projectId}, ${entry.subject},
-            ${entry.status}, ${entry.address})`)
+    values (${entry.accountId}, ${entry.apiKeyId}, ${entry.requestId}, ${entry.action}, ${entry.projectId},
+            ${entry.subject}, ${entry.status}, ${entry.address})`)
 }
 
 export interface AuditRow {

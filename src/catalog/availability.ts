@@ -20,7 +20,8 @@ export async function spreadChecks(db: Db, intervalSeconds: number): Promise<voi
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + random() * make_interval(secs => ${intervalSeconds})
      where id in (select id from endpoint
-                   where check_at < clock_timestamp() - make_interval(secs => greatest(${intervalSeconds}::float8 / 10, 60))
+                   where check_at < clock_timestamp()
+                                    - make_interval(secs => greatest(${intervalSeconds}::float8 / 10, 60))
                      and deleted_at is null and not disabled for no key update skip locked)`)
 }
 

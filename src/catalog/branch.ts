@@ -52,11 +52,14 @@ export async function insertBranch(
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
-      select ${branch.id}, ${branch.id}, host_for(${branch.parent_id}), (select store_id from branch where id = ${branch.parent_id}),
+      select ${branch.id}, ${branch.id}, host_for(${branch.parent_id}),
+             (select store_id from branch where id = ${branch.parent_id}),
              case when ${branch.parent_id}::text is null then 'template' else 'clone' end)
-    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at, annotation, pending_state, store_id)
-    values (${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name}, ${branch.is_default},
-            ${branch.protected}, ${branch.expires_at}, ${JSON.stringify(branch.annotation ?? {})}, 'ready', ${branch.id})
+    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
+                        annotation, pending_state, store_id)
+    values (${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
+            ${branch.is_default}, ${branch.protected}, ${branch.expires_at},
+            ${JSON.stringify(branch.annotation ?? {})}, 'ready', ${branch.id})
     returning *`)
   return row as Branch
 }
@@ -137,7 +140,8 @@ export async function updateBranch(
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
     update branch set name = coalesce(${changes.name}, name), protected = coalesce(${changes.protected}, protected),
-           expires_at = case when ${changes.expires_at !== undefined} then ${changes.expires_at}::timestamptz else expires_at end,
+           expires_at = case when ${changes.expires_at !== undefined} then ${changes.expires_at}::timestamptz
+                             else expires_at end,
            updated_at = clock_timestamp()
      where id = ${id} returning *`)
   return row as Branch
@@ -159,7 +163,8 @@ export function listExpired(db: Db): Promise<Branch[]> {
   return db.rows(sql`
     select b.* from branch b join project p on p.id = b.project_id and p.deleted_at is null
      where b.expires_at <= clock_timestamp() and b.deleted_at is null and not b.is_default and not b.protected
-       and not exists (select 1 from branch c where c.parent_id = b.id and (c.deleted_at is null or c.restores is not null))
+       and not exists (select 1 from branch c
+                        where c.parent_id = b.id and (c.deleted_at is null or c.restores is not null))
      order by b.expires_at limit 50`)
 }
 
@@ -181,7 +186,8 @@ export async function listMakings(db: Db, ids: readonly string[]): Promise<strin
 
 export async function setBranchReady(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
-    update branch set current_state = 'ready', pending_state = null, state_changed_at = clock_timestamp(), updated_at = clock_timestamp()
+    update branch set current_state = 'ready', pending_state = null, state_changed_at = clock_timestamp(),
+           updated_at = clock_timestamp()
      where id = ${id}`)
 }
 
@@ -204,7 +210,8 @@ export async function raiseConfigVersions(tx: Db, projectId: string): Promise<st
   )
   const rows = await tx.rows<{ id: string }>(sql`
     select branch_id as id from endpoint
-     where project_id = ${projectId} and deleted_at is null and (current_state = 'active' or pending_state is not null)`)
+     where project_id = ${projectId} and deleted_at is null
+       and (current_state = 'active' or pending_state is not null)`)
   return rows.map(({ id }) => id)
 }
 

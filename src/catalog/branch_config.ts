@@ -22,8 +22,10 @@ export async function lockConfig(
 /** Whether the rows of a branch agree with a reading. */
 export async function agreesWith(db: Db, branchId: string, { roles, databases }: SeenConfig): Promise<boolean> {
   const row = await db.row<{ roles: string[]; databases: string[] }>(sql`
-    select array(select jsonb_build_array(name, login, verifier)::text from role where branch_id = ${branchId}) as roles,
-           array(select jsonb_build_array(name, owner_name)::text from database where branch_id = ${branchId}) as databases`)
+    select array(select jsonb_build_array(name, login, verifier)::text
+                   from role where branch_id = ${branchId}) as roles,
+           array(select jsonb_build_array(name, owner_name)::text
+                   from database where branch_id = ${branchId}) as databases`)
   const same = (texts: string[] = [], seen: unknown[][]) => {
     const known = new Set(texts.map((text) => JSON.stringify(JSON.parse(text))))
     return known.size === seen.length && seen.every((values) => known.has(JSON.stringify(values)))
@@ -62,7 +64,8 @@ export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id
   await tx.rows(sql`
     insert into database as d (branch_id, account_id, name, owner_name)
     select ${id}, ${account_id}::uuid, s.name, s.owner_name
-      from unnest(${databases}::text[], ${seen.databases.map((database) => database.owner_name)}::text[]) s (name, owner_name)
+      from unnest(${databases}::text[], ${seen.databases.map((database) => database.owner_name)}::text[])
+           s (name, owner_name)
     on conflict (branch_id, name) do update set owner_name = excluded.owner_name, updated_at = clock_timestamp()
      where d.owner_name is distinct from excluded.owner_name`)
 }
@@ -97,10 +100,13 @@ export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string
     insert into database (branch_id, name, account_id, owner_name, created_at)
     select ${toId}, name, account_id, owner_name, created_at from database where branch_id = ${fromId} order by id`)
   await tx.rows(sql`
-    insert into config_change (branch_id, id, change) select ${toId}, id, change from config_change where branch_id = ${fromId}`)
+    insert into config_change (branch_id, id, change)
+    select ${toId}, id, change from config_change where branch_id = ${fromId}`)
   await tx.rows(sql`
     update branch b set config_version = b.config_version + 1,
-           applied_version = b.config_version + case when exists (select from config_change where branch_id = b.id) then 0 else 1 end,
-           noted = f.noted or exists (select from endpoint e where e.branch_id = f.id and e.current_state = 'active' and e.deleted_at is null)
+           applied_version = b.config_version
+             + case when exists (select from config_change where branch_id = b.id) then 0 else 1 end,
+           noted = f.noted or exists (
+             select from endpoint e where e.branch_id = f.id and e.current_state = 'active' and e.deleted_at is null)
       from branch f where b.id = ${toId} and f.id = ${fromId}`)
 }

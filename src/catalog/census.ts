@@ -21,7 +21,8 @@ export interface Census {
 export async function takeCensus(db: Db): Promise<Census> {
   const [operations, oldest, endpoints] = await Promise.all([
     db.row<Census['operations']>(sql`
-      select count(*) filter (where status = 'scheduling') as scheduling, count(*) filter (where status = 'running') as running
+      select count(*) filter (where status = 'scheduling') as scheduling,
+             count(*) filter (where status = 'running') as running
         from operation where finished_at is null`),
     // Same condition as due_operations(), without locking. An operation that waits for another one is not late.
     db.row<{ seconds: number }>(sql`
@@ -29,13 +30,16 @@ export async function takeCensus(db: Db): Promise<Census> {
         from operation o
        where o.finished_at is null and o.status = 'scheduling' and o.run_at <= clock_timestamp()
          and not exists (select from operation_hold h
-                          where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares) and h.exclusive and h.seq < o.seq)
+                          where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares)
+                            and h.exclusive and h.seq < o.seq)
          and (o.passes_shared or not exists (
                select from operation_hold h
-                where h.project_id = o.project_id and h.resource = any (o.excludes) and not h.exclusive and h.seq < o.seq))
+                where h.project_id = o.project_id and h.resource = any (o.excludes)
+                  and not h.exclusive and h.seq < o.seq))
        order by o.run_at limit 1`),
     db.rows<{ disabled: boolean; current_state: 'active' | 'idle' | 'init'; count: number }>(sql`
-      select disabled, current_state, count(*) as count from endpoint where deleted_at is null group by disabled, current_state`),
+      select disabled, current_state, count(*) as count from endpoint
+       where deleted_at is null group by disabled, current_state`),
   ])
   const counts = { active: 0, idle: 0, init: 0, disabled: 0 }
   // A disabled endpoint counts as disabled once its compute has stopped.

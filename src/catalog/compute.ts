@@ -100,9 +100,10 @@ export async function setActive(tx: Db, id: string, branchId: string, compute: N
        where endpoint_id = ${id} and ended_at is null and id <> ${compute.id}),
     started as (
       insert into compute (id, endpoint_id, store_id, host_id, address, port, started_at)
-      values (${compute.id}, ${id}, ${compute.store}, ${compute.hostId}, ${compute.host}, ${compute.port}, ${compute.startedAt})
-      on conflict (id) do update set endpoint_id = excluded.endpoint_id, address = excluded.address, port = excluded.port,
-                ended_at = null, end_reason = null)
+      values (${compute.id}, ${id}, ${compute.store}, ${compute.hostId}, ${compute.host}, ${compute.port},
+              ${compute.startedAt})
+      on conflict (id) do update set endpoint_id = excluded.endpoint_id, address = excluded.address,
+                port = excluded.port, ended_at = null, end_reason = null)
     update endpoint set current_state = 'active', holding_operation_id = null, compute_id = ${compute.id},
            started_at = ${compute.startedAt}, last_active = clock_timestamp(), idle_check_at = clock_timestamp(),
            idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
@@ -114,7 +115,8 @@ export async function setActive(tx: Db, id: string, branchId: string, compute: N
 export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<void> {
   await tx.rows(sql`
     with ended as (
-      update compute set ended_at = clock_timestamp(), end_reason = ${reason} where endpoint_id = ${id} and ended_at is null
+      update compute set ended_at = clock_timestamp(), end_reason = ${reason}
+       where endpoint_id = ${id} and ended_at is null
       returning store_id),
     unmeasured as (update store set measured_at = null where id in (select store_id from ended))
     update endpoint set current_state = 'idle', holding_operation_id = null, compute_id = null, idle_check_at = null,
@@ -126,7 +128,8 @@ export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<vo
 export async function noteCrash(tx: Db, endpointId: string, computeId: string): Promise<void> {
   await tx.rows(sql`
     with ended as (
-      update compute set ended_at = clock_timestamp(), end_reason = 'crash' where id = ${computeId} and ended_at is null)
+      update compute set ended_at = clock_timestamp(), end_reason = 'crash'
+       where id = ${computeId} and ended_at is null)
     update endpoint set compute_id = null where id = ${endpointId} and compute_id = ${computeId}`)
 }
 

@@ -33,7 +33,8 @@ export async function assignChanges(tx: Db, branchId: string, operationId: strin
 export function listChanges(db: Db, branchId: string, seq?: number): Promise<ConfigChange[]> {
   return db.rows(sql`
     select c.id, c.change, c.operation_id from config_change c left join operation o on o.id = c.operation_id
-     where c.branch_id = ${branchId} and (o.seq <= ${seq}::bigint or o.seq is null or ${seq}::bigint is null) order by c.id`)
+     where c.branch_id = ${branchId} and (o.seq <= ${seq}::bigint or o.seq is null or ${seq}::bigint is null)
+     order by c.id`)
 }
 
 /** The number of changes of a branch still to be applied. */
@@ -51,5 +52,6 @@ export async function removeChanges(tx: Db, branchId: string, ids: readonly numb
 /** Removes earlier password changes of a role: only the last one counts. */
 export async function removePasswordChanges(tx: Db, branchId: string, name: string): Promise<void> {
   await tx.rows(sql`
-    delete from config_change where branch_id = ${branchId} and change ->> 'kind' = 'set_password' and change ->> 'name' = ${name}`)
+    delete from config_change
+     where branch_id = ${branchId} and change ->> 'kind' = 'set_password' and change ->> 'name' = ${name}`)
 }

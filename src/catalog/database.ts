@@ -39,7 +39,8 @@ export async function updateDatabase(tx: Db, database: Database, name: string, o
   if (name !== database.name) await addChange(tx, branch_id, { kind: 'rename_database', name: database.name, to: name })
   if (owner !== database.owner_name) await addChange(tx, branch_id, { kind: 'set_database_owner', name, owner })
   const row = await tx.row<Database>(sql`
-    update database set name = ${name}, owner_name = ${owner}, updated_at = clock_timestamp() where id = ${database.id} returning *`)
+    update database set name = ${name}, owner_name = ${owner}, updated_at = clock_timestamp()
+     where id = ${database.id} returning *`)
   return row as Database
 }
 

@@ -30,5 +30,6 @@ export const loginConfig = ({ runtimeDir, user }: EmbeddedLogin, password: () =>
 
 /** The URL of the embedded catalog for its superuser. */
 export function embeddedCatalogUrl(runtimeDir: string, password: string): string {
-  return `postgresql://${CATALOG_ADMIN}:${password}@/neap?host=${encodeURIComponent(embeddedSocketDir(runtimeDir))}&port=${EMBEDDED_PORT}`
+  const host = encodeURIComponent(embeddedSocketDir(runtimeDir))
+  return `postgresql://${CATALOG_ADMIN}:${password}@/neap?host=${host}&port=${EMBEDDED_PORT}`
 }

@@ -78,10 +78,11 @@ export async function insertEndpoint(
     Partial<Pick<Endpoint, 'pooler_enabled' | 'passwordless_access'>>,
 ): Promise<Endpoint> {
   const row = await tx.row<Endpoint>(sql`
-    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, disabled, pooler_enabled,
-                          passwordless_access)
-    values (${endpoint.id}, ${endpoint.account_id}, ${endpoint.project_id}, ${endpoint.branch_id}, ${endpoint.name}, ${endpoint.min_cu},
-            ${endpoint.max_cu}, ${endpoint.suspend_timeout_seconds}, ${JSON.stringify(endpoint.settings)}, ${endpoint.disabled},
+    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds,
+                          settings, disabled, pooler_enabled, passwordless_access)
+    values (${endpoint.id}, ${endpoint.account_id}, ${endpoint.project_id}, ${endpoint.branch_id}, ${endpoint.name},
+            ${endpoint.min_cu}, ${endpoint.max_cu}, ${endpoint.suspend_timeout_seconds},
+            ${JSON.stringify(endpoint.settings)}, ${endpoint.disabled},
             ${endpoint.pooler_enabled ?? false}, ${endpoint.passwordless_access ?? false})
     returning *`)
   return row as Endpoint
@@ -119,7 +120,8 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndp
 export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
   return db.rows(sql`
     select id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, pooler_enabled, disabled,
-           passwordless_access, creation_source, current_state, pending_state, started_at, suspended_at, last_active, created_at, updated_at
+           passwordless_access, creation_source, current_state, pending_state, started_at, suspended_at, last_active,
+           created_at, updated_at
       from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
      order by created_at, id`)
 }
@@ -155,10 +157,12 @@ export type EndpointChanges = Partial<
 export async function updateEndpoint(tx: Db, id: string, changes: EndpointChanges): Promise<Endpoint> {
   const settings = changes.settings && JSON.stringify(changes.settings)
   const row = await tx.row<Endpoint>(sql`
-    update endpoint set branch_id = coalesce(${changes.branch_id}, branch_id), min_cu = coalesce(${changes.min_cu}, min_cu),
-           max_cu = coalesce(${changes.max_cu}, max_cu), settings = coalesce(${settings}::jsonb, settings),
+    update endpoint set branch_id = coalesce(${changes.branch_id}, branch_id),
+           min_cu = coalesce(${changes.min_cu}, min_cu), max_cu = coalesce(${changes.max_cu}, max_cu),
+           settings = coalesce(${settings}::jsonb, settings),
            suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
-           disabled = coalesce(${changes.disabled}, disabled), pooler_enabled = coalesce(${changes.pooler_enabled}, pooler_enabled),
+           disabled = coalesce(${changes.disabled}, disabled),
+           pooler_enabled = coalesce(${changes.pooler_enabled}, pooler_enabled),
            passwordless_access = coalesce(${changes.passwordless_access}, passwordless_access),
            name = coalesce(${changes.name}, name), updated_at = clock_timestamp(),
            idle_check_at = case when idle_check_at is not null then clock_timestamp() end
@@ -166,7 +170,9 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
   return row as Endpoint
 }
 
-/** Every endpoint of all accounts that may have a compute, on all hosts or on one: for adoption, status and shutdown. */
+/**
+ * Every endpoint of all accounts that may have a compute, on all hosts or on one: for adoption, status and shutdown.
+ */
 export function listEndpointsWithCompute(db: Db, hostId?: string): Promise<PlacedEndpoint[]> {
   return db.rows(sql`
     ${SELECT_PLACED} join branch b on b.id = e.branch_id join store s on s.id = b.store_id
@@ -178,7 +184,8 @@ export function listEndpointsWithCompute(db: Db, hostId?: string): Promise<Place
 export function listStrandedEndpoints(db: Db, hostId: string): Promise<Endpoint[]> {
   return db.rows(sql`
     select e.* from endpoint e join branch b on b.id = e.branch_id left join store s on s.id = b.store_id
-     where (e.holding_operation_id is not null or e.deleted_at is not null) and coalesce(s.host_id, ${hostId}) = ${hostId}
+     where (e.holding_operation_id is not null or e.deleted_at is not null)
+       and coalesce(s.host_id, ${hostId}) = ${hostId}
        and not exists (select 1 from operation o
                         where o.project_id = e.project_id and o.finished_at is null
                           and (o.branch_id = e.branch_id or o.endpoint_id = e.id))`)
@@ -219,7 +226,8 @@ export async function setLastActive(db: Db, seen: ReadonlyMap<string, number>): 
     written as (
       update endpoint e set last_active = greatest(e.last_active, to_timestamp(s.ms / 1000))
         from seen s where e.id = s.id and e.id in (select id from locked))
-    select e.id from endpoint e join seen using (id) where e.deleted_at is null and e.id not in (select id from locked)`)
+    select e.id from endpoint e join seen using (id)
+     where e.deleted_at is null and e.id not in (select id from locked)`)
   return rows.map(({ id }) => id)
 }
 
@@ -253,9 +261,11 @@ export async function setIdleCheck(
 ): Promise<boolean> {
   // Each change that requires another look sets `idle_check_at`.
   const row = await db.row(sql`
-    update endpoint set idle_counters = ${check.counters}, idle_since = clock_timestamp() - make_interval(secs => ${check.idleSeconds}),
+    update endpoint set idle_counters = ${check.counters},
+           idle_since = clock_timestamp() - make_interval(secs => ${check.idleSeconds}),
            idle_check_at = clock_timestamp() + make_interval(secs => ${check.nextSeconds})
-     where id = ${taken.id} and idle_check_at = ${taken.idle_check_at}::timestamptz and current_state = 'active' returning 1`)
+     where id = ${taken.id} and idle_check_at = ${taken.idle_check_at}::timestamptz and current_state = 'active'
+    returning 1`)
   return row !== undefined
 }
 

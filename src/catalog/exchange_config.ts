@@ -13,8 +13,10 @@ export async function exchangeConfig(tx: Db, branch: Branch, copy: Branch): Prom
   await exchangeDatabases(tx, branch.id, copy)
   await exchangeChanges(tx, branch.id, copy)
   await tx.rows(sql`
-    update branch b set config_version = b.config_version + 1, applied_version = 0, noted = other.noted from branch other
-     where b.id = any (${[branch.id, copy.id]}::text[]) and other.id = any (${[branch.id, copy.id]}::text[]) and b.id <> other.id`)
+    update branch b set config_version = b.config_version + 1, applied_version = 0, noted = other.noted
+      from branch other
+     where b.id = any (${[branch.id, copy.id]}::text[]) and other.id = any (${[branch.id, copy.id]}::text[])
+       and b.id <> other.id`)
 }
 
 /** The names of the roles or databases that changes requested after the copy was made are about. */
@@ -28,12 +30,14 @@ async function exchangeRoles(tx: Db, branchId: string, copy: Branch): Promise<vo
     delete from role where branch_id = ${copy.id} and name in (
       ${changedSince(branchId, copy)} and change ->> 'kind' in ('create_role', 'drop_role'))`)
   await tx.rows(sql`
-    update role set branch_id = ${copy.id}, name = repeat(' ', 64) || name where branch_id = ${branchId} and name not in (
+    update role set branch_id = ${copy.id}, name = repeat(' ', 64) || name
+     where branch_id = ${branchId} and name not in (
       ${changedSince(branchId, copy)} and change ->> 'kind' = 'create_role')`)
   await tx.rows(sql`update role set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`)
   await tx.rows(sql`update role set name = substr(name, 65) where branch_id = ${copy.id}`)
   await tx.rows(sql`
-    update role r set password = given.password, verifier = given.verifier, updated_at = given.updated_at from role given
+    update role r set password = given.password, verifier = given.verifier, updated_at = given.updated_at
+      from role given
      where r.branch_id = ${branchId} and given.branch_id = ${copy.id} and r.name = given.name and r.name in (
        ${changedSince(branchId, copy)} and change ->> 'kind' = 'set_password')`)
 }
@@ -43,7 +47,8 @@ async function exchangeDatabases(tx: Db, branchId: string, copy: Branch): Promis
     delete from database where branch_id = ${copy.id} and name in (
       ${changedSince(branchId, copy)} and change ->> 'kind' in ('create_database', 'drop_database'))`)
   await tx.rows(sql`
-    update database set branch_id = ${copy.id}, name = repeat(' ', 64) || name where branch_id = ${branchId} and name not in (
+    update database set branch_id = ${copy.id}, name = repeat(' ', 64) || name
+     where branch_id = ${branchId} and name not in (
       ${changedSince(branchId, copy)} and change ->> 'kind' = 'create_database')`)
   await tx.rows(
     sql`update database set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`,

@@ -38,8 +38,8 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
     await tx.rows(sql`
       insert into host (id, region, cpus, memory_bytes, heartbeat_at)
       values (${id}, ${region}, ${cpus}, ${memoryBytes}, clock_timestamp())
-      on conflict (id) do update set region = excluded.region, cpus = excluded.cpus, memory_bytes = excluded.memory_bytes,
-                heartbeat_at = excluded.heartbeat_at`)
+      on conflict (id) do update set region = excluded.region, cpus = excluded.cpus,
+                memory_bytes = excluded.memory_bytes, heartbeat_at = excluded.heartbeat_at`)
   })
 }
 

@@ -29,7 +29,8 @@ const isAt = ({ accountId, method, path, key }: IdempotencySlot) =>
 export async function takeSlot(tx: Db, slot: IdempotencySlot, requestHash: Buffer): Promise<boolean> {
   const taken = await tx.row(sql`
     insert into idempotency_key (account_id, method, path, key, request_hash, api_key_id)
-    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}, ${slot.apiKeyId}) on conflict do nothing returning 1`)
+    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}, ${slot.apiKeyId})
+    on conflict do nothing returning 1`)
   return taken !== undefined
 }
 

@@ -20,7 +20,8 @@ export function findLogin(db: Db, endpointId: string, role: string): Promise<Rol
   return db.row(sql`
     select e.disabled, e.pooler_enabled, e.current_state, e.holding_operation_id, e.compute_id,
            ${COMPUTE_COLUMNS}, left(r.verifier, 1024) as verifier, b.noted,
-           case when b.protected or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
+           case when b.protected
+                  or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then (p.settings #> '{allowed_ips,ips}')::text end as allowed_ips
       from endpoint e
       join project p on p.id = e.project_id and p.deleted_at is null

@@ -49,14 +49,17 @@ export async function insertOperation(tx: Db, operation: NewOperation): Promise<
       update project set last_seq = last_seq + 1,
              last_operation_at = greatest(clock_timestamp(), last_operation_at + interval '1 microsecond')
        where id = ${operation.project_id} returning last_seq, last_operation_at)
-    insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, input, step, excludes, shares,
-                           passes_shared, depends_on, deadline_seconds, created_at, host_id)
-    select ${newOperationId()}, ${operation.account_id}, ${operation.project_id}, ${operation.branch_id}, ${operation.endpoint_id},
-           last_seq, ${operation.action}, ${JSON.stringify(operation.input)}, ${operation.step}, ${operation.excludes},
-           ${operation.shares}, ${operation.passes_shared}, ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at,
+    insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, input, step, excludes,
+                           shares, passes_shared, depends_on, deadline_seconds, created_at, host_id)
+    select ${newOperationId()}, ${operation.account_id}, ${operation.project_id}, ${operation.branch_id},
+           ${operation.endpoint_id}, last_seq, ${operation.action}, ${JSON.stringify(operation.input)},
+           ${operation.step}, ${operation.excludes}, ${operation.shares}, ${operation.passes_shared},
+           ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at,
            case when ${operation.branch_id}::text is null
-                then (select s.host_id from branch b join store s on s.id = b.store_id where b.project_id = ${operation.project_id} limit 1)
-                else (select s.host_id from branch b join store s on s.id = b.store_id where b.id = ${operation.branch_id}) end
+                then (select s.host_id from branch b join store s on s.id = b.store_id
+                       where b.project_id = ${operation.project_id} limit 1)
+                else (select s.host_id from branch b join store s on s.id = b.store_id
+                       where b.id = ${operation.branch_id}) end
       from project returning *`)
   if (!row) throw new Error(`project ${operation.project_id} has no row to order operations by`)
   return row
@@ -121,8 +124,8 @@ export function findOperation(
 ): Promise<Operation | undefined> {
   // Selects only the columns that clients see: they poll this query.
   return db.row(sql`
-    select id, account_id, project_id, branch_id, endpoint_id, seq, action, status, failures_count, retry_at, error, created_at, updated_at,
-           started_at, finished_at
+    select id, account_id, project_id, branch_id, endpoint_id, seq, action, status, failures_count, retry_at, error,
+           created_at, updated_at, started_at, finished_at
       from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`)
 }
 

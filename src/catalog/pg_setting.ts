@@ -60,7 +60,9 @@ const PRINTABLE = /^[^\x00-\x1f]{0,1000}$/
 export async function wrongPgSettings(db: Db, settings: Readonly<Record<string, string>>): Promise<string[]> {
   const names = Object.keys(settings).map((name) => name.toLowerCase())
   const rows = await db.rows<Kind>(
-    sql`select lower(name) as name, vartype, unit, min_val, max_val, enumvals from pg_settings where lower(name) = any (${names})`,
+    sql`
+      select lower(name) as name, vartype, unit, min_val, max_val, enumvals from pg_settings
+       where lower(name) = any (${names})`,
   )
   const kinds = new Map(rows.map((row) => [row.name, row]))
   return Object.entries(settings)

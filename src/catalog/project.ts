@@ -60,9 +60,11 @@ export async function insertProject(
   >,
 ): Promise<Project> {
   const row = await tx.row<Project>(sql`
-    insert into project (id, account_id, name, region_id, pg_version, settings, default_endpoint_settings, history_retention_seconds)
+    insert into project (id, account_id, name, region_id, pg_version, settings, default_endpoint_settings,
+                         history_retention_seconds)
     values (${project.id}, ${project.account_id}, ${project.name}, ${project.region_id}, ${project.pg_version},
-            ${JSON.stringify(project.settings)}, ${JSON.stringify(project.default_endpoint_settings)}, ${project.history_retention_seconds})
+            ${JSON.stringify(project.settings)}, ${JSON.stringify(project.default_endpoint_settings)},
+            ${project.history_retention_seconds})
     returning *`)
   return row as Project
 }
@@ -92,7 +94,8 @@ export function lockProject(tx: Db, accountId: string, id: string): Promise<Proj
  */
 export async function lockEndpointAndProject(tx: Db, endpointId: string): Promise<void> {
   await tx.rows(sql`
-    select 1 from project p join endpoint e on e.project_id = p.id where e.id = ${endpointId} for no key update of p, e`)
+    select 1 from project p join endpoint e on e.project_id = p.id
+     where e.id = ${endpointId} for no key update of p, e`)
 }
 
 /** The number of an account's projects, counted up to `most`. */
@@ -115,8 +118,10 @@ export async function updateProject(
 ): Promise<Project> {
   const json = (value: object | undefined) => value && JSON.stringify(value)
   const row = await tx.row<Project>(sql`
-    update project set name = coalesce(${changes.name}, name), settings = coalesce(${json(changes.settings)}::jsonb, settings),
-           default_endpoint_settings = coalesce(${json(changes.default_endpoint_settings)}::jsonb, default_endpoint_settings),
+    update project set name = coalesce(${changes.name}, name),
+           settings = coalesce(${json(changes.settings)}::jsonb, settings),
+           default_endpoint_settings =
+             coalesce(${json(changes.default_endpoint_settings)}::jsonb, default_endpoint_settings),
            history_retention_seconds = coalesce(${changes.history_retention_seconds}, history_retention_seconds),
            updated_at = clock_timestamp()
      where id = ${id} returning *`)
@@ -173,7 +178,8 @@ export function recoverProject(tx: Db, accountId: string, id: string): Promise<P
 /** Deletes a project permanently, with its branches and endpoints. */
 export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
-    update project set deleted_at = coalesce(deleted_at, clock_timestamp()), recoverable_until = null, updated_at = clock_timestamp()
+    update project set deleted_at = coalesce(deleted_at, clock_timestamp()), recoverable_until = null,
+           updated_at = clock_timestamp()
      where id = ${id}`)
   await tx.rows(sql`update branch set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
@@ -196,6 +202,7 @@ export async function forgetDeletedProjects(db: Db, days: number): Promise<void>
 /** Whether a project's settings ask for logical replication. */
 export async function wantsReplication(db: Db, projectId: string): Promise<boolean> {
   const row = await db.row<{ wanted: boolean }>(sql`
-    select coalesce((settings ->> 'enable_logical_replication')::boolean, false) as wanted from project where id = ${projectId}`)
+    select coalesce((settings ->> 'enable_logical_replication')::boolean, false) as wanted
+      from project where id = ${projectId}`)
   return row?.wanted ?? false
 }

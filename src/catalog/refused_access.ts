@@ -32,10 +32,12 @@ export async function addRefusals(db: Db, refusals: readonly Refusals[]): Promis
   await db.rows(sql`
     with given as (
       select coalesce(g.account_id, e.account_id, (select id from account where is_default)) as account_id, g.kind,
-             case g.kind when 'login' then coalesce(e.id, '') else g.subject end as subject, coalesce(r.name, '') as role, g.network,
-             sum(g.count) as count, min(g.first_at) as first_at, max(g.last_at) as last_at
+             case g.kind when 'login' then coalesce(e.id, '') else g.subject end as subject,
+             coalesce(r.name, '') as role, g.network, sum(g.count) as count,
+             min(g.first_at) as first_at, max(g.last_at) as last_at
         from unnest(${of('kind')}::text[], ${of('accountId')}::uuid[], ${of('subject')}::text[], ${of('role')}::text[],
-                    ${of('network')}::text[], ${of('count')}::bigint[], ${of('firstAt')}::timestamptz[], ${of('lastAt')}::timestamptz[])
+                    ${of('network')}::text[], ${of('count')}::bigint[],
+                    ${of('firstAt')}::timestamptz[], ${of('lastAt')}::timestamptz[])
              g (kind, account_id, subject, role, network, count, first_at, last_at)
         left join endpoint e on g.kind = 'login' and e.id = g.subject and e.deleted_at is null
         left join role r on r.branch_id = e.branch_id and r.name = g.role
@@ -43,7 +45,8 @@ export async function addRefusals(db: Db, refusals: readonly Refusals[]): Promis
     placed as (
       select g.*, a.account_id is not null or
              row_number() over (partition by g.account_id, a.account_id is null)
-               + (select count(*) from (select from refused_access o where o.account_id = g.account_id limit ${MAX_RECORDS}) o)
+               + (select count(*)
+                    from (select from refused_access o where o.account_id = g.account_id limit ${MAX_RECORDS}) o)
                <= ${MAX_RECORDS} as fits
         from given g left join refused_access a using (account_id, kind, subject, role, network))
     insert into refused_access as a (account_id, kind, subject, role, network, count, first_at, last_at)
@@ -53,7 +56,8 @@ export async function addRefusals(db: Db, refusals: readonly Refusals[]): Promis
      group by 1, 2, 3, 4, 5
      order by 1, 2, 3, 4, 5
     on conflict (account_id, kind, subject, role, network) do update
-       set count = a.count + excluded.count, first_at = least(a.first_at, excluded.first_at), last_at = greatest(a.last_at, excluded.last_at)`)
+       set count = a.count + excluded.count, first_at = least(a.first_at, excluded.first_at),
+           last_at = greatest(a.last_at, excluded.last_at)`)
 }
 
 export interface RefusedAccess {

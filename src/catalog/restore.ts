@@ -41,13 +41,15 @@ export async function moveInTree(tx: Db, branch: Branch, copy: Branch, sourceId:
   const itself = branch.id === sourceId
   if (copy.deleted_at === null) {
     await tx.rows(sql`
-      update branch set parent_id = ${copy.id} where parent_id = ${branch.id} and id <> ${copy.id} and number < ${copy.number}`)
+      update branch set parent_id = ${copy.id}
+       where parent_id = ${branch.id} and id <> ${copy.id} and number < ${copy.number}`)
   }
   await tx.rows(sql`
     update branch set parent_id = ${branch.parent_id}, restores = null, current_state = 'ready', pending_state = null,
            state_changed_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${copy.id}`)
   await tx.rows(sql`
-    update branch set parent_id = ${itself ? copy.id : sourceId}, last_reset_at = clock_timestamp(), updated_at = clock_timestamp()
+    update branch set parent_id = ${itself ? copy.id : sourceId}, last_reset_at = clock_timestamp(),
+           updated_at = clock_timestamp()
      where id = ${branch.id}`)
 }
 

@@ -25,7 +25,8 @@ export async function insertRole(
   await addChange(tx, role.branch_id, { kind: 'create_role', name: role.name, verifier: role.verifier })
   const row = await tx.row<Role>(sql`
     insert into role (branch_id, name, account_id, login, password, verifier)
-    values (${role.branch_id}, ${role.name}, ${role.account_id}, ${role.verifier !== null}, ${role.password}, ${role.verifier})
+    values (${role.branch_id}, ${role.name}, ${role.account_id}, ${role.verifier !== null}, ${role.password},
+            ${role.verifier})
     returning *`)
   return row as Role
 }

@@ -21,7 +21,8 @@ const PASSWORDS: SealedColumn = {
   page: (db, [branch, name] = ['', ''], limit) =>
     db.rows(sql`
       select array[branch_id, name] as at, password as sealed from role
-       where (branch_id, name) > (${branch}, ${name}) and password is not null order by branch_id, name limit ${limit}`),
+       where (branch_id, name) > (${branch}, ${name}) and password is not null
+       order by branch_id, name limit ${limit}`),
   async replace(db, { at: [branch, name], sealed }, by) {
     await db.rows(
       sql`update role set password = ${by} where branch_id = ${branch} and name = ${name} and password = ${sealed}`,
@@ -64,14 +65,16 @@ const REPLIES: SealedColumn = {
   async replace(db, { at: [account, method, path, key], sealed }, by) {
     await db.rows(sql`
       update idempotency_key set reply = ${by}
-       where account_id = ${account}::uuid and method = ${method} and path = ${path} and key = ${key} and reply = ${sealed}`)
+       where account_id = ${account}::uuid and method = ${method} and path = ${path} and key = ${key}
+         and reply = ${sealed}`)
   },
 }
 
 /** Whether a value remains from before each kind of text had its own key, as its first byte shows. */
 export async function hasFirstSeals(db: Db): Promise<boolean> {
   const row = await db.row<{ has: boolean }>(sql`
-    select exists (select from role where get_byte(password, 0) = 1) or exists (select from webhook where get_byte(secret, 0) = 1)
+    select exists (select from role where get_byte(password, 0) = 1)
+           or exists (select from webhook where get_byte(secret, 0) = 1)
            or exists (select from webhook where get_byte(previous_secret, 0) = 1)
            or exists (select from idempotency_key where get_byte(reply, 0) = 1) as has`)
   return row?.has === true

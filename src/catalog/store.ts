@@ -28,7 +28,8 @@ export async function exchangeStores(tx: Db, one: string, other: string): Promis
       update store s set branch_id = case s.branch_id when ${one} then ${other} else ${one} end
        where s.id in (select store_id from branch where id = any (${[one, other]}::text[])))
     update branch b set store_id = counterpart.store_id from branch counterpart
-     where b.id = any (${[one, other]}::text[]) and counterpart.id = any (${[one, other]}::text[]) and b.id <> counterpart.id`)
+     where b.id = any (${[one, other]}::text[]) and counterpart.id = any (${[one, other]}::text[])
+       and b.id <> counterpart.id`)
 }
 
 /** Those of the stores that belong to no branch. */

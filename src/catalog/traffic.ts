@@ -28,12 +28,15 @@ export async function addTraffic(
   await db.rows(sql`
     with is_new as (
       insert into traffic_writer as w (id, batch) values (${writer}, ${batch})
-      on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch
+      on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at
+       where w.batch < excluded.batch
       returning 1)
-    insert into endpoint_traffic as t (project_id, month, branch_id, endpoint_id, bytes_to_clients, bytes_from_clients, connections)
+    insert into endpoint_traffic as t (project_id, month, branch_id, endpoint_id,
+                                       bytes_to_clients, bytes_from_clients, connections)
     select e.project_id, this_month(), e.branch_id, e.id, c.to_clients, c.from_clients, c.connections
       from unnest(${[...counted.keys()]}::text[], ${counts.map(({ toClients }) => toClients)}::bigint[],
-                  ${counts.map(({ fromClients }) => fromClients)}::bigint[], ${counts.map(({ connections }) => connections)}::bigint[])
+                  ${counts.map(({ fromClients }) => fromClients)}::bigint[],
+                  ${counts.map(({ connections }) => connections)}::bigint[])
            c (id, to_clients, from_clients, connections)
       join endpoint e on e.id = c.id
      where exists (select from is_new)

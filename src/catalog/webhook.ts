@@ -42,7 +42,8 @@ export async function insertWebhook(
 ): Promise<Webhook> {
   const row = await tx.row<Webhook>(sql`
     insert into webhook (id, account_id, project_id, url, events, enabled, secret)
-    values (${webhook.id}, ${webhook.account_id}, ${webhook.project_id}, ${webhook.url}, ${webhook.events}, ${webhook.enabled}, ${webhook.secret})
+    values (${webhook.id}, ${webhook.account_id}, ${webhook.project_id}, ${webhook.url}, ${webhook.events},
+            ${webhook.enabled}, ${webhook.secret})
     returning *`)
   return row as Webhook
 }
@@ -92,7 +93,8 @@ export function rotateWebhookSecret(
   hours: number,
 ): Promise<Webhook | undefined> {
   return tx.row(sql`
-    update webhook set previous_secret = secret, previous_secret_until = clock_timestamp() + make_interval(hours => ${hours}),
+    update webhook set previous_secret = secret,
+           previous_secret_until = clock_timestamp() + make_interval(hours => ${hours}),
            secret = ${secret}, updated_at = clock_timestamp()
      where id = ${id} and account_id = ${accountId} returning *`)
 }
@@ -112,13 +114,14 @@ export function noteGivenUp(tx: Db, id: string, days: number, reason: string): P
   return tx.row(sql`
     update webhook set failing_since = coalesce(failing_since, clock_timestamp()),
            enabled = enabled and coalesce(failing_since > clock_timestamp() - make_interval(days => ${days}), true),
-           disabled_reason = case when enabled and failing_since <= clock_timestamp() - make_interval(days => ${days}) then ${reason}
-                                  else disabled_reason end
+           disabled_reason = case when enabled and failing_since <= clock_timestamp() - make_interval(days => ${days})
+                                  then ${reason} else disabled_reason end
      where id = ${id} returning *`)
 }
 
 /** Disables a webhook because of its response. */
 export async function disableWebhook(tx: Db, id: string, reason: string): Promise<void> {
   await tx.rows(sql`
-    update webhook set enabled = false, disabled_reason = ${reason}, updated_at = clock_timestamp() where id = ${id} and enabled`)
+    update webhook set enabled = false, disabled_reason = ${reason}, updated_at = clock_timestamp()
+     where id = ${id} and enabled`)
 }

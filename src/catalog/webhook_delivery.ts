@@ -30,7 +30,8 @@ export async function insertDelivery(
 ): Promise<WebhookDelivery> {
   const row = await tx.row<WebhookDelivery>(sql`
     with told as (select pg_notify(${WEBHOOK_DELIVERIES}, ''))
-    insert into webhook_delivery (webhook_id, event, subject) select ${webhookId}, ${event}, ${JSON.stringify(subject)} from told returning *`)
+    insert into webhook_delivery (webhook_id, event, subject)
+    select ${webhookId}, ${event}, ${JSON.stringify(subject)} from told returning *`)
   return row as WebhookDelivery
 }
 
@@ -42,7 +43,8 @@ export function listDeliveries(
   before: number | undefined,
 ): Promise<WebhookDelivery[]> {
   return db.rows(sql`
-    select * from webhook_delivery where webhook_id = ${webhookId} and number < coalesce(${before}::bigint, 9223372036854775807)
+    select * from webhook_delivery
+     where webhook_id = ${webhookId} and number < coalesce(${before}::bigint, 9223372036854775807)
      order by number desc limit ${limit}`)
 }
 
@@ -56,7 +58,8 @@ export function redeliver(tx: Db, webhookId: string, id: string): Promise<Webhoo
 /** Fails the pending deliveries of a webhook. */
 export async function endWaiting(tx: Db, webhookId: string, error: string): Promise<void> {
   await tx.rows(sql`
-    update webhook_delivery set status = 'failed', due_at = null, error = ${error} where webhook_id = ${webhookId} and due_at is not null`)
+    update webhook_delivery set status = 'failed', due_at = null, error = ${error}
+     where webhook_id = ${webhookId} and due_at is not null`)
 }
 
 export interface DeliveryRoom {
@@ -87,12 +90,14 @@ export function takeDeliveries(db: Db, room: DeliveryRoom): Promise<WebhookDeliv
     due as (
       select d.id
         from waiting w
-        left join unnest(${[...room.underWay.keys()]}::uuid[], ${[...room.underWay.values()]}::int[]) b (webhook_id, count)
+        left join unnest(${[...room.underWay.keys()]}::uuid[], ${[...room.underWay.values()]}::int[])
+             b (webhook_id, count)
           on b.webhook_id = w.webhook_id
        cross join lateral (
          select id from webhook_delivery
           where webhook_id = w.webhook_id and due_at <= (select clock_timestamp())
-          order by due_at limit greatest(0, ${room.maxEach}::int - coalesce(b.count, 0)) for no key update skip locked) d
+          order by due_at limit greatest(0, ${room.maxEach}::int - coalesce(b.count, 0))
+            for no key update skip locked) d
        order by random() limit ${room.most})
     update webhook_delivery d set attempts = d.attempts + 1, attempted_at = clock_timestamp(),
            due_at = clock_timestamp() + make_interval(secs => ${room.leaseSeconds})
@@ -123,7 +128,8 @@ export async function noteAttempt(
   { status, response_status, response_body, error, again }: Attempted,
 ): Promise<boolean> {
   const row = await tx.row(sql`
-    update webhook_delivery set status = ${status}, response_status = ${response_status}, response_body = ${response_body}, error = ${error},
+    update webhook_delivery set status = ${status}, response_status = ${response_status},
+           response_body = ${response_body}, error = ${error},
            due_at = case when ${status} = 'pending' then clock_timestamp() + make_interval(secs => ${again ?? 0}) end
      where ${isLatest(delivery)} returning set_config('synchronous_commit', 'off', true)`)
   return row !== undefined

@@ -24,9 +24,11 @@ export async function readActivity(session: AdminSession): Promise<Activity> {
     select coalesce(bool_or(state is distinct from 'idle' or backend_type = 'walsender'), false)
              or exists (select from pg_stat_progress_basebackup)
              or exists (select from pg_stat_subscription where pid is not null)
-             or exists (select from pg_stat_activity where usename = '${ADMIN}' and application_name = '${BRANCHING}') as busy,
+             or exists (select from pg_stat_activity
+                         where usename = '${ADMIN}' and application_name = '${BRANCHING}') as busy,
            extract(epoch from clock_timestamp() - max(since))::float8 as idle,
-           (select coalesce(sum(sessions), 0) || ' ' || coalesce(sum(active_time), 0) from pg_stat_database where datname <> '${ADMIN_DATABASE}') as counters
+           (select coalesce(sum(sessions), 0) || ' ' || coalesce(sum(active_time), 0)
+              from pg_stat_database where datname <> '${ADMIN_DATABASE}') as counters
       from client`)
   if (!row) throw new Error('the activity query answered no row')
   return { busy: row.busy, idleSeconds: row.idle, counters: row.counters }

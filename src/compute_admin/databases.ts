@@ -50,7 +50,8 @@ export async function renameDatabase(
 export async function dropDatabase(session: AdminSession, name: string): Promise<void> {
   const [found] = await session.query<{ hindered: boolean; half_gone: boolean }>(
     `select exists (select from pg_subscription where subdbid = d.oid)
-         or exists (select from pg_prepared_xacts where database = d.datname) as hindered, datconnlimit = -2 as half_gone
+         or exists (select from pg_prepared_xacts where database = d.datname) as hindered,
+            datconnlimit = -2 as half_gone
        from pg_database d where datname = $1`,
     [name],
   )
@@ -65,7 +66,8 @@ export async function dropDatabase(session: AdminSession, name: string): Promise
 
 async function removeHindrances(session: AdminSession): Promise<void> {
   const subscriptions = await session.query<{ name: string }>(
-    'select subname as name from pg_subscription where subdbid = (select oid from pg_database where datname = current_database())',
+    `select subname as name from pg_subscription
+      where subdbid = (select oid from pg_database where datname = current_database())`,
   )
   for (const { name } of subscriptions) {
     const subscription = identifier(name)

@@ -27,7 +27,8 @@ export async function reloadSettings(session: AdminSession): Promise<Reloaded> {
   }
   const problems = await session.query<{ name: string; value: string; at_start: boolean }>(`
     select f.name, f.setting as value, s.context = 'postmaster' as at_start
-      from pg_file_settings f left join pg_settings s on s.name = f.name where f.error is not null and f.name is not null`)
+      from pg_file_settings f left join pg_settings s on s.name = f.name
+     where f.error is not null and f.name is not null`)
   const pending = await session.query<{ name: string }>('select name from pg_settings where pending_restart')
   return {
     pendingRestart: [...problems.filter((each) => each.at_start), ...pending].map(({ name }) => name),

@@ -36,8 +36,10 @@ const MOST = 200
 export async function readUses(session: AdminSession): Promise<{ uses: Use[]; slots: Slot[] }> {
   const uses = await session.query<Use>(`
     with used as (
-      select case when a.backend_type <> 'walsender' then 'session' when r.state = 'backup' then 'backup' else 'replication' end as kind,
-             a.pid, a.application_name as name, a.usename as role, a.datname as database, coalesce(r.state, a.state) as state,
+      select case when a.backend_type <> 'walsender' then 'session'
+                  when r.state = 'backup' then 'backup' else 'replication' end as kind,
+             a.pid, a.application_name as name, a.usename as role, a.datname as database,
+             coalesce(r.state, a.state) as state,
              greatest(a.state_change, a.backend_start) as since, a.xact_start, a.query_start,
              a.backend_type = 'walsender' or a.state is distinct from 'idle' as keeps_awake
         from pg_stat_activity a left join pg_stat_replication r on r.pid = a.pid
@@ -48,7 +50,8 @@ export async function readUses(session: AdminSession): Promise<{ uses: Use[]; sl
       union all
       select 'branching', pid, null, null, null, null, backend_start, null, null, true
         from pg_stat_activity where usename = '${ADMIN}' and application_name = '${BRANCHING}')
-    select kind, pid, nullif(name, '') as name, role, database, state, extract(epoch from since)::float8 * 1000 as since,
+    select kind, pid, nullif(name, '') as name, role, database, state,
+           extract(epoch from since)::float8 * 1000 as since,
            extract(epoch from xact_start)::float8 * 1000 as transaction_since,
            case when state <> 'idle' then extract(epoch from query_start)::float8 * 1000 end as query_since, keeps_awake
       from used order by keeps_awake desc, since limit ${MOST}`)

@@ -68,14 +68,18 @@ export async function claim(
          set status = 'running', generation = o.generation + 1, updated_at = clock_timestamp(),
              run_at = coalesce(clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8), o.run_at),
              started_at = coalesce(o.started_at, clock_timestamp()),
-             deadline_at = case when due.doomed and o.step <> ${FAILURE} then clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS})
-                                else coalesce(o.deadline_at, clock_timestamp() + make_interval(secs => o.deadline_seconds)) end,
+             deadline_at = case when due.doomed and o.step <> ${FAILURE}
+                                then clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS})
+                                else coalesce(o.deadline_at,
+                                              clock_timestamp() + make_interval(secs => o.deadline_seconds)) end,
              step = case when due.doomed then ${FAILURE} else o.step end,
              attempts = case when due.doomed and o.step <> ${FAILURE} then 1 else o.attempts + 1 end,
              error = case when o.step = ${FAILURE} then o.error
                           when due.failed_dependency is not null then 'needs what failed: ' || due.failed_dependency
-                          when due.overdue then 'not done within ' || o.deadline_seconds || ' s' || coalesce('; last: ' || o.error, '')
-                          when due.worn_out then 'given up after ' || o.attempts || ' attempts at ' || o.step || coalesce('; last: ' || o.error, '')
+                          when due.overdue then 'not done within ' || o.deadline_seconds || ' s'
+                               || coalesce('; last: ' || o.error, '')
+                          when due.worn_out then 'given up after ' || o.attempts || ' attempts at ' || o.step
+                               || coalesce('; last: ' || o.error, '')
                           else o.error end
         from due where o.id = due.id
       returning o.*)
@@ -115,7 +119,8 @@ export function moveTo(tx: Transaction, id: string, step: string, seconds: numbe
 export function retryLater(tx: Transaction, id: string, seconds: number, error: string): undefined {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
-           attempts = case when step = ${FAILURE} then attempts else 0 end, retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
+           attempts = case when step = ${FAILURE} then attempts else 0 end,
+           retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
   return undefined
 }
@@ -123,9 +128,10 @@ export function retryLater(tx: Transaction, id: string, seconds: number, error: 
 /** Records a permanent failure; the failure step begins within `leaseSeconds`. */
 export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds: number): void {
   tx.last(sql`
-    update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1, retry_at = null,
-           deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
-           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}) where id = ${id}`)
+    update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1,
+           retry_at = null, deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
+           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+     where id = ${id}`)
 }
 
 /**
@@ -136,23 +142,26 @@ export function end(tx: Transaction, id: string, status: 'finished' | 'failed', 
   tx.last(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
            finished_at = clock_timestamp()
-     where id = ${id} returning set_config('synchronous_commit', 'on', true), set_config('neap.tells_later', 'on', true)`)
+     where id = ${id}
+    returning set_config('synchronous_commit', 'on', true), set_config('neap.tells_later', 'on', true)`)
   return 'ended'
 }
 
 /** Notifies listeners of ended operations. Call after the transactions that ended them have committed. */
 export async function tellEnded(db: Db, ids: readonly string[]): Promise<void> {
   await db.rows(sql`
-    select tell_ended(o), set_config('synchronous_commit', 'off', true) from operation o where id = any (${ids}::uuid[])`)
+    select tell_ended(o), set_config('synchronous_commit', 'off', true)
+      from operation o where id = any (${ids}::uuid[])`)
 }
 
 /**
- * Milliseconds until the next operation of a host that was not yet due at `since`, a time of the catalog. Returns undefined when
- * there is no such operation.
+ * Milliseconds until the next operation of a host that was not yet due at `since`, a time of the catalog. Returns
+ * undefined when there is no such operation.
  */
 export async function nextDue(db: Db, host: string, since: string): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(run_at) - clock_timestamp())::float8 * 1000 as ms
-      from operation where finished_at is null and run_at > ${since}::timestamptz and (host_id is null or host_id = ${host})`)
+      from operation
+     where finished_at is null and run_at > ${since}::timestamptz and (host_id is null or host_id = ${host})`)
   return row?.ms ?? undefined
 }
