@@ -7,10 +7,10 @@ const ADJECTIVES = (
   'placid quiet rolling salty sandy silver smooth snowy soft starry warm'
 ).split(' ')
 const NOUNS = (
-  'anchor bank bay beach bird boat breeze buoy cape cliff cloud coast cod coral cove crab creek current delta dolphin ' +
-  'dune eddy estuary fern fjord foam forest gull harbor heron horizon inlet island kelp lagoon lake lantern marsh meadow ' +
-  'mist moon otter pearl pebble pier pine plover pond puffin reed reef ripple river rock sail salmon seal shell shoal ' +
-  'shore star tern tide wave'
+  'anchor bank bay beach bird boat breeze buoy cape cliff cloud coast cod coral cove crab creek current ' +
+  'delta dolphin dune eddy estuary fern fjord foam forest gull harbor heron horizon inlet island kelp ' +
+  'lagoon lake lantern marsh meadow mist moon otter pearl pebble pier pine plover pond puffin reed reef ' +
+  'ripple river rock sail salmon seal shell shoal shore star tern tide wave'
 ).split(' ')
 const ALPHANUMERIC = 'abcdefghijklmnopqrstuvwxyz0123456789'
 

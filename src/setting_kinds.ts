@@ -44,7 +44,8 @@ export const addresses = {
     return overlap ? undefined : all
   },
   expects:
-    'IP addresses of this machine with commas between, as 127.0.0.1,10.0.0.5, or 0.0.0.0 or :: for all, which no other of its kind may stand beside',
+    'IP addresses of this machine with commas between, as 127.0.0.1,10.0.0.5, ' +
+    'or 0.0.0.0 or :: for all, which no other of its kind may stand beside',
 }
 
 /** A host name or an IP address. */

@@ -64,7 +64,8 @@ export const SETTINGS = {
     parse: whole(0, 65535),
     expects: 'a port from 1 to 65535 (0: none)',
     about:
-      'Another port of the proxy, where it is free: clients that make their own connection strings take 5432 (0: none).',
+      'Another port of the proxy, where it is free: ' +
+      'clients that make their own connection strings take 5432 (0: none).',
     fallback: () => 5432,
   }),
   listen: setting<readonly string[]>({
@@ -72,14 +73,16 @@ export const SETTINGS = {
     flag: '--listen',
     ...addresses,
     about:
-      'Addresses that API and proxy listen on, with commas between; `0.0.0.0` and `::` are all. The API speaks TLS on all but those of loopback.',
+      'Addresses that API and proxy listen on, with commas between; `0.0.0.0` and `::` are all. ' +
+      'The API speaks TLS on all but those of loopback.',
     fallback: () => ['127.0.0.1'],
   }),
   publicHost: setting<string | undefined>({
     env: 'NEAP_PUBLIC_HOST',
     ...host,
     about:
-      "The host that connection strings name, where clients reach this Neap by another than it listens on. As `<region>.<domain>` it says that clients resolve the endpoints' names below it.",
+      'The host that connection strings name, where clients reach this Neap by another than it listens on. ' +
+      "As `<region>.<domain>` it says that clients resolve the endpoints' names below it.",
     fallback: () => undefined,
   }),
   publicPort: setting<number | undefined>({
@@ -93,7 +96,8 @@ export const SETTINGS = {
     env: 'NEAP_PROXY_PROTOCOL_FROM',
     ...cidrs,
     about:
-      "Networks of forwarders before the proxy, which begin each connection with the client's address (PROXY protocol, version 1 or 2). From there it is required, from elsewhere refused.",
+      "Networks of forwarders before the proxy, which begin each connection with the client's address " +
+      '(PROXY protocol, version 1 or 2). From there it is required, from elsewhere refused.',
     fallback: () => [],
   }),
   forwardedForFrom: setting<readonly string[]>({
@@ -150,7 +154,8 @@ export const SETTINGS = {
     env: 'NEAP_TLS_CERT',
     ...file,
     about:
-      "A certificate of yours (PEM, with its chain) for the proxy to show, instead of one by Neap's own authority. Read again when the file changes.",
+      'A certificate of yours (PEM, with its chain) for the proxy to show, ' +
+      "instead of one by Neap's own authority. Read again when the file changes.",
     fallback: () => undefined,
   }),
   tlsKey: setting<string | undefined>({
@@ -190,7 +195,8 @@ export const SETTINGS = {
     env: 'NEAP_API_CONNECTIONS_PER_ADDRESS',
     ...connections,
     about:
-      'Connections to one API process from one client address (of IPv6: one /64) at once; raise it behind a reverse proxy. Beyond, the one that has waited longest for a request is ended.',
+      'Connections to one API process from one client address (of IPv6: one /64) at once; ' +
+      'raise it behind a reverse proxy. Beyond, the one that has waited longest for a request is ended.',
     fallback: () => 1_000,
   }),
   requestsPerKey: setting<number>({
@@ -198,7 +204,8 @@ export const SETTINGS = {
     parse: whole(0, 1_000_000),
     expects: 'a number of requests (0: no limit)',
     about:
-      'API requests of one key that may be under way at once. This and the next two are for each API process; all keys of an account together have twice as much.',
+      'API requests of one key that may be under way at once. This and the next two are for each API process; ' +
+      'all keys of an account together have twice as much.',
     fallback: () => 100,
   }),
   streamsPerKey: setting<number>({
@@ -213,7 +220,8 @@ export const SETTINGS = {
     parse: whole(0, 100),
     expects: 'percent of a core from 1 to 100 (0: no limit)',
     about:
-      'How much of a core, in percent, the requests of one key and their operations may take for long; one second of it may be taken at once.',
+      'How much of a core, in percent, the requests of one key and their operations may take for long; ' +
+      'one second of it may be taken at once.',
     fallback: () => 10,
   }),
   projectsLimit: setting<number>({
@@ -300,7 +308,8 @@ export const SETTINGS = {
     env: 'NEAP_NEW_CONNECTIONS_PER_SECOND',
     ...connections,
     about:
-      'New connections of one endpoint, and from one client address, in a second, for long; ten times as many may come at once.',
+      'New connections of one endpoint, and from one client address, in a second, for long; ' +
+      'ten times as many may come at once.',
     fallback: () => 500,
   }),
   poolSize: setting<number>({
@@ -328,14 +337,16 @@ export const SETTINGS = {
     parse: (value) => (value === 'none' || value === 'host' ? value : undefined),
     expects: 'none or host',
     about:
-      'What computes reach by the network: nothing, or what this machine reaches (for subscriptions to other servers), its loopback and private networks included.',
+      'What computes reach by the network: nothing, or what this machine reaches ' +
+      '(for subscriptions to other servers), its loopback and private networks included.',
     fallback: () => 'none',
   }),
   egressAllow: setting<readonly string[]>({
     env: 'NEAP_EGRESS_ALLOW',
     ...cidrs,
     about:
-      'Networks that computes of projects with `enable_egress` reach beside public addresses, as `10.20.0.0/16`. This machine, its links and metadata services stay closed.',
+      'Networks that computes of projects with `enable_egress` reach beside public addresses, as `10.20.0.0/16`. ' +
+      'This machine, its links and metadata services stay closed.',
     fallback: () => [],
   }),
   webhookAllow: setting<readonly string[]>({

@@ -2,7 +2,8 @@
 export const WALLS = {
   identity: 'a user of its own, so that permissions of files and processes keep computes apart',
   files:
-    'a root directory of its own: its data, its programs read-only, a private /tmp, nothing writable that can be executed',
+    'a root directory of its own: its data, its programs read-only, a private /tmp, ' +
+    'nothing writable that can be executed',
   processes: 'process ids of its own: it sees and signals no other process, and none of its own outlives it',
   network: 'a network of its own: no port on this machine, no way to this machine or to other networks',
   ipc: 'shared memory and queues of its own',

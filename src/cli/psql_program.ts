@@ -35,7 +35,8 @@ export async function runPsql(psqlArguments: readonly string[], place: PsqlTarge
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     throw new UsageError(
-      'psql is not installed here, so it cannot be given arguments: install it (on Debian postgresql-client), or leave them out.',
+      'psql is not installed here, so it cannot be given arguments: ' +
+        'install it (on Debian postgresql-client), or leave them out.',
       { cause: error },
     )
   } finally {

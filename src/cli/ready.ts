@@ -19,7 +19,9 @@ function lines(ready: Ready): string[] {
     '',
     `  API      ${ready.api_url}`,
     `  Key      ${ready.api_key ?? 'kept as a hash only; make another with: npx neap key create'}`,
-    `  Proxy    ${ready.proxy_host}:${ready.proxy_port}${ready.extra_proxy_port ? ` and ${ready.extra_proxy_port}` : ''}  (TLS; ${ready.ca_file ? `its authority: ${ready.ca_file}` : 'your certificate'})`,
+    '  Proxy    ' +
+      `${ready.proxy_host}:${ready.proxy_port}${ready.extra_proxy_port ? ` and ${ready.extra_proxy_port}` : ''}  ` +
+      `(TLS; ${ready.ca_file ? `its authority: ${ready.ca_file}` : 'your certificate'})`,
     `  Data     ${ready.data_dir}`,
     ...(uri ? ['', '  Connect:', '', `    psql '${uri}'`, '', '  Without psql:', '', `    npx neap psql${where}`] : []),
     '',

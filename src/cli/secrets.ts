@@ -26,7 +26,9 @@ export function secretsCommand(dataDir: Option): Command {
     .command('rotate')
     .summary('Give all secrets new values while Neap runs.')
     .description(
-      'Make a new master key and move all that rests on it: encrypted passwords, passwords of computes and of the catalog at once, API keys with their next use. It also makes the next certificate authority. If it is interrupted, run it again.',
+      'Make a new master key and move all that rests on it: ' +
+        'encrypted passwords, passwords of computes and of the catalog at once, API keys with their next use. ' +
+        'It also makes the next certificate authority. If it is interrupted, run it again.',
     )
     .action(async (_flags: object, self: Command) => {
       await rotate({ config: loadConfig(self.optsWithGlobals<Flags>()), onStep: (step) => say(SAID[step]) })
@@ -35,7 +37,8 @@ export function secretsCommand(dataDir: Option): Command {
     .command('rotate-authority')
     .summary('Sign with the next certificate authority.')
     .description(
-      'Have the proxy show a certificate of the next certificate authority, which the last rotation added to ca.crt. Clients that verify need that file by then.',
+      'Have the proxy show a certificate of the next certificate authority, ' +
+        'which the last rotation added to ca.crt. Clients that verify need that file by then.',
     )
     .action(async (_flags: object, self: Command) => {
       await rotateAuthority(loadConfig(self.optsWithGlobals<Flags>()))
@@ -44,7 +47,8 @@ export function secretsCommand(dataDir: Option): Command {
   asks(command.command('replace-lost-key'))
     .summary('Make a new master key where the old one is lost.')
     .description(
-      'Make a new master key where the old one is lost. Data, roles and their passwords stay. API keys and webhook secrets are void, and passwords can be shown again only after a reset.',
+      'Make a new master key where the old one is lost. Data, roles and their passwords stay. ' +
+        'API keys and webhook secrets are void, and passwords can be shown again only after a reset.',
     )
     .action(async (flags: Flags, self: Command) => {
       await confirm('API keys and webhook secrets become void. Is the old key lost for good?', flags)
@@ -79,7 +83,8 @@ function shown({ keys, encrypted, ...report }: SecretsReport): string {
   const branches = report.branches_under_earlier_key.length
   const lines = [
     list(keys, COLUMNS, 'No keys.'),
-    `${encrypted.current} texts in the catalog are encrypted under the current key, ${encrypted.earlier} under an earlier one.`,
+    `${encrypted.current} texts in the catalog are encrypted under the current key, ` +
+      `${encrypted.earlier} under an earlier one.`,
   ]
   if (encrypted.unreadable > 0)
     lines.push(`${encrypted.unreadable} are under a key that is lost: reset those passwords and secrets.`)

@@ -55,10 +55,12 @@ export function statusCommand(dataDir: Option): Command {
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
       ])
       process.stdout.write(
-        `Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.\n`,
+        `Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, ` +
+          `proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.\n`,
       )
       process.stdout.write(
-        `Metrics: /metrics on the ports ${apiMetricsPort} (API), ${workerMetricsPort} (worker), ${proxyMetricsPorts.join(', ')} (proxy).\n`,
+        `Metrics: /metrics on the ports ${apiMetricsPort} (API), ${workerMetricsPort} (worker), ` +
+          `${proxyMetricsPorts.join(', ')} (proxy).\n`,
       )
       process.stdout.write(
         rows.length === 0

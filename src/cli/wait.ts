@@ -56,7 +56,10 @@ export function problemOf(operations: readonly ApiOperation[]): string | undefin
   if (failed) return `${failed.action} failed: ${failed.error ?? `see neap operations get ${failed.id}`}`
   const open = operations.find((operation) => !isEnded(operation))
   if (!open) return undefined
-  return `${open.action} is still ${open.status} and goes on; wait for it with: neap operations wait ${open.id} --project ${open.project_id}`
+  return (
+    `${open.action} is still ${open.status} and goes on; wait for it with: ` +
+    `neap operations wait ${open.id} --project ${open.project_id}`
+  )
 }
 
 /** A line on standard error with the current operation and the elapsed time; no output when that is no terminal. */

@@ -31,7 +31,8 @@ export async function changeableBranch(
   if ((await countChanges(db, branch.id)) >= MAX_CHANGES)
     throw new AppError(
       'NOT_ALLOWED',
-      `${MAX_CHANGES} changes of this branch's roles and databases wait for its compute. Start its endpoint, then go on.`,
+      `${MAX_CHANGES} changes of this branch's roles and databases wait for its compute. ` +
+        'Start its endpoint, then go on.',
     )
   return { project, branch }
 }

@@ -24,7 +24,8 @@ export async function deleteRole(
     const names = owned.map((database) => `"${database.name}"`).join(', ')
     throw new AppError(
       'NOT_ALLOWED',
-      `The role "${role.name}" owns the database ${names}. Give it another owner (PATCH …/databases/{name} with owner_name), or delete it, then delete the role.`,
+      `The role "${role.name}" owns the database ${names}. ` +
+        'Give it another owner (PATCH …/databases/{name} with owner_name), or delete it, then delete the role.',
     )
   }
   await deleteRoleRow(context.db, role)

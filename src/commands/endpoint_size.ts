@@ -29,7 +29,8 @@ export function requireSize(account: Account, asked: Asked, otherwise: ComputeSi
   if (min === undefined || max === undefined)
     throw new AppError(
       'COMPUTE_SIZE_INCOMPLETE',
-      'Give both autoscaling_limit_min_cu and autoscaling_limit_max_cu, or neither. The same value twice is a fixed size.',
+      'Give both autoscaling_limit_min_cu and autoscaling_limit_max_cu, or neither. ' +
+        'The same value twice is a fixed size.',
     )
   const size = validSize({ min, max })
   if (account.plan === 'free' && (size.min !== SMALLEST.min || size.max !== SMALLEST.max))
@@ -57,8 +58,10 @@ export function requireNewSize(account: Account, asked: Asked, now: ComputeSize)
     throw new AppError(
       'ENDPOINT_MODE_CHANGE_NOT_SUPPORTED',
       isFixed(now)
-        ? 'The endpoint has a fixed size and cannot be switched to autoscaling: set both limits to the same value, or create another endpoint.'
-        : 'The endpoint autoscales and cannot be switched to a fixed size: keep the lower limit below the upper one, or create another endpoint.',
+        ? 'The endpoint has a fixed size and cannot be switched to autoscaling: ' +
+            'set both limits to the same value, or create another endpoint.'
+        : 'The endpoint autoscales and cannot be switched to a fixed size: ' +
+            'keep the lower limit below the upper one, or create another endpoint.',
     )
   return size
 }
@@ -91,6 +94,7 @@ export function requireSuspendTimeout(config: Config, seconds: number): void {
   if (seconds >= config.minSuspendTimeout && seconds <= 604_800) return
   throw new AppError(
     'SUSPEND_TIMEOUT_NOT_SUPPORTED',
-    `suspend_timeout_seconds is ${seconds}; it takes -1 (never), 0 (the default) or ${config.minSuspendTimeout} to 604800.`,
+    `suspend_timeout_seconds is ${seconds}; ` +
+      `it takes -1 (never), 0 (the default) or ${config.minSuspendTimeout} to 604800.`,
   )
 }

@@ -11,7 +11,8 @@ export async function requirePgVersion(db: Db, asked: number = DEFAULT_PG_VERSIO
   if (installed && !installed.includes(asked))
     throw new AppError(
       'NOT_ALLOWED',
-      `pg_version is ${asked}; installed are ${installed.join(', ')}. Install it (on Debian: postgresql-${asked}), and ask again in a minute.`,
+      `pg_version is ${asked}; installed are ${installed.join(', ')}. ` +
+        `Install it (on Debian: postgresql-${asked}), and ask again in a minute.`,
     )
   return asked
 }

@@ -34,13 +34,15 @@ export function requireProjectSettings(settings: AskedProjectSettings = {}): voi
   if (settings.audit_log_level !== undefined)
     throw new AppError(
       'NOT_ALLOWED',
-      'The project setting audit_log_level is not available here, since Neap writes no audit log of statements: leave it out.',
+      'The project setting audit_log_level is not available here, since Neap writes no audit log of statements: ' +
+        'leave it out.',
     )
   const [limited] = Object.entries(settings.quota ?? {}).filter(([, limit]) => limit > 0)
   if (limited)
     throw new AppError(
       'NOT_ALLOWED',
-      `quota.${limited[0]} is ${limited[1]}, but Neap enforces no quotas of projects: leave it out, or give 0, which is no limit.`,
+      `quota.${limited[0]} is ${limited[1]}, but Neap enforces no quotas of projects: ` +
+        'leave it out, or give 0, which is no limit.',
     )
   requireNoPreload(settings.preload_libraries)
   requireAddresses(settings.allowed_ips?.ips)
@@ -50,13 +52,15 @@ function requireAddresses(ips: readonly string[] = []): void {
   if (ips.length > MAX_ALLOWED_IPS)
     throw new AppError(
       'NOT_ALLOWED',
-      `allowed_ips has ${ips.length} entries: give at most ${MAX_ALLOWED_IPS}, and join neighbouring addresses to CIDR ranges such as 10.0.0.0/8.`,
+      `allowed_ips has ${ips.length} entries: ` +
+        `give at most ${MAX_ALLOWED_IPS}, and join neighbouring addresses to CIDR ranges such as 10.0.0.0/8.`,
     )
   const wrong = ips.find((each) => !isAddressRange(each))
   if (wrong !== undefined)
     throw new AppError(
       'NOT_ALLOWED',
-      `allowed_ips has ${JSON.stringify(wrong.slice(0, 100))}: give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between.`,
+      `allowed_ips has ${JSON.stringify(wrong.slice(0, 100))}: ` +
+        'give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between.',
     )
 }
 

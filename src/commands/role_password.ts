@@ -55,7 +55,8 @@ export function passwordOf({ secrets }: CommandContext, role: Role): string {
 }
 
 export const setBySql = (name: string) =>
-  `The password of the role "${name}" was set by SQL, so it is not known here. Use it, or set a new one with reset_password.`
+  `The password of the role "${name}" was set by SQL, so it is not known here. ` +
+  'Use it, or set a new one with reset_password.'
 
 /**
  * The password of a role, returned only if it is still the one in Postgres, as far as known.
@@ -86,11 +87,13 @@ async function requireKnown({ db }: CommandContext, branch: Branch, { name }: Ro
   if (endpoint?.current_state === 'active')
     throw new AppError(
       'UNAVAILABLE',
-      `The compute does not say whether the password of "${name}" is still the one that was given out. Try again shortly.`,
+      `The compute does not say whether the password of "${name}" is still the one that was given out. ` +
+        'Try again shortly.',
     )
   if (!(await isNoted(db, branch.id)))
     throw new AppError(
       'NOT_ALLOWED',
-      `The compute ended without saying whether the password of "${name}" is still the one that was given out. Start the endpoint and ask again, or use reset_password.`,
+      `The compute ended without saying whether the password of "${name}" is still the one that was given out. ` +
+        'Start the endpoint and ask again, or use reset_password.',
     )
 }

@@ -17,7 +17,8 @@ const SHORTAGES: readonly Shortage[] = [
     codes: [],
     words: /^(ENOSPC|EMFILE): .*, watch '/,
     says: () =>
-      'This machine lets no more files be watched: raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.',
+      'This machine lets no more files be watched: ' +
+      'raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.',
   },
   { codes: ['EDQUOT'], words: /disk quota exceeded/i, says: (at) => `The disk quota for ${at} is used up: raise it.` },
   { codes: ['ENOSPC'], words: /no space left on device/i, says: fullDisk },

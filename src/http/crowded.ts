@@ -19,7 +19,8 @@ export function refuseWhenCrowded(app: FastifyInstance): void {
     void reply.header('connection', 'close')
     throw new AppError(
       'UNAVAILABLE',
-      `This API has ${most} connections open, as many as it may. Close some, or start Neap with a higher limit (ulimit -n).`,
+      `This API has ${most} connections open, as many as it may. ` +
+        'Close some, or start Neap with a higher limit (ulimit -n).',
     )
   })
 }

@@ -3,13 +3,19 @@ import type { FastifyInstance, FastifySchema } from 'fastify'
 import { withStatedRules } from './stated_rules.ts'
 import { type ApiDocument, CONTENT_SECURITY_POLICY, renderPage } from './documents_page.ts'
 
-const ABOUT = `Serverless Postgres for your own machines: projects, branches, compute endpoints, and the operations that make them.
+const ABOUT = `Serverless Postgres for your own machines: projects, branches, compute endpoints, \
+and the operations that make them.
 
-Send your API key as \`Authorization: Bearer <key>\`. Bodies are JSON, or forms with brackets (\`endpoint[branch_id]=…\`).
-An \`Idempotency-Key\` on a write makes its repetition safe for 24 hours; \`Prefer: wait=<seconds>\` puts the answer off until the
-operations have ended. Every error has the body \`{request_id, code, message}\`. Numbers in a query are digits, booleans \`true\` or \`false\`.
-An empty text in an optional field means that the field is not given. What breaks the rules of a field here is answered with 400 or 422; a
-method that a path does not have, with 405 and \`Allow\`; an operation of the public API that Neap does not have, with 404 and the code
+Send your API key as \`Authorization: Bearer <key>\`. Bodies are JSON, or forms with brackets \
+(\`endpoint[branch_id]=…\`).
+An \`Idempotency-Key\` on a write makes its repetition safe for 24 hours; \
+\`Prefer: wait=<seconds>\` puts the answer off until the
+operations have ended. Every error has the body \`{request_id, code, message}\`. \
+Numbers in a query are digits, booleans \`true\` or \`false\`.
+An empty text in an optional field means that the field is not given. \
+What breaks the rules of a field here is answered with 400 or 422; a
+method that a path does not have, with 405 and \`Allow\`; \
+an operation of the public API that Neap does not have, with 404 and the code
 \`NOT_SUPPORTED\`.`
 
 /** Adds the rules that are checked elsewhere to a route's schemas of path, query and body. */

@@ -23,12 +23,16 @@ interface Described {
   >
 }
 
-const STYLE = `body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color-scheme: light dark }
-summary { cursor: pointer; padding: .25rem 0 } pre { overflow-x: auto; font-size: .85rem; padding: .5rem; border: 1px solid #8886 }
+const STYLE = `body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; \
+color-scheme: light dark }
+summary { cursor: pointer; padding: .25rem 0 } pre { overflow-x: auto; font-size: .85rem; \
+padding: .5rem; border: 1px solid #8886 }
 b { display: inline-block; width: 4.5rem; font-family: monospace } td { padding-right: 1rem; vertical-align: top }`
 
 /** The page has no script, and only this style. */
-export const CONTENT_SECURITY_POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+export const CONTENT_SECURITY_POLICY =
+  `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; ` +
+  `base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 /** Renders the document as one HTML page: the operations by tag, with their parameters, body and response. */
 export function renderPage({ info, paths, components }: ApiDocument, source: string): string {
@@ -36,10 +40,10 @@ export function renderPage({ info, paths, components }: ApiDocument, source: str
     Object.entries(methods).map(([method, described]) => ({ path, method, described })),
   )
   const byTag = Map.groupBy(operations, ({ described }) => described.tags?.[0] ?? '')
-  const sections = [...byTag].map(
-    ([tag, each]) =>
-      `<h2>${escaped(tag)}</h2>\n${each.map(({ path, method, described }) => operation(path, method, described)).join('\n')}`,
-  )
+  const sections = [...byTag].map(([tag, each]) => {
+    const described = each.map((one) => operation(one.path, one.method, one.described))
+    return `<h2>${escaped(tag)}</h2>\n${described.join('\n')}`
+  })
   const schemas = Object.entries(components?.schemas ?? {}).map(
     ([name, schema]) => `<details id="${escaped(name)}"><summary>${escaped(name)}</summary>${json(schema)}</details>`,
   )
@@ -62,14 +66,16 @@ function operation(path: string, method: string, described: Described): string {
   const { summary = '', parameters = [], requestBody, responses = {} } = described
   const rows = parameters.map(
     ({ name, in: where, required, description = '', schema = {} }) =>
-      `<tr><td><code>${escaped(name)}</code></td><td>${escaped(where)}${required ? ', required' : ''}</td><td><code>${escaped(JSON.stringify(schema))}</code> ${escaped(description)}</td></tr>`,
+      `<tr><td><code>${escaped(name)}</code></td><td>${escaped(where)}${required ? ', required' : ''}</td>` +
+      `<td><code>${escaped(JSON.stringify(schema))}</code> ${escaped(description)}</td></tr>`,
   )
   const answers = Object.entries(responses).map(([status, { content }]) => {
     const [schema] = Object.values(content ?? {}).map((each) => each.schema)
     return `<p>${escaped(status)}</p>${schema && Number(status) < 300 ? json(schema) : ''}`
   })
   const [body] = Object.values(requestBody?.content ?? {}).map(({ schema }) => schema)
-  return `<details><summary><b>${escaped(method.toUpperCase())}</b> <code>${escaped(path)}</code> ${escaped(summary)}</summary>
+  return `<details><summary><b>${escaped(method.toUpperCase())}</b> <code>${escaped(path)}</code> \
+${escaped(summary)}</summary>
 ${rows.length > 0 ? `<table>${rows.join('\n')}</table>` : ''}
 ${body ? `<p>Body</p>${json(body)}` : ''}
 ${answers.join('\n')}</details>`

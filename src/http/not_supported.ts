@@ -113,7 +113,8 @@ export const NOT_SUPPORTED: readonly Absent[] = [
   {
     product: 'search in logs',
     instead:
-      "Read the log of Neap, which its operator has; an endpoint's sessions are at GET …/endpoints/{endpoint_id}/activity.",
+      'Read the log of Neap, which its operator has; ' +
+      "an endpoint's sessions are at GET …/endpoints/{endpoint_id}/activity.",
     operations: [
       `POST ${BRANCH}/logs/query`,
       `GET ${BRANCH}/logs/fields`,

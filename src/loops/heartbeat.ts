@@ -11,7 +11,8 @@ export async function register({ catalog, storage, config, hostId, log }: Worker
   for (const { id, host_id } of await listStoresElsewhere(catalog, hostId, await storage.list()))
     log.error(
       { store: id, host: host_id },
-      `the catalog has this store on another host, ${host_id}. If this data directory is that host's, write that id into its file "host" and start again`,
+      `the catalog has this store on another host, ${host_id}. ` +
+        `If this data directory is that host's, write that id into its file "host" and start again`,
     )
 }
 

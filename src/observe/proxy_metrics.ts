@@ -63,7 +63,9 @@ export function createProxyMetrics(registry: Registry, reasons: readonly string[
   })
   const bytes = new Counter({
     name: 'neap_proxy_bytes_total',
-    help: 'Bytes that passed between clients and computes, inside TLS, by direction (to_client, from_client), as of a second ago.',
+    help:
+      'Bytes that passed between clients and computes, inside TLS, by direction (to_client, from_client), ' +
+      'as of a second ago.',
     labelNames: ['direction'],
     registers,
   })

@@ -48,7 +48,8 @@ export const applyConfigOperation: Action<Input> = {
       if (!outcome) return done
       if (operation.input.replication && !mayReplicate(await context.computes.walls()))
         throw new OperationFailed(
-          'logical replication needs computes that have a root directory of their own (docs/walls.md), which this machine does not give',
+          'logical replication needs computes that have a root directory of their own (docs/walls.md), ' +
+            'which this machine does not give',
         )
       const own = (failures: ChangeFailure[]) =>
         failures

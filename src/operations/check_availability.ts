@@ -100,7 +100,8 @@ async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Pro
   } catch (error) {
     if (failures + 1 < TRIES) throw error
     throw new OperationFailed(
-      `the branch is not available: ${messageOf(error)}. Start its endpoint to try again; what Postgres says stands in its log.`,
+      `the branch is not available: ${messageOf(error)}. Start its endpoint to try again; ` +
+        'what Postgres says stands in its log.',
     )
   }
 }

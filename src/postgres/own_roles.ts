@@ -7,7 +7,8 @@ import { ADMIN, LOGIN_READER } from './own_session.ts'
 const OF_SERVER = `('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')`
 
 /**
- * Gives Neap's own roles these verifiers, in one transaction. transaction_timeout exists from Postgres 17 on, and a session cannot pin it.
+ * Gives Neap's own roles these verifiers, in one transaction. transaction_timeout exists from Postgres 17 on, and a
+ * session cannot pin it.
  */
 export function ownRolesSql({ admin, reader }: { readonly admin: string; readonly reader: string }): string {
   // Two workers may run this at once.

@@ -18,7 +18,8 @@ export function initdbArgs(pgdata: string, pgVersion: number): string[] {
 }
 
 /**
- * The roles and the database of Neap's own in a template. One statement a line, as single-user mode with -j reads them: separated by an empty line.
+ * The roles and the database of Neap's own in a template. One statement a line, as single-user mode with -j reads them:
+ * separated by an empty line.
  */
 export function setupSql(pgVersion: number, verifier: string): string {
   const member = ['pg_read_all_data', 'pg_write_all_data', 'pg_monitor', 'pg_signal_backend']

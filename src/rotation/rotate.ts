@@ -133,7 +133,8 @@ async function distribute({ config, catalog, secrets, ring }: Rotation): Promise
 const whyBehind = ({ part, address }: KeyReader): string =>
   address === ''
     ? `neap ${part} has not read the new keys within 30 s: see its log, or end it.`
-    : `neap ${part} on ${address} has not the new keys: copy keys/${part}.key of the data directory there, and restart it.`
+    : `neap ${part} on ${address} has not the new keys: ` +
+      `copy keys/${part}.key of the data directory there, and restart it.`
 
 const LONGEST_TRANSACTION_MS = 60_000
 
@@ -143,7 +144,8 @@ async function awaitOlderTransactions(catalog: Catalog): Promise<void> {
   const deadline = performance.now() + LONGEST_TRANSACTION_MS
   while (performance.now() < deadline) {
     const older = await catalog.row(sql`
-      select from pg_stat_activity where datname = current_database() and xact_start < ${since}::timestamptz and pid <> pg_backend_pid() limit 1`)
+      select from pg_stat_activity
+       where datname = current_database() and xact_start < ${since}::timestamptz and pid <> pg_backend_pid() limit 1`)
     if (!older) return
     await sleep(LOOK_MS)
   }

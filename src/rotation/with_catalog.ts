@@ -24,7 +24,8 @@ export async function withCatalog<T>(
       throw new UsageError(`The catalog of ${config.dataDir} does not answer: start Neap first (npx neap up).`)
     if (!config.catalogUrl && error instanceof Error && 'code' in error && error.code === '28P01')
       throw new UsageError(
-        `The key in ${config.secretFile} does not open the catalog of ${config.dataDir}: name the one that it is used with in NEAP_SECRET_FILE.`,
+        `The key in ${config.secretFile} does not open the catalog of ${config.dataDir}: ` +
+          'name the one that it is used with in NEAP_SECRET_FILE.',
       )
     throw error
   } finally {

@@ -90,7 +90,8 @@ function decodeRing(bytes: Buffer, file: string): Ring {
   const ring = ringIn(bytes)
   if (ring && currentOf(ring)?.master?.length === KEY_BYTES) return ring
   throw new UsageError(
-    `The master key ${file} is damaged (${bytes.length} bytes): put it back from a backup, since without it no stored password can be read`,
+    `The master key ${file} is damaged (${bytes.length} bytes): ` +
+      'put it back from a backup, since without it no stored password can be read',
   )
 }
 

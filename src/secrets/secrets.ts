@@ -56,7 +56,8 @@ export async function loadPartSecrets(file: string, holder: KeyHolder): Promise<
     const keys = await readPartKeys(file, holder)
     if (keys) return keys
     throw new UsageError(
-      `There is no ${file}: begin with neap up, or copy the keys of neap ${holder} from the Neap that this is to be a part of.`,
+      `There is no ${file}: begin with neap up, or copy ` +
+        `the keys of neap ${holder} from the Neap that this is to be a part of.`,
     )
   }
   return secretsFrom(await read(), read)

@@ -122,7 +122,8 @@ export async function checkReachable(directory: string): Promise<void> {
   for (let path = directory; path !== dirname(path); path = dirname(path)) {
     if (((await stat(path)).mode & 0o001) !== 0) continue
     throw new UsageError(
-      `As root, Neap runs each compute as a user of its own, and ${path} is closed to them: choose another directory than ${directory}, or chmod o+x ${path}, or run Neap as an ordinary user.`,
+      `As root, Neap runs each compute as a user of its own, and ${path} is closed to them: ` +
+        `choose another directory than ${directory}, or chmod o+x ${path}, or run Neap as an ordinary user.`,
     )
   }
 }

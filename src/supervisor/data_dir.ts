@@ -79,7 +79,8 @@ export function checkDataDir(dataDir: string): void {
   const { layout } = readState(dataDir)
   if (layout > LAYOUT) {
     throw new UsageError(
-      `The data directory ${dataDir} was written by a newer Neap (layout ${layout}; this one knows ${LAYOUT}): start that version, or ${other}.`,
+      `The data directory ${dataDir} was written by a newer Neap (layout ${layout}; this one knows ${LAYOUT}): ` +
+        `start that version, or ${other}.`,
     )
   }
 }
@@ -92,7 +93,8 @@ export function checkRuntimeDir(runtimeDir: string): void {
   const longest = SOCKET_PATH_MAX - Buffer.byteLength('/b0000000/.s.PGSQL.65535')
   if (Buffer.byteLength(runtimeDir) <= longest) return
   throw new UsageError(
-    `The directory for sockets, ${runtimeDir}, has a longer path than Unix sockets allow: name one of at most ${longest} bytes in NEAP_RUNTIME_DIR.`,
+    `The directory for sockets, ${runtimeDir}, has a longer path than Unix sockets allow: ` +
+      `name one of at most ${longest} bytes in NEAP_RUNTIME_DIR.`,
   )
 }
 

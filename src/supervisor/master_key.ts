@@ -12,6 +12,7 @@ export const hasHadKey = (dataDir: string): boolean =>
 export async function checkMasterKey({ secretFile, dataDir }: Config): Promise<void> {
   if ((await readRing(secretFile)) || !hasHadKey(dataDir)) return
   throw new UsageError(
-    `The master key ${secretFile} is missing: put it back from a backup. If it is lost for good: npx neap secrets replace-lost-key`,
+    `The master key ${secretFile} is missing: put it back from a backup. If it is lost for good: ` +
+      'npx neap secrets replace-lost-key',
   )
 }

@@ -8,7 +8,10 @@ const SUSPEND_MS = 60_000
 /** Longer than a shutdown lasts: a check would start a suspended compute again. */
 const NO_CHECK_SECONDS = 120
 
-/** Suspends every compute of this host through its worker. Returns the number that could not be suspended within a minute. */
+/**
+ * Suspends every compute of this host through its worker. Returns the number that could not be suspended within a
+ * minute.
+ */
 export async function suspendAll(catalog: Catalog, hostId: string): Promise<number> {
   await putOffChecks(catalog, NO_CHECK_SECONDS)
   const endpoints = await listEndpointsWithCompute(catalog, hostId)

@@ -84,7 +84,8 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const lock = await lockDataDir(options.config.dataDir)
     if (!lock)
       throw new UsageError(
-        `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). Use that one, or stop it first.`,
+        `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). ` +
+          'Use that one, or stop it first.',
       )
     undo.push(lock.release)
     const [supervisor, ...stale] = stored.pids ?? []

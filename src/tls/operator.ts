@@ -33,7 +33,8 @@ export async function readPair({ certFile, keyFile }: PairFiles): Promise<Pair> 
   const privateKey = parse(keyFile, () => createPrivateKey(key), 'no private key in PEM without a passphrase')
   if (!certificate.checkPrivateKey(privateKey))
     throw new UsageError(
-      `The key in ${keyFile} does not fit the first certificate in ${certFile}: the server's own comes before those of authorities.`,
+      `The key in ${keyFile} does not fit the first certificate in ${certFile}: ` +
+        "the server's own comes before those of authorities.",
     )
   return { cert, key }
 }

@@ -18,7 +18,8 @@ const others = {
   enable_egress: Type.Optional(
     Type.Boolean({
       description:
-        'Neap only. Whether computes may reach public addresses, and the networks of NEAP_EGRESS_ALLOW. A change restarts those that run',
+        'Neap only. Whether computes may reach public addresses, and the networks of NEAP_EGRESS_ALLOW. ' +
+        'A change restarts those that run',
     }),
   ),
   quota: Type.Optional(

@@ -70,7 +70,9 @@ async function shakeHands(plain: Socket, place: Place): Promise<readonly Finding
         {
           what,
           level: 'fails',
-          found: `what answers there is no Postgres with TLS (it said ${JSON.stringify(answer.toString('latin1', 0, 40))})`,
+          found:
+            'what answers there is no Postgres with TLS (it said ' +
+            `${JSON.stringify(answer.toString('latin1', 0, 40))})`,
         },
       ]
     const servername = isIP(place.host) === 0 ? { servername: place.host } : {}
@@ -105,7 +107,9 @@ function ofCertificate(socket: TLSSocket, { host, trusted }: Place): readonly Fi
   const unnamed = checkServerIdentity(host, certificate)
   const authority =
     trusted === undefined ? 'this machine trusts its authority' : 'signed by the authority that was given'
-  const distrust = `not trusted (${String(socket.authorizationError)}): verify-full and HTTPS need --ca, for psql sslrootcert=<data>/tls/ca.crt`
+  const distrust =
+    `not trusted (${String(socket.authorizationError)}): ` +
+    'verify-full and HTTPS need --ca, for psql sslrootcert=<data>/tls/ca.crt'
   return [
     {
       what: 'certificate',
@@ -113,7 +117,9 @@ function ofCertificate(socket: TLSSocket, { host, trusted }: Place): readonly Fi
         ? { level: 'ok', found: `made out to ${host}` }
         : {
             level: 'fails',
-            found: `not made out to ${host}, but to ${certificate.subjectaltname ?? 'no name'}: set NEAP_PUBLIC_HOST there`,
+            found:
+              `not made out to ${host}, but to ${certificate.subjectaltname ?? 'no name'}: ` +
+              'set NEAP_PUBLIC_HOST there',
           }),
     },
     {

@@ -8,8 +8,9 @@ export interface NotedServer {
 }
 
 /**
- * The server in a home, by the note that its start left: its pid and start time, then its instance id. Returns undefined
- * once that process has ended. Inside its walls a server has another pid, and another process may have reused a pid.
+ * The server in a home, by the note that its start left: its pid and start time, then its instance id. Returns
+ * undefined once that process has ended. Inside its walls a server has another pid, and another process may have reused
+ * a pid.
  */
 export function notedServer(home: string): NotedServer | undefined {
   const [, number, start, instance] = /^(\d+) (.+)\n(\S+)?/.exec(read(join(home, 'server'))) ?? []

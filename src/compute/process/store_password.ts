@@ -48,7 +48,8 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
   if (secrets.adminOf(note).length > 0) return 'done'
   if (!secrets.isGone(note))
     throw new UnknownKeyError(
-      'The passwords of this data are under a key that is not in the key file: put back the key file that it was used with.',
+      'The passwords of this data are under a key that is not in the key file: ' +
+        'put back the key file that it was used with.',
     )
   // A running server asks for the old password.
   if ((await stopServer(home, fence)) === 'pending') return 'pending'

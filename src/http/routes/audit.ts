@@ -64,7 +64,9 @@ export const listAuditEntries = route('GET /audit', {
     refused: Type.Optional(
       Type.Array(Refused, {
         description:
-          'With the first page of all projects: refused API keys and wrong passwords of the last 90 days, added up, the latest first. Those of no account are in the list of the account that owns this Neap',
+          'With the first page of all projects: ' +
+          'refused API keys and wrong passwords of the last 90 days, added up, the latest first. ' +
+          'Those of no account are in the list of the account that owns this Neap',
       }),
     ),
     pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
