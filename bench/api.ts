@@ -56,9 +56,12 @@ const ms = Object.entries(latency).map(
 report(
   'api',
   [
-    `${CONNECTIONS} connections, each sending the next request when the last is answered, without pipelining, plain HTTP/1.1 keep-alive`,
-    `load from a process of its own over plain sockets; ${rounds} rounds of ${seconds} s each, in turn; server, catalog and load share the machine`,
-    `bare: Fastify, no log, one prepared select of the operation by its primary key, ${POOL} connections to the same catalog, as the API has`,
+    `${CONNECTIONS} connections, each sending the next request when the last is answered, without pipelining, ` +
+      'plain HTTP/1.1 keep-alive',
+    `load from a process of its own over plain sockets; ${rounds} rounds of ${seconds} s each, in turn; ` +
+      'server, catalog and load share the machine',
+    'bare: Fastify, no log, one prepared select of the operation by its primary key, ' +
+      `${POOL} connections to the same catalog, as the API has`,
     `GET operation, GET endpoints: with an API key, as they are served; rate limits off, log on`,
     `milliseconds: ${ms.join(' · ')}`,
   ],

@@ -47,8 +47,10 @@ const p99 = (state: 'running' | 'suspended') => percentile(milliseconds[state], 
 report(
   'burst',
   [
-    `${clients} clients of one process begin at once; each waits for a new TCP connection, TLS 1.3, SCRAM and the first row of \`select 1\``,
-    `running: the compute runs; suspended: it sleeps; in turn, ${rounds} rounds each, in one run; the first round is left out`,
+    `${clients} clients of one process begin at once; ` +
+      `each waits for a new TCP connection, TLS 1.3, SCRAM and the first row of \`select 1\``,
+    `running: the compute runs; suspended: it sleeps; in turn, ${rounds} rounds each, in one run; ` +
+      'the first round is left out',
   ],
   milliseconds,
   [

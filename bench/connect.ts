@@ -38,8 +38,10 @@ async function firstRow(config: pg.ClientConfig): Promise<number> {
 report(
   'connect',
   [
-    'through: a new TCP connection, TLS 1.3, SCRAM-SHA-256 and `select 1` by the same driver, through the proxy to a compute that runs',
-    'direct:  the same straight at a Postgres with TLS, a certificate of the same kind and SCRAM with as many iterations',
+    'through: a new TCP connection, TLS 1.3, SCRAM-SHA-256 and `select 1` by the same driver, ' +
+      'through the proxy to a compute that runs',
+    'direct:  the same straight at a Postgres with TLS, a certificate of the same kind ' +
+      'and SCRAM with as many iterations',
     'one after the other, in turn, in one run; the first of both are left out',
   ],
   { through, direct },

@@ -127,16 +127,19 @@ const ratio = (what: string, way: string) => p95(what, way) / p95(what, WITHOUT)
 const told = Object.entries(tallies).map(([name, { done, failed }]) => `${name} ${done}/${failed}`)
 const unmarked = Object.keys(ways)
   .filter((way) => way !== WITHOUT && way !== WITH)
-  .map(
-    (way) =>
-      `${way}: p95 / p95 without, no mark: ${ASKED.map((what) => `${what} ${ratio(what, way).toFixed(2)}×`).join(', ')}`,
-  )
+  .map((way) => {
+    const ratios = ASKED.map((what) => `${what} ${ratio(what, way).toFixed(2)}×`)
+    return `${way}: p95 / p95 without, no mark: ${ratios.join(', ')}`
+  })
 report(
   'hostile',
   [
-    'others, one after the other: first row of a suspended endpoint (wake), of one that runs over a new connection (connect), select 1',
-    '  over HTTP on a kept connection (sql), GET endpoints with a key (get); TLS and SCRAM as clients have them, settings as they are',
-    'with: a tenant with a key and a project of its own, from a process in a session of its own, attacks in all ways at once',
+    'others, one after the other: first row of a suspended endpoint (wake), ' +
+      'of one that runs over a new connection (connect), select 1',
+    '  over HTTP on a kept connection (sql), GET endpoints with a key (get); ' +
+      'TLS and SCRAM as clients have them, settings as they are',
+    'with: a tenant with a key and a project of its own, from a process in a session of its own, ' +
+      'attacks in all ways at once',
     'with CPU: only by two queries that take a core each, which nothing keeps from it yet',
     `what it did, and what failed: ${told.join(', ')}`,
     `in turn, ${rounds} rounds of ${seconds} s each; the first round is left out`,

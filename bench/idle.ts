@@ -42,24 +42,30 @@ async function register(count: number): Promise<void> {
     neap,
     `begin; set local statement_timeout = 0;
      create temporary table made on commit drop as
-       select n, 'made-${tag}-' || lpad((n / ${BRANCHES})::text, 8, '0') as project_id, 'br-made-${tag}-' || n as branch_id,
-              'ep-made-${tag}-' || n as endpoint_id, n % ${BRANCHES} = 0 as is_first
+       select n, 'made-${tag}-' || lpad((n / ${BRANCHES})::text, 8, '0') as project_id,
+              'br-made-${tag}-' || n as branch_id, 'ep-made-${tag}-' || n as endpoint_id,
+              n % ${BRANCHES} = 0 as is_first
          from generate_series(0, ${count} - 1) n;
      insert into project (id, account_id, name, region_id, pg_version, last_seq)
        select project_id, a.id, project_id, 'local', 18, 100 from made, account a where is_first and a.is_default;
      insert into branch (id, account_id, project_id, name, is_default, current_state, applied_version)
        select branch_id, a.id, project_id, branch_id, is_first, 'ready', 1 from made, account a where a.is_default;
      set local session_replication_role = replica;
-     insert into role (branch_id, name, account_id) select branch_id, 'owner', a.id from made, account a where a.is_default;
+     insert into role (branch_id, name, account_id)
+       select branch_id, 'owner', a.id from made, account a where a.is_default;
      insert into database (branch_id, name, account_id, owner_name)
        select branch_id, 'app', a.id, 'owner' from made, account a where a.is_default;
-     insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state, started_at, suspended_at, last_active)
-       select endpoint_id, a.id, project_id, branch_id, 0.25, 0.25, 'idle', now(), now(), now() from made, account a where a.is_default;
-     insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, status, excludes, shares, step, deadline_seconds,
-                            created_at, started_at, finished_at)
-       select gen_random_uuid(), a.id, project_id, branch_id, endpoint_id, n % ${BRANCHES} * 3 + place, action, 'finished', array[branch_id],
-              array[project_id], 'ended', 60, now() + (n % ${BRANCHES} * 3 + place) * interval '1 ms', now(), now()
-         from made, account a, (values (1, 'create_branch'), (2, 'start_compute'), (3, 'suspend_compute')) o (place, action)
+     insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state,
+                           started_at, suspended_at, last_active)
+       select endpoint_id, a.id, project_id, branch_id, 0.25, 0.25, 'idle', now(), now(), now()
+         from made, account a where a.is_default;
+     insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, status, excludes, shares,
+                            step, deadline_seconds, created_at, started_at, finished_at)
+       select gen_random_uuid(), a.id, project_id, branch_id, endpoint_id, n % ${BRANCHES} * 3 + place, action,
+              'finished', array[branch_id], array[project_id], 'ended', 60,
+              now() + (n % ${BRANCHES} * 3 + place) * interval '1 ms', now(), now()
+         from made, account a,
+              (values (1, 'create_branch'), (2, 'start_compute'), (3, 'suspend_compute')) o (place, action)
         where a.is_default;
      set local session_replication_role = origin; commit; analyze`,
   )
@@ -126,9 +132,12 @@ const memoryOf = (name: string) => percentile(memory[name] ?? [], 0.5)
 report(
   'idle',
   [
-    `all processes of one Neap (supervisor, api, worker, proxy, catalog) while nobody asks for anything, ${seconds} s of each after ${SETTLE_SECONDS} s;`,
-    `a sample for each ${EVERY_SECONDS} s: processor time as a share of one core; endpoints are rows as the API and a worker leave them`,
-    `each after a restart; memory (PSS without files, median): ${memoryOf(few).toFixed(0)} MiB with ${FEW}, ${memoryOf(lots).toFixed(0)} MiB with ${many}`,
+    'all processes of one Neap (supervisor, api, worker, proxy, catalog) while nobody asks for anything, ' +
+      `${seconds} s of each after ${SETTLE_SECONDS} s;`,
+    `a sample for each ${EVERY_SECONDS} s: processor time as a share of one core; ` +
+      'endpoints are rows as the API and a worker leave them',
+    'each after a restart; memory (PSS without files, median): ' +
+      `${memoryOf(few).toFixed(0)} MiB with ${FEW}, ${memoryOf(lots).toFixed(0)} MiB with ${many}`,
   ],
   cpu,
   [

@@ -92,8 +92,11 @@ async function drain(workers: readonly ChildProcess[]): Promise<number> {
 report(
   'ops',
   [
-    `${WORKERS} worker processes with the runner of the control plane, up to ${CONCURRENCY} operations at once in each, as shipped; ${operations} operations of one step that does nothing`,
-    'from when the workers, connected already, are let go until they have told of all ends (every 10 ms), by workers that have done a round before; the embedded catalog as it is shipped: each waits for the disk at its end',
+    `${WORKERS} worker processes with the runner of the control plane, up to ${CONCURRENCY} operations at once ` +
+      `in each, as shipped; ${operations} operations of one step that does nothing`,
+    'from when the workers, connected already, are let go until they have told of all ends (every 10 ms), ' +
+      'by workers that have done a round before; the embedded catalog as it is shipped: ' +
+      'each waits for the disk at its end',
     '200 projects: as many operations in each; one project: all in one, none excluding another',
   ],
   perSecond,

@@ -51,8 +51,8 @@ async function load(project: string): Promise<void> {
   await catalogQuery(
     neap,
     `begin; set local statement_timeout = 0; set local session_replication_role = replica;
-     insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, status, error, excludes, shares, step,
-                            deadline_seconds, created_at, updated_at, started_at, finished_at)
+     insert into operation (id, account_id, project_id, branch_id, endpoint_id, seq, action, status, error,
+                            excludes, shares, step, deadline_seconds, created_at, updated_at, started_at, finished_at)
      select gen_random_uuid(), p.account_id, p.id, case when n % 2 = 0 then 'br-half' else 'br-other' end,
             case when n % 2 = 0 then 'ep-half' else 'ep-other' end, p.last_seq + n,
             case when n % 2 = 0 then 'suspend_compute' else 'start_compute' end,
@@ -62,7 +62,8 @@ async function load(project: string): Promise<void> {
             lateral (select p.last_operation_at + n * interval '100 milliseconds' as at) as time
       where p.id = '${project}';
      update project set last_seq = last_seq + ${operations},
-            last_operation_at = last_operation_at + (${operations} + 1) * interval '100 milliseconds' where id = '${project}';
+            last_operation_at = last_operation_at + (${operations} + 1) * interval '100 milliseconds'
+      where id = '${project}';
      commit; analyze operation`,
   )
   console.log(`${operations} operations in ${((performance.now() - begun) / 1000).toFixed(0)} s`)
@@ -74,9 +75,11 @@ async function pageBefore(project: string, where: string[], share: number): Prom
   const condition = ['project_id = $1', ...where].join(' and ')
   const [row] = await catalogQuery<{ cursor: string }>(
     neap,
-    `select to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as cursor from operation where ${condition}
+    `select to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as cursor
+       from operation where ${condition}
       order by created_at desc
-     offset (select least(count(*) * ${share}, count(*) - ${LIMIT * 2})::bigint from operation where ${condition}) limit 1`,
+     offset (select least(count(*) * ${share}, count(*) - ${LIMIT * 2})::bigint
+                from operation where ${condition}) limit 1`,
     [project],
   )
   return row ?? {}
@@ -96,8 +99,10 @@ const median = (name: string) => percentile(rows[name] ?? [], 0.5)
 report(
   'page',
   [
-    `one project with ${operations} operations; pages of ${LIMIT}; deep: the one that lies ${DEPTH - 2} pages down, or as far down as the filter goes`,
-    'milliseconds until the whole answer is there, over HTTP with an API key, one request at a time on a kept connection; in turn',
+    `one project with ${operations} operations; pages of ${LIMIT}; ` +
+      `deep: the one that lies ${DEPTH - 2} pages down, or as far down as the filter goes`,
+    'milliseconds until the whole answer is there, over HTTP with an API key, ' +
+      'one request at a time on a kept connection; in turn',
   ],
   rows,
   Object.keys(FILTERS).flatMap((name) => [

@@ -42,10 +42,13 @@ const median = (way: string, name: string) => percentile(perSecond[`${way}, ${na
 report(
   'proxy_bulk',
   [
-    `${megabytes} MiB in rows of 1 KiB by COPY, psql over TLS 1.3, from its start to its end; ${rounds} rounds, in turn, in one run`,
-    'out: of a query, thrown away by psql; in: from a pipe, each row read by Postgres and dropped by WHERE, so that no disk has a say',
+    `${megabytes} MiB in rows of 1 KiB by COPY, psql over TLS 1.3, from its start to its end; ` +
+      `${rounds} rounds, in turn, in one run`,
+    'out: of a query, thrown away by psql; ' +
+      'in: from a pipe, each row read by Postgres and dropped by WHERE, so that no disk has a say',
     'neap:      through the proxy, direct host, to the Unix socket of a compute',
-    'pgbouncer: session mode, TLS by a certificate of the same kind, to the Unix socket of a Postgres of the same build',
+    'pgbouncer: session mode, TLS by a certificate of the same kind, ' +
+      'to the Unix socket of a Postgres of the same build',
     'direct:    TLS straight at that Postgres',
   ],
   perSecond,

@@ -37,7 +37,8 @@ report(
     ...METHOD,
     CROWDS.map(({ clients, rounds }) => `${clients} clients, ${rounds} rounds`).join('; '),
     'neap:      through the proxy, pooled host, to the Unix socket of a compute',
-    `pgbouncer: transaction mode, ${POOL_SIZE} server connections, TLS by a certificate of the same kind (ECDSA P-256), SCRAM, to the Unix socket of a Postgres of the same build`,
+    `pgbouncer: transaction mode, ${POOL_SIZE} server connections, ` +
+      'TLS by a certificate of the same kind (ECDSA P-256), SCRAM, to the Unix socket of a Postgres of the same build',
   ],
   rows,
   marks,

@@ -25,7 +25,8 @@ report(
     ...METHOD,
     `${CLIENTS} clients, ${rounds} rounds`,
     'neap:      through the proxy, direct host, to the Unix socket of a compute',
-    'pgbouncer: session mode, TLS by a certificate of the same kind (ECDSA P-256), SCRAM, to the Unix socket of a Postgres of the same build',
+    'pgbouncer: session mode, TLS by a certificate of the same kind (ECDSA P-256), SCRAM, ' +
+      'to the Unix socket of a Postgres of the same build',
   ],
   rows,
   marks,

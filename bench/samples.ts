@@ -27,7 +27,8 @@ export function report(
 ): void {
   const [cpu] = cpus()
   console.log(
-    `\n${name}\n${method.map((line) => `  ${line}`).join('\n')}\n  ${cpus().length} × ${cpu?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}\n`,
+    `\n${name}\n${method.map((line) => `  ${line}`).join('\n')}\n  ${cpus().length} × ${cpu?.model.trim()}, ` +
+      `${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}\n`,
   )
   console.log(
     `  ${unit.padEnd(34)}${['n', 'p50', 'p95', 'p99', 'min', 'max'].map((heading) => heading.padStart(9)).join('')}`,
@@ -40,9 +41,8 @@ export function report(
       Math.min(...samples),
       Math.max(...samples),
     ]
-    console.log(
-      `  ${row.padEnd(34)}${String(samples.length).padStart(9)}${figures.map((figure) => figure.toFixed(1).padStart(9)).join('')}`,
-    )
+    const cells = figures.map((figure) => figure.toFixed(1).padStart(9))
+    console.log(`  ${row.padEnd(34)}${String(samples.length).padStart(9)}${cells.join('')}`)
   }
   console.log('')
   for (const mark of marks) {

@@ -138,8 +138,10 @@ const p50 = percentile(through, 0.5)
 report(
   'wake',
   [
-    'through: a client waits for the first row of `select 1` at a suspended endpoint: new TCP connection, TLS 1.3, SCRAM, through the proxy',
-    'bare:    spawn of the same postgres with the same settings on the same data directory, until the first row over its socket (trust)',
+    'through: a client waits for the first row of `select 1` at a suspended endpoint: ' +
+      'new TCP connection, TLS 1.3, SCRAM, through the proxy',
+    'bare:    spawn of the same postgres with the same settings on the same data directory, ' +
+      'until the first row over its socket (trust)',
     'egress:  as through, of a project whose computes may reach out',
     'in turn, in one run; the endpoint is suspended before each round',
   ],

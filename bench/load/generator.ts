@@ -7,7 +7,13 @@
 import { connect } from 'node:net'
 
 const [port = '', path = '', key = '', connections = '', seconds = ''] = process.argv.slice(2)
-const request = `GET ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${key}\r\naccept: application/json\r\n\r\n`
+const request = [
+  `GET ${path} HTTP/1.1`,
+  'host: localhost',
+  `authorization: Bearer ${key}`,
+  'accept: application/json',
+  '\r\n',
+].join('\r\n')
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
 const milliseconds: number[] = []
 const until = performance.now() + Number(seconds) * 1000

@@ -65,8 +65,10 @@ function cpuMicroseconds(pids: readonly number[]): number {
 
 /** The method common to the benchmarks of the proxy. */
 export const METHOD = [
-  'clients of pgbench, in two threads, each send `select 1` when the last is answered, over TLS 1.3; rounds of a second, in turn, in one run',
-  'cpu:       microseconds per query of all processes of the proxy (schedstat); tps: queries per second, while all share the machine',
+  'clients of pgbench, in two threads, each send `select 1` when the last is answered, over TLS 1.3; ' +
+    'rounds of a second, in turn, in one run',
+  'cpu:       microseconds per query of all processes of the proxy (schedstat); ' +
+    'tps: queries per second, while all share the machine',
   'each program has a session of its own, so that autogroups treat them alike; connecting is left out',
 ]
 
