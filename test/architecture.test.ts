@@ -68,6 +68,12 @@ const PROXY_MAY_IMPORT: Record<string, string> = {
 }
 const MAY_READ_THE_ENVIRONMENT = ['main.ts', 'config.ts', 'directories.ts']
 const MAX_LINES = 400
+const MAX_COLUMNS = 120
+/** Left out of the limit of columns. */
+const MAY_BE_WIDE: readonly { readonly path: RegExp; readonly because: string }[] = [
+  { path: /^src\/proxy\//, because: 'its files are being moved, and moves stay apart from other changes' },
+  { path: /\.test\.ts$/, because: 'the texts that tests expect are still to be wrapped' },
+]
 /** Words that leave open which thing is meant; a comment names it (docs/glossary.md). */
 const PRONOUNS = new Set(
   `who whoever whom whose what whatever nobody nothing none somebody something anybody anything everybody everything
@@ -108,6 +114,13 @@ test(`no file has more than ${MAX_LINES} lines`, () => {
   none(lengths.filter(({ lines }) => lines > MAX_LINES).map(({ path, lines }) => `src/${path} has ${lines} lines`))
 })
 
+test(`no line has more than ${MAX_COLUMNS} columns`, () => {
+  const paths = globSync('{src,bench}/**/*.ts', { cwd: join(root, '..') })
+  const bound = paths.filter((path) => !MAY_BE_WIDE.some((exception) => exception.path.test(path)))
+  assert.ok(bound.length > 300)
+  none(bound.flatMap((path) => wideLines(path, readFileSync(join(root, '..', path), 'utf8'))))
+})
+
 test('no exported type name stands twice', () => {
   const places = new Map<string, string[]>()
   for (const [path, text] of sources)
@@ -140,6 +153,14 @@ test('these checks see what they are for', () => {
   assert.equal(forbiddenProxyImports('proxy/newcomer/x.ts', `import { y } from '../wire/y.ts'`).length, 1)
   assert.equal(forbiddenProxyImports('proxy/pool/x.ts', `import { y } from '../wire/y.ts'`).length, 0)
   assert.equal(forbiddenProxyImports('proxy/x.ts', `import { y } from './pool/y.ts'`).length, 0)
+  assert.deepEqual(wideLines('src/x.ts', `${'a'.repeat(120)}\n  ${'–'.repeat(118)}\n${'a '.repeat(61)}\n`), [
+    'src/x.ts:3 has 122 columns',
+  ])
+  assert.equal(wideLines('src/x.ts', `  /^(${'a|'.repeat(60)}b)$/\n  // ${'https://a.example/'.repeat(8)}\n`).length, 0)
+  assert.equal(
+    wideLines('src/x.ts', `// as ${'https://a.example/'.repeat(8)} says\nif (/^${'a|'.repeat(60)}/)`).length,
+    2,
+  )
   assert.deepEqual(exportedTypes('export type A = B\nexport interface C {}\ntype D = A'), ['A', 'C'])
   assert.deepEqual(commentWords('/** Who asks. */\nconst a = 1 // what\n'), ['who', 'asks', 'what'])
   assert.ok(readsEnvironment('const { HOME } = process.env') && readsEnvironment(`import { env } from 'node:process'`))
@@ -187,6 +208,14 @@ function importsIn(text: string): { target: string; typesOnly: boolean }[] {
     ...[...statics].map(([, type, names = '', target = '']) => ({ target, typesOnly: !!type || onlyTypes(names) })),
     ...[...dynamics].map(([, target = '']) => ({ target, typesOnly: false })),
   ]
+}
+
+/** The lines that are too wide, but a regular expression or an address that fills its line, which cannot be broken. */
+function wideLines(path: string, text: string): string[] {
+  return text.split('\n').flatMap((line, index) => {
+    const isUnbreakable = /^\s*\/[^/*].*\/[a-z]*,?$/.test(line) || /^[\s/*]*https?:\/\/\S+$/.test(line)
+    return line.length <= MAX_COLUMNS || isUnbreakable ? [] : [`${path}:${index + 1} has ${line.length} columns`]
+  })
 }
 
 function exportedTypes(text: string): string[] {
