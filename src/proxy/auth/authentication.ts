@@ -113,7 +113,9 @@ export async function checkPassword(
 }
 
 /** Sent with every wrong clear-text password, so that it does not reveal whether the role exists. */
-const CLEAR_TEXT_HINT = `A password that is not sent by SCRAM is checked against a verifier of at most ${MAX_ITERATIONS} SCRAM iterations.`
+const CLEAR_TEXT_HINT =
+  'A password that is not sent by SCRAM is checked against a verifier ' +
+  `of at most ${MAX_ITERATIONS} SCRAM iterations.`
 
 const wrongPassword = (user: string, hint?: string): ProxyError =>
   new ProxyError('wrong_password', { text: `password authentication failed for user "${user}"`, hint })

@@ -105,5 +105,7 @@ function provePassword(
 
 const notAllowed = (address: string | undefined): ProxyError =>
   new ProxyError('address', {
-    text: `This IP address ${address} is not allowed to connect to this endpoint. Please add it to the project's allowed_ips. Make sure to check for IPv4 or IPv6 addresses.`,
+    text:
+      `This IP address ${address} is not allowed to connect to this endpoint. ` +
+      "Please add it to the project's allowed_ips. Make sure to check for IPv4 or IPv6 addresses.",
   })

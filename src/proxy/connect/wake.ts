@@ -8,8 +8,8 @@ import { ProxyError } from '../wire/errors.ts'
 
 /**
  * Requests a start_compute operation of the endpoint, or joins an unfinished one, and returns its id. Returns undefined
- * if the endpoint is already active with another compute than `deadComputeId`. Errors: NOT_FOUND, NOT_ALLOWED (disabled),
- * UNAVAILABLE.
+ * if the endpoint is already active with another compute than `deadComputeId`. Errors: NOT_FOUND, NOT_ALLOWED
+ * (disabled), UNAVAILABLE.
  */
 export type RequestStart = (endpointId: string, deadComputeId: string | undefined) => Promise<string | undefined>
 

@@ -17,7 +17,8 @@ export function refusal(bytes: Buffer, at: number, end: number): Buffer | 'unkno
   if (command === undefined) return bytes.length < Math.min(end, at + CHECKED_BYTES) ? 'unknown' : undefined
   if (bytes.length < end) return 'unknown'
   return Buffer.from(
-    `DO $neap$ BEGIN RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = '${command} is not supported on a pooled connection', HINT = '${HINT}'; END $neap$`,
+    "DO $neap$ BEGIN RAISE EXCEPTION USING ERRCODE = '0A000', " +
+      `MESSAGE = '${command} is not supported on a pooled connection', HINT = '${HINT}'; END $neap$`,
   )
 }
 

@@ -97,7 +97,8 @@ function answerOf({ statements, begin }: SqlRequest, results: readonly Result[])
 function answerJson({ fields, rows, tag }: Result, rowAsArray: boolean): string {
   const [command] = tag.split(' ')
   const rowCount = / (\d+)$/.exec(tag)?.[1] ?? 'null'
-  return `{"fields":${JSON.stringify(fields)},"rows":[${rows.join(',')}],"command":${JSON.stringify(command)},"rowCount":${rowCount},"rowAsArray":${rowAsArray}}`
+  const head = `"fields":${JSON.stringify(fields)},"rows":[${rows.join(',')}]`
+  return `{${head},"command":${JSON.stringify(command)},"rowCount":${rowCount},"rowAsArray":${rowAsArray}}`
 }
 
 function asRefusal(error: unknown, { log }: SqlContext): Refusal {

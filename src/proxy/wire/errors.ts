@@ -23,19 +23,26 @@ const PROXY_ERRORS = {
   md5_password: {
     code: '28P01',
     text: 'password authentication failed',
-    hint: "The password of this role is stored as an md5 hash. Set it again after SET password_encryption = 'scram-sha-256'.",
+    hint:
+      'The password of this role is stored as an md5 hash. ' +
+      "Set it again after SET password_encryption = 'scram-sha-256'.",
   },
   address: { code: '28000', text: 'This IP address is not allowed to connect to this endpoint.' },
   no_endpoint: {
     code: '08004',
     text: 'Endpoint ID is not specified.',
-    hint: 'Connect to the host name of the endpoint with a client that sends it by TLS (SNI), add ?options=endpoint%3D<endpoint-id> to the connection string, or write endpoint=<endpoint-id>; before the password.',
+    hint:
+      'Connect to the host name of the endpoint with a client that sends it by TLS (SNI), ' +
+      'add ?options=endpoint%3D<endpoint-id> to the connection string, ' +
+      'or write endpoint=<endpoint-id>; before the password.',
   },
   inconsistent_endpoint: { code: '08004', text: 'Inconsistent project name inferred from SNI and project option.' },
   bad_endpoint: { code: '08004', text: 'Endpoint ID must contain only alphanumeric characters and hyphen.' },
   unknown_endpoint: {
     code: '08004',
-    text: "The requested endpoint could not be found, or you don't have access to it. Please check the provided ID and try again.",
+    text:
+      "The requested endpoint could not be found, or you don't have access to it. " +
+      'Please check the provided ID and try again.',
   },
   // The code that the hosted service returns for a disabled endpoint.
   disabled_endpoint: { code: '28000', text: 'The endpoint has been disabled. Enable it using the API and retry.' },
