@@ -72,7 +72,7 @@ export function makeClient(target: ApiTarget): ApiClient {
     )
     const answer = parse(text)
     if (answer === undefined || (status >= 400 && answer.message === undefined))
-      throw new AppError('UNAVAILABLE', `${key} answered ${status} with something that is not from this API.`)
+      throw new AppError('UNAVAILABLE', `${key} answered ${status} with a body that is not from this API.`)
     if (status >= 400) throw new AppError(answer.code ?? 'INTERNAL', answer.message)
     return answer as never
   }

@@ -265,7 +265,7 @@ export const SETTINGS = {
   suspendTimeout: setting<number>({
     env: 'NEAP_SUSPEND_TIMEOUT',
     ...seconds(-1, 604_800),
-    about: 'Idle seconds until a compute sleeps, where its endpoint says nothing (-1: never).',
+    about: 'Idle seconds until a compute is suspended, unless its endpoint sets another value (-1: never).',
     fallback: () => 300,
   }),
   minSuspendTimeout: setting<number>({
@@ -337,7 +337,7 @@ export const SETTINGS = {
     parse: (value) => (value === 'none' || value === 'host' ? value : undefined),
     expects: 'none or host',
     about:
-      'What computes reach by the network: nothing, or what this machine reaches ' +
+      'Where computes may connect to: nowhere, or wherever this machine can ' +
       '(for subscriptions to other servers), its loopback and private networks included.',
     fallback: () => 'none',
   }),

@@ -53,7 +53,7 @@ export async function setNextCheck(tx: Db, taken: DueCheck, seconds: number): Pr
  * Ensures that no check is queued for so many seconds, for a shutdown: claimed checks are dropped, queued ones are
  * visible as operations.
  */
-export async function putOffChecks(db: Db, seconds: number): Promise<void> {
+export async function postponeChecks(db: Db, seconds: number): Promise<void> {
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + make_interval(secs => ${seconds})
      where check_at < clock_timestamp() + make_interval(secs => ${seconds}) and deleted_at is null and not disabled`)

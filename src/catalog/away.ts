@@ -32,7 +32,7 @@ export function unavailable(error: Error & { code?: string }): never {
 const LET_IN_MS = 3_000
 
 /** Whether the server accepts a new session, or rejects it with an error that does not mean that it is unavailable. */
-export async function letsIn(config: pg.ClientConfig): Promise<boolean> {
+export async function acceptsSessions(config: pg.ClientConfig): Promise<boolean> {
   const client = new pg.Client({ ...config, connectionTimeoutMillis: LET_IN_MS })
   client.on('error', () => {})
   try {

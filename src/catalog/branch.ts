@@ -234,7 +234,7 @@ export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
 }
 
 /** Deletes the rows that belong to a removed branch. The branch's own row stays, so that its number is never reused. */
-export async function forgetBranch(tx: Db, id: string): Promise<void> {
+export async function deleteBranchData(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)

@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { withTimeout } from '../race.ts'
-import { isAway, letsIn, unavailable } from './away.ts'
+import { isAway, acceptsSessions, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 import { createListener, type CatalogListener, type Told } from './listener.ts'
-import { createPulse } from './pulse.ts'
+import { createFailureDetector } from './failure_detector.ts'
 import type { SqlStatement } from './sql.ts'
 
 /** A target of queries: the pool, or one transaction. */
@@ -91,14 +91,14 @@ export function openCatalog(
   const pool = new pg.Pool({ ...config, pipeline: true, max: size })
   pool.on('error', onError)
   const listener = createListener(newSession, onError)
-  const pulse = createPulse(() => letsIn(config))
+  const detector = createFailureDetector(() => acceptsSessions(config))
 
   async function checkOut(): Promise<pg.PoolClient> {
     let asked: Promise<pg.PoolClient> | undefined
     try {
       // An idle connection is available at once, even if the catalog does not answer.
       if (pool.idleCount > pool.waitingCount) return await pool.connect()
-      return await pulse.during(() => (asked = login.attempt(() => pool.connect())))
+      return await detector.during(() => (asked = login.attempt(() => pool.connect())))
     } catch (error) {
       // Release a connection that arrives after the caller gave up.
       asked?.then(
@@ -113,7 +113,7 @@ export function openCatalog(
   function on(client: pg.ClientBase, broke: (error: Error) => void = () => {}): Db {
     async function rows<R>(statement: SqlStatement): Promise<R[]> {
       try {
-        return (await pulse.during(() => client.query(statement))).rows as R[]
+        return (await detector.during(() => client.query(statement))).rows as R[]
       } catch (error) {
         if (isAway(error as Error)) broke(error as Error)
         return unavailable(error as Error)
@@ -152,7 +152,7 @@ export function openCatalog(
   async function awaitSession(): Promise<pg.Client> {
     let asked: Promise<pg.Client> | undefined
     try {
-      return await pulse.during(() => (asked = newSession()))
+      return await detector.during(() => (asked = newSession()))
     } catch (error) {
       // Close a session that opens after the caller gave up.
       asked?.then(
@@ -202,7 +202,7 @@ export function openCatalog(
     rename: (to) => listener.rename(to),
     connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async close() {
-      pulse.close()
+      detector.close()
       await withTimeout(Promise.all([listener.close(), pool.end()]), PATIENCE_MS, undefined)
     },
   }
@@ -210,7 +210,7 @@ export function openCatalog(
   async function listenDuring(channel: string, told: Told): Promise<() => void> {
     let asked: Promise<() => void> | undefined
     try {
-      return await pulse.during(() => (asked = listener.listen(channel, told)))
+      return await detector.during(() => (asked = listener.listen(channel, told)))
     } catch (error) {
       asked?.then(
         (unlisten) => unlisten(),

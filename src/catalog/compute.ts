@@ -134,6 +134,6 @@ export async function noteCrash(tx: Db, endpointId: string, computeId: string): 
 }
 
 /** Removes the rows of computes that ended at least `days` ago. */
-export async function forgetComputes(db: Db, days: number): Promise<void> {
+export async function expireComputes(db: Db, days: number): Promise<void> {
   await db.rows(sql`delete from compute where ended_at < clock_timestamp() - make_interval(days => ${days})`)
 }

@@ -209,7 +209,7 @@ export async function settlePending(tx: Db, id: string): Promise<void> {
 }
 
 /** Makes proxies pause traffic to this endpoint, or (null) resume it. */
-export async function setHolding(tx: Db, id: string, operationId: string | null): Promise<void> {
+export async function setPause(tx: Db, id: string, operationId: string | null): Promise<void> {
   await tx.rows(sql`update endpoint set holding_operation_id = ${operationId} where id = ${id}`)
 }
 

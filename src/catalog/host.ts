@@ -44,7 +44,7 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
 }
 
 /** Records that the worker of a host lives. */
-export async function beat(db: Db, id: string): Promise<void> {
+export async function recordHeartbeat(db: Db, id: string): Promise<void> {
   await db.rows(sql`update host set heartbeat_at = clock_timestamp() where id = ${id}`)
 }
 

@@ -43,7 +43,7 @@ export async function storeReply(tx: Db, slot: IdempotencySlot, status: number, 
   await tx.rows(sql`update idempotency_key set status = ${status}, reply = ${reply} where ${isAt(slot)}`)
 }
 
-export async function forgetReplies(db: Db, hours: number): Promise<void> {
+export async function expireReplies(db: Db, hours: number): Promise<void> {
   await db.rows(
     sql`delete from idempotency_key where created_at < clock_timestamp() - make_interval(hours => ${hours})`,
   )

@@ -28,6 +28,6 @@ export async function keyReaders(db: Db): Promise<KeyReader[]> {
 }
 
 /** Notifies all parts that keys were changed. */
-export async function tellKeysChanged(db: Db): Promise<void> {
+export async function notifyKeysChanged(db: Db): Promise<void> {
   await db.rows(sql`select pg_notify(${KEYS_CHANGED}, '')`)
 }

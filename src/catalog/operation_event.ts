@@ -75,6 +75,6 @@ export async function isPast(db: Db, seen: Snapshot): Promise<boolean> {
   return row?.past ?? false
 }
 
-export async function forgetEvents(db: Db, days: number): Promise<void> {
+export async function expireEvents(db: Db, days: number): Promise<void> {
   await db.rows(sql`delete from operation_event where updated_at < clock_timestamp() - make_interval(days => ${days})`)
 }

@@ -186,7 +186,7 @@ export async function deleteProject(tx: Db, id: string): Promise<void> {
 }
 
 /** Removes the rows of projects deleted at least `days` ago, with those of their branches, endpoints and operations. */
-export async function forgetDeletedProjects(db: Db, days: number): Promise<void> {
+export async function expireDeletedProjects(db: Db, days: number): Promise<void> {
   await db.rows(sql`
     with gone as (
       select p.id from project p

@@ -14,7 +14,7 @@ const LIVING_NUMBERS = sql`select objid::int8::int from ${HELD_LOCKS}`
 /** A proxy silent for so many seconds counts as dead: its session ends, and with it its lock. */
 const FROZEN_SECONDS = 15
 
-export interface ProxyHold {
+export interface ProxyPause {
   readonly proxy_number: number
   readonly woken: boolean
 }
@@ -23,7 +23,7 @@ export interface ProxyHold {
  * The pause state of an endpoint: the operation that requested the pause, if any, and the compute that its sessions
  * are with.
  */
-export interface EndpointHold {
+export interface EndpointPause {
   readonly id: string
   readonly holding_operation_id: string | null
   readonly compute_id: string | null
@@ -78,35 +78,35 @@ export async function livingProxies(db: Db): Promise<number> {
 }
 
 /** Removes dead proxies. */
-export async function forgetProxies(db: Db, numbers: readonly number[]): Promise<void> {
+export async function deleteProxies(db: Db, numbers: readonly number[]): Promise<void> {
   await db.rows(sql`delete from proxy where number = any (${numbers}::int[])`)
 }
 
 /** The proxies that have paused for this operation, and whether clients have sent bytes since. */
-export function holdsOf(db: Db, operationId: string): Promise<ProxyHold[]> {
+export function pausesOf(db: Db, operationId: string): Promise<ProxyPause[]> {
   return db.rows(sql`select proxy_number, woken from proxy_hold where operation_id = ${operationId}`)
 }
 
 /** Records that this proxy has paused for that operation. `woken` is never reset. */
-export async function recordHold(db: Db, operationId: string, proxyNumber: number, woken: boolean): Promise<void> {
+export async function recordPause(db: Db, operationId: string, proxyNumber: number, woken: boolean): Promise<void> {
   await db.rows(sql`
     insert into proxy_hold (operation_id, proxy_number, woken) values (${operationId}, ${proxyNumber}, ${woken})
     on conflict (operation_id, proxy_number) do update set woken = proxy_hold.woken or excluded.woken`)
 }
 
 /** The pause states of these endpoints, including deleted ones: their sessions last until their compute has stopped. */
-export function readHoldings(db: Db, endpointIds: readonly string[]): Promise<EndpointHold[]> {
+export function readPauses(db: Db, endpointIds: readonly string[]): Promise<EndpointPause[]> {
   return db.rows(sql`select id, holding_operation_id, compute_id from endpoint where id = any (${endpointIds}::text[])`)
 }
 
 /** The ids of all paused endpoints. */
-export async function listHolding(db: Db): Promise<string[]> {
+export async function listPaused(db: Db): Promise<string[]> {
   const rows = await db.rows<{ id: string }>(sql`select id from endpoint where holding_operation_id is not null`)
   return rows.map((row) => row.id)
 }
 
 /** Removes the rows of ended operations. */
-export async function forgetOldHolds(db: Db): Promise<void> {
+export async function expirePauses(db: Db): Promise<void> {
   await db.rows(sql`
     delete from proxy_hold h using operation o where o.id = h.operation_id and o.finished_at is not null`)
 }

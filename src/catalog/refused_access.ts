@@ -77,6 +77,6 @@ export function listRefusals(db: Db, accountId: string): Promise<RefusedAccess[]
      where account_id = ${accountId} order by last_at desc, kind, subject, role, network`)
 }
 
-export async function forgetRefusals(db: Db): Promise<void> {
+export async function expireRefusals(db: Db): Promise<void> {
   await db.rows(sql`delete from refused_access where last_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`)
 }

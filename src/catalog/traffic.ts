@@ -85,7 +85,7 @@ export async function endpointTraffic(db: Db, projectId: string, endpointId: str
 }
 
 /** Removes months past their retention, and writers that ended long ago. */
-export async function forgetTraffic(db: Db): Promise<void> {
+export async function expireTraffic(db: Db): Promise<void> {
   await db.rows(sql`delete from endpoint_traffic where month < this_month() - make_interval(months => ${KEPT_MONTHS})`)
   await db.rows(
     sql`delete from traffic_writer where written_at < clock_timestamp() - make_interval(days => ${WRITER_DAYS})`,

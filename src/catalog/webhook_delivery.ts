@@ -175,7 +175,7 @@ function typeOf(event: string) {
   }
 }
 
-export async function forgetDeliveries(db: Db, days: number): Promise<void> {
+export async function expireDeliveries(db: Db, days: number): Promise<void> {
   await db.rows(
     sql`delete from webhook_delivery where occurred_at < clock_timestamp() - make_interval(days => ${days})`,
   )

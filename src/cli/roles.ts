@@ -26,7 +26,7 @@ const NAME = new Argument('<role>', 'its name')
 export function rolesCommand(access: readonly Option[]): Command {
   return noun(
     'roles',
-    'Roles of a branch: who may connect.',
+    'Roles of a branch, as which clients connect.',
     [...access, PROJECT, BRANCH],
     [
       new Command('list').description('List the roles of a branch.').action(

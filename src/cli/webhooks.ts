@@ -58,7 +58,7 @@ interface Attributes {
 
 /** `neap webhooks …`, also `neap webhook …`. */
 export function webhooksCommand(access: readonly Option[]): Command {
-  return noun('webhooks', 'Webhooks: who is told over HTTP of what changes.', access, [
+  return noun('webhooks', 'Webhooks: HTTP notifications of changes.', access, [
     new Command('list').description('List the webhooks.').action(
       verb(async ({ call }: VerbSession<object>) => ({
         answer: await call('GET /webhooks', {}),
@@ -96,7 +96,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       .option('-p, --project <project>', 'the one project to be told of: its id or name')
       .addOption(new Option('--all-projects', 'told of all projects').conflicts('project'))
       .option('--enable', 'begin to deliver again')
-      .addOption(new Option('--disable', 'deliver nothing, and give up what waits').conflicts('enable'))
+      .addOption(new Option('--disable', 'stop deliveries and drop pending ones').conflicts('enable'))
       .action(
         verb(async ({ call, flags, project }: VerbSession<Attributes>, webhook_id: string) => {
           const { url, allProjects, enable, disable } = flags
@@ -127,7 +127,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
       }),
     ),
     new Command('test')
-      .description('Send a webhook an event that means nothing.')
+      .description('Send a test event to a webhook.')
       .addArgument(ID)
       .action(
         verb(async ({ call }: VerbSession<object>, webhook_id: string) => ({
@@ -149,7 +149,7 @@ export function webhooksCommand(access: readonly Option[]): Command {
         })),
       ),
     new Command('redeliver')
-      .description('Deliver something again.')
+      .description('Repeat a delivery.')
       .addArgument(ID)
       .addArgument(id('delivery', 'its id in neap webhooks deliveries'))
       .action(

@@ -39,7 +39,7 @@ export async function lookAtConfig(
     const told = branch.applied_version >= branch.config_version
     return { endpoint, version: told ? branch.config_version : undefined, seen }
   } catch (error) {
-    log.debug({ err: error, branch: branch.id }, 'a compute did not say what roles and databases it has')
+    log.debug({ err: error, branch: branch.id }, 'could not read the roles and databases of a compute')
     return undefined
   }
 }

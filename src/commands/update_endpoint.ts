@@ -4,7 +4,7 @@ import {
   type Endpoint,
   type EndpointChanges,
   findBranchEndpoint,
-  setHolding,
+  setPause,
   settingsWithDefaults,
   updateEndpoint,
 } from '../catalog/endpoint.ts'
@@ -111,7 +111,7 @@ async function queueMove(db: Db, before: Endpoint, endpoint: Endpoint): Promise<
     reason: 'move',
     to: endpoint.branch_id,
   })
-  if (before.current_state === 'active') await setHolding(db, endpoint.id, suspended.id)
+  if (before.current_state === 'active') await setPause(db, endpoint.id, suspended.id)
   return [applied, suspended]
 }
 

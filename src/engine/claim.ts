@@ -75,7 +75,7 @@ export async function claim(
              step = case when due.doomed then ${FAILURE} else o.step end,
              attempts = case when due.doomed and o.step <> ${FAILURE} then 1 else o.attempts + 1 end,
              error = case when o.step = ${FAILURE} then o.error
-                          when due.failed_dependency is not null then 'needs what failed: ' || due.failed_dependency
+                          when due.failed_dependency is not null then 'dependency failed: ' || due.failed_dependency
                           when due.overdue then 'not done within ' || o.deadline_seconds || ' s'
                                || coalesce('; last: ' || o.error, '')
                           when due.worn_out then 'given up after ' || o.attempts || ' attempts at ' || o.step
@@ -136,7 +136,7 @@ export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds:
 
 /**
  * Ends the operation. Apart from its insertion, the only commit of an operation that waits for the disk. The caller
- * notifies listeners afterwards, with `tellEnded`.
+ * notifies listeners afterwards, with `notifyCompleted`.
  */
 export function end(tx: Transaction, id: string, status: 'finished' | 'failed', error: string | null): 'ended' {
   tx.last(sql`
@@ -148,7 +148,7 @@ export function end(tx: Transaction, id: string, status: 'finished' | 'failed', 
 }
 
 /** Notifies listeners of ended operations. Call after the transactions that ended them have committed. */
-export async function tellEnded(db: Db, ids: readonly string[]): Promise<void> {
+export async function notifyCompleted(db: Db, ids: readonly string[]): Promise<void> {
   await db.rows(sql`
     select tell_ended(o), set_config('synchronous_commit', 'off', true)
       from operation o where id = any (${ids}::uuid[])`)

@@ -13,7 +13,18 @@
 import { type Backoff, backoffMs } from '../backoff.ts'
 import type { Catalog, Transaction } from '../catalog/catalog.ts'
 import { createEventLoop } from '../event_loop.ts'
-import { claim, type Due, end, FAILURE, giveUp, lockForStep, moveTo, nextDue, retryLater, tellEnded } from './claim.ts'
+import {
+  claim,
+  type Due,
+  end,
+  FAILURE,
+  giveUp,
+  lockForStep,
+  moveTo,
+  nextDue,
+  retryLater,
+  notifyCompleted,
+} from './claim.ts'
 import { type Definition, OperationFailed, type StepOutcome } from './definition.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
@@ -68,7 +79,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
   const actions = [...definitions.keys()]
   const running = new Map<string, Promise<void>>()
-  const untold: string[] = []
+  const unannounced: string[] = []
   let telling: Promise<void> | undefined
   let stopping = false
   let soon: NodeJS.Timeout | undefined
@@ -132,16 +143,16 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   /** Notifies listeners of an end. Ends that occur during a notification are sent together after it. */
   async function tell(id: string): Promise<void> {
-    untold.push(id)
+    unannounced.push(id)
     telling ??= tellAll().finally(() => (telling = undefined))
     await telling
   }
 
   async function tellAll(): Promise<void> {
-    while (untold.length > 0) {
-      const ids = untold.splice(0)
+    while (unannounced.length > 0) {
+      const ids = unannounced.splice(0)
       // Waiting clients poll when no notification arrives.
-      await tellEnded(catalog, ids).catch((error: unknown) => onError(error))
+      await notifyCompleted(catalog, ids).catch((error: unknown) => onError(error))
     }
   }
 
@@ -152,7 +163,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         const lock = await lockForStep(tx, operation)
         if (lock === 'taken') return 'taken'
         if (lock === 'overdue') return overdue(tx, operation)
-        if (lock !== 'locked') throw new OperationFailed(`needs what failed: ${lock.needs}`)
+        if (lock !== 'locked') throw new OperationFailed(`dependency failed: ${lock.needs}`)
         await options.onStep?.(operation, 'before')
         const outcome = await stepOf(definition, operation)(operation as never, options.context, tx)
         await options.onStep?.(operation, 'after')

@@ -91,7 +91,7 @@ function roomIn(directory: string): { bytes: number; files: number } | undefined
 }
 
 /** Wraps calls so that their errors name the resource that the machine lacks and the remedy. */
-export function inPlainWords<T extends object>(calls: T, directory: string): T {
+export function explainShortages<T extends object>(calls: T, directory: string): T {
   const plain = Object.entries(calls).map(([name, call]) => [
     name,
     async (...args: unknown[]): Promise<unknown> => {

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import { FormError, parseForm } from './form.ts'
 import type { KeyUse } from './key_use.ts'
-import { unfitFor } from './unfit.ts'
+import { unstorableReason } from './storable_text.ts'
 
 /** Default limit of a body, in bytes; most bodies have a few hundred. */
 export const BODY_BYTES = 16 * 1024
@@ -48,7 +48,7 @@ function parsed(body: string): unknown {
 }
 
 function fit<T>(body: T): T {
-  const unfit = unfitFor(body)
+  const unfit = unstorableReason(body)
   if (unfit) throw new AppError('INVALID_REQUEST', `invalid request: the body ${unfit}`)
   return body
 }

@@ -67,7 +67,7 @@ export const NOT_SUPPORTED: readonly Absent[] = [
   },
   {
     product: 'private (VPC) endpoints',
-    instead: 'Restrict who may connect with the project setting allowed_ips.',
+    instead: 'Restrict addresses with the project setting allowed_ips.',
     operations: [
       `POST ${PROJECT}/vpc_endpoints/:vpc_endpoint_id`,
       `DELETE ${PROJECT}/vpc_endpoints/:vpc_endpoint_id`,

@@ -35,7 +35,7 @@ interface Waitable {
  */
 export async function awaited(context: Context, answer: unknown, seconds: number, gone: AbortSignal): Promise<unknown> {
   return ended(context, answer, seconds, gone).catch((error: unknown) => {
-    context.log.warn({ err: error }, 'could not wait for operations: they are answered as they were')
+    context.log.warn({ err: error }, 'could not wait for operations; answering their last known state')
     return answer
   })
 }

@@ -15,7 +15,7 @@ import { createAuthenticator } from './auth.ts'
 import { knowClients } from './client_address.ts'
 import { acceptBodies, BODY_BYTES } from './bodies.ts'
 import { limitConnections } from './connection_limit.ts'
-import { refuseWhenCrowded } from './crowded.ts'
+import { limitOpenConnections } from './open_connections.ts'
 import { serveDocuments } from './documents.ts'
 import { chargeRequests, createKeyUse } from './key_use.ts'
 import { createPipelineLimit } from '../pipelining.ts'
@@ -28,7 +28,7 @@ import { createLimit } from './rate_limit.ts'
 import { refuse } from './refusal.ts'
 import { logRequests } from './request_log.ts'
 import { routes } from './routes/index.ts'
-import { refuseUnread } from './unread.ts'
+import { answerMalformed } from './malformed_request.ts'
 import { compileValidator } from './validation.ts'
 
 const HEADERS_MS = 10_000
@@ -56,7 +56,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
       void named(request, reply)
       void refuse(context, error, request, reply)
     },
-    clientErrorHandler: refuseUnread,
+    clientErrorHandler: answerMalformed,
   })
   app.setValidatorCompiler(compileValidator)
   app.decorateRequest('caller', undefined)
@@ -81,7 +81,7 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
       )
   })
   limitConnections(app, context.config)
-  refuseWhenCrowded(app)
+  limitOpenConnections(app)
   logRequests(app, context.log, createHttpMetrics(context.registry))
   app.setErrorHandler((error: FastifyError | AppError, request, reply) => refuse(context, error, request, reply))
   answerOtherMethods(app)

@@ -4,7 +4,7 @@ import type { TLocalizedValidationError } from 'typebox/error'
 import { Compile } from 'typebox/compile'
 import { Value } from 'typebox/value'
 import { FormBody } from './bodies.ts'
-import { unfitFor } from './unfit.ts'
+import { unstorableReason } from './storable_text.ts'
 
 /**
  * Validates requests against the schemas that type them. Path parameters, query and forms arrive as text and are
@@ -18,7 +18,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const staysText = httpPart === 'params' && Object.values((schema as Schema).properties ?? {}).every(takesText)
   return (given: unknown) => {
     // Bodies were checked when they were parsed.
-    const unfit = isText && unfitFor(given)
+    const unfit = isText && unstorableReason(given)
     if (unfit) return { error: new Error(`invalid request: the ${httpPart === 'params' ? 'path' : 'query'} ${unfit}`) }
     const value = staysText
       ? given

@@ -8,7 +8,7 @@ import {
   listEndpointsWithCompute,
   listStrandedEndpoints,
   lockEndpoint,
-  setHolding,
+  setPause,
 } from '../catalog/endpoint.ts'
 import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
@@ -37,7 +37,7 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
   const found = await reconcileAll(context, await listEndpointsWithCompute(catalog, hostId))
   found.orphaned += await stopOrphans(context)
   for (const id of await listUnknownStores(catalog, await storage.list()))
-    log.warn({ store: id }, 'files of a branch that the catalog does not know; left alone')
+    log.warn({ store: id }, 'the catalog does not know this store; left alone')
   return found
 }
 
@@ -48,7 +48,7 @@ async function stopOrphans({ catalog, computes, log }: WorkerContext): Promise<n
   let stopped = 0
   const stores = await computes.listRunning()
   for (const store of await listUnknownStores(catalog, stores))
-    log.warn({ store }, 'files of a branch that the catalog does not know are at work; left alone')
+    log.warn({ store }, 'a server runs on a store that the catalog does not know; left alone')
   for (const branch of await listResting(catalog, stores)) {
     const operation = await catalog.transaction(async (tx) => {
       if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
@@ -63,7 +63,7 @@ async function stopOrphans({ catalog, computes, log }: WorkerContext): Promise<n
       return requestOperation(tx, suspendCompute, subject, { reason: 'request' })
     })
     if (!operation) continue
-    log.warn({ branch: branch.id, operation: operation.id }, 'a compute ran that nobody wants; it is stopped')
+    log.warn({ branch: branch.id, operation: operation.id }, 'stopping an orphaned compute')
     stopped++
   }
   return stopped
@@ -82,11 +82,11 @@ export function startSweepLoop(context: WorkerContext): Loop {
     for (const branch of await listLeftovers(catalog)) {
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
       const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
-      log.warn({ branch: branch.id, operation: id }, 'files of a deleted branch were left; they are removed now')
+      log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
     }
   }
   return startPeriodic(EVERY_MS, sweep, (error) =>
-    log.warn({ err: error }, 'could not look after what failed operations left'),
+    log.warn({ err: error }, 'could not clean up after failed operations'),
   )
 }
 
@@ -99,7 +99,7 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
       try {
         found[await reconcile(context, endpoint)]++
       } catch (error) {
-        context.log.error({ err: error, endpoint: endpoint.id }, 'could not find out about a compute')
+        context.log.error({ err: error, endpoint: endpoint.id }, 'could not reconcile a compute')
       }
     }
   }
@@ -150,7 +150,7 @@ export async function reconcile(
       return 'orphaned'
     }
     if (compute.id !== endpoint.compute_id) await setActive(tx, id, branch_id, placedCompute(compute))
-    else if (endpoint.holding_operation_id) await setHolding(tx, id, null)
+    else if (endpoint.holding_operation_id) await setPause(tx, id, null)
     return 'adopted'
   })
 

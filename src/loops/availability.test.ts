@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { newBranch, newEndpoint, newProject } from '../../test/engine/operations.ts'
 import { type Catalogs, startCatalogs } from '../../test/engine/catalogs.ts'
-import { putOffChecks, setNextCheck, takeDueChecks } from '../catalog/availability.ts'
+import { postponeChecks, setNextCheck, takeDueChecks } from '../catalog/availability.ts'
 import type { Branch } from '../catalog/branch.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { sql } from '../catalog/sql.ts'
@@ -99,7 +99,7 @@ test('a shutdown queues no more checks, including one already taken', async () =
     const [taken] = await takeDueChecks(catalog, 1)
     assert.ok(taken)
     await sleeping(catalog, '-1 second')
-    await putOffChecks(catalog, 120)
+    await postponeChecks(catalog, 120)
     assert.equal(await queueDueChecks(catalog, DAY), 0)
     assert.equal(await setNextCheck(catalog, taken, DAY), false)
     assert.deepEqual(await checked(catalog), [])

@@ -36,7 +36,7 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
       if (!stopping) await followChanged()
       return ended.size > 0 ? Math.max(0, Math.min(...ended.values()) - performance.now()) : undefined
     },
-    onError: (error) => log.warn({ err: error }, 'could not find out which computes run'),
+    onError: (error) => log.warn({ err: error }, 'could not list the computes of this host'),
   })
 
   async function settle(id: string): Promise<void> {
@@ -47,7 +47,7 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
       ended.delete(id)
       endpointOf.delete(id)
     } catch (error) {
-      log.warn({ err: error, endpoint }, 'could not find out about a compute that ended')
+      log.warn({ err: error, endpoint }, 'could not record the end of a compute')
     }
   }
 

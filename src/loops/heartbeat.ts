@@ -1,5 +1,5 @@
 import { availableParallelism, totalmem } from 'node:os'
-import { beat, listStoresElsewhere, registerHost } from '../catalog/host.ts'
+import { recordHeartbeat, listStoresElsewhere, registerHost } from '../catalog/host.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
@@ -20,7 +20,7 @@ export async function register({ catalog, storage, config, hostId, log }: Worker
 export function startHeartbeat({ catalog, hostId, log }: WorkerContext): Loop {
   return startPeriodic(
     EVERY_MS,
-    () => beat(catalog, hostId),
+    () => recordHeartbeat(catalog, hostId),
     (error) => log.debug({ err: error }, 'could not record a heartbeat'),
   )
 }

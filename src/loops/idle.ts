@@ -27,7 +27,7 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
       const ms = await nextIdleCheck(catalog, hostId)
       return Math.min(Math.max(ms ?? LONGEST_SLEEP_MS, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
     },
-    onError: (error) => log.warn({ err: error }, 'the idle loop could not look'),
+    onError: (error) => log.warn({ err: error }, 'the idle loop failed'),
   })
   const unlisten = await catalog.listen('endpoint', loop.wake)
   loop.wake()

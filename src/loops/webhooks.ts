@@ -47,7 +47,7 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
       // A due delivery that found no free slot is taken when a slot becomes free.
       return Math.min(Math.max(ms, 0), LONGEST_SLEEP_MS) + 1
     },
-    onError: (error) => log.warn({ err: error }, 'could not look for what webhooks are to be told'),
+    onError: (error) => log.warn({ err: error }, 'could not look for webhook deliveries'),
   })
 
   /** Takes deliveries until all slots are used or no more are due. */
@@ -74,9 +74,14 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
       .catch(async (error: unknown) => {
         if (stopping.signal.aborted) await releaseDelivery(catalog, delivery)
         else
-          log.warn({ err: error, delivery: delivery.id }, 'could not see a delivery to its end: it is due again soon')
+          log.warn(
+            { err: error, delivery: delivery.id },
+            'could not record the outcome of a webhook delivery; it is repeated',
+          )
       })
-      .catch((error: unknown) => log.warn({ err: error, delivery: delivery.id }, 'could not give a delivery back'))
+      .catch((error: unknown) =>
+        log.warn({ err: error, delivery: delivery.id }, 'could not release a webhook delivery'),
+      )
       .finally(() => {
         running.delete(attempt)
         const left = (underWay.get(webhook_id) ?? 1) - 1

@@ -21,7 +21,7 @@ const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 
 
 /** Prefixes of the engine's own reasons, which have no thrown error. */
 const REASONS = [
-  [/^needs what failed/, 'dependency'],
+  [/^dependency failed/, 'dependency'],
   [/^not done within/, 'deadline'],
   [/^given up after/, 'attempts'],
 ] as const

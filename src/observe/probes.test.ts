@@ -85,7 +85,7 @@ test('failed operations are counted by error code or by the reason of the engine
   const registry = new Registry()
   const metrics = createOperationMetrics(registry, ['start_compute'])
   const failures = [
-    [{ error: 'needs what failed: create_branch 1: no room' }, 'dependency'],
+    [{ error: 'dependency failed: create_branch 1: no room' }, 'dependency'],
     [{ error: 'not done within 60 s; last: refused' }, 'deadline'],
     [{ error: 'given up after 20 attempts at started' }, 'attempts'],
     [{ error: 'no room', cause: Object.assign(new Error('no room'), { code: 'ENOSPC' }) }, 'ENOSPC'],

@@ -9,7 +9,7 @@ import type { RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { setActive, setIdle } from '../catalog/compute.ts'
-import { type Endpoint, findBranchEndpoint, setHolding } from '../catalog/endpoint.ts'
+import { type Endpoint, findBranchEndpoint, setPause } from '../catalog/endpoint.ts'
 import type { ChangeFailure, ChangesOutcome } from '../compute_admin/changes.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { reloadSettings } from '../compute_admin/settings.ts'
@@ -17,7 +17,7 @@ import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig, mayReplicate } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, placedCompute, refOf } from './request.ts'
-import { bringUp, specOf } from './start_compute.ts'
+import { startAndActivate, specOf } from './start_compute.ts'
 
 interface Input {
   /** The endpoint has just moved to this branch. Its compute is about to stop, so there is no compute to change. */
@@ -81,13 +81,13 @@ export const applyConfigOperation: Action<Input> = {
     },
     async intent_committed(operation, _context, tx) {
       // From now on proxies pause new connections.
-      await setHolding(tx, operation.endpoint_id as string, operation.id)
+      await setPause(tx, operation.endpoint_id as string, operation.id)
     },
     async compute_stopped(operation, { computes }, tx) {
       const progress = await computes.stop(refOf(await branchOf(tx, operation)), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
     },
-    compute_answers: bringUp,
+    compute_answers: startAndActivate,
   },
   // Rejected changes are off the list after this; the next apply_config or start retries postponed ones.
   async onFailure(operation, context, tx) {
@@ -96,7 +96,7 @@ export const applyConfigOperation: Action<Input> = {
     const running = await runningOf(branch, context, tx)
     if (!running) return
     const { endpoint } = running
-    if (endpoint.holding_operation_id === operation.id) await setHolding(tx, endpoint.id, null)
+    if (endpoint.holding_operation_id === operation.id) await setPause(tx, endpoint.id, null)
     await applyTo(branch, operation, context, tx)
   },
 }

@@ -63,7 +63,7 @@ export async function withNotedConfig<T>(
     })
   } catch (error) {
     if (noted) throw error
-    log.warn({ err: error, branch: branch.id }, 'a compute stops without having said what roles and databases it has')
+    log.warn({ err: error, branch: branch.id }, 'a compute stops before its roles and databases were read')
     return stop()
   }
 }

@@ -20,7 +20,7 @@ import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
-import { bringUp, specOf, subjectOf } from './start_compute.ts'
+import { startAndActivate, specOf, subjectOf } from './start_compute.ts'
 
 /** Failures until the operation fails; few, since a client that connects waits behind the check. */
 const TRIES = 4
@@ -72,7 +72,7 @@ export const checkAvailability: Action<object> = {
     compute_stopped: stopUnlessActive,
     async compute_answers(operation, context, tx) {
       if (!(await endpointToCheck(tx, operation))) return goto('compute_stopped')
-      return bringUp(operation, context, tx)
+      return startAndActivate(operation, context, tx)
     },
   },
   async onFailure(operation, context, tx) {

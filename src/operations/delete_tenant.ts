@@ -1,4 +1,4 @@
-import { forgetBranch, listStoredBranches } from '../catalog/branch.ts'
+import { deleteBranchData, listStoredBranches } from '../catalog/branch.ts'
 import { moveToHost } from '../catalog/operation.ts'
 import { deleteProject } from '../catalog/project.ts'
 import { wait } from '../engine/definition.ts'
@@ -19,7 +19,7 @@ export const deleteTenant: Action<Record<string, never>> = {
       for (const branch of branches.filter((each) => each.host_id === hostId)) {
         const progress = await storage.remove(refOf(branch), fenceOf(operation))
         if (progress === 'pending') return wait(0, 'files are being removed')
-        await forgetBranch(tx, branch.id)
+        await deleteBranchData(tx, branch.id)
         if (Date.now() > deadline) return wait(0, 'more branches follow')
       }
       const elsewhere = branches.find((branch) => branch.host_id !== hostId)

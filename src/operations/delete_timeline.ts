@@ -1,4 +1,4 @@
-import { findStoredBranch, forgetBranch } from '../catalog/branch.ts'
+import { findStoredBranch, deleteBranchData } from '../catalog/branch.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
 
@@ -16,7 +16,7 @@ export const deleteTimeline: Action<Record<string, never>> = {
       return progress === 'pending' ? wait(0, 'files are being removed') : undefined
     },
     async forgotten(operation, _context, tx) {
-      await forgetBranch(tx, operation.branch_id as string)
+      await deleteBranchData(tx, operation.branch_id as string)
     },
   },
   // The branch stays deleted; the sweep loop removes the remaining files.

@@ -24,7 +24,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
   needsBranches: true,
   locks: (subject) => ({ excludes: [subject.branch_id as string], passesShared: true }),
   steps: {
-    compute_answers: bringUp,
+    compute_answers: startAndActivate,
   },
   async onFailure(operation, { computes }, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
@@ -42,7 +42,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
  * The step after which a compute answers and its endpoint is active: the only step of a start, and the last of a
  * restart.
  */
-export async function bringUp(operation: Claimed, context: WorkerContext, tx: Db): Promise<StepOutcome> {
+export async function startAndActivate(operation: Claimed, context: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await branchOf(tx, operation)
   const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
   if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')

@@ -13,9 +13,9 @@ import { awaitCondition } from '../await_condition.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { setIdle } from '../catalog/compute.ts'
-import { deleteEndpointRow, type Endpoint, findEndpointEver, lockEndpoint, setHolding } from '../catalog/endpoint.ts'
+import { deleteEndpointRow, type Endpoint, findEndpointEver, lockEndpoint, setPause } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
-import { forgetProxies, holdsOf, registeredProxies } from '../catalog/proxy.ts'
+import { deleteProxies, pausesOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { type Claimed, done, goto, wait } from '../engine/definition.ts'
@@ -57,17 +57,17 @@ export const suspendCompute: Action<Input> = {
       return undefined
     },
     async intent_committed(operation, _context, tx) {
-      await setHolding(tx, operation.endpoint_id as string, operation.id)
+      await setPause(tx, operation.endpoint_id as string, operation.id)
     },
     async proxies_hold(operation, { catalog }, tx) {
-      const held = await awaitHolds(catalog, tx, operation.id)
+      const held = await awaitPauses(catalog, tx, operation.id)
       return !held && operation.input.reason === 'idle' ? goto('reopened') : undefined
     },
     async still_idle(operation, { computes, config, secrets }, tx) {
       if (operation.input.reason !== 'idle') return undefined
       const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
       const branch = await branchOf(tx, operation)
-      const holds = await holdsOf(tx, operation.id)
+      const holds = await pausesOf(tx, operation.id)
       if (!endpoint || endpoint.deleted_at || endpoint.disabled) return undefined
       const compute = await computes.find(refOf(branch))
       if (!compute) return undefined
@@ -93,7 +93,7 @@ export const suspendCompute: Action<Input> = {
       const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
       // The endpoint has moved to another branch meanwhile: no client may continue on this one.
       if (endpoint?.branch_id !== operation.branch_id) return goto('compute_stopped')
-      await setHolding(tx, endpoint.id, null)
+      await setPause(tx, endpoint.id, null)
       return done
     },
   },
@@ -104,7 +104,7 @@ export const suspendCompute: Action<Input> = {
     const endpoint = await lockEndpoint(tx, operation.endpoint_id as string)
     // A compute on a branch that its endpoint has left does not concern the endpoint: the sweep loop stops it.
     if (!runs || endpoint?.branch_id !== branch.id) return noteStopped(tx, operation)
-    await setHolding(tx, endpoint.id, null)
+    await setPause(tx, endpoint.id, null)
   },
 }
 
@@ -127,7 +127,7 @@ async function noteStopped(tx: Db, { endpoint_id, input }: Claimed<Input>): Prom
  * Returns true once every proxy has paused the endpoint, false when a live one has not in time. A proxy that has lost
  * its catalog session gets that time as well: it may have clients and be about to register again.
  */
-async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promise<boolean> {
+async function awaitPauses(catalog: Catalog, tx: Db, operationId: string): Promise<boolean> {
   const missing = await awaitCondition({
     subscribe: (wake) =>
       catalog.listen('proxy_hold', (payload) => {
@@ -139,14 +139,14 @@ async function awaitHolds(catalog: Catalog, tx: Db, operationId: string): Promis
   })
   if (missing.length === 0) return true
   const dead = missing.filter(({ lives }) => !lives).map(({ number }) => number)
-  await forgetProxies(tx, dead)
+  await deleteProxies(tx, dead)
   return dead.length === missing.length
 }
 
 /** The registered proxies that have not paused the endpoint. */
 async function missingHolds(tx: Db, operationId: string) {
   const proxies = await registeredProxies(tx)
-  const holds = await holdsOf(tx, operationId)
+  const holds = await pausesOf(tx, operationId)
   const held = new Set(holds.map((hold) => hold.proxy_number))
   return proxies.filter(({ number }) => !held.has(number))
 }

@@ -38,7 +38,7 @@ export async function startApi(context: Context, probes: Probes): Promise<Part> 
     path: adminSocket(config),
     serve: (request, response) => app.routing(request, response),
     onConnection: (connection) => adminSockets.add(connection),
-    onError: (error) => context.log.warn({ err: error }, 'could not see to the administration socket'),
+    onError: (error) => context.log.warn({ err: error }, 'could not check the administration socket'),
   })
   return {
     port: listeners.port,

@@ -11,7 +11,7 @@ import { loadPartSecrets, type Secrets } from '../secrets/secrets.ts'
 import { followKeys } from '../supervisor/follow_keys.ts'
 import { awaitCatalog } from './await_catalog.ts'
 import { type PartName, type PartProbes, startProbes } from './probes.ts'
-import { isSupervised, onStop, tellSupervisor } from './supervised.ts'
+import { isSupervised, onStop, notifySupervisor } from './supervised.ts'
 
 /** A running part of Neap. */
 export interface Part {
@@ -64,7 +64,7 @@ export async function runPart(
     if (supervised) {
       // The replacement needs this port for metrics.
       await probes.stop()
-      tellSupervisor({ draining: true })
+      notifySupervisor({ draining: true })
     } else probes.missing('it was told to end and takes no new connections')
     await drained
     await stop()
@@ -78,7 +78,7 @@ export async function runPart(
   process.on('SIGINT', supervised ? () => {} : orFail(stop))
   if (supervised) {
     onStop(orFail(stop))
-    tellSupervisor({ ready: true })
+    notifySupervisor({ ready: true })
   }
   log.info({ port: part.port, metrics_port: probes.port, pid: process.pid }, 'ready')
 }

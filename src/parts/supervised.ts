@@ -5,7 +5,7 @@ import type { FromPart, ToPart } from '../supervisor/messages.ts'
 export const isSupervised = (): boolean => process.send !== undefined
 
 /** Sends a message to the supervisor. Ignores errors: this process ends with its supervisor. */
-export function tellSupervisor(message: FromPart): void {
+export function notifySupervisor(message: FromPart): void {
   process.send?.(message, undefined, undefined, () => {})
 }
 
@@ -29,6 +29,6 @@ export function sharedListener(index: number): Promise<object> {
       else reject(new Error('no descriptor was left to receive the socket to accept on'))
     }
     process.on('message', hear)
-    tellSupervisor({ wants: 'listener', index })
+    notifySupervisor({ wants: 'listener', index })
   })
 }

@@ -14,7 +14,7 @@ import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
-import { startForgetLoop } from '../loops/forget.ts'
+import { startRetentionLoop } from '../loops/retention.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
@@ -83,7 +83,7 @@ export async function startWorker(
     },
     ...changed,
   })
-  log.info(await adopt(worker), 'the catalog and this machine agree')
+  log.info(await adopt(worker), 'reconciled the catalog with this host')
   // Not awaited: it opens egress to test whether it works.
   void noteWhetherEgress(worker)
   const loops = [
@@ -92,7 +92,7 @@ export async function startWorker(
     startAvailabilityLoop(worker),
     startSweepLoop(worker),
     await startCrashLoop(worker),
-    startForgetLoop(worker),
+    startRetentionLoop(worker),
     startMeasureLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
@@ -115,7 +115,7 @@ async function noteWhetherEgress({ computes, catalog, log }: WorkerContext): Pro
   try {
     await noteEgress(catalog, await computes.whyNoEgress())
   } catch (error) {
-    log.warn({ err: error }, 'could not note whether computes can reach out')
+    log.warn({ err: error }, 'could not record whether computes can have egress')
   }
 }
 
@@ -124,7 +124,7 @@ async function noteVersions({ storage, catalog, log }: WorkerContext): Promise<v
   try {
     await notePgVersions(catalog, await storage.pgVersions())
   } catch (error) {
-    log.warn({ err: error }, 'could not note which versions of Postgres are installed')
+    log.warn({ err: error }, 'could not record the installed versions of Postgres')
   }
 }
 

@@ -14,7 +14,7 @@ import { countApiKeys } from '../catalog/api_key.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { embeddedSocketDir } from '../catalog/embedded.ts'
 import { runningStores } from '../catalog/compute.ts'
-import { type KeyReader, keyReaders, tellKeysChanged } from '../catalog/key_reader.ts'
+import { type KeyReader, keyReaders, notifyKeysChanged } from '../catalog/key_reader.ts'
 import { setProxyPassword } from '../catalog/proxy_role.ts'
 import { sql } from '../catalog/sql.ts'
 import type { Config } from '../config.ts'
@@ -120,7 +120,7 @@ const LOOK_MS = 50
 async function distribute({ config, catalog, secrets, ring }: Rotation): Promise<void> {
   await writePartKeys(config.dataDir, ring)
   await secrets.reload()
-  await tellKeysChanged(catalog)
+  await notifyKeysChanged(catalog)
   const deadline = performance.now() + PATIENCE_MS
   for (;;) {
     const behind = (await keyReaders(catalog)).filter(({ revision }) => revision < ring.revision)

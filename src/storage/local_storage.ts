@@ -5,13 +5,13 @@ import { isInstalled } from '../host/binaries.ts'
 import type { Fence } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
-import { inPlainWords } from '../host/shortage.ts'
+import { explainShortages } from '../host/shortage.ts'
 import { PG_VERSIONS } from '../postgres/versions.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { measureTree } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
-import { endCopies, forgetOldRemovals, removeStored, storedIds } from './remove.ts'
+import { endCopies, expireRemovalNotes, removeStored, storedIds } from './remove.ts'
 import type { Storage, StoreRef } from './storage.ts'
 
 /** Stores as directories of this machine. */
@@ -32,7 +32,7 @@ export function localStorage(options: HostOptions): Storage {
   const calls: Storage = {
     prepare: async (pgVersion) => {
       await prepareVersion(layout, pgVersion, options.secrets)
-      await forgetOldRemovals(layout)
+      await expireRemovalNotes(layout)
     },
     create: (store, fence) => fill(store, { from: join(layout.templates, String(store.pgVersion)) }, fence),
     clone: (store, parent, fence) => {
@@ -46,7 +46,7 @@ export function localStorage(options: HostOptions): Storage {
     pgVersions: async () => PG_VERSIONS.filter(isInstalled),
     stopCopies: () => endCopies(layout),
   }
-  return inPlainWords(calls, layout.dataDir)
+  return explainShortages(calls, layout.dataDir)
 }
 
 async function cloneKindOf(directory: string): Promise<'reflink' | 'copy'> {

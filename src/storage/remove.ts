@@ -83,7 +83,7 @@ export async function storedIds(layout: Layout): Promise<string[]> {
 const NOTE_DAYS = 7
 
 /** Deletes removal notes so old that no attempt from before can still be alive. */
-export async function forgetOldRemovals(layout: Layout): Promise<void> {
+export async function expireRemovalNotes(layout: Layout): Promise<void> {
   for (const id of await readdir(layout.removed)) {
     const path = join(layout.removed, id)
     const found = await stat(path).catch(() => undefined)

@@ -156,5 +156,5 @@ export function lastLine(file: string): string {
       if (line.startsWith('neap: ')) return line.slice('neap: '.length)
     }
   }
-  return lines.at(-1) ?? 'it said nothing'
+  return lines.at(-1) ?? 'no output'
 }

@@ -67,7 +67,7 @@ export async function startParts(
       },
       onEnd: (pid) => void pids.delete(pid),
       onRestart: (child, why) => progress.say(`neap ${child} ended (${why}); starting it again`),
-      onDrain: (child) => progress.say(`neap ${child} was told to end and lets its sessions go on; starting another`),
+      onDrain: (child) => progress.say(`neap ${child} drains after SIGTERM; starting a successor`),
       ...more,
     })
   const { all: listeners, extraProxyPort } = bindProxy(config)

@@ -1,4 +1,4 @@
-import { putOffChecks } from '../catalog/availability.ts'
+import { postponeChecks } from '../catalog/availability.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { listEndpointsWithCompute } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
@@ -13,7 +13,7 @@ const NO_CHECK_SECONDS = 120
  * minute.
  */
 export async function suspendAll(catalog: Catalog, hostId: string): Promise<number> {
-  await putOffChecks(catalog, NO_CHECK_SECONDS)
+  await postponeChecks(catalog, NO_CHECK_SECONDS)
   const endpoints = await listEndpointsWithCompute(catalog, hostId)
   const queued: string[] = []
   for (const endpoint of endpoints)

@@ -20,7 +20,7 @@ import { readOrCreateRing } from '../secrets/ring.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets/secrets.ts'
 import { localStorage } from '../storage/local_storage.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
-import { doubtsOf, operatorFiles, readPair } from '../tls/operator.ts'
+import { objectionsTo, operatorFiles, readPair } from '../tls/operator.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
 import {
@@ -188,7 +188,7 @@ async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<v
   checkRuntimeDir(config.runtimeDir)
   const operators = operatorFiles(config)
   if (operators)
-    doubtsOf(await readPair(operators), operators, `ep.${config.region}.${config.domain}`).forEach(progress.say)
+    objectionsTo(await readPair(operators), operators, `ep.${config.region}.${config.domain}`).forEach(progress.say)
   await checkMasterKey(config)
   if (config.catalogUrl) await checkCatalogUrl(config.catalogUrl)
   const places = { addresses: config.listen, asked: true }

@@ -56,7 +56,7 @@ export function followCertificate(
     onError(error) {
       if (messageOf(error) === complaint) return
       complaint = messageOf(error)
-      log.error({ err: error }, 'the certificate was not taken; the one in use stays')
+      log.error({ err: error }, 'the certificate was rejected; the one in use stays')
     },
     retry: { firstMs: everyMs, maxMs: everyMs },
   })
@@ -64,7 +64,7 @@ export function followCertificate(
   function show(found: ReturnType<typeof secure>, { certFile }: PairFiles): void {
     for (const server of servers) server.setSecureContext(found)
     shown = found
-    log.info({ file: certFile }, 'new connections are shown the certificate that is there now')
+    log.info({ file: certFile }, 'new connections get the renewed certificate')
   }
 
   /** Directories, since a replaced file is another one; renewed each time, since a directory may be replaced too. */

@@ -6,7 +6,7 @@ import { after, test } from 'node:test'
 import { UsageError } from '../errors.ts'
 import { ensureCertificates } from './certificates.ts'
 import { newKey } from './issue.ts'
-import { doubtsOf, operatorFiles, type PairFiles, readPair } from './operator.ts'
+import { objectionsTo, operatorFiles, type PairFiles, readPair } from './operator.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'neap-operator-'))
 after(() => rm(dir, { recursive: true }))
@@ -37,9 +37,9 @@ test('unusable certificate files are refused by name', async () => {
 test('a certificate with other names, or an expired one, is served with a warning', async (t) => {
   const files = await ensureCertificates(dir, { region: 'local', domain: 'localhost' })
   const pair = await readPair(files)
-  assert.deepEqual(doubtsOf(pair, files, 'ep-x.local.localhost'), [])
+  assert.deepEqual(objectionsTo(pair, files, 'ep-x.local.localhost'), [])
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 400 * 86_400_000 })
-  const [names, end] = doubtsOf(pair, files, 'ep-x.shore.example')
+  const [names, end] = objectionsTo(pair, files, 'ep-x.shore.example')
   assert.match(names ?? '', /server\.crt is not made out to \*\.shore\.example, but to DNS:\*\.local\.localhost/)
   assert.match(end ?? '', /server\.crt has ended, 20/)
 })

@@ -40,7 +40,7 @@ export async function readPair({ certFile, keyFile }: PairFiles): Promise<Pair> 
 }
 
 /** The reasons why verifying clients reject a usable certificate, as text: `host` is a name they connect to. */
-export function doubtsOf({ cert }: Pair, { certFile }: PairFiles, host: string): string[] {
+export function objectionsTo({ cert }: Pair, { certFile }: PairFiles, host: string): string[] {
   const certificate = new X509Certificate(cert)
   const { validToDate, subjectAltName } = certificate
   return [

@@ -98,7 +98,7 @@ async function failed(
   await catalog.transaction(async (tx) => {
     if (!(await noteAttempt(tx, delivery, { ...came, status: 'failed' }))) return
     const { webhook_id: id } = delivery
-    const since = `nothing has reached it for ${DISABLED_AFTER_DAYS} days; last: ${came.error}`
+    const since = `no delivery has succeeded for ${DISABLED_AFTER_DAYS} days; last: ${came.error}`
     if (gone) await disableWebhook(tx, id, 'it answered 410 Gone')
     const webhook = await noteGivenUp(tx, id, DISABLED_AFTER_DAYS, since)
     if (webhook && !webhook.enabled) await endWaiting(tx, id, 'the webhook is disabled')

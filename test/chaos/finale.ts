@@ -9,10 +9,10 @@ import { healed, request, type Spot, standing, type World } from './world.ts'
 
 /** The error of an operation that a deletion cancelled. */
 const OVERTAKEN =
-  /^(needs what failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|the endpoint is disabled|branch \S+ is gone|the branch has no data)/
+  /^(dependency failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|the endpoint is disabled|branch \S+ is gone|the branch has no data)/
 const ENDED = /^Postgres ended while it was checked/
 /** Errors that a full disk explains. */
-const NO_ROOM = /no space|disk|room|ENOSPC|not done within|given up|could not write|needs what failed/i
+const NO_ROOM = /no space|disk|room|ENOSPC|not done within|given up|could not write|dependency failed/i
 
 const NOTICED_MS = 30_000
 

@@ -111,7 +111,7 @@ test('what needs a failed operation comes back at its failure step, naming it', 
       const due = await take(catalog)
       assert.equal(due?.id, operation.id)
       assert.equal(due.step, 'failure')
-      assert.equal(due.error, `needs what failed: create_branch ${made.id}: the disk is full`)
+      assert.equal(due.error, `dependency failed: create_branch ${made.id}: the disk is full`)
       await finish(catalog, due, 'failed', due.error)
     }
   }))

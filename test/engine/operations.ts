@@ -7,7 +7,7 @@ import { type Endpoint, findEndpoint, insertEndpoint } from '../../src/catalog/e
 import { insertOperation, type NewOperation, type Operation } from '../../src/catalog/operation.ts'
 import { insertProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { claim, type Due, end, tellEnded } from '../../src/engine/claim.ts'
+import { claim, type Due, end, notifyCompleted } from '../../src/engine/claim.ts'
 import { newBranchId, newEndpointId, newProjectId } from '../../src/ids.ts'
 
 /** A row of `operation` with the columns that only the engine reads. */
@@ -114,7 +114,7 @@ export async function finish(
   error = '',
 ): Promise<void> {
   await catalog.transaction(async (tx) => end(tx, id, status, error || null))
-  await tellEnded(catalog, [id])
+  await notifyCompleted(catalog, [id])
 }
 
 /** Waits for the next event of that name. */

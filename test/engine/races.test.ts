@@ -178,10 +178,10 @@ test('what needs a cancelled operation fails and says so, and so does what needs
     await during([run(catalog, definition('create_branch')), run(catalog, definition('start_compute'))], async () => {
       const [second, third] = await ended(catalog, makeNext, start)
       const why = `create_branch ${made.id}: cancelled: by request`
-      assert.deepEqual([second?.status, second?.error], ['failed', `needs what failed: ${why}`])
+      assert.deepEqual([second?.status, second?.error], ['failed', `dependency failed: ${why}`])
       assert.deepEqual(
         [third?.status, third?.error],
-        ['failed', `needs what failed: create_branch ${makeNext.id}: needs what failed: ${why}`],
+        ['failed', `dependency failed: create_branch ${makeNext.id}: dependency failed: ${why}`],
       )
     })
   }))

@@ -4,11 +4,11 @@ import pg from 'pg'
 import { pino } from 'pino'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
 import { setActive, setIdle } from '../../src/catalog/compute.ts'
-import { findEndpoint, setHolding } from '../../src/catalog/endpoint.ts'
+import { findEndpoint, setPause } from '../../src/catalog/endpoint.ts'
 import { migrate } from '../../src/catalog/migrate.ts'
 import { insertOperation, type Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { end, tellEnded } from '../../src/engine/claim.ts'
+import { end, notifyCompleted } from '../../src/engine/claim.ts'
 import { newEndpointId } from '../../src/ids.ts'
 import { type Proxy, type ProxyOptions, startProxy } from '../../src/proxy/proxy.ts'
 import { ensureCertificates } from '../../src/tls/certificates.ts'
@@ -87,7 +87,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
         await setActive(tx, endpointId, endpointId, located(endpointId, pid))
         end(tx, id, 'finished', null)
       })
-      await tellEnded(catalog, [id])
+      await notifyCompleted(catalog, [id])
     })()
     return id
   }
@@ -161,7 +161,7 @@ export async function makeFixture(version = 18): Promise<Fixture> {
         deadline_seconds: 60,
       })
     },
-    pause: (endpointId, operationId) => setHolding(catalog, endpointId, operationId),
+    pause: (endpointId, operationId) => setPause(catalog, endpointId, operationId),
     idle: (endpointId) => setIdle(catalog, endpointId, 'request'),
     async close() {
       await Promise.all([...proxies].map((proxy) => proxy.stop()))

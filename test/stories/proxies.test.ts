@@ -35,7 +35,7 @@ after(async () => {
   await leaveNothing(dataDir)
 })
 
-const DRAINS = /neap proxy(-2)? was told to end and lets its sessions go on; starting another/g
+const DRAINS = /neap proxy(-2)? drains after SIGTERM; starting a successor/g
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
 async function metricsPorts(): Promise<number[]> {

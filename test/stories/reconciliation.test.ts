@@ -172,7 +172,7 @@ test('files of a branch that the catalog does not know stay, and are reported', 
   writeFileSync(join(stranger, 'pgdata', 'precious'), 'data')
   const log = () => readFileSync(join(dataDir, 'parts', 'worker.log'), 'utf8')
   await whileDown(async () => {})
-  assert.match(log(), /"store":"br-not-ours-12345678".*files of a branch that the catalog does not know; left alone/)
+  assert.match(log(), /"store":"br-not-ours-12345678".*the catalog does not know this store; left alone/)
   assert.equal(readFileSync(join(stranger, 'pgdata', 'precious'), 'utf8'), 'data')
   assert.ok(existsSync(pgdata(place)))
 })

@@ -267,7 +267,7 @@ test('one that is never reached is given up, and in the end disabled', async (t)
     const now = await webhookOf(made.id)
     return !now.enabled && now
   })
-  assert.match(disabled.disabled_reason ?? '', /^nothing has reached it for 3 days; last: it answered 503$/)
+  assert.match(disabled.disabled_reason ?? '', /^no delivery has succeeded for 3 days; last: it answered 503$/)
   const to = `/webhooks/${made.id}`
   refused(await send(neap, 'POST', `${to}/test`), 409, 'CONFLICT', /is disabled/)
   refused(await send(neap, 'POST', `${to}/deliveries/${id}/redeliver`), 409, 'CONFLICT', /is disabled/)

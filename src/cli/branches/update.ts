@@ -17,7 +17,7 @@ export const updateVerb = () =>
   new Command('update')
     .description('Protect a branch from deletion, or say when it is to be deleted.')
     .addArgument(REQUIRED)
-    .option('--protect', 'let nobody delete it')
+    .option('--protect', 'protect it from deletion')
     .addOption(new Option('--unprotect', 'let it be deleted again').conflicts('protect'))
     .addOption(
       new Option('--expires <when>', 'when to delete it: 12h or 7d from now, a moment, or never').argParser((text) =>

@@ -26,7 +26,7 @@ export function sets(command: Command): Command {
         'a setting of its Postgres, several if repeated; name= takes one back',
       ).argParser(assignment),
     )
-    .option('--disable', 'suspend it and let nobody connect')
+    .option('--disable', 'suspend it and refuse connections')
 }
 
 /** The flags as fields of the API. */

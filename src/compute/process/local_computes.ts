@@ -6,7 +6,7 @@ import type { Fence } from '../../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn, rotateLogs } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
-import { inPlainWords } from '../../host/shortage.ts'
+import { explainShortages } from '../../host/shortage.ts'
 import { configFor, HBA, processesFor } from '../../postgres/settings.ts'
 import { passwordNote } from '../../storage/password_note.ts'
 import type { StoreRef } from '../../storage/storage.ts'
@@ -105,7 +105,7 @@ export function localComputes(options: ComputeOptions): Computes {
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
     rotateLogs: () => rotateLogs(layout.logs),
   }
-  return { ...inPlainWords(calls, layout.dataDir), watch: (ended) => watchComputes(layout, ended) }
+  return { ...explainShortages(calls, layout.dataDir), watch: (ended) => watchComputes(layout, ended) }
 }
 
 /** Probes at the first call. A failure may be temporary, such as a full disk: the next call probes again. */

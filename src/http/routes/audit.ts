@@ -12,7 +12,7 @@ const AuditEntry = Type.Object(
     subject: Type.String({ description: 'The path that was asked for' }),
     status: Type.Integer({ description: 'The HTTP status of the answer' }),
     project_id: Type.Optional(Type.String()),
-    api_key_id: Type.Optional(Type.Integer({ description: 'Absent for who administers this Neap on its machine' })),
+    api_key_id: Type.Optional(Type.Integer({ description: 'Absent for requests over the administration socket' })),
     address: Type.String(),
   },
   { $id: 'AuditEntry' },
@@ -45,7 +45,7 @@ function presentRefused({ kind, subject, role, network, ...counted }: RefusedAcc
 }
 
 export const listAuditEntries = route('GET /audit', {
-  summary: 'List who changed what or read a password, newest first, and which keys and logins were refused',
+  summary: 'List changes, password reads, and refused keys and logins, newest first',
   tag: 'Audit',
   scope: 'admin',
   query: Type.Object({

@@ -55,7 +55,7 @@ export const listProjectVpcEndpoints = route('GET /projects/:project_id/vpc_endp
 })
 
 export const listProjectPermissions = route('GET /projects/:project_id/permissions', {
-  summary: 'Whom else a project is shared with: nobody, since projects cannot be shared here',
+  summary: 'The accounts that a project is shared with: always empty, since projects cannot be shared here',
   tag: 'Project',
   params: ProjectId,
   returns: Type.Object({ project_permissions: None }),

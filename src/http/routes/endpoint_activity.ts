@@ -150,7 +150,7 @@ function explain(
 function kindsOf(found: EndpointUse | undefined): string {
   const awake = (found?.uses ?? []).filter((use) => use.keeps_awake)
   const counts = Map.groupBy(awake, ({ kind }) => kind)
-  return [...counts].map(([kind, { length }]) => `${kind} (${length})`).join(', ') || 'something that has just ended'
+  return [...counts].map(([kind, { length }]) => `${kind} (${length})`).join(', ') || 'an activity that has just ended'
 }
 
 const time = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())

@@ -72,7 +72,7 @@ export const listWebhookDeliveries = route('GET /webhooks/:webhook_id/deliveries
 })
 
 export const redeliverToWebhook = route('POST /webhooks/:webhook_id/deliveries/:delivery_id/redeliver', {
-  summary: 'Deliver something again, under its old id',
+  summary: 'Repeat a delivery under its old id',
   tag: 'Webhook',
   scope: 'admin',
   params: Type.Object({
@@ -89,7 +89,7 @@ export const redeliverToWebhook = route('POST /webhooks/:webhook_id/deliveries/:
 })
 
 export const testWebhook = route('POST /webhooks/:webhook_id/test', {
-  summary: 'Send a webhook an event that means nothing: webhook.test',
+  summary: 'Send a test event, webhook.test, to a webhook',
   tag: 'Webhook',
   scope: 'admin',
   params: WebhookId,

@@ -95,7 +95,7 @@ export const rotateAccountWebhookSecret = route('POST /webhooks/:webhook_id/rota
 })
 
 export const deleteAccountWebhook = route('DELETE /webhooks/:webhook_id', {
-  summary: 'Delete a webhook; nothing more is sent',
+  summary: 'Delete a webhook; its deliveries end',
   tag: 'Webhook',
   scope: 'admin',
   params: WebhookId,

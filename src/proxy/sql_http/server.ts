@@ -119,7 +119,7 @@ export function createSqlServer(shared: SqlServerContext): SqlServer {
 
 function answer(context: SqlContext, request: IncomingMessage, response: ServerResponse, onLoggedIn: () => void): void {
   const path = request.url?.replace(/\?.*$/s, '')
-  if (path !== '/sql') sendRefusal(response, new Refusal(404, 'There is nothing here: SQL is taken at /sql.'))
+  if (path !== '/sql') sendRefusal(response, new Refusal(404, 'Not found: SQL is accepted at /sql.'))
   else if (request.method === 'POST') void answerSql(context, request, response, onLoggedIn)
   else {
     response.setHeader('allow', METHODS)

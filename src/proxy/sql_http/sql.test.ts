@@ -9,7 +9,7 @@ import {
   type SqlOverHttp,
   uriOf,
 } from '../../../test/proxy/sql_over_http.ts'
-import { holdsOf } from '../../catalog/proxy.ts'
+import { pausesOf } from '../../catalog/proxy.ts'
 import { sql } from '../../catalog/sql.ts'
 
 /* Requests that drivers do not send, and results that they do not show: headers, types, sizes, reuse of sessions. */
@@ -229,7 +229,7 @@ test('nobody notices that the compute was stopped since the last request, or whi
   await fixture.idle(active)
   assert.deepEqual(await rows('select 1 as n'), [{ n: 1 }])
   const { id } = await fixture.operation(active, 'suspend_compute')
-  const holds = () => holdsOf(fixture.catalog, id)
+  const holds = () => pausesOf(fixture.catalog, id)
   await fixture.pause(active, id)
   await until(async () => (await holds()).length === 1)
   const asking = rows('select 2 as n')

@@ -78,7 +78,7 @@ function loginOf({ domain }: SqlContext, { headers }: IncomingMessage): HttpLogi
     throw new Refusal(400, 'Tokens are not taken here: leave out Authorization and give the password of the role.')
   const given = headers['neon-connection-string']
   if (typeof given !== 'string' || given === '')
-    throw new Refusal(400, 'The header Neon-Connection-String is missing: it says who asks for which database.')
+    throw new Refusal(400, 'The header Neon-Connection-String is missing: it names the role and the database.')
   return parseConnectionString(given, domain)
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { connect, type Fixture, makeFixture, until } from '../../../test/proxy/fixture.ts'
-import { holdsOf } from '../../catalog/proxy.ts'
+import { pausesOf } from '../../catalog/proxy.ts'
 
 let fixture: Fixture
 let endpoint: string
@@ -21,9 +21,9 @@ test('a proxy that drains refuses whoever comes, and takes part in suspends unti
 
   const { id } = await fixture.operation(endpoint, 'suspend_compute')
   await fixture.pause(endpoint, id)
-  await until(async () => (await holdsOf(fixture.catalog, id)).length === 1)
+  await until(async () => (await pausesOf(fixture.catalog, id)).length === 1)
   const asked = session.query<{ n: number }>('select 7 as n')
-  await until(async () => (await holdsOf(fixture.catalog, id))[0]?.woken)
+  await until(async () => (await pausesOf(fixture.catalog, id))[0]?.woken)
   await fixture.pause(endpoint, null)
   assert.deepEqual((await asked).rows, [{ n: 7 }])
 

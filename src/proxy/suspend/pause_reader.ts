@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Catalog } from '../../catalog/catalog.ts'
-import { type EndpointHold, listHolding, readHoldings } from '../../catalog/proxy.ts'
+import { type EndpointPause, listPaused, readPauses } from '../../catalog/proxy.ts'
 
 const RETRY_MS = 250
 
@@ -19,7 +19,7 @@ export function createPauseReader(options: {
   /** The ids of the endpoints that are paused at this proxy. */
   pausedHere: () => Iterable<string>
   /** Called with each row. undefined when the endpoint's row is gone. */
-  apply: (endpointId: string, row: EndpointHold | undefined) => void
+  apply: (endpointId: string, row: EndpointPause | undefined) => void
   log: Logger
 }): PauseReader {
   const { catalog, pausedHere, apply, log } = options
@@ -48,8 +48,8 @@ export function createPauseReader(options: {
     unread.clear()
     while (!stopped) {
       try {
-        if (all) for (const id of [...(await listHolding(catalog)), ...pausedHere()]) ids.add(id)
-        const rows = new Map((await readHoldings(catalog, [...ids])).map((row) => [row.id, row]))
+        if (all) for (const id of [...(await listPaused(catalog)), ...pausedHere()]) ids.add(id)
+        const rows = new Map((await readPauses(catalog, [...ids])).map((row) => [row.id, row]))
         for (const id of ids) apply(id, rows.get(id))
         return
       } catch (error) {

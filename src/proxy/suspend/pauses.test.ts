@@ -12,7 +12,7 @@ import {
   psql,
   until,
 } from '../../../test/proxy/fixture.ts'
-import { holdsOf, type ProxyHold, registeredProxies } from '../../catalog/proxy.ts'
+import { pausesOf, type ProxyPause, registeredProxies } from '../../catalog/proxy.ts'
 import { sql } from '../../catalog/sql.ts'
 import type { Proxy } from '../proxy.ts'
 
@@ -38,15 +38,15 @@ async function pause(endpointId: string): Promise<string> {
   return id
 }
 
-function acknowledgedBy(operationId: string, proxyCount: number): Promise<ProxyHold[]> {
+function acknowledgedBy(operationId: string, proxyCount: number): Promise<ProxyPause[]> {
   return until(async () => {
-    const holds = await holdsOf(fixture.catalog, operationId)
+    const holds = await pausesOf(fixture.catalog, operationId)
     return holds.length === proxyCount && holds
   })
 }
 
 const woken = async (operationId: string): Promise<boolean> =>
-  (await holdsOf(fixture.catalog, operationId)).some((one) => one.woken)
+  (await pausesOf(fixture.catalog, operationId)).some((one) => one.woken)
 
 test('who logs in while it is held is let in when it is open again, and puts nothing off', async () => {
   const endpoint = await fixture.endpoint(pid)
@@ -143,7 +143,7 @@ test('a proxy whose session in the catalog is lost registers again and says agai
   })
   await until(
     async () =>
-      (await holdsOf(fixture.catalog, operation)).filter((one) => renewed.includes(one.proxy_number)).length === 2,
+      (await pausesOf(fixture.catalog, operation)).filter((one) => renewed.includes(one.proxy_number)).length === 2,
   )
   await fixture.pause(endpoint, null)
 })

@@ -10,7 +10,7 @@
  */
 import type { Logger } from 'pino'
 import type { Catalog } from '../../catalog/catalog.ts'
-import { type EndpointHold, recordHold } from '../../catalog/proxy.ts'
+import { type EndpointPause, recordPause } from '../../catalog/proxy.ts'
 import { createPauseReader } from './pause_reader.ts'
 import type { Traffic, TrafficTable } from './traffic.ts'
 
@@ -44,7 +44,7 @@ export async function startPauses(options: {
   const { catalog, table, log } = options
   const paused = new Map<string, PausedEndpoint>()
 
-  function apply(endpointId: string, row: EndpointHold | undefined): void {
+  function apply(endpointId: string, row: EndpointPause | undefined): void {
     const operationId = row?.holding_operation_id ?? undefined
     const now = paused.get(endpointId)
     if (now && now.operationId !== operationId) resume(now, row?.compute_id ?? undefined)
@@ -75,7 +75,7 @@ export async function startPauses(options: {
       if (number === undefined) return
       try {
         await options.writeActivity()
-        await recordHold(catalog, entry.operationId, number, entry.woken)
+        await recordPause(catalog, entry.operationId, number, entry.woken)
       } catch (error) {
         log.warn({ err: error, endpoint: entry.traffic.endpointId }, 'could not acknowledge the pause of an endpoint')
       }

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { connect, type Fixture, makeFixture, until } from '../../../test/proxy/fixture.ts'
 import { type Catalog, openCatalog } from '../../catalog/catalog.ts'
 import { sql } from '../../catalog/sql.ts'
-import { branchTransfers, endpointTraffic, forgetTraffic, projectTransfer } from '../../catalog/traffic.ts'
+import { branchTransfers, endpointTraffic, expireTraffic, projectTransfer } from '../../catalog/traffic.ts'
 import { createCountWriter } from './traffic_counts.ts'
 
 /* Traffic is counted per endpoint, completely and once. */
@@ -133,11 +133,11 @@ test('another month is another count, an endpoint that there is not is none, and
   assert.deepEqual(await trafficOf(endpoint), [1, 1, 1])
   const months = async () =>
     (await catalog.rows(sql`select from endpoint_traffic where endpoint_id = ${endpoint}`)).length
-  await forgetTraffic(catalog)
+  await expireTraffic(catalog)
   assert.equal(await months(), 2)
   await catalog.rows(
     sql`update endpoint_traffic set month = month - interval '13 months' where endpoint_id = ${endpoint}`,
   )
-  await forgetTraffic(catalog)
+  await expireTraffic(catalog)
   assert.equal(await months(), 1)
 })

@@ -7,7 +7,7 @@ import { adminSockets } from './auth.ts'
  * Refuses requests on connections over the process's limit while file descriptors are left: without one, clients would
  * only wait in the kernel's accept queue. The admin socket is exempt.
  */
-export function refuseWhenCrowded(app: FastifyInstance): void {
+export function limitOpenConnections(app: FastifyInstance): void {
   const most = Math.max(1, openFilesLimit() - RESERVED_FILES)
   let open = 0
   app.server.on('connection', (socket) => {

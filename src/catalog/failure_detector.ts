@@ -17,7 +17,7 @@ const LOST_MS = 45_000
 
 const AGAIN_MS = 500
 
-export interface Pulse {
+export interface FailureDetector {
   /**
    * Runs `ask` and waits for its result, unless the catalog is away. Errors: UNAVAILABLE (away), else those of `ask`.
    */
@@ -31,7 +31,7 @@ interface Waiting {
 }
 
 /** @param isThere whether the catalog accepts a new session */
-export function createPulse(isThere: () => Promise<boolean>): Pulse {
+export function createFailureDetector(isThere: () => Promise<boolean>): FailureDetector {
   // In order of start.
   const waiting = new Set<Waiting>()
   let isAway = false

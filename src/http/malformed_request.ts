@@ -11,7 +11,7 @@ const CODES: Record<string, ErrorCode> = {
 }
 
 /** Answers a request that Node could not read, and that passes no hook, with an error body; closes the connection. */
-export function refuseUnread({ code }: Error & { readonly code?: string }, socket: Socket): void {
+export function answerMalformed({ code }: Error & { readonly code?: string }, socket: Socket): void {
   if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const known = CODES[code ?? '']
   const error = known ? new AppError(known) : new AppError('INVALID_REQUEST', 'This is no HTTP request.')

@@ -7,7 +7,7 @@ const MAX_VALUES = 2_000
  * half of a surrogate pair, and schemas are not walked over deeply nested requests or over too many values. Stops at
  * the first reason; does not recurse.
  */
-export function unfitFor(given: unknown): string | undefined {
+export function unstorableReason(given: unknown): string | undefined {
   let level: unknown[] = [given]
   let values = 0
   for (let depth = 0; level.length > 0; depth++) {
