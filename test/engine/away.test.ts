@@ -15,13 +15,13 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-test('a statement that takes its time is waited for', () =>
+test('a slow statement does not count as a catalog failure', () =>
   catalogs.with(async ({ catalog }) => {
     const row = await catalog.row<{ answer: string }>(sql`select 'late' as answer from pg_sleep(6)`)
     assert.equal(row?.answer, 'late')
   }))
 
-test('who asks a catalog that lets nobody in and does not say so is told that it is away', async () => {
+test('a silent catalog fails queries, transactions, listens and sessions with UNAVAILABLE', async () => {
   const sockets: Socket[] = []
   const silent = createServer((socket) => sockets.push(socket.on('error', () => {}))).listen(0, '127.0.0.1')
   await once(silent, 'listening')
@@ -45,7 +45,7 @@ test('who asks a catalog that lets nobody in and does not say so is told that it
   }
 })
 
-test('what proxies saw is noted of all endpoints but those whose row somebody has, which are named', () =>
+test('last_active is recorded for all endpoints except locked ones, which are returned', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const ids: string[] = []

@@ -31,7 +31,7 @@ const suspend = (catalog: Catalog, branch: Branch) =>
 const branchOff = (catalog: Catalog, child: Branch, parent: Branch) =>
   catalog.transaction((tx) => requestOperation(tx, createBranch, subject(child), { parent_id: parent.id }))
 
-test('on one branch each waits for the one before; other branches go side by side', () =>
+test('operations of one branch run in order, and those of different branches concurrently', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const a = await newBranch(catalog, project)
@@ -49,7 +49,7 @@ test('on one branch each waits for the one before; other branches go side by sid
     assert.equal((await read(catalog, third.id)).error, null)
   }))
 
-test('twenty children of one parent are made at once; a start of the parent passes them, a suspend waits', () =>
+test('clones of one parent run concurrently; a start of the parent passes them, a suspend waits', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const parent = await newBranch(catalog, project)
@@ -66,7 +66,7 @@ test('twenty children of one parent are made at once; a start of the parent pass
     assert.deepEqual(ids(await takeAll(catalog)), [suspended.id])
   }))
 
-test('a child waits for a start of its parent that came first', () =>
+test('a clone waits for an earlier start of its parent', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const parent = await newBranch(catalog, project)
@@ -77,7 +77,7 @@ test('a child waits for a start of its parent that came first', () =>
     assert.deepEqual(ids(await takeAll(catalog)), [made.id])
   }))
 
-test('create_timeline and delete_tenant have their project for themselves, and only theirs', () =>
+test('create_timeline and delete_tenant lock their whole project, and no other project', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const elsewhere = await start(catalog, await newBranch(catalog, await newProject(catalog)))
@@ -97,7 +97,7 @@ test('create_timeline and delete_tenant have their project for themselves, and o
     assert.deepEqual(ids(await takeAll(catalog)), ids([elsewhere, late]))
   }))
 
-test('what needs a failed operation comes back at its failure step, naming it', () =>
+test('an operation that depends on a failed one is claimed at its failure step, with the cause', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const parent = await newBranch(catalog, project)
@@ -116,7 +116,7 @@ test('what needs a failed operation comes back at its failure step, naming it', 
     }
   }))
 
-test('while one is being claimed, the one behind it is not handed out in its place', () =>
+test('while an operation is being claimed, the next one of its branch is not claimed', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const branch = await newBranch(catalog, project)
@@ -130,7 +130,7 @@ test('while one is being claimed, the one behind it is not handed out in its pla
     assert.equal((await take(catalog))?.id, second.id)
   }))
 
-test('cancelling ends what has not begun, and only that', () =>
+test('a cancel ends only operations that have not begun', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const branch = await newBranch(catalog, project)
@@ -155,7 +155,7 @@ test('cancelling ends what has not begun, and only that', () =>
     assert.ok(ended.finished_at)
   }))
 
-test('each claim raises the generation and counts the attempt; the deadline counts from the first', () =>
+test('each claim raises generation and attempts; the deadline counts from the first claim', () =>
   catalogs.with(async ({ catalog }) => {
     await queue(catalog, await newProject(catalog))
     const first = await take(catalog)
@@ -166,7 +166,7 @@ test('each claim raises the generation and counts the attempt; the deadline coun
     assert.equal((await read(catalog, first?.id ?? '')).deadline_at, deadline_at)
   }))
 
-test('one that is overdue or wore out its attempts comes back at its failure step, saying why', () =>
+test('an operation past its deadline or its attempts is claimed at its failure step, with the cause', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const overdue = await queue(catalog, project)
@@ -190,7 +190,7 @@ test('one that is overdue or wore out its attempts comes back at its failure ste
     assert.ok(((await read(catalog, worn.id)).deadline_at ?? '') > new Date().toISOString())
   }))
 
-test('what waits for its time is not due, unless the clock stepped back since', () =>
+test('an operation is not due before run_at, unless the clock has stepped back', () =>
   catalogs.with(async ({ catalog }) => {
     const { id } = await queue(catalog, await newProject(catalog))
     await catalog.rows(sql`update operation set run_at = now() + interval '1 hour' where id = ${id}`)
@@ -199,36 +199,38 @@ test('what waits for its time is not due, unless the clock stepped back since', 
     assert.equal((await take(catalog))?.id, id)
   }))
 
-test('what somebody put off by hours is not begun earlier when the clock steps back', () =>
+test('a postponed operation does not begin earlier when the clock steps back', () =>
   catalogs.with(async ({ catalog }) => {
     const { id } = await queue(catalog, await newProject(catalog))
     await catalog.transaction((tx) => postponeOperation(tx, id, 24))
     // As if it had been postponed while the clock was an hour ahead.
     await catalog.rows(
-      sql`update operation set run_at = run_at + interval '1 hour', updated_at = updated_at + interval '1 hour' where id = ${id}`,
+      sql`update operation set run_at = run_at + interval '1 hour', updated_at = updated_at + interval '1 hour'
+           where id = ${id}`,
     )
     assert.equal(await take(catalog), undefined)
     await catalog.rows(sql`update operation set run_at = now() where id = ${id}`)
     assert.equal((await take(catalog))?.id, id)
   }))
 
-test('an action that a worker does not know is left to those that do', () =>
+test('a worker does not claim an action that it does not know', () =>
   catalogs.with(async ({ catalog }) => {
     const { id } = await queue(catalog, await newProject(catalog), { action: 'invented_later' })
     assert.equal(await take(catalog), undefined)
     assert.equal((await read(catalog, id)).status, 'scheduling')
   }))
 
-test('a claim touches what it takes, however many operations have ended', () =>
+test('a claim reads only due operations, however many have ended', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const { id } = await queue(catalog, project)
     await finish(catalog, { id })
     await catalog.rows(sql`
-      insert into operation (id, seq, account_id, project_id, action, status, input, step, excludes, shares, passes_shared, depends_on,
-                             deadline_seconds, created_at, updated_at, finished_at)
-      select gen_random_uuid(), -n, account_id, project_id, action, status, input, step, excludes, shares, passes_shared, depends_on,
-             deadline_seconds, created_at - n * interval '1 s', updated_at, finished_at
+      insert into operation
+        (id, seq, account_id, project_id, action, status, input, step, excludes, shares, passes_shared, depends_on,
+         deadline_seconds, created_at, updated_at, finished_at)
+      select gen_random_uuid(), -n, account_id, project_id, action, status, input, step, excludes, shares,
+             passes_shared, depends_on, deadline_seconds, created_at - n * interval '1 s', updated_at, finished_at
         from operation, generate_series(1, 20000) n`)
     await catalog.rows(sql`vacuum analyze operation`)
     const wholeReads = async () => {

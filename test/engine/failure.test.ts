@@ -15,7 +15,7 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-test('a failure that may pass is tried again after a while, and shown meanwhile', () =>
+test('a temporary failure is retried after a delay, and shown meanwhile', () =>
   catalogs.with(async ({ catalog }) => {
     const seen: OperationRow[] = []
     const definition = toil({
@@ -40,11 +40,12 @@ test('a failure that may pass is tried again after a while, and shown meanwhile'
     })
   }))
 
-test('one that failed very often goes on for as long as it has time, and one that never came to an end does not', () =>
+test('retries are limited by the deadline, and attempts without an outcome by their number', () =>
   catalogs.with(async ({ catalog }) => {
     const hurry = (id: string) =>
       catalog.rows(sql`
-        with now as (update operation set run_at = clock_timestamp() where id = ${id}) select pg_notify('operation_due', '')`)
+        with now as (update operation set run_at = clock_timestamp() where id = ${id})
+        select pg_notify('operation_due', '')`)
     let tries = 0
     const definition = toil({
       async begun() {
@@ -88,7 +89,7 @@ test('OperationFailed is final: onFailure runs once and the message stays', () =
     })
   }))
 
-test('one that is not done within its deadline fails, between two steps too', () =>
+test('an operation past its deadline fails, between two steps too', () =>
   catalogs.with(async ({ catalog }) => {
     const definition = toil({
       async begun({ id }, _context, tx) {
@@ -104,7 +105,7 @@ test('one that is not done within its deadline fails, between two steps too', ()
     })
   }))
 
-test('onFailure may wait, and is tried again', () =>
+test('onFailure may wait, and is retried', () =>
   catalogs.with(async ({ catalog }) => {
     let calls = 0
     const definition = toil({ begun: () => Promise.reject(new OperationFailed('no')) }, async () => {
@@ -119,7 +120,7 @@ test('onFailure may wait, and is tried again', () =>
     })
   }))
 
-test('onFailure that never works, or never ends, does not keep an operation alive', () =>
+test('an onFailure that keeps failing or waiting does not keep its operation unfinished', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const failing = await queue(catalog, project, { step: FAILURE })

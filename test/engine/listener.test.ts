@@ -15,7 +15,7 @@ before(async () => {
 
 after(() => catalogs.close())
 
-test('who asks while an attempt to connect again is failing is heard with the next', () =>
+test('a listen during a failing reconnect is served by the next connection', () =>
   catalogs.with(async ({ url, catalog }) => {
     const dead = createServer().listen(0, '127.0.0.1')
     await once(dead, 'listening')
@@ -37,12 +37,12 @@ test('who asks while an attempt to connect again is failing is heard with the ne
         select pg_terminate_backend(pid, 10000) from pg_stat_activity
          where datname = current_database() and query like 'listen %'`)
       const [socket] = await attempt
-      const told = new Promise((resolve) => {
+      const received = new Promise((resolve) => {
         const listening = listener.listen('news', (payload) => payload && resolve(payload))
         socket.destroy()
         listening.then(() => catalog.rows(sql`select pg_notify('news', 'it is back')`), resolve)
       })
-      assert.equal(await told, 'it is back')
+      assert.equal(await received, 'it is back')
     } finally {
       await listener.close()
       dead.close()

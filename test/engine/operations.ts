@@ -118,7 +118,7 @@ export async function finish(
 }
 
 /** Waits for the next event of that name. */
-export async function told<T = unknown>(events: EventEmitter, name: string): Promise<T> {
+export async function emitted<T = unknown>(events: EventEmitter, name: string): Promise<T> {
   const [value] = (await once(events, name)) as [T]
   return value
 }

@@ -37,7 +37,7 @@ async function insertConcurrently(catalog: Catalog, project: Project, writers: n
 const all = (catalog: Catalog, project: Project) =>
   catalog.rows<Operation>(sql`select * from operation where project_id = ${project.id} order by seq`)
 
-test('number, time and commit order agree with many inserters at once', () =>
+test('seq, created_at and commit order agree under concurrent inserts', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     // Postgres delivers notifications in the order of commits.
@@ -45,7 +45,7 @@ test('number, time and commit order agree with many inserters at once', () =>
     const unlisten = await catalog.listen('operation_due', (payload) => committed.push(payload ?? ''))
     await insertConcurrently(catalog, project, 8, 25)
     const operations = await all(catalog, project)
-    await until('every insert was told', () => committed.length >= operations.length)
+    await until('every insert was announced', () => committed.length >= operations.length)
     unlisten()
     assert.deepEqual(
       operations.map(({ id }) => id),
@@ -60,7 +60,7 @@ test('number, time and commit order agree with many inserters at once', () =>
     assert.deepEqual(times, [...new Set(times)].sort())
   }))
 
-test('when the clock steps back, times still rise', () =>
+test('created_at rises even when the clock steps back', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const earliest = await queue(catalog, project)
@@ -77,7 +77,7 @@ test('when the clock steps back, times still rise', () =>
     assert.ok(times.every((time) => Math.abs(Date.parse(time) - hour) <= 1))
   }))
 
-test('a list read page by page while it grows has each earlier operation exactly once', () =>
+test('paging through a growing list returns each earlier operation exactly once', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     await insertConcurrently(catalog, project, 2, 20)

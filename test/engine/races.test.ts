@@ -42,7 +42,7 @@ const COMPUTE = { host: '/nowhere', port: 1, store: 'br-a', hostId: HOST }
 
 const HAS_BEGUN = 'The operation is running; only one that has not begun can be cancelled.'
 
-test('of many cancels at once one does it, and the others hear that it has ended', () =>
+test('one of many concurrent cancels succeeds, and the others are refused', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const operation = await queue(catalog, project)
@@ -52,7 +52,7 @@ test('of many cancels at once one does it, and the others hear that it has ended
     assert.equal(events.length, 2)
   }))
 
-test('who connects just when a start ends asks for no second one', () =>
+test('a client that connects as a start ends requests no second start', () =>
   catalogs.with(async ({ catalog, open }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
     const compute = { ...COMPUTE, id: 'seven', startedAt: new Date() }
@@ -75,7 +75,7 @@ test('who connects just when a start ends asks for no second one', () =>
     }
   }))
 
-test('an endpoint is on its way to where the last of its operations leads, whatever becomes of the others', () =>
+test('pending_state of an endpoint follows the last of its unfinished operations', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
     const compute = { ...COMPUTE, id: 'seven', startedAt: new Date() }
@@ -103,7 +103,7 @@ test('an endpoint is on its way to where the last of its operations leads, whate
     assert.equal(await pending(), null)
   }))
 
-test('the end of a compute that another has replaced does not take the address of that one away', () =>
+test('the end of a replaced compute does not remove the address of its successor', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
     const compute = { ...COMPUTE, id: 'eight', startedAt: new Date() }
@@ -114,7 +114,7 @@ test('the end of a compute that another has replaced does not take the address o
     assert.equal((await findEndpoint(catalog, endpoint.id))?.compute_id, null)
   }))
 
-test('a cancel and a claim at the same time: one of them has it, never both', () =>
+test('of a concurrent cancel and claim exactly one succeeds', () =>
   catalogs.with(async ({ catalog, open }) => {
     const project = await newProject(catalog)
     const began = new Set<string>()
@@ -134,7 +134,7 @@ test('a cancel and a claim at the same time: one of them has it, never both', ()
       assert.match(outcome, /^cancelled: by request$|^The operation is (running|finished); only one/)
   }))
 
-test('one that is being cancelled is not claimed; one that is being claimed is not cancelled', () =>
+test('an operation being cancelled is not claimed, and one being claimed is not cancelled', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const operation = await queue(catalog, project)
@@ -157,7 +157,7 @@ test('one that is being cancelled is not claimed; one that is being claimed is n
     assert.equal((await read(catalog, operation.id)).status, 'running')
   }))
 
-test('what needs a cancelled operation fails and says so, and so does what needs that', () =>
+test('operations that depend on a cancelled one fail with the cause, directly or indirectly', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const parent = await newBranch(catalog, project)
@@ -186,7 +186,7 @@ test('what needs a cancelled operation fails and says so, and so does what needs
     })
   }))
 
-test('a clock that steps back under way lets an operation end, and nothing run twice at a time', () =>
+test('an operation ends, and no step runs concurrently, when the clock steps back', () =>
   catalogs.with(async ({ catalog, open }) => {
     const project = await newProject(catalog)
     const operation = await queue(catalog, project)
@@ -205,7 +205,9 @@ test('a clock that steps back under way lets an operation end, and nothing run t
       begun: async (claimed, _context, tx) => {
         await step(claimed)
         await tx.rows(sql`
-          update operation set updated_at = updated_at + interval '1 hour', deadline_at = deadline_at + interval '1 hour' where id = ${claimed.id}`)
+          update operation
+             set updated_at = updated_at + interval '1 hour', deadline_at = deadline_at + interval '1 hour'
+           where id = ${claimed.id}`)
       },
       second: step,
     })
@@ -216,13 +218,14 @@ test('a clock that steps back under way lets an operation end, and nothing run t
     })
   }))
 
-test('a worker that stood still past the deadline finds its operation failed, and does nothing more', () =>
+test('a worker that was frozen past the deadline finds its operation failed and does not run it', () =>
   catalogs.with(async ({ catalog, open }) => {
     const operation = await queue(catalog, await newProject(catalog))
     const late = await take(catalog)
     assert.ok(late)
     await catalog.rows(sql`
-      update operation set deadline_at = clock_timestamp() - interval '1 s', run_at = clock_timestamp() where id = ${operation.id}`)
+      update operation set deadline_at = clock_timestamp() - interval '1 s', run_at = clock_timestamp()
+       where id = ${operation.id}`)
     const calls: string[] = []
     const definition = toil({ begun: async () => void calls.push('begun') }, async ({ step }) => void calls.push(step))
     await during([run(open(), definition)], async () => {

@@ -7,7 +7,7 @@ import { sql } from '../../src/catalog/sql.ts'
 import { done, goto, type Step, wait } from '../../src/engine/definition.ts'
 import type { RunnerOptions } from '../../src/engine/runner.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { newProject, queue, read, told } from './operations.ts'
+import { newProject, queue, read, emitted } from './operations.ts'
 import { during, ended, nothing, run, toil } from './runners.ts'
 
 let catalogs: Catalogs
@@ -16,7 +16,7 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-test('steps follow one another, wait, jump and end; an insert alone sets them going', () =>
+test('an inserted operation runs its steps in order, with waits, jumps and an end', () =>
   catalogs.with(async ({ catalog }) => {
     const calls: string[] = []
     let waited = 0
@@ -53,7 +53,7 @@ test('steps follow one another, wait, jump and end; an insert alone sets them go
     )
   }))
 
-test('what an ended operation stood in the way of begins at once', () =>
+test('an operation begins as soon as the one that blocks it ends', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const order: number[] = []
@@ -66,12 +66,12 @@ test('what an ended operation stood in the way of begins at once', () =>
     })
   }))
 
-test('a notification is not lost that comes while the runner looks', () =>
+test('a notification that arrives during a poll is not lost', () =>
   catalogs.with(async ({ catalog, open }) => {
     const project = await newProject(catalog)
     const watched = open()
     const events = new EventEmitter()
-    const inserted = told<Operation>(events, 'inserted')
+    const inserted = emitted<Operation>(events, 'inserted')
     let looks = 0
     // The last query of a poll: the time of the next due operation. The insert and its notification arrive just before
     // the answer.
@@ -94,7 +94,7 @@ test('a notification is not lost that comes while the runner looks', () =>
     })
   }))
 
-test('one that becomes due while the runner looks is not left to the sweep', () =>
+test('an operation that becomes due during a poll does not wait for the sweep', () =>
   catalogs.with(async ({ catalog, open }) => {
     const operation = await queue(catalog, await newProject(catalog))
     await catalog.rows(sql`update operation set run_at = 'infinity' where id = ${operation.id}`)
@@ -105,7 +105,8 @@ test('one that becomes due while the runner looks is not left to the sweep', () 
       async row<R>(statement: Parameters<Catalog['row']>[0]) {
         if (statement.text.includes('min(run_at)'))
           await catalog.rows(
-            sql`update operation set run_at = clock_timestamp(), updated_at = clock_timestamp() where run_at = 'infinity'`,
+            sql`update operation set run_at = clock_timestamp(), updated_at = clock_timestamp()
+                 where run_at = 'infinity'`,
           )
         return its.row<R>(statement)
       },
@@ -115,7 +116,7 @@ test('one that becomes due while the runner looks is not left to the sweep', () 
     })
   }))
 
-test('a look that failed is made again', () =>
+test('a failed poll is repeated', () =>
   catalogs.with(async ({ catalog, open }) => {
     const operation = await queue(catalog, await newProject(catalog))
     const good = open()
@@ -132,7 +133,7 @@ test('a look that failed is made again', () =>
     })
   }))
 
-test('the runner hears again after its listening session was lost', () =>
+test('the runner listens again after its listening session was lost', () =>
   catalogs.with(async ({ catalog, open }) => {
     const project = await newProject(catalog)
     const its = open()
@@ -146,7 +147,7 @@ test('the runner hears again after its listening session was lost', () =>
     })
   }))
 
-test('no more run at once than the runner may; the rest follow', () =>
+test('concurrency limits the running operations; the rest follow', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const queued: Operation[] = []
@@ -154,7 +155,7 @@ test('no more run at once than the runner may; the rest follow', () =>
     let now = 0
     let most = 0
     const both = new EventEmitter()
-    const twoAtOnce = told(both, 'two')
+    const twoAtOnce = emitted(both, 'two')
     const definition = toil({
       async begun() {
         most = Math.max(most, ++now)
@@ -204,11 +205,11 @@ test('two runners never run a step at the same time, and each step takes effect 
     })
   }))
 
-test('a runner that stood still between two steps while another took over does nothing more', () =>
+test('a runner that was frozen between steps does not continue an operation taken over meanwhile', () =>
   catalogs.with(async ({ catalog, open }) => {
     const operation = await queue(catalog, await newProject(catalog))
     const events = new EventEmitter()
-    const [stuck, thawed] = [told(events, 'stuck'), told(events, 'thawed')]
+    const [stuck, thawed] = [emitted(events, 'stuck'), emitted(events, 'thawed')]
     const calls: string[] = []
     const stepsOf = (name: string) =>
       toil({
@@ -231,7 +232,7 @@ test('a runner that stood still between two steps while another took over does n
     })
   }))
 
-test('a session that is lost in the middle of a step costs that try, not the process', () =>
+test('a session lost during a step fails that attempt, and the operation is retried', () =>
   catalogs.with(async ({ catalog, open }) => {
     let tries = 0
     const definition = toil({
@@ -247,10 +248,10 @@ test('a session that is lost in the middle of a step costs that try, not the pro
     })
   }))
 
-test('stopping waits for the step under way and begins no other; the next runner goes on from there', () =>
+test('a stop waits for the running step and begins no other; the next runner continues from there', () =>
   catalogs.with(async ({ catalog, open }) => {
     const events = new EventEmitter()
-    const [begun, released] = [told(events, 'begun'), told(events, 'released')]
+    const [begun, released] = [emitted(events, 'begun'), emitted(events, 'released')]
     const calls: string[] = []
     const definition = toil({
       async begun() {

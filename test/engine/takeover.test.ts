@@ -8,7 +8,7 @@ import { awaitOperations } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { startRunner } from '../../src/engine/runner.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { HOST, newProject, queue, read, take, told } from './operations.ts'
+import { HOST, newProject, queue, read, take, emitted } from './operations.ts'
 
 // Operations of a worker, a real process, that dies or freezes in the middle of a step.
 let catalogs: Catalogs
@@ -27,7 +27,7 @@ const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url))
 async function workerInStep(url: string, frozenSeconds: number): Promise<ChildProcess> {
   const worker = fork(WORKER, [url, String(frozenSeconds)])
   workers.push(worker)
-  assert.equal(await told(worker, 'message'), 'in the step')
+  assert.equal(await emitted(worker, 'message'), 'in the step')
   return worker
 }
 
@@ -72,7 +72,7 @@ async function prepared(catalog: Catalog) {
   return newProject(catalog)
 }
 
-test('another worker takes over what one was at that is killed in the middle of a step', () =>
+test('another worker takes over the operation of a worker killed during a step', () =>
   catalogs.with(async ({ catalog, url }) => {
     const { id } = await queue(catalog, await prepared(catalog))
     const worker = await workerInStep(url, 15)
@@ -83,7 +83,7 @@ test('another worker takes over what one was at that is killed in the middle of 
     assert.deepEqual(await effects(catalog), [{ operation_id: id, by: 'here' }])
   }))
 
-test('a worker that was frozen for too long changes nothing when it thaws, and works on', () =>
+test('a worker that was frozen during a step changes no row afterwards, and keeps working', () =>
   catalogs.with(async ({ catalog, url }) => {
     const project = await prepared(catalog)
     const { id } = await queue(catalog, project)
@@ -93,14 +93,14 @@ test('a worker that was frozen for too long changes nothing when it thaws, and w
     const operation = await finishHere(catalog, id)
     assert.deepEqual([operation.status, operation.generation], ['finished', 2])
 
-    const complaint = told<string>(worker, 'message')
+    const complaint = emitted<string>(worker, 'message')
     worker.kill('SIGCONT')
     worker.send('go on')
     assert.match(await complaint, /^error: /)
     assert.deepEqual(await effects(catalog), [{ operation_id: id, by: 'here' }])
     assert.deepEqual(await read(catalog, id), operation)
 
-    const again = told<string>(worker, 'message')
+    const again = emitted<string>(worker, 'message')
     const next = await queue(catalog, project)
     assert.equal(await again, 'in the step')
     worker.send('go on')

@@ -11,14 +11,14 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-test('the last statement of a transaction, which is not waited for, is committed with it', () =>
+test('the last statement of a transaction, which is not awaited, is committed with it', () =>
   catalogs.with(async ({ catalog }) => {
     const { id } = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
     await catalog.transaction(async (tx) => tx.last(sql`update endpoint set current_state = 'active' where id = ${id}`))
     assert.equal((await findEndpoint(catalog, id))?.current_state, 'active')
   }))
 
-test('a last statement that fails rolls its transaction back and is what the transaction fails with', () =>
+test('a failing last statement rolls back its transaction and rejects it', () =>
   catalogs.with(async ({ catalog }) => {
     const { id, current_state } = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
     const failing = catalog.transaction(async (tx) => {

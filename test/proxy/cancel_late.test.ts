@@ -23,7 +23,7 @@ before(async () => {
 after(() => scene.fixture.close())
 
 for (const kind of ['direct', 'pooled'] as const)
-  test(`no statement behind a request to cancel is cancelled by it, ${kind}`, { timeout: 60_000 }, async () => {
+  test(`a cancel request does not cancel a later statement, ${kind}`, { timeout: 60_000 }, async () => {
     const client = await rawClient(scene.way(kind))
     let cancelled = 0
     for (let loop = 0; loop < LOOPS; loop++) {
@@ -38,11 +38,11 @@ for (const kind of ['direct', 'pooled'] as const)
     client.close()
   })
 
-test('a request with a key that nobody knows is closed at once', { timeout: 4_000 }, async () => {
+test('a cancel request with an unknown key is closed at once', { timeout: 4_000 }, async () => {
   for (let loop = 0; loop < 10; loop++) await cancel(other.port, Buffer.alloc(8, loop))
 })
 
-test('a proxy that is registered and does not answer delays no more than a request with a key that nobody knows', async () => {
+test('a registered proxy that does not answer delays no cancel request', async () => {
   const silent = await scene.fixture.catalog.session()
   await registerProxy(silent)
   const client = await rawClient(scene.way('direct'))

@@ -47,7 +47,7 @@ const COMMANDS: Readonly<Record<string, (name: string) => string | pg.QueryConfi
 let count = 0
 for (const kind of ['direct', 'pooled'] as const)
   for (const [name, command] of Object.entries(COMMANDS))
-    test(`${name} by a ${kind} connection`, async () => {
+    test(`${name} succeeds despite idle pooled sessions, on a ${kind} connection`, async () => {
       const database = `left${++count}`
       const admin = await client(scene.proxy, kind)
       await admin.query(`create database ${database}`)
@@ -56,7 +56,7 @@ for (const kind of ['direct', 'pooled'] as const)
       await Promise.all([admin, ...idle].map((one) => one.end()))
     })
 
-test('a session that is used in the database is in the way, as with Postgres', async () => {
+test('a session in use blocks DROP DATABASE, as with Postgres', async () => {
   const admin = await client(scene.proxy, 'direct')
   await admin.query('create database used')
   const user = await client(other, 'pooled', 'used')

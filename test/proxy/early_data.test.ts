@@ -38,14 +38,14 @@ async function withinTls(plain: Duplex, send: Buffer): Promise<string> {
   return answer.toString('latin1')
 }
 
-test('plaintext behind an SSLRequest is dropped, and refused within TLS', async () => {
+test('plaintext right after an SSLRequest is dropped, and refused within TLS', async () => {
   const socket = tcp(scene.proxy.port, '127.0.0.1')
   socket.write(Buffer.concat([request(SSL_REQUEST), startup()]))
   assert.equal(await read(socket, 1), 'S')
   assert.match(await withinTls(socket, Buffer.alloc(0)), /^E.*C08P01\0Mreceived unencrypted data after SSL request/s)
 })
 
-test('a TLS handshake that begins behind an SSLRequest goes on', async () => {
+test('a ClientHello sent right after the SSLRequest is processed', async () => {
   const socket = tcp(scene.proxy.port, '127.0.0.1')
   let isFirst = true
   const together = new Duplex({
@@ -65,7 +65,7 @@ test('a TLS handshake that begins behind an SSLRequest goes on', async () => {
   socket.destroy()
 })
 
-test('a GSSENCRequest is answered with no, and the packet behind it for what it is', async () => {
+test('a GSSENCRequest is refused, and the next packet is processed normally', async () => {
   const socket = tcp(scene.proxy.port, '127.0.0.1')
   socket.write(Buffer.concat([request(GSSENC_REQUEST), request(SSL_REQUEST)]))
   assert.equal(await read(socket, 2), 'NS')

@@ -53,7 +53,8 @@ export async function makeFixture(version = 18): Promise<Fixture> {
   const servers = await makeServers()
   const [catalogServer, compute] = await Promise.all([servers.server('catalog'), servers.server('compute', version)])
   const [verifier] = await Promise.all([makeRole(compute), catalogServer.start()])
-  const catalogUrl = `postgresql://postgres:${encodeURIComponent(PASSWORD)}@/postgres?host=${catalogServer.socketDir}&port=5432`
+  const login = `postgres:${encodeURIComponent(PASSWORD)}`
+  const catalogUrl = `postgresql://${login}@/postgres?host=${catalogServer.socketDir}&port=5432`
   await migrate(catalogUrl)
   const catalog = openCatalog(catalogUrl, 8, () => {})
   const proxyCatalog = openCatalog(catalogUrl, 8, () => {})
@@ -131,13 +132,15 @@ export async function makeFixture(version = 18): Promise<Fixture> {
     async endpoint(pid) {
       const id = newEndpointId()
       await catalog.rows(
-        sql`insert into project (id, account_id, name, region_id, pg_version) values (${id}, ${account}, 'p', 'local', 18)`,
+        sql`insert into project (id, account_id, name, region_id, pg_version)
+            values (${id}, ${account}, 'p', 'local', 18)`,
       )
       await catalog.rows(
         sql`insert into branch (id, account_id, project_id, name) values (${id}, ${account}, ${id}, 'main')`,
       )
       await catalog.rows(
-        sql`insert into role (branch_id, account_id, name, login, verifier) values (${id}, ${account}, 'alice', true, ${verifier})`,
+        sql`insert into role (branch_id, account_id, name, login, verifier)
+            values (${id}, ${account}, 'alice', true, ${verifier})`,
       )
       await catalog.rows(sql`
         insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, current_state)
@@ -222,7 +225,7 @@ export function psql(connection: string, command: string, env: Record<string, st
 
 /** A connection string of psql to an endpoint through a proxy: the endpoint is in `options`, not in the host name. */
 export function byOptions(port: number, endpointId: string, more = ''): string {
-  return `host=localhost hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require options=endpoint=${endpointId} ${more}`
+  return `host=localhost ${parameters(port)} options=endpoint=${endpointId} ${more}`
 }
 
 /**
@@ -230,8 +233,10 @@ export function byOptions(port: number, endpointId: string, more = ''): string {
  * TLS.
  */
 export function bySni(port: number, endpointId: string, more = ''): string {
-  return `host=${endpointId}.${DOMAIN} hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require ${more}`
+  return `host=${endpointId}.${DOMAIN} ${parameters(port)} ${more}`
 }
+
+const parameters = (port: number) => `hostaddr=127.0.0.1 port=${port} user=alice dbname=postgres sslmode=require`
 
 /**
  * Connects with `pg`, the driver that most programs use. A later error of the connection only rejects the running

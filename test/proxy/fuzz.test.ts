@@ -205,7 +205,7 @@ async function heap(): Promise<number> {
   return process.memoryUsage().heapUsed
 }
 
-test(`${CONNECTIONS} connections that talk nonsense, seed ${SEED}`, { timeout: 900_000 }, async () => {
+test(`${CONNECTIONS} connections with malformed input, seed ${SEED}`, { timeout: 900_000 }, async () => {
   let isOver = false
   const controls = Promise.all((['direct', 'pooled'] as const).map((kind) => control(kind, () => isOver)))
   let next = 0

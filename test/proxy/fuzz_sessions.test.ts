@@ -177,10 +177,10 @@ test(`${CONVERSATIONS} random conversations, seed ${SEED}`, { timeout: 600_000 }
       const answers = await hold(parts, scene.way('pooled'), randomOf(SEED, `cuts ${number}`))
       for (const [index, answer] of answers.entries()) {
         const asked = parts.slice(0, index + 1).map((messages) => Buffer.concat(messages).toString('latin1'))
-        const told = `seed ${SEED}, conversation ${number}:\n${asked.map((text) => JSON.stringify(text)).join('\n')}`
+        const context = `seed ${SEED}, conversation ${number}:\n${asked.map((text) => JSON.stringify(text)).join('\n')}`
         const earlier = expected[index - 1]
         if (failsEarlier(answer, expected[index], earlier)) break
-        assert.deepEqual(alike(answer, earlier), alike(expected[index], earlier), told)
+        assert.deepEqual(alike(answer, earlier), alike(expected[index], earlier), context)
       }
     }
   }

@@ -34,7 +34,8 @@ before(async () => {
     create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(600); return null; end $$;
     create table slow (n int);
     create table entry (n int);
-    create constraint trigger nap after insert on slow deferrable initially deferred for each row execute function nap();
+    create constraint trigger nap after insert on slow deferrable initially deferred
+      for each row execute function nap();
     reset role;`)
 })
 after(async () => {
@@ -64,118 +65,118 @@ interface Case {
   readonly first?: readonly Buffer[]
   /** Messages that are under way when the session ends. */
   readonly sent: readonly Buffer[]
-  readonly told: readonly string[]
+  readonly expected: readonly string[]
 }
 
 const CASES: Readonly<Record<string, Case>> = {
-  'a COMMIT': { first: [query(IN_SLOW)], sent: [query('commit')], told: ['E 40003', 'Z I'] },
+  'a COMMIT': { first: [query(IN_SLOW)], sent: [query('commit')], expected: ['E 40003', 'Z I'] },
   'an END behind a comment': {
     first: [query(IN_SLOW)],
     sent: [query('/* of /* an */ app */ -- and\n end')],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'PREPARE TRANSACTION': {
     first: [query(IN_SLOW)],
     sent: [query("prepare transaction 'p'")],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'a COMMIT prepared by a name in its batch': {
     first: [query(IN_SLOW)],
     sent: [parse('ends', 'commit'), bind('', 'ends'), describe('P', ''), execute(), sync()],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'a COMMIT prepared before': {
     first: [Buffer.concat([parse('e', 'commit'), sync()]), query(IN_SLOW)],
     sent: [bind('', 'e'), execute(), sync()],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'a COMMIT as the unnamed statement, parsed before': {
     first: [query(IN_SLOW), Buffer.concat([parse('', 'commit'), describe('S', ''), sync()])],
     sent: [bind('', ''), execute(), sync()],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'a query that ends in a COMMIT': {
     first: [query('begin')],
     sent: [query(`${NAP}; commit`)],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'a query that begins another transaction behind a COMMIT': {
     first: [query('begin')],
     sent: [query(`select 1; commit; begin; ${NAP}`)],
-    told: ['E 40003', 'Z E'],
+    expected: ['E 40003', 'Z E'],
   },
-  'a COMMIT AND CHAIN': { first: [query(IN_SLOW)], sent: [query('commit and chain')], told: ['E 40003', 'Z E'] },
+  'a COMMIT AND CHAIN': { first: [query(IN_SLOW)], sent: [query('commit and chain')], expected: ['E 40003', 'Z E'] },
   'a batch with a COMMIT in it': {
     first: [query('begin')],
     sent: [run(NAP), run('commit'), sync()],
-    told: ['E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I'],
   },
   'a pipeline with a COMMIT in it': {
     first: [query('begin')],
     sent: [run(NAP), sync(), run('commit'), sync()],
-    told: ['E 40003', 'Z E', 'E 40003', 'Z I'],
+    expected: ['E 40003', 'Z E', 'E 40003', 'Z I'],
   },
   'a pipeline with a ROLLBACK at its end': {
     first: [query('begin')],
     sent: [query(NAP), query('rollback')],
-    told: ['E 40001', 'Z E', 'C ROLLBACK', 'Z I'],
+    expected: ['E 40001', 'Z E', 'C ROLLBACK', 'Z I'],
   },
   'a pipeline that goes on behind its COMMIT': {
     first: [query(IN_SLOW)],
     sent: [query('commit'), query('insert into entry values (1)')],
-    told: ['E 40003', 'Z I', 'E 40003', 'Z I'],
+    expected: ['E 40003', 'Z I', 'E 40003', 'Z I'],
   },
-  'a statement': { first: [query('begin')], sent: [query(NAP)], told: ['E 40001', 'Z E'] },
+  'a statement': { first: [query('begin')], sent: [query(NAP)], expected: ['E 40001', 'Z E'] },
   'a statement behind a comment': {
     first: [query('begin')],
     sent: [query(`/* commit */ ${NAP}`)],
-    told: ['E 40001', 'Z E'],
+    expected: ['E 40001', 'Z E'],
   },
   'a statement that contains END': {
     first: [query('begin')],
     sent: [run("select case when true then 'commit' end, pg_sleep(600)"), sync()],
-    told: ['E 40001', 'Z E'],
+    expected: ['E 40001', 'Z E'],
   },
-  'a query that makes a function whose body ends': {
+  'a query that creates a function with END in its body': {
     first: [query('begin')],
     sent: [query(`create function f() returns int begin atomic select 1; end; ${NAP}`)],
-    told: ['E 40001', 'Z E'],
+    expected: ['E 40001', 'Z E'],
   },
   'the unnamed statement, parsed before': {
     first: [query('begin'), Buffer.concat([parse('', NAP), describe('S', ''), sync()])],
     sent: [bind('', ''), execute(), sync()],
-    told: ['E 40001', 'Z E'],
+    expected: ['E 40001', 'Z E'],
   },
-  'a statement with a value longer than what is kept': {
+  'a statement with a value longer than the limit': {
     first: [query('begin')],
     sent: [parse('', 'select pg_sleep(600), length($1::text)'), bind('', '', LONG), execute(), sync()],
-    told: ['E 40001', 'Z E'],
+    expected: ['E 40001', 'Z E'],
   },
-  'a savepoint gone back to': {
+  'a rollback to a savepoint': {
     first: [query('begin; savepoint s')],
     sent: [query(`rollback to s; ${NAP}`)],
-    told: ['C ROLLBACK', 'E 40001', 'Z E'],
+    expected: ['C ROLLBACK', 'E 40001', 'Z E'],
   },
   'a statement without a transaction, behind one that was answered': {
     sent: [query('select 1'), query(NAP)],
-    told: ['Z I', 'E 40003', 'Z I'],
+    expected: ['Z I', 'E 40003', 'Z I'],
   },
-  'a transaction that begins in what is under way': {
+  'a transaction that begins in the sent messages': {
     sent: [query('select 1'), query(`begin; ${NAP}`)],
-    told: ['Z I', 'E 40001', 'Z E'],
+    expected: ['Z I', 'E 40001', 'Z E'],
   },
   'a batch that begins its transaction': {
     sent: [query('select 1'), run('begin'), run(NAP), sync()],
-    told: ['Z I', 'E 40001', 'Z E'],
+    expected: ['Z I', 'E 40001', 'Z E'],
   },
-  'a transaction whole in one query': {
+  'a whole transaction in one query': {
     sent: [query('select 1'), query(`begin; ${NAP}; commit`)],
-    told: ['Z I', 'E 40003', 'Z I'],
+    expected: ['Z I', 'E 40003', 'Z I'],
   },
 }
 
-for (const [name, { first = [], sent, told }] of Object.entries(CASES))
-  test(`${name}: ${told.join(', ')}`, async () => {
+for (const [name, { first = [], sent, expected }] of Object.entries(CASES))
+  test(`${name}: ${expected.join(', ')}`, async () => {
     const client = await rawClient(scene.way('pooled'))
     for (const message of first) {
       client.send(message)
@@ -184,9 +185,9 @@ for (const [name, { first = [], sent, told }] of Object.entries(CASES))
     client.send(...sent)
     await endSleeper()
     const answered: string[] = []
-    for (const _ of told.filter((one) => one.startsWith('Z'))) answered.push(...outline(await client.answer()))
-    assert.deepEqual(answered, told)
-    if (told.at(-1) === 'Z E') {
+    for (const _ of expected.filter((one) => one.startsWith('Z'))) answered.push(...outline(await client.answer()))
+    assert.deepEqual(answered, expected)
+    if (expected.at(-1) === 'Z E') {
       client.send(query('insert into entry values (2)'))
       assert.deepEqual(outline(await client.answer()), ['E 25P02', 'Z E'])
       client.send(query('rollback'))
@@ -197,7 +198,7 @@ for (const [name, { first = [], sent, told }] of Object.entries(CASES))
     client.close()
   })
 
-test('a portal that was read in part, without a transaction: E 40003 at the next message, before its Sync', async () => {
+test('a portal read in part outside a transaction fails at its next message, before the Sync', async () => {
   const client = await rawClient(scene.way('pooled'))
   const rows = 'select pg_backend_pid() from generate_series(1, 100000)'
   client.send(parse('', rows), bind('', ''), execute('', 1), flush())
@@ -237,7 +238,7 @@ async function cutOff(): Promise<RawClient> {
   return client
 }
 
-const OUT: Readonly<Record<string, readonly [Buffer, readonly string[]]>> = {
+const EXITS: Readonly<Record<string, readonly [Buffer, readonly string[]]>> = {
   'ROLLBACK behind a comment': [query('/* of an app */ rollback'), ['C ROLLBACK', 'Z I']],
   'ROLLBACK prepared by a name': [
     Buffer.concat([parse('back', 'rollback'), bind('', 'back'), execute(), sync()]),
@@ -249,22 +250,22 @@ const OUT: Readonly<Record<string, readonly [Buffer, readonly string[]]>> = {
   ],
   'ROLLBACK with more behind it': [query('rollback; begin; select 1'), ['C ROLLBACK', 'Z T']],
   'ROLLBACK AND CHAIN': [query('rollback and chain'), ['E 40001', 'Z E']],
-  'COMMIT, which hears of it': [query('commit'), ['E 40001', 'Z I']],
+  'COMMIT, which fails': [query('commit'), ['E 40001', 'Z I']],
   'COMMIT prepared by a name': [
     Buffer.concat([parse('done', 'commit'), bind('', 'done'), execute(), sync()]),
     ['E 40001', 'Z I'],
   ],
   'COMMIT with more behind it': [query('commit; insert into entry values (3)'), ['E 40001', 'Z I']],
   'PREPARE TRANSACTION': [query("prepare transaction 'p'"), ['E 40001', 'Z I']],
-  'COMMIT PREPARED, which ends nothing': [query("commit prepared 'p'"), ['E 40001', 'Z E']],
+  'COMMIT PREPARED, which does not end it': [query("commit prepared 'p'"), ['E 40001', 'Z E']],
 }
 
-for (const [name, [sent, told]] of Object.entries(OUT))
-  test(`out of a transaction that is lost, by ${name}`, async () => {
+for (const [name, [sent, expected]] of Object.entries(EXITS))
+  test(`a client leaves a lost transaction by ${name}`, async () => {
     const client = await cutOff()
     client.send(sent)
-    assert.deepEqual(outline(await client.answer()), told)
-    if (told.at(-1) !== 'Z I') {
+    assert.deepEqual(outline(await client.answer()), expected)
+    if (expected.at(-1) !== 'Z I') {
       client.send(query('rollback'))
       assert.deepEqual(outline(await client.answer()), ['C ROLLBACK', 'Z I'])
     }

@@ -80,7 +80,7 @@ const sessions = (condition: string, count: number, role = 'alice'): Promise<unk
     return rowCount === count
   })
 
-test('a session has so many statements and no more, and those it has not are made again', async () => {
+test('a session evicts prepared statements over its limit, and prepares them again when used', async () => {
   const client = await raw()
   const add = async (from: number, to: number): Promise<void> => {
     for (let n = from; n < to; n++) client.send(parse(`s${n}`, `select ${n}`), bind('', `s${n}`), execute())
@@ -117,7 +117,7 @@ test('a session that has as many statements as it may skips another one after an
   client.close()
 })
 
-test('names and texts longer than any buffer', async () => {
+test('names and texts may be longer than the buffers', async () => {
   const client = await raw()
   const name = 'n'.repeat(50_000)
   const long = 'x'.repeat(200_000)
@@ -135,7 +135,7 @@ test('names and texts longer than any buffer', async () => {
   client.close()
 })
 
-test('a batch that has begun keeps its session, however long its Sync takes', async () => {
+test('a batch keeps its session until its Sync', async () => {
   const [slow, other] = [await raw(), await pooled()]
   slow.send(run('select 1'), sync(), parse('', "select set_config('neap.mine', $1, true)"))
   await slow.answer()
@@ -149,18 +149,18 @@ test('a batch that has begun keeps its session, however long its Sync takes', as
   await other.end()
 })
 
-test('who waits for a session can be cancelled, and goes on', async () => {
+test('a client that waits for a session can be cancelled, and is served afterwards', async () => {
   const [holder, waiter] = [await pooled(), await raw()]
   await holder.query('begin')
   waiter.send(query('select 1'))
-  let told: string[] | undefined
-  void waiter.answer().then((answer) => (told = answer))
+  let answered: string[] | undefined
+  void waiter.answer().then((answer) => (answered = answer))
   // A waiting client is not visible from outside.
   await until(async () => {
     await cancel(single.port, waiter.key)
-    return told !== undefined
+    return answered !== undefined
   })
-  assert.deepEqual(told, ['E 57014 canceling statement due to user request', 'Z I'])
+  assert.deepEqual(answered, ['E 57014 canceling statement due to user request', 'Z I'])
   await holder.query('commit')
   waiter.send(query('select 2'))
   assert.deepEqual(await waiter.answer(), ['T 1', 'D 2', 'C SELECT 1', 'Z I'])
@@ -168,7 +168,7 @@ test('who waits for a session can be cancelled, and goes on', async () => {
   await holder.end()
 })
 
-test('to cancel what does not run harms nobody', async () => {
+test('a cancel of an idle client cancels no other client', async () => {
   const [idle, busy] = [await raw(), await pooled()]
   const asked = Array.from({ length: 40 }, () => cancel(single.port, idle.key))
   for (let n = 0; n < 20; n++) assert.equal(await value(busy, 'select 1 from pg_sleep(0.002)'), 1)
@@ -183,7 +183,7 @@ test('to cancel what does not run harms nobody', async () => {
   await busy.end()
 })
 
-test('clients that vanish, whatever they do, leave a session that is as new', async (t) => {
+test('a client that disconnects in any state leaves a clean session', async (t) => {
   const states: Record<string, (client: RawClient) => Promise<unknown>> = {
     idle: async () => {},
     'in a transaction': async (client) => {
@@ -198,11 +198,11 @@ test('clients that vanish, whatever they do, leave a session that is as new', as
       client.send(run("insert into item values (1, 'x')"), flush())
       await client.next(3)
     },
-    'behind a Parse that failed': async (client) => {
+    'after a failed Parse': async (client) => {
       client.send(parse('', 'nonsense'), flush())
       await client.next(1)
     },
-    'in half a message': async (client) => {
+    'within a message': async (client) => {
       client.send(run('select 1'), parse('', 'x'.repeat(500)).subarray(0, 300))
     },
     'in a query': async (client) => {
@@ -214,18 +214,18 @@ test('clients that vanish, whatever they do, leave a session that is as new', as
       await client.next(1)
       client.send(copyData('x\n'))
     },
-    'with a goodbye in a COPY in': async (client) => {
+    'with a Terminate in a COPY in': async (client) => {
       client.send(query('copy arrived from stdin'))
       await client.next(1)
       client.send(copyData('x\n'), terminate())
     },
-    'with a goodbye right behind a COPY in': async (client) => {
+    'with a Terminate right after a COPY in': async (client) => {
       client.send(query('copy arrived from stdin'), terminate())
     },
-    'with a goodbye in a batch without Sync': async (client) => {
+    'with a Terminate in a batch without Sync': async (client) => {
       client.send(run("insert into item values (1, 'x')"), terminate())
     },
-    'with a message that is none': async (client) => {
+    'with malformed bytes': async (client) => {
       client.send(run("insert into item values (1, 'x')"), Buffer.from('nonsense'))
     },
     'in a COPY out that it does not read': async (client) => {
@@ -238,11 +238,11 @@ test('clients that vanish, whatever they do, leave a session that is as new', as
       await client.answer()
     },
   }
-  for (const [state, bring] of Object.entries(states))
+  for (const [state, enter] of Object.entries(states))
     await t.test(state, async () => {
       const client = await raw()
-      await bring(client)
-      if (state.includes('goodbye') || state.includes('none')) client.socket.end()
+      await enter(client)
+      if (state.includes('Terminate') || state.includes('malformed')) client.socket.end()
       else client.socket.destroy()
       const next = await pooled()
       assert.equal(await value(next, 'select count(*)::int from item'), 0)
@@ -257,7 +257,7 @@ test('clients that vanish, whatever they do, leave a session that is as new', as
     })
 })
 
-test('who waits and vanishes is not waited for', async () => {
+test('a client that disconnects while it waits for a session runs no query', async () => {
   const [holder, waiter] = [await pooled(), await raw()]
   await holder.query('begin')
   waiter.send(query("insert into item values (99, 'x')"))
@@ -270,7 +270,7 @@ test('who waits and vanishes is not waited for', async () => {
   await end(holder, next)
 })
 
-test('a session that ends: nobody who is idle notices, who is in a transaction is told, half an answer ends the connection', async () => {
+test('a lost session: an idle client notices no error, a transaction fails, a partial answer disconnects', async () => {
   const [client, reading] = [await pooled(), await raw()]
   const pid = await value(client, 'select pg_backend_pid()')
   await watcher.query('select pg_terminate_backend($1, 5000)', [pid])
@@ -302,7 +302,7 @@ test('a session that ends: nobody who is idle notices, who is in a transaction i
   await client.end()
 })
 
-test('who asks to commit what was lost is told so', async () => {
+test('a COMMIT of a lost transaction fails', async () => {
   const client = await pooled()
   await client.query({ name: 'commit', text: 'commit' })
   for (const commit of [{ text: 'commit' }, { name: 'commit', text: 'commit' }, { text: ' END', values: [] }]) {
@@ -315,7 +315,7 @@ test('who asks to commit what was lost is told so', async () => {
   await client.end()
 })
 
-test('who sends something else in the middle of a COPY is shown out, and the next is served', async () => {
+test('a client that breaks the protocol during a COPY is disconnected, and the next is served', async () => {
   const [client, next] = [await raw(), await pooled()]
   client.send(parse('', 'copy arrived from stdin'), bind('', ''), execute(), parse('', 'select 1'), sync())
   const answer = await client.end()
@@ -341,7 +341,7 @@ test('a COPY whose client leaves after its error costs the next client nothing',
   }
 })
 
-test('startup parameters that follow the client, however they are written', async () => {
+test('startup parameters follow the client in every notation', async () => {
   const endpoint = `endpoint=${scene.host('pooled')}`
   const shown = async (options: string, name: string): Promise<unknown> => {
     const client = await pooled({ options: `${endpoint} ${options}` })
@@ -362,7 +362,7 @@ test('startup parameters that follow the client, however they are written', asyn
     await assert.rejects(shown(options, 'timezone'), { code: '0A000', message: /unsupported startup parameter/ })
 })
 
-test('settings that Postgres reports follow their client from session to session', async () => {
+test('reported settings follow their client from session to session', async () => {
   const [one, other] = [await pooled(), await pooled()]
   const settings: Record<string, [string, string, string, string]> = {
     intervalstyle: ['sql_standard', 'postgres', 'sql_standard', 'postgres'],
@@ -386,7 +386,7 @@ test('settings that Postgres reports follow their client from session to session
   await end(one, other)
 })
 
-test('a database that there is not, a role that may not, and one that may have so many sessions', async () => {
+test('a missing database, a role without login, and a role with a connection limit', async () => {
   await assert.rejects(pooled({ database: 'nowhere' }), { code: '3D000', message: /"nowhere" does not exist/ })
   await watcher.query("create role bob login password 'correct horse' connection limit 1")
   const two = scene.proxy
@@ -410,7 +410,7 @@ test('a database that there is not, a role that may not, and one that may have s
   await sessions('true', 1, 'bob')
 })
 
-test('a database that is dropped and made again while clients have it', async () => {
+test('a database that is dropped and created again serves its clients', async () => {
   await watcher.query('create database fleeting')
   const client = await pooled({ database: 'fleeting' })
   assert.equal(await value(client, 'select 1'), 1)

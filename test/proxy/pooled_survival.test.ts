@@ -53,61 +53,71 @@ async function work(worker: Worker, isOver: () => boolean): Promise<void> {
   }
 }
 
-test('no connection ends, what was said to be done is done, and nothing twice', { timeout: 120_000 }, async () => {
-  const { fixture, proxy, endpoint, host } = scene
-  const setUp = await observer(fixture)
-  await setUp.query('create table ledger (me int, seq int); grant all on ledger, account to alice')
-  await setUp.end()
-  const open = async (me: number): Promise<Worker> => {
-    const worker: Worker = { me, client: await connect(proxy.port, host('pooled')), kept: [], unsure: [], ended: false }
-    worker.client.on('end', () => {
-      worker.ended = true
-    })
-    return worker
-  }
-  const [idle, ...workers] = await Promise.all(Array.from({ length: CLIENTS + 1 }, (_, me) => open(me)))
-  assert.ok(idle)
-  await idle.client.query({ name: 'kept', text: "set application_name = 'idle'" })
+test(
+  'stops of the compute end no connection, lose no acknowledged write and repeat none',
+  { timeout: 120_000 },
+  async () => {
+    const { fixture, proxy, endpoint, host } = scene
+    const setUp = await observer(fixture)
+    await setUp.query('create table ledger (me int, seq int); grant all on ledger, account to alice')
+    await setUp.end()
+    const open = async (me: number): Promise<Worker> => {
+      const worker: Worker = {
+        me,
+        client: await connect(proxy.port, host('pooled')),
+        kept: [],
+        unsure: [],
+        ended: false,
+      }
+      worker.client.on('end', () => {
+        worker.ended = true
+      })
+      return worker
+    }
+    const [idle, ...workers] = await Promise.all(Array.from({ length: CLIENTS + 1 }, (_, me) => open(me)))
+    assert.ok(idle)
+    await idle.client.query({ name: 'kept', text: "set application_name = 'idle'" })
 
-  let over = false
-  // A failure ends all workers: otherwise they would keep the process alive and hide it.
-  const working = Promise.all(workers.map((worker) => work(worker, () => over))).finally(() => (over = true))
-  const done = (): number => workers.reduce((sum, { kept }) => sum + kept.length, 0)
-  for (let stop = 0; stop < STOPS; stop++) {
-    const sofar = done()
-    await Promise.race([working, until(async () => over || done() > sofar + CLIENTS)])
-    await fixture.idle(endpoint)
-    await fixture.compute.stop('SIGINT')
-  }
-  const last = done()
-  await Promise.race([working, until(async () => over || done() > last + CLIENTS)])
-  over = true
-  await working
+    let over = false
+    // A failure ends all workers: otherwise they would keep the process alive and hide it.
+    const working = Promise.all(workers.map((worker) => work(worker, () => over))).finally(() => (over = true))
+    const done = (): number => workers.reduce((sum, { kept }) => sum + kept.length, 0)
+    for (let stop = 0; stop < STOPS; stop++) {
+      const sofar = done()
+      await Promise.race([working, until(async () => over || done() > sofar + CLIENTS)])
+      await fixture.idle(endpoint)
+      await fixture.compute.stop('SIGINT')
+    }
+    const last = done()
+    await Promise.race([working, until(async () => over || done() > last + CLIENTS)])
+    over = true
+    await working
 
-  assert.deepEqual(
-    workers.filter(({ ended }) => ended).map(({ me }) => me),
-    [],
-    'connections have ended',
-  )
-  const { rows } = await idle.client.query<{ name: string }>("select current_setting('application_name') as name")
-  assert.deepEqual(rows, [{ name: 'idle' }])
-  const watcher = await observer(fixture)
-  const entries = await watcher.query<{ me: number; seq: number }>('select me, seq from ledger')
-  const found = new Set(entries.rows.map(({ me, seq }) => `${me} ${seq}`))
-  assert.equal(found.size, entries.rows.length, 'something was done twice')
-  for (const { me, kept, unsure } of workers) {
     assert.deepEqual(
-      kept.filter((seq) => !found.has(`${me} ${seq}`)),
+      workers.filter(({ ended }) => ended).map(({ me }) => me),
       [],
-      `client ${me} was told so, but it is not there`,
+      'connections have ended',
     )
-    for (const seq of [...kept, ...unsure]) found.delete(`${me} ${seq}`)
-  }
-  assert.deepEqual([...found], [])
-  const sums = await watcher.query(
-    'select sum(balance)::int as sum, min(balance) = 100 - (max(balance) - 100) as same from account',
-  )
-  assert.deepEqual(sums.rows, [{ sum: 2000, same: true }])
-  await watcher.end()
-  await Promise.all([idle, ...workers].map(({ client }) => client.end()))
-})
+    const { rows } = await idle.client.query<{ name: string }>("select current_setting('application_name') as name")
+    assert.deepEqual(rows, [{ name: 'idle' }])
+    const watcher = await observer(fixture)
+    const entries = await watcher.query<{ me: number; seq: number }>('select me, seq from ledger')
+    const found = new Set(entries.rows.map(({ me, seq }) => `${me} ${seq}`))
+    assert.equal(found.size, entries.rows.length, 'something was done twice')
+    for (const { me, kept, unsure } of workers) {
+      assert.deepEqual(
+        kept.filter((seq) => !found.has(`${me} ${seq}`)),
+        [],
+        `client ${me} has an acknowledged row that is missing`,
+      )
+      for (const seq of [...kept, ...unsure]) found.delete(`${me} ${seq}`)
+    }
+    assert.deepEqual([...found], [])
+    const sums = await watcher.query(
+      'select sum(balance)::int as sum, min(balance) = 100 - (max(balance) - 100) as same from account',
+    )
+    assert.deepEqual(sums.rows, [{ sum: 2000, same: true }])
+    await watcher.end()
+    await Promise.all([idle, ...workers].map(({ client }) => client.end()))
+  },
+)

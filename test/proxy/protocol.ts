@@ -95,7 +95,7 @@ export function protocolTests(version: number): void {
       void test(named(name), { skip: skip === false ? absent : skip, timeout: 60_000 }, () => run(scene()))
 
     for (const [name, script] of Object.entries(SCRIPTS))
-      on(`${name}, as Postgres answers`, async (at) => {
+      on(`${name}: the answer is that of Postgres`, async (at) => {
         const expected = await play(script, at.way())
         assert.deepEqual(await play(script, at.way(kind)), expected)
       })

@@ -25,7 +25,8 @@ export function driverTests(on: On, kind: Kind): void {
 
   withPg('parameters, types and errors', async (client) => {
     const { rows } = await client.query(
-      'select $1::int as i, $2::text as t, $3::jsonb as j, $4::bytea as b, $5::timestamptz as d, $6::int[] as a, $7::numeric as n, null as z, true as y',
+      `select $1::int as i, $2::text as t, $3::jsonb as j, $4::bytea as b, $5::timestamptz as d, $6::int[] as a,
+              $7::numeric as n, null as z, true as y`,
       [42, 'naïve 😀', { a: [1] }, Buffer.from([0, 255]), new Date(0), [1, 2], '1e20'],
     )
     const z = null

@@ -81,7 +81,7 @@ const DEEDS: Record<string, Deed> = {
 }
 
 export function mixTests(on: On, kind: Kind): void {
-  on(`${CLIENTS} clients do all kinds of things`, async ({ fixture, proxy, host }) => {
+  on(`${CLIENTS} clients with mixed workloads`, async ({ fixture, proxy, host }) => {
     const clients = await Promise.all(Array.from({ length: CLIENTS }, () => connect(proxy.port, host(kind))))
     await Promise.all(
       clients.map(async (client, me) => {

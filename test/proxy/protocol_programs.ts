@@ -49,7 +49,7 @@ export function programTests(on: On, kind: Kind, version: number): void {
   )
 
   on(
-    'pgbench, in all three ways to ask, with few and many clients',
+    'pgbench with each query mode, with few and many clients',
     async (scene) => {
       // While it prepares statements, pgbench waits for one client and serves no other. That blocks if other clients
       // hold all sessions in transactions.

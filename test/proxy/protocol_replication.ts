@@ -17,7 +17,7 @@ import { PASSWORD } from './servers.ts'
 const PROGRAMS = '/usr/lib/postgresql/15/bin'
 
 export function replicationTests(on: On, kind: Kind, version: number): void {
-  on('TLS from the first byte, and a name of another protocol in it', async ({ way }) => {
+  on('TLS from the first byte, and ALPN with another protocol', async ({ way }) => {
     const direct = { ...way(kind), direct: true }
     const client = await rawClient({ ...direct, tls: { ALPNProtocols: ['postgresql'] } })
     client.send(query('select 1'))

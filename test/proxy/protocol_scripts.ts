@@ -122,7 +122,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     [execute(), 4],
     [close('S', 'flushed'), 1],
   ),
-  'statements with and without a name, from batch to batch': steps(
+  'named and unnamed statements across batches': steps(
     [parse('named', 'select $1::int + 1'), parse('', 'select $1::text'), sync()],
     [bind('', 'named', '41'), execute(), bind('', '', 'unnamed'), execute(), sync()],
     [bind('', '', 'again'), execute(), describe('S', ''), sync()],
@@ -133,13 +133,13 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     [bind('', 'named', null), execute(), close('S', 'named'), sync()],
     [bind('', 'named', '1'), execute(), sync()],
   ),
-  'a statement whose name is taken': steps(
+  'a statement name that is taken': steps(
     [parse('twice', 'select 1'), sync()],
     [parse('twice', 'select 2'), sync()],
     [bind('', 'twice'), execute(), sync()],
     [close('S', 'twice'), parse('twice', 'select 3'), bind('', 'twice'), execute(), sync()],
   ),
-  'names that a batch that failed did not give': steps(
+  'names that a failed batch did not assign': steps(
     [parse('mine', 'select 1'), sync()],
     [run('select 1/0'), parse('other', 'select 1'), parse('mine', 'select 2'), sync()],
     [bind('', 'mine'), execute(), sync()],
@@ -150,7 +150,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     [bind('', 'mine'), execute(), sync()],
     query('rollback'),
   ),
-  'statements forgotten and prepared in one go': atOnce(
+  'statements closed and prepared in one batch': atOnce(
     4,
     parse('kept', 'select 1'),
     sync(),
@@ -164,11 +164,11 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     execute(),
     sync(),
   ),
-  'a name that a failed batch gives and closes, after an answer of that batch': steps(
+  'a name that a failed batch assigns and closes, after an answer of that batch': steps(
     [run('select pg_sleep(0.05)'), flush(), run('select 1/0'), parse('given', 'select 1'), close('S', 'given'), sync()],
     [bind('', 'given'), execute(), sync()],
   ),
-  'an unnamed statement behind a batch that failed, sent before that is known': async (client) => {
+  'an unnamed statement pipelined behind a failing batch': async (client) => {
     client.send(run('select pg_sleep(0.05)'), run('select 1/0'), parse('', 'select 1'), sync())
     client.send(parse('', 'select 2'), sync())
     const answers = [await client.answer(), await client.answer()]
@@ -199,20 +199,20 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     [execute('p', 1), sync()],
     [parse('', 'select 1'), bind('p', ''), bind('p', ''), sync()],
   ),
-  'what there is not': steps(
+  'missing statements and portals': steps(
     [bind('', 'nobody'), sync()],
     [describe('S', 'nobody'), sync()],
     [describe('P', 'nobody'), sync()],
     [execute('nobody'), sync()],
     [close('S', 'nobody'), close('P', 'nobody'), sync()],
   ),
-  'Describe of statements that answer rows, and none': steps(
+  'Describe of statements with and without rows': steps(
     [parse('rows', 'select $1::int, $2::text'), describe('S', 'rows'), sync()],
     [parse('none', "insert into item values ($1, 'described')"), describe('S', 'none'), sync()],
     [bind('', 'rows', '1', 'two'), describe('P', ''), execute(), sync()],
     [parse('returns', 'delete from item where id = $1 returning *'), describe('S', 'returns'), sync()],
   ),
-  'closing in a batch what another Parse makes': steps(
+  'a Close and a Parse of one name in a batch': steps(
     [parse('a', 'select 1'), sync()],
     [parse('b', 'select 1'), close('S', 'a'), sync()],
     [bind('', 'b'), execute(), close('S', 'b'), parse('a', 'select 1'), bind('', 'a'), execute(), sync()],
@@ -272,7 +272,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     [query('copy arrived from stdin; select count(*) from arrived'), copyData('four\n'), copyDone()],
     query('select count(*) from arrived'),
   ),
-  'a COPY in that fails midway': steps(
+  'a COPY in that fails halfway': steps(
     query('truncate arrived'),
     [query('copy arrived from stdin'), copyData('one\n'), copyData('a\tb\n'), copyData('two\n'), copyDone()],
     query('select count(*) from arrived'),
@@ -306,7 +306,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     query('copy (select 1 / (3 - generate_series(1, 5))) to stdout'),
     [parse('out', 'copy (select 7) to stdout'), bind('', 'out'), execute(), bind('', 'out'), execute(), sync()],
   ),
-  'data for a COPY that nobody asked for': steps([copyData('x'), copyDone(), copyFail('y'), query('select 1')]),
+  'CopyData without a COPY': steps([copyData('x'), copyDone(), copyFail('y'), query('select 1')]),
   'settings within a transaction': steps(
     query("begin; set local statement_timeout = '1h'; show statement_timeout; commit; show statement_timeout"),
     query("begin; set local timezone = 'Asia/Tokyo'"),
@@ -339,7 +339,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     query('select loread(lo_open(4711, 262144), 4)'),
     query('select lo_unlink(4711); commit'),
   ),
-  'a plan that no longer fits its table': steps(
+  'a plan whose table has changed': steps(
     // In a transaction: outside of one, another session may prepare the statement, and the plan fits.
     query('begin; create table shape (a int)'),
     [parse('shape', 'select * from shape'), bind('', 'shape'), execute(), sync()],
@@ -360,6 +360,6 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     [bind('', 'kept'), execute(), sync()],
     query('select 1'),
   ),
-  'byte after byte': bytewise(3, ...conversation),
-  'everything at once': atOnce(3, ...conversation),
+  'one byte at a time': bytewise(3, ...conversation),
+  'a pipeline of all messages': atOnce(3, ...conversation),
 }

@@ -40,17 +40,18 @@ for (const compute of [18, 17]) {
   }
 
   for (const [name, version] of Object.entries(VERSIONS))
-    test(named(`a client that asks for ${name} gets what Postgres 18 gives it`), { skip }, async () => {
+    test(named(`a client that requests ${name} gets the answer of Postgres 18`), { skip }, async () => {
       for (const options of [{}, OPTIONS])
         for (const kind of ['direct', 'pooled'] as const) {
-          const told = await ask(version, kind, options)
-          if (compute >= 18) assert.deepEqual(told, await ask(version, undefined, options), kind)
-          else assert.equal((told as { key: number }).key, kind === 'pooled' && version >= PROTOCOL_3_2 ? LONG : SHORT)
+          const answered = await ask(version, kind, options)
+          if (compute >= 18) assert.deepEqual(answered, await ask(version, undefined, options), kind)
+          else
+            assert.equal((answered as { key: number }).key, kind === 'pooled' && version >= PROTOCOL_3_2 ? LONG : SHORT)
         }
     })
 
   for (const kind of ['direct', 'pooled'] as const)
-    test(named(`the key of a client of 3.2 cancels at each proxy, ${kind}`), { skip, timeout: 30_000 }, async () => {
+    test(named(`the cancel key of a 3.2 client works at each proxy, ${kind}`), { skip, timeout: 30_000 }, async () => {
       const client = await rawClient({ ...scene.way(kind), version: PROTOCOL_3_2 })
       assert.equal(client.key.length, kind === 'direct' && compute < 18 ? SHORT : LONG)
       const watcher = await observer(scene.fixture)

@@ -27,5 +27,6 @@ export async function programsOf(version: number, directory: string): Promise<st
 export function withoutVersion(version: number): string | false {
   if (version === 18 || packageOf(version) !== undefined || existsSync(`/usr/lib/postgresql/${version}/bin/initdb`))
     return false
-  return `Postgres ${version} is not here: NEAP_TEST_POSTGRES names no directory with node_modules/pg${version} (see .ci/run)`
+  const missing = `NEAP_TEST_POSTGRES names no directory with node_modules/pg${version} (see .ci/run)`
+  return `Postgres ${version} is not installed: ${missing}`
 }
