@@ -7,7 +7,7 @@ import { askSql, type AttackName, ATTACKS, startHostile, type Tally } from '../t
 import { send } from '../test/http.ts'
 import { type Neap, startNeap } from '../test/neap.ts'
 import { branchOff, firstPlace, type Place, suspend } from '../test/project.ts'
-import { stranger } from '../test/surface/account.ts'
+import { otherAccount } from '../test/surface/account.ts'
 import { clientConfig, neapTarget } from './load/targets.ts'
 import { percentile, report } from './samples.ts'
 
@@ -67,7 +67,7 @@ function count(found: typeof tallies): void {
 
 /** Creates a project of another account, and starts the tenant's process with that account's key. */
 async function startTenant(at: Neap) {
-  const { key } = await stranger(at, 'hostile')
+  const { key } = await otherAccount(at, 'hostile')
   const { body } = await send(at, 'POST', '/projects', { key, body: { project: { name: 'hostile' } } })
   const made = body as unknown as {
     project: { id: string }

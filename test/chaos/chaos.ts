@@ -2,7 +2,7 @@ import { query } from '../clients.ts'
 import { kill, processesOf } from '../processes.ts'
 import { firstPlace } from '../project.ts'
 import { randomOf } from '../random.ts'
-import { type Actor, stranger } from '../surface/account.ts'
+import { type Actor, otherAccount } from '../surface/account.ts'
 import { type Checks, startChecks } from './checks.ts'
 import { SCHEMA } from './data.ts'
 import { makeDisk } from './disk.ts'
@@ -81,7 +81,7 @@ export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOpt
   }
 
   const tooLong = pause(minutes * 60_000 + REST_MS).then(() =>
-    world.checks.look('ended', `all has not come to rest within ${REST_MS / 1000} s`),
+    world.checks.record('ended', `all has not come to rest within ${REST_MS / 1000} s`),
   )
   try {
     await Promise.race([run(), violated.promise, tooLong])
@@ -141,7 +141,7 @@ export async function openWorld(
         await healed(world)
       },
     }
-    return { world, other: await stranger(neap, 'stranger'), rest: () => over.abort(), close }
+    return { world, other: await otherAccount(neap, 'other'), rest: () => over.abort(), close }
   } catch (error) {
     await close()
     throw error

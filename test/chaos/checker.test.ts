@@ -1,5 +1,5 @@
 /**
- * Tests the checks of `make chaos` on a deliberately broken Neap: each deed has the effect of a bug of one kind,
+ * Tests the checks of `make chaos` on a deliberately broken Neap: each violation has the effect of a bug of one kind,
  * outside of the recorded faults, and its check must detect it. Before that, each check must find no violation.
  */
 import assert from 'node:assert/strict'
@@ -14,9 +14,9 @@ import type { Actor } from '../surface/account.ts'
 import { firstOf, openWorld } from './chaos.ts'
 import { type Invariant, INVARIANTS } from './checks.ts'
 import { enter } from './data.ts'
-import { audited, discreet, gone, inspect, justified, operationsEnd } from './finale.ts'
+import { audited, confidential, inspect, justified, operationsEnd, removed } from './finale.ts'
 import { sameReply } from './requests.ts'
-import { apart, ended, paged, single } from './watch.ts'
+import { ended, paged, separated, single } from './watch.ts'
 import { request, type World } from './world.ts'
 import { write } from './writers.ts'
 
@@ -39,33 +39,36 @@ after(async () => {
   await opened?.close()
 })
 
-const SECRET = 'not to be told'
+const SECRET = 'a secret value'
 
 /** Whether to terminate sessions within their transactions. */
-let striking = false
+let terminating = false
 
 /**
- * For each invariant, its check unless it runs continuously, and a deed that violates it. The deed returns its undo, if
- * later tests need that.
+ * For each invariant, its check unless it runs continuously, and a function that violates it. That function returns
+ * its undo, if later tests need it.
  */
-const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => Promise<(() => unknown) | void> }> = {
+const VIOLATIONS: Record<
+  Invariant,
+  { check?: () => Promise<void> | void; violate: () => Promise<(() => unknown) | void> }
+> = {
   durable: {
-    look: () => inspect(world, firstOf(world)),
-    deed: async () => void (await asOwner(`delete from entry where number = 1`)),
+    check: () => inspect(world, firstOf(world)),
+    violate: async () => void (await asOwner(`delete from entry where number = 1`)),
   },
   balanced: {
-    look: () => inspect(world, firstOf(world)),
-    deed: async () => void (await asOwner('update account set balance = balance + 1 where id = 1')),
+    check: () => inspect(world, firstOf(world)),
+    violate: async () => void (await asOwner('update account set balance = balance + 1 where id = 1')),
   },
   isolated: {
-    look: () => inspect(world, firstOf(world)),
-    deed: async () => void (await asOwner(`insert into entry values ('stray', 1, 'br-of-somebody-else')`)),
+    check: () => inspect(world, firstOf(world)),
+    violate: async () => void (await asOwner(`insert into entry values ('stray', 1, 'br-of-another-tenant')`)),
   },
   single: {
-    look: () => single(world),
-    async deed() {
+    check: () => single(world),
+    async violate() {
       const second = join(world.dataDir, 'branches', firstOf(world).branch_id, 'pgdata')
-      const running = ['one', 'other'].map((name) => posing(`/${name}/postgres -D ${second}`))
+      const running = ['one', 'other'].map((name) => startAs(`/${name}/postgres -D ${second}`))
       await until('both', () => {
         const there = postmastersOf(world.dataDir).map(({ pid }) => pid)
         return running.every(({ pid }) => pid !== undefined && there.includes(pid))
@@ -74,32 +77,35 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
     },
   },
   ended: {
-    look: () => ended(world),
-    async deed() {
+    check: () => ended(world),
+    async violate() {
       await inCatalog(`
-        insert into operation (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, deadline_at, created_at)
-        select gen_random_uuid(), account_id, project_id, -1, 'stuck', '{}', '{}', 'begun', 1, now() - interval '1 hour', now() - interval '1 hour'
+        insert into operation
+          (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, deadline_at, created_at)
+        select gen_random_uuid(), account_id, project_id, -1, 'stuck', '{}', '{}', 'begun', 1,
+               now() - interval '1 hour', now() - interval '1 hour'
           from operation limit 1`)
       return () => inCatalog(`delete from operation where action = 'stuck'`)
     },
   },
   justified: {
-    look: () => justified(world),
-    deed: async () =>
+    check: () => justified(world),
+    violate: async () =>
       inCatalog(
-        `update operation set status = 'failed', error = 'a bug' where id = (select id from operation where finished_at is not null limit 1)`,
+        `update operation set status = 'failed', error = 'a bug'
+          where id = (select id from operation where finished_at is not null limit 1)`,
       ),
   },
   once: {
-    look: async () => sameReply(world, 'role_one', ...(await asked('role_one'))),
-    async deed() {
+    check: async () => sameReply(world, 'role_one', ...(await asked('role_one'))),
+    async violate() {
       const first = await asked('role_two')
       await inCatalog('delete from idempotency_key')
       sameReply(world, 'role_two', first[0], (await asked('role_two'))[0])
     },
   },
   admitted: {
-    async deed() {
+    async violate() {
       await inCatalog('update endpoint set disabled = true')
       const entering = enter(world, firstOf(world), () => {})
       return async () => {
@@ -110,75 +116,79 @@ const DEEDS: Record<Invariant, { look?: () => Promise<void> | void; deed: () => 
   },
   undisturbed: {
     // A lost session is excused when it was idle for long: terminate sessions until one was not.
-    async look() {
-      if (striking)
+    async check() {
+      if (terminating)
         await asOwner(
-          'select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid() and state <> $$idle$$',
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where usename = current_user and pid <> pg_backend_pid() and state <> 'idle'`,
         )
     },
-    async deed() {
-      striking = true
-      return () => (striking = false)
+    async violate() {
+      terminating = true
+      return () => (terminating = false)
     },
   },
   answered: {
-    look: async () => void (await asked('role_three')),
-    async deed() {
+    check: async () => void (await asked('role_three')),
+    async violate() {
       await kill(world.neap.part('api'))
       await asked('role_four')
     },
   },
-  gone: {
-    async look() {
+  removed: {
+    async check() {
       await operationsEnd(world)
-      await gone(world)
+      await removed(world)
     },
-    async deed() {
+    async violate() {
       const left = join(world.dataDir, 'branches', 'br-left-over-00000000')
       mkdirSync(left)
       return () => rmdirSync(left)
     },
   },
-  apart: {
-    look: () => apart(world, other),
-    async deed() {
+  separated: {
+    check: () => separated(world, other),
+    async violate() {
       other = { ...other, key: world.key }
     },
   },
   audited: {
-    look: () => audited(world),
-    deed: async () => inCatalog('delete from audit where request_id = $1', [[...world.answered.keys()][0]]),
+    check: () => audited(world),
+    violate: async () => inCatalog('delete from audit where request_id = $1', [[...world.answered.keys()][0]]),
   },
-  discreet: {
-    look: () => discreet(world, [SECRET]),
-    deed: async () => asSuperuser(`do $$ begin raise log '%', 'not to be ' || 'told'; end $$`),
+  confidential: {
+    check: () => confidential(world, [SECRET]),
+    violate: async () => asSuperuser(`do $$ begin raise log '%', 'a secret ' || 'value'; end $$`),
   },
   paged: {
-    look: () => paged(world),
-    async deed() {
+    check: () => paged(world),
+    async violate() {
       await inCatalog('alter table operation drop constraint operation_project_id_created_at_key')
       await inCatalog(`
-        insert into operation (id, account_id, project_id, seq, action, status, excludes, shares, step, deadline_seconds, created_at, finished_at)
-        select gen_random_uuid(), account_id, project_id, -100 - n, 'many', 'finished', '{}', '{}', 'begun', 1, now(), now()
+        insert into operation
+          (id, account_id, project_id, seq, action, status, excludes, shares, step, deadline_seconds, created_at,
+           finished_at)
+        select gen_random_uuid(), account_id, project_id, -100 - n, 'many', 'finished', '{}', '{}', 'begun', 1, now(),
+               now()
           from (select * from operation limit 1) o, generate_series(1, 150) n`)
     },
   },
 }
 
 for (const invariant of Object.keys(INVARIANTS) as Invariant[]) {
-  const { look, deed } = DEEDS[invariant]
-  test(`${INVARIANTS[invariant]}: what breaks it is found`, async () => {
+  const { check, violate } = VIOLATIONS[invariant]
+  test(`${INVARIANTS[invariant]}: a violation is detected`, async () => {
     const found = () => world.checks.violations.filter((violation) => violation.invariant === invariant).length
     const earlier = found()
-    await look?.()
+    await check?.()
     assert.equal(found(), earlier, 'nothing is wrong yet')
-    const mend = await deed()
+    const undo = await violate()
     await until(`a violation of ${invariant}`, async () => {
-      await look?.()
+      await check?.()
       return found() > earlier
     })
     assert.ok(world.checks.violations.at(-1)?.history.length)
-    await mend?.()
+    await undo?.()
   })
 }
 
@@ -205,7 +215,7 @@ async function asked(name: string) {
 }
 
 /** A process with this command line. */
-const posing = (command: string): ChildProcess =>
+const startAs = (command: string): ChildProcess =>
   spawn('perl', ['-e', '$0 = shift; sleep 60', command], {
     stdio: 'ignore',
     env: { ...process.env, DIR: world.dataDir },

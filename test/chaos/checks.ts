@@ -2,21 +2,21 @@ import type { History } from './history.ts'
 
 /** The invariants, by number and text of the list of invariants. */
 export const INVARIANTS = {
-  durable: '1 what was acknowledged is there, without a gap',
-  balanced: '1 the sum of all accounts stays what it was',
-  isolated: '2 a branch has what its parent had, and nothing of what others write',
-  single: '3 one Postgres for a data directory',
-  ended: '4 operations end within their time',
-  justified: '4 operations fail only for what was done to them',
-  once: '5 the same key, the same reply, one effect',
+  durable: '1 acknowledged writes persist, without a gap',
+  balanced: '1 the sum of all accounts is constant',
+  isolated: '2 a branch has the data of its parent, and no writes of other branches',
+  single: '3 a data directory has one Postgres',
+  ended: '4 operations end within their deadline',
+  justified: '4 operations fail only because of a fault or a cancel',
+  once: '5 requests with one key have one reply and one effect',
   admitted: '6 no connection is refused because of a suspend or a wake',
-  undisturbed: '7, 8 no session ends but by what is meant to end it',
-  answered: '8 the API answers, or says that it is unavailable',
-  gone: '9 what is gone leaves nothing',
-  apart: '10 another account sees nothing',
-  audited: '11 one audit row for each change',
-  discreet: '11 no secret in a log',
-  paged: '12 pages of a list that grows are exact',
+  undisturbed: '7, 8 a session ends only because of a fault',
+  answered: '8 the API answers, or reports that it is unavailable',
+  removed: '9 a deleted branch leaves no process, directory or row',
+  separated: '10 another account sees no data',
+  audited: '11 each change has one audit row',
+  confidential: '11 no log contains a secret',
+  paged: '12 pages of a growing list are exact',
 } as const
 
 export type Invariant = keyof typeof INVARIANTS
@@ -29,8 +29,8 @@ export interface Violation {
 
 export interface Checks {
   /** Records one check: `wrong` describes the violation, if there is one. */
-  look(invariant: Invariant, wrong: string | undefined | false): void
-  readonly looks: Readonly<Record<Invariant, number>>
+  record(invariant: Invariant, wrong: string | undefined | false): void
+  readonly counts: Readonly<Record<Invariant, number>>
   readonly violations: readonly Violation[]
 }
 
@@ -38,13 +38,13 @@ const HISTORY_LINES = 60
 
 export function startChecks(history: History, onViolation: (violation: Violation) => void): Checks {
   const names = Object.keys(INVARIANTS) as Invariant[]
-  const looks = Object.fromEntries(names.map((name) => [name, 0])) as Record<Invariant, number>
+  const counts = Object.fromEntries(names.map((name) => [name, 0])) as Record<Invariant, number>
   const violations: Violation[] = []
   return {
-    looks,
+    counts,
     violations,
-    look(invariant, wrong) {
-      looks[invariant]++
+    record(invariant, wrong) {
+      counts[invariant]++
       if (!wrong) return
       history.note(`VIOLATION of ${invariant}: ${wrong}`)
       const violation = { invariant, what: wrong, history: history.last(HISTORY_LINES) }

@@ -57,9 +57,11 @@ export async function holdings(client: pg.Client, branch: string): Promise<Holdi
   const { rows } = await client.query<Holdings>(
     `select (select sum(balance) from account)::text as sum,
             (select coalesce(json_agg(s), '[]') from (
-               select writer, max(number) as last, count(*)::int as count from entry group by writer order by writer) s) as sequences,
+               select writer, max(number) as last, count(*)::int as count
+                 from entry group by writer order by writer) s) as sequences,
             (select coalesce(json_agg(distinct branch), '[]') from entry) as branches,
-            (select md5(coalesce(string_agg(writer || ' ' || number, ',' order by writer, number), '')) from entry where branch <> $1) as inherited`,
+            (select md5(coalesce(string_agg(writer || ' ' || number, ',' order by writer, number), ''))
+               from entry where branch <> $1) as inherited`,
     [branch],
   )
   return rows[0] as Holdings
@@ -93,7 +95,7 @@ export async function enter(
     const since = Date.now()
     try {
       const client = await connect(world.neap, uri, { lost, connectionTimeoutMillis: 90_000 })
-      checks.look('admitted', undefined)
+      checks.record('admitted', undefined)
       // Only its first query assigns a server session to a pooled client.
       if (sleeps && !pooled) latencies.note('wake', since)
       if (!spot.leaving) return client
@@ -102,7 +104,7 @@ export async function enter(
       const { message } = error as Error
       if (spot.leaving) return undefined
       const excuse = history.excuse('connects', since, Date.now(), spot.branch_id)
-      checks.look('admitted', !excuse && `a connection to ${spot.name} was refused: ${message}`)
+      checks.record('admitted', !excuse && `a connection to ${spot.name} was refused: ${message}`)
       await pause(100)
     }
   }

@@ -34,11 +34,11 @@ export async function finale(world: World, secrets: readonly string[]): Promise<
   for (const spot of standing(world)) await inspect(world, spot)
   await justified(world)
   await audited(world)
-  discreet(world, secrets)
+  confidential(world, secrets)
   await removeProjects(world, world.spots[0]?.project_id ?? '')
   await removeBranches(world)
   await operationsEnd(world)
-  await gone(world)
+  await removed(world)
 }
 
 export async function operationsEnd(world: World): Promise<void> {
@@ -56,7 +56,7 @@ export async function operationsEnd(world: World): Promise<void> {
   }
   await until('the end of all operations', () => ended().catch(() => false)).catch(() => {})
   const open = left ? left[0] && `an operation does not end: ${JSON.stringify(left[0])}` : 'the catalog does not answer'
-  world.checks.look('ended', open)
+  world.checks.record('ended', open)
 }
 
 /** Checks that a branch has all acknowledged entries and its parent's data, and no entries of other branches. */
@@ -65,20 +65,20 @@ export async function inspect(world: World, spot: Spot): Promise<void> {
   const client = await enter({ ...world, stopping: new AbortController().signal }, spot, () => {})
   if (!client) return
   // A snapshot of now: writers continue, so later acknowledgements may exceed the contents read here.
-  const told = spot.writers.map(({ name, acknowledged }) => ({ name, acknowledged }))
+  const promised = spot.writers.map(({ name, acknowledged }) => ({ name, acknowledged }))
   const found = await holdings(client, spot.branch_id)
   await client.end()
   const flaw = flawOf(found)
-  checks.look('balanced', flaw.balanced && `${spot.name}: ${flaw.balanced}`)
-  const short = told.find(({ name, acknowledged }) => {
+  checks.record('balanced', flaw.balanced && `${spot.name}: ${flaw.balanced}`)
+  const short = promised.find(({ name, acknowledged }) => {
     const last = found.sequences.find(({ writer }) => writer === name)?.last ?? 0
     return last < acknowledged
   })
-  checks.look('durable', flaw.durable ?? (short && `${spot.name} lacks what ${short.name} was told of`))
+  checks.record('durable', flaw.durable ?? (short && `${spot.name} lacks acknowledged entries of ${short.name}`))
   const own = new Set(lineOf(spot).map(({ branch_id }) => branch_id))
   const foreign = found.branches.find((branch) => !own.has(branch))
   const changed = spot.inherited !== undefined && spot.inherited !== found.inherited
-  checks.look(
+  checks.record(
     'isolated',
     foreign ? `${spot.name} has entries of ${foreign}` : changed && `${spot.name}: its past has changed`,
   )
@@ -93,7 +93,8 @@ export async function justified({ neap, checks, history }: World): Promise<void>
   const failed = await catalogQuery<Failed>(
     neap,
     `select action, branch_id, input ->> 'reason' as reason, error,
-            extract(epoch from created_at)::float8 * 1000 as since, extract(epoch from finished_at)::float8 * 1000 as until
+            extract(epoch from created_at)::float8 * 1000 as since,
+            extract(epoch from finished_at)::float8 * 1000 as until
        from operation where status = 'failed'`,
   )
   const isExplained = ({ branch_id, reason, error, since, until: end }: Failed): boolean => {
@@ -104,7 +105,7 @@ export async function justified({ neap, checks, history }: World): Promise<void>
     return NO_ROOM.test(error) && history.excuse('sessions', since, end) === 'the disk is full'
   }
   const wrong = failed.find((operation) => !isExplained(operation))
-  checks.look('justified', wrong && `an operation failed: ${JSON.stringify(wrong)}`)
+  checks.record('justified', wrong && `an operation failed: ${JSON.stringify(wrong)}`)
 }
 
 export async function audited({ neap, checks, answered }: World): Promise<void> {
@@ -116,17 +117,17 @@ export async function audited({ neap, checks, answered }: World): Promise<void> 
   const many = rows.find(({ count }) => count > 1)
   const wrong = [...answered].find(([id, how]) => (counts.get(id) ?? 0) !== (how === 'anew' ? 1 : 0))
   const words = wrong && `request ${wrong[0]}, answered ${wrong[1]}, has ${counts.get(wrong[0]) ?? 0} audit rows`
-  checks.look('audited', many ? `request ${many.request_id} has ${many.count} audit rows` : words)
+  checks.record('audited', many ? `request ${many.request_id} has ${many.count} audit rows` : words)
 }
 
 /** Checks all logs of Neap and its computes for secrets. */
-export function discreet({ neap, dataDir, checks }: World, secrets: readonly string[]): void {
+export function confidential({ neap, dataDir, checks }: World, secrets: readonly string[]): void {
   const files = readdirSync(join(dataDir, 'logs'), { recursive: true, withFileTypes: true }).filter((file) =>
     file.isFile(),
   )
   const logs = [neap.stderr(), ...files.map((file) => readFileSync(join(file.parentPath, file.name), 'utf8'))]
   const shown = secrets.find((secret) => logs.some((log) => log.includes(secret)))
-  checks.look('discreet', shown && `a secret that begins with ${shown.slice(0, 4)} stands in a log`)
+  checks.record('confidential', shown && `a secret that begins with ${shown.slice(0, 4)} stands in a log`)
 }
 
 /** Deletes all branches except the first, children before their parents. */
@@ -144,7 +145,7 @@ async function removeBranches(world: World): Promise<void> {
 }
 
 /** Checks that no branch except the first has a process, a directory or a row. */
-export async function gone({ neap, dataDir, checks, spots }: World): Promise<void> {
+export async function removed({ neap, dataDir, checks, spots }: World): Promise<void> {
   const kept = spots[0]?.branch_id ?? ''
   const rows = await catalogQuery<{ what: string }>(
     neap,
@@ -154,7 +155,8 @@ export async function gone({ neap, dataDir, checks, spots }: World): Promise<voi
      union all select 'endpoint of ' || branch_id from endpoint where branch_id <> $1
      union all select 'store ' || id from store where branch_id <> $1
      union all select 'hold ' || resource from operation_hold h
-        where not exists (select from operation o where o.project_id = h.project_id and o.seq = h.seq and o.finished_at is null)`,
+        where not exists (select from operation o
+                           where o.project_id = h.project_id and o.seq = h.seq and o.finished_at is null)`,
     [kept],
   )
   const [{ number } = { number: '0' }] = await catalogQuery<{ number: string }>(
@@ -177,5 +179,5 @@ export async function gone({ neap, dataDir, checks, spots }: World): Promise<voi
       .map(({ directory }) => `a postmaster on ${directory}`),
     ...sharedMemoryOfOthers(dataDir, Number(number)).map((what) => `shared memory ${what}`),
   ]
-  checks.look('gone', left[0] && `left: ${left.join(', ')}`)
+  checks.record('removed', left[0] && `left: ${left.join(', ')}`)
 }

@@ -35,16 +35,15 @@ console.log(
   table(
     'check',
     'looks',
-    (Object.keys(INVARIANTS) as Invariant[]).map((name) => [INVARIANTS[name], checks.looks[name]]),
+    (Object.keys(INVARIANTS) as Invariant[]).map((name) => [INVARIANTS[name], checks.counts[name]]),
   ),
 )
 console.log(waits())
 if (impossible.length > 0) console.log(`left out, or not possible here: ${impossible.join(', ')}\n`)
 const [first] = checks.violations
 if (first) {
-  console.log(
-    `${first.history.join('\n')}\n\n${checks.violations.length} violations, the first of: ${INVARIANTS[first.invariant]}\n${first.what}`,
-  )
+  console.log(`${first.history.join('\n')}\n`)
+  console.log(`${checks.violations.length} violations, the first of: ${INVARIANTS[first.invariant]}\n${first.what}`)
   const file = join(tmpdir(), `neap-chaos-${seed}.log`)
   writeFileSync(file, history.last().join('\n'))
   console.log(`all that happened: ${file}`)
@@ -59,7 +58,8 @@ function waits(): string {
     const [before, beside] = [percentile(quiet, 0.95), percentile(hostile, 0.95)]
     const counted = (ms: number, { length }: number[]) => (length > 0 ? `${ms.toFixed(0)} ms (of ${length})` : 'none')
     const ratio = quiet.length > 0 && hostile.length > 0 ? `, ${(beside / before).toFixed(2)}×` : ''
-    return `  ${waited}: undisturbed ${counted(before, quiet)}, beside ${HOSTILE_TENANT} ${counted(beside, hostile)}${ratio}`
+    const compared = `beside ${HOSTILE_TENANT} ${counted(beside, hostile)}${ratio}`
+    return `  ${waited}: undisturbed ${counted(before, quiet)}, ${compared}`
   })
   return ['p95 of what clients waited for', ...rows, ''].join('\n')
 }

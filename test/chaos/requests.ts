@@ -56,7 +56,7 @@ const branchOff: Act = async (asker, name) => {
   if (answer.status !== 201) {
     parent.children--
     // Its parent may have been deleted since it was chosen.
-    checks.look('answered', !parent.leaving && `a branch of ${parent.name} was answered ${answer.status}`)
+    checks.record('answered', !parent.leaving && `a branch of ${parent.name} was answered ${answer.status}`)
     return
   }
   const endpoint_id = made.endpoints[0]?.id ?? ''
@@ -74,7 +74,7 @@ const branchOff: Act = async (asker, name) => {
     children: 0,
   }
   // Deletes it while it is being created, or while its compute starts.
-  if (random.chance(0.15)) return gone(asker, spot)
+  if (random.chance(0.15)) return deleteBranch(asker, spot)
   // Complete before this line, because other tasks use it from here on.
   world.spots.push(spot)
   await awaitEnds(world, answer)
@@ -88,7 +88,7 @@ const branchOff: Act = async (asker, name) => {
       const last = found.sequences.find((sequence) => sequence.writer === writer.name)?.last ?? 0
       return last < acknowledged || last > writer.attempted
     })
-    checks.look('isolated', short && `${name} does not have what ${short.writer.name} had written to ${parent.name}`)
+    checks.record('isolated', short && `${name} does not have what ${short.writer.name} had written to ${parent.name}`)
   }
   const writers = standing(world).reduce((sum, each) => sum + each.writers.length, 0)
   if (writers < MAX_WRITERS) tasks.push(write(world, spot, `writer_of_${name}`))
@@ -111,20 +111,20 @@ async function twice(
 
 export function sameReply({ checks }: World, name: string, first: Answer, second: Answer): void {
   const same = JSON.stringify(first.body) === JSON.stringify(second.body)
-  checks.look('once', !same && `two requests for ${name} with one key had different replies`)
+  checks.record('once', !same && `two requests for ${name} with one key had different replies`)
 }
 
 const remove: Act = async (asker) => {
   const { world, random } = asker
   const leaves = standing(world).filter((spot) => spot.children === 0 && spot.inherited !== undefined)
   if (leaves.length < 2) return
-  await gone(asker, random.pick(leaves))
+  await deleteBranch(asker, random.pick(leaves))
 }
 
-async function gone({ world, random }: Asker, spot: Spot): Promise<void> {
+async function deleteBranch({ world, random }: Asker, spot: Spot): Promise<void> {
   spot.leaving = true
   const answer = await request(world, 'DELETE', `/projects/${spot.project_id}/branches/${spot.branch_id}`)
-  world.checks.look('answered', answer.status !== 200 && `the deletion of ${spot.name} was answered ${answer.status}`)
+  world.checks.record('answered', answer.status !== 200 && `the deletion of ${spot.name} was answered ${answer.status}`)
   if (spot.parent) spot.parent.children--
   if (random.chance(0.5)) await awaitEnds(world, answer)
 }
@@ -160,7 +160,7 @@ const refuse: Act = async ({ world }) => {
   const [first] = world.spots
   if (!first) return
   const answer = await request(world, 'DELETE', `/projects/${first.project_id}/branches/${first.branch_id}`)
-  world.checks.look('answered', answer.status !== 422 && `the deletion of a parent was answered ${answer.status}`)
+  world.checks.record('answered', answer.status !== 422 && `the deletion of a parent was answered ${answer.status}`)
 }
 
 /** Creates a separate project, and deletes it immediately or when its operations have ended. */

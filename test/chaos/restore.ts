@@ -21,7 +21,7 @@ export const restore: Act = async ({ world, random }, name) => {
   const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
   const asked = { source_branch_id: parent.branch_id, preserve_under_name: name }
   const answer = await request(world, 'POST', `/projects/${project_id}/branches/${branch_id}/restore`, asked)
-  checks.look('answered', answer.status !== 200 && `a restore of ${spot.name} was answered ${answer.status}`)
+  checks.record('answered', answer.status !== 200 && `a restore of ${spot.name} was answered ${answer.status}`)
   await awaitEnds(world, answer)
   const stores = await storesOf(world, branch_id, name)
   if (!stores) return
@@ -34,16 +34,16 @@ export const restore: Act = async ({ world, random }, name) => {
   if (restored) {
     again.inherited = restored.inherited
     const short = told.find(({ writer, acknowledged }) => lastOf(restored, writer.name) < acknowledged)
-    checks.look('isolated', short && `${spot.name}, restored, does not have what ${short.writer.name} had written`)
+    checks.record('isolated', short && `${spot.name}, restored, does not have what ${short.writer.name} had written`)
     const own = restored.branches.includes(branch_id)
-    checks.look('isolated', own && `${spot.name}, restored, still has what was written to it before`)
+    checks.record('isolated', own && `${spot.name}, restored, still has what was written to it before`)
   }
   const kept = await keep(world, spot, name, stores.kept)
   const found = await look(world, kept)
   if (!found) return
   kept.inherited = found.inherited
   const lost = spot.writers.find((writer) => lastOf(found, writer.name) < writer.acknowledged)
-  checks.look('durable', lost && `${name}, kept of ${spot.name}, lacks what ${lost.name} was told of`)
+  checks.record('durable', lost && `${name}, the backup of ${spot.name}, lacks acknowledged entries of ${lost.name}`)
 }
 
 /** The preserved branch, with an endpoint. */
@@ -51,7 +51,7 @@ async function keep(world: World, spot: Spot, name: string, { id, store }: Store
   const { project_id } = spot
   const body = { endpoint: { branch_id: id, type: 'read_write' } }
   const answer = await request(world, 'POST', `/projects/${project_id}/endpoints`, body)
-  world.checks.look('answered', answer.status !== 201 && `an endpoint of ${name} was answered ${answer.status}`)
+  world.checks.record('answered', answer.status !== 201 && `an endpoint of ${name} was answered ${answer.status}`)
   const endpoint_id = (answer.body['endpoint'] as { id: string }).id
   const uri = spot.uri.replace(spot.endpoint_id, endpoint_id)
   const kept = {

@@ -8,12 +8,12 @@ import { pause, type World } from './world.ts'
 const LATE_SECONDS = 60
 
 /** Runs the checks that are possible during the run, until it ends. */
-export async function watch(world: World, stranger: Actor): Promise<void> {
+export async function watch(world: World, otherAccount: Actor): Promise<void> {
   await Promise.all([
     every(world, 50, () => single(world)),
     every(world, 2_000, () => ended(world)),
     every(world, 3_000, () => paged(world)),
-    every(world, 1_000, () => apart(world, stranger)),
+    every(world, 1_000, () => separated(world, otherAccount)),
   ])
 }
 
@@ -27,7 +27,7 @@ async function every(world: World, ms: number, look: () => Promise<void> | void)
 export function single({ dataDir, checks }: World): void {
   const directories = postmastersOf(dataDir).map(({ directory }) => directory)
   const second = directories.find((directory, index) => directories.indexOf(directory) !== index)
-  checks.look('single', second && `two postmasters on ${second}`)
+  checks.record('single', second && `two postmasters on ${second}`)
 }
 
 /** Returns undefined when the catalog does not answer. */
@@ -41,7 +41,7 @@ export async function ended(world: World): Promise<void> {
       where finished_at is null and deadline_at < clock_timestamp() - make_interval(secs => $1)`,
     [LATE_SECONDS],
   )
-  if (late) world.checks.look('ended', late[0] && `an operation is over its time: ${JSON.stringify(late[0])}`)
+  if (late) world.checks.record('ended', late[0] && `an operation is over its time: ${JSON.stringify(late[0])}`)
 }
 
 /** Lists the operations of the first project page by page: each one that existed at the start must appear once. */
@@ -68,19 +68,19 @@ export async function paged(world: World): Promise<void> {
   const listed = new Set(seen)
   const missed = there.find(({ id }) => !listed.has(id))
   const wrong = missed ? `operation ${missed.id} was skipped` : listed.size < seen.length && 'an operation came twice'
-  checks.look('paged', wrong)
+  checks.record('paged', wrong)
 }
 
 /** The key of another account: lists must be empty, and guessed ids not found. */
-export async function apart(world: World, stranger: Actor): Promise<void> {
+export async function separated(world: World, otherAccount: Actor): Promise<void> {
   const { neap, checks } = world
   const spot = world.spots[Math.floor(Math.random() * world.spots.length)]
   if (!spot) return
   const base = `/projects/${spot.project_id}`
   const paths = ['/projects', base, `${base}/operations`, `${base}/endpoints/${spot.endpoint_id}`]
   const path = paths[Math.floor(Math.random() * paths.length)] ?? base
-  const answer = await send(neap, 'GET', path, { key: stranger.key }).catch(() => undefined)
+  const answer = await send(neap, 'GET', path, { key: otherAccount.key }).catch(() => undefined)
   if (!answer || answer.status >= 500) return
   const nothing = path === '/projects' ? (answer.body['projects'] as unknown[]).length === 0 : answer.status === 404
-  checks.look('apart', !nothing && `another account was answered ${answer.status} to ${path}`)
+  checks.record('separated', !nothing && `another account was answered ${answer.status} to ${path}`)
 }

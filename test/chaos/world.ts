@@ -109,11 +109,11 @@ export async function request(
     const words = answer instanceof Error ? causeOf(answer) : `${answer.status} ${answer.body.message ?? ''}`
     if (answer instanceof Error || answer.status >= 500) {
       const excused = away && history.excuse('requests', since, Date.now())
-      checks.look('answered', !excused && `${method} ${path} was answered ${words}`)
+      checks.record('answered', !excused && `${method} ${path} was answered ${words}`)
       await pause(100)
       continue
     }
-    checks.look('answered', undefined)
+    checks.record('answered', undefined)
     const replayed = answer.headers.get('idempotency-replayed') !== null
     world.answered.set(answer.headers.get('x-request-id') ?? '', replayed ? 'again' : 'anew')
     history.note(`${method} ${path}${body === undefined ? '' : ` ${JSON.stringify(body)}`}: ${words.trim()}`)

@@ -54,17 +54,17 @@ async function session(
       writer.acknowledged = writer.attempted
       inTransaction = false
     }
-    checks.look('undisturbed', undefined)
+    checks.record('undisturbed', undefined)
   } catch (error) {
     // Pooled sessions do not notice a suspend.
     const slept = !pooled && since - quietSince >= MAY_SLEEP_MS
     const excused = spot.leaving || slept || history.excuse('sessions', quietSince, Date.now(), spot.branch_id)
-    if (excused) return checks.look('undisturbed', undefined)
+    if (excused) return checks.record('undisturbed', undefined)
     const how = pooled ? 'pooled session' : 'session'
     const state = inTransaction ? 'in a transaction' : 'between transactions'
     const quiet = `${since - quietSince} ms of rest, then ${Date.now() - since} ms`
     await noteOperations(world, spot)
-    checks.look('undisturbed', `a ${how} of ${spot.name} ${state} ended after ${quiet}: ${(error as Error).message}`)
+    checks.record('undisturbed', `a ${how} of ${spot.name} ${state} ended after ${quiet}: ${(error as Error).message}`)
   }
 }
 
@@ -78,10 +78,10 @@ async function verify(world: World, spot: Spot, writer: Writer, client: pg.Clien
   const last = found.sequences.find((sequence) => sequence.writer === writer.name)?.last ?? 0
   const lost = last < writer.acknowledged && `${writer.name} was told of ${writer.acknowledged} and finds ${last}`
   const invented = last > writer.attempted && `${writer.name} tried ${writer.attempted} and finds ${last}`
-  world.checks.look('balanced', flaw.balanced && `${spot.name}: ${flaw.balanced}`)
-  world.checks.look('durable', flaw.durable ?? (lost || invented))
+  world.checks.record('balanced', flaw.balanced && `${spot.name}: ${flaw.balanced}`)
+  world.checks.record('durable', flaw.durable ?? (lost || invented))
   const inherited = spot.inherited !== undefined && spot.inherited !== found.inherited
-  world.checks.look('isolated', inherited && `${spot.name}: what it got from its parent has changed`)
+  world.checks.record('isolated', inherited && `${spot.name}: what it got from its parent has changed`)
   writer.acknowledged = last
   return !lost
 }
@@ -90,7 +90,8 @@ async function verify(world: World, spot: Spot, writer: Writer, client: pg.Clien
 async function noteOperations({ neap, history }: World, { branch_id, name }: Spot): Promise<void> {
   const rows = await catalogQuery<{ line: string }>(
     neap,
-    `select concat_ws(' ', action, input, status, step, to_char(created_at, 'SS.MS'), to_char(started_at, 'SS.MS'), to_char(finished_at, 'SS.MS'), error) as line
+    `select concat_ws(' ', action, input, status, step, to_char(created_at, 'SS.MS'), to_char(started_at, 'SS.MS'),
+                      to_char(finished_at, 'SS.MS'), error) as line
        from operation where branch_id = $1 order by seq desc limit 6`,
     [branch_id],
   ).catch(() => [])

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { type Answer, refused, type Request, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { stranger } from '../surface/account.ts'
+import { otherAccount } from '../surface/account.ts'
 import { openState } from '../surface/state.ts'
 
 /* Idempotency keys and rate limits per API key and account. */
@@ -76,7 +76,7 @@ test('how long a client prefers to wait is no part of what it asks for', async (
 })
 
 test('two accounts may repeat their requests under the same key', async () => {
-  const bob = await stranger(neap, 'bob')
+  const bob = await otherAccount(neap, 'bob')
   const asked = { key_name: 'same' }
   const his = await http('POST', '/api_keys', { key: bob.key, body: asked, ...under('same') })
   const hers = await http('POST', '/api_keys', { body: asked, ...under('same') })

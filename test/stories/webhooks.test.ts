@@ -10,7 +10,7 @@ import { refused, send } from '../http.ts'
 import { envOf, type Neap, spawnNeap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
-import { stranger } from '../surface/account.ts'
+import { otherAccount } from '../surface/account.ts'
 
 /* Webhooks with real receivers on this machine. */
 
@@ -168,7 +168,7 @@ test('what is rolled back was never told, nor what is not wanted, of another pro
   const { heard, url } = await receiver(t)
   const { webhook: made } = await webhook(t, url, ['endpoint.updated'])
   await webhook(t, url, ['endpoint.updated'], (await firstPlace(neap)).project_id)
-  const bob = await stranger(neap, 'bob')
+  const bob = await otherAccount(neap, 'bob')
   const events = ['endpoint.updated']
   const his = await send(neap, 'POST', '/webhooks', { key: bob.key, body: { webhook: { url, events } } })
   assert.equal(his.status, 201)

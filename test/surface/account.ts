@@ -22,7 +22,7 @@ export async function owner(neap: Neap): Promise<Actor> {
 }
 
 /** Creates another account, which only the catalog can, and a key for it. */
-export async function stranger(neap: Neap, name: string): Promise<Actor> {
+export async function otherAccount(neap: Neap, name: string): Promise<Actor> {
   const id = newUuid()
   await catalogQuery(
     neap,

@@ -36,7 +36,7 @@ for (const { key, status = 200, reveals = false } of routes) {
   const reads = key.startsWith('GET ')
 
   if (reveals)
-    test(`${key} writes one audit row, since its answer has a secret`, async () => {
+    test(`${key} writes one audit row, because its answer has a secret`, async () => {
       const request = requestOf(key, scene, await input(scene))
       for (const [scopeOfKey, answered] of [
         ['write', 200],
@@ -52,7 +52,7 @@ for (const { key, status = 200, reveals = false } of routes) {
       }
     })
   else
-    test(`${key} ${reads ? 'writes no audit row' : 'writes one audit row, in the transaction of its effect'}`, async () => {
+    test(`${key} ${reads ? 'writes no audit row' : 'writes one audit row with its effect'}`, async () => {
       const request = requestOf(key, scene, await input(scene))
       if (reads) {
         const last = await state.lastAudit()
@@ -80,7 +80,7 @@ for (const { key, status = 200, reveals = false } of routes) {
     })
 
   if (reads) continue
-  test(`${key}, refused, changes nothing and writes one audit row`, async () => {
+  test(`a refused ${key} changes no row and writes one audit row`, async () => {
     const request = requestOf(key, scene, await input(fixedScene(scene)))
     const missing = requestOf(key, NOWHERE, await input(fixedScene(NOWHERE)))
     const refusals = [{ key: keys.read, request, status: 403 }]

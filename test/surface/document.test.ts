@@ -86,7 +86,7 @@ for (const { key: route } of routes) {
   const fields = Object.keys(query.properties ?? {}).length
   if (fields === 0 && !body) continue
 
-  test(`${route}: what the document allows is not refused as malformed`, async () => {
+  test(`${route}: a request that the document allows is not refused as malformed`, async () => {
     const requests = fc.tuple(valid(query, {}), body ? valid(body, {}) : fc.constant(undefined))
     await fc.assert(
       fc.asyncProperty(requests, async ([asked, given]) => {
@@ -100,7 +100,7 @@ for (const { key: route } of routes) {
 
   if (!body) continue
   const allows = ajv.compile(body)
-  test(`${route}: what the document does not allow is refused`, async () => {
+  test(`${route}: a body that the document does not allow is refused`, async () => {
     const values = valid(body, {}).chain(broken)
     // Excluded: an empty text counts as an absent field, and no body as an empty one.
     const wrong = values.filter(
@@ -117,7 +117,7 @@ for (const { key: route } of routes) {
   })
 }
 
-test('the document states what is checked', () => {
+test('the document states the checked limits', () => {
   const { body: endpoint } = sent('POST /projects/:project_id/endpoints')
   const { body: branch } = sent('PATCH /projects/:project_id/branches/:branch_id')
   const { body: webhook } = sent('POST /webhooks')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
-import { type Actor, keyOf, owner, type Scope, stranger } from './account.ts'
+import { type Actor, keyOf, owner, type Scope, otherAccount } from './account.ts'
 import { ask, type Ready, requestOf } from './ask.ts'
 import { EVERY_ROUTE, type Key } from './every_route.ts'
 import { fixedScene, NOWHERE, realScene, type Scene, type Things } from './scene.ts'
@@ -23,7 +23,7 @@ before(async () => {
   })
   state = await openState(neap)
   alice = await owner(neap)
-  bob = await stranger(neap, 'bob')
+  bob = await otherAccount(neap, 'bob')
   hers = await realScene(neap, alice)
   his = await realScene(neap, bob)
 })
@@ -75,7 +75,7 @@ function headersOf({ headers }: { headers: Headers }): string[] {
 }
 
 // Runs first: later his audit log contains her ids, from his own requests.
-test('what an account lists is its own', async () => {
+test('the lists of an account have only its own resources', async () => {
   for (const { key } of routes) {
     if (!key.startsWith('GET ')) continue
     const { input, asksCompute } = EVERY_ROUTE[key]
@@ -92,12 +92,12 @@ test('what an account lists is its own', async () => {
 
 for (const { key } of routes) {
   if (!key.includes('/:')) continue
-  test(`${key}: what is another's is as what does not exist`, async () => {
+  test(`${key}: a resource of another account is answered as a missing one`, async () => {
     await refusedAlike(bob.key, key, plain(hers), NOWHERE)
   })
 
   if (!/:project_id\/.*:|^(POST|PATCH).*:project_id\//.test(key)) continue
-  test(`${key}: nor can another's be reached through a project of one's own`, async () => {
+  test(`${key}: a resource of another account is not found through an own project`, async () => {
     const own = { project_id: his.project_id }
     const { input } = EVERY_ROUTE[key]
     // Only routes whose request names another of her resources besides the project.
@@ -107,7 +107,7 @@ for (const { key } of routes) {
   })
 }
 
-test('the keys that an account lists and revokes are its own', async () => {
+test('an account lists only its own keys', async () => {
   const { body } = await ask(neap, bob.key, { method: 'GET', path: '/api_keys' })
   const ids = (body as unknown as { id: number }[]).map(({ id }) => id)
   assert.ok(ids.includes(his.key_id) && !ids.includes(hers.key_id))
@@ -117,7 +117,7 @@ for (const { key } of routes) {
   const { scope, input } = EVERY_ROUTE[key]
   const request = async (things: Things): Promise<Ready> => requestOf(key, things, await input(fixedScene(things)))
 
-  test(`${key} takes keys of the scope ${scope} and above`, async () => {
+  test(`${key} requires the scope ${scope}`, async () => {
     const order = ['read', 'write', 'admin'] as const
     for (const less of order.slice(0, order.indexOf(scope))) {
       const lesser = await keyFor(less)
@@ -131,7 +131,7 @@ for (const { key } of routes) {
     }
   })
 
-  test(`${key} keeps a key to its project`, async () => {
+  test(`${key} refuses a key of another project`, async () => {
     const only = await keyFor('admin', his.project_id)
     const elsewhere = { ...plain(his), project_id: (await otherProject()).project_id }
     const answer = await ask(neap, only, await request(elsewhere))

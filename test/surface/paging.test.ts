@@ -109,14 +109,14 @@ function exact(seen: Page['operations'], first: readonly string[]): void {
 }
 
 for (const limit of ['1', '7', '100'])
-  test(`pages of ${limit} return each operation that was there exactly once while three processes insert`, async () => {
+  test(`pages of ${limit} return each operation exactly once while three processes insert`, async () => {
     const first = (await idsNow()).slice(0, Number(limit) * 60)
     const seen = await allPages({ limit })
     exact(seen.slice(0, seen.findIndex(({ id }) => id === first.at(-1)) + 1), first)
     await inserted(1)
   })
 
-test('also where the clock steps back by an hour meanwhile', async () => {
+test('pages return each operation exactly once when the clock steps back by an hour', async () => {
   const first = await idsNow()
   const ahead = `update project set last_operation_at = last_operation_at + interval '1 hour' where id = $1`
   const seen = await allPages({ limit: '11' }, async (pages) => {
@@ -132,7 +132,7 @@ test('also where the clock steps back by an hour meanwhile', async () => {
   exact(await allPages({ limit: '50' }), again)
 })
 
-test('also while what is listed changes and ends', async () => {
+test('pages return each operation exactly once while operations end', async () => {
   const first = await idsNow()
   const seen = await allPages({ limit: '13' }, async () => {
     await state.query(
@@ -144,7 +144,7 @@ test('also while what is listed changes and ends', async () => {
   exact(seen, first)
 })
 
-test('filters have pages of their own, as exact', async () => {
+test('filtered pages return each matching operation exactly once', async () => {
   for (const [query, where] of [
     [{ branch_id: 'br-paged' }, `branch_id = 'br-paged'`],
     [{ endpoint_id: 'ep-paged' }, `endpoint_id = 'ep-paged'`],
@@ -166,7 +166,7 @@ test('filters have pages of their own, as exact', async () => {
   }
 })
 
-test('a cursor that is none of ours is refused', async () => {
+test('an invalid cursor is refused', async () => {
   for (const cursor of [
     'x',
     '1',

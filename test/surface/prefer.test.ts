@@ -25,7 +25,7 @@ after(() => neap?.stop())
 
 for (const { key, status = 200 } of routes) {
   if (key.startsWith('GET ')) continue
-  test(`${key}: who prefers to wait is answered`, async () => {
+  test(`${key} with Prefer: wait is answered after its operations have finished`, async () => {
     const request = requestOf(key, scene, await EVERY_ROUTE[key].input(scene))
     const answer = await ask(neap, actor.key, request, { prefer: 'wait=60' })
     assert.equal(answer.status, status, answer.text)

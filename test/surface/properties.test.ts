@@ -125,7 +125,7 @@ function refusedRightly({ text, headers: received, status }: Reply): void {
 }
 
 for (const route of routes) {
-  test(`${route.key}: whatever comes, the answer is in order and a refusal changes nothing`, async () => {
+  test(`${route.key}: a random request gets a valid answer, and a refusal changes no row`, async () => {
     const { params, query, body } = route as unknown as Parts
     const [method = '', template = ''] = route.key.split(' ')
     const known = { ...placeholders(scene), ...names(scene) } as Record<string, string>
@@ -162,7 +162,7 @@ for (const route of routes) {
   })
 }
 
-test('after all that the same process still answers', async () => {
+test('the same process answers after all requests', async () => {
   assert.equal(neap.part('api'), apiPid)
   const { status, body } = await ask(neap, actor.key, { method: 'GET', path: `/projects/${scene.project_id}` })
   assert.deepEqual([status, (body['project'] as { id: string }).id], [200, scene.project_id])

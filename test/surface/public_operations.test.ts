@@ -28,7 +28,7 @@ const refusals = new Map(
 /** A path with ids that do not exist. */
 const asked = (key: string): [string, string] => split(key.replaceAll('{}', 'no-such-00000000'))
 
-test('every operation of the public document is served, or stands in the table of what is not supported', () => {
+test('every operation of the public document is served or listed as not supported', () => {
   assert.ok(shippedRoutes.size > 150)
   assert.deepEqual(
     [...shippedRoutes].filter((key) => served.has(key) === refusals.has(key)),
@@ -36,7 +36,7 @@ test('every operation of the public document is served, or stands in the table o
   )
 })
 
-test('nothing is both served and in that table, and nothing stands there twice', () => {
+test('no operation is both served and listed as not supported, or listed twice', () => {
   const listed = NOT_SUPPORTED.flatMap(({ operations }) => operations)
   assert.deepEqual(
     listed.filter((key) => served.has(plainKey(...split(key)))),
@@ -45,7 +45,7 @@ test('nothing is both served and in that table, and nothing stands there twice',
   assert.equal(new Set(listed).size, listed.length)
 })
 
-test('what is not supported is refused with 404 NOT_SUPPORTED, which says what Neap does not have', async () => {
+test('an unsupported operation is refused with 404 NOT_SUPPORTED and the missing feature', async () => {
   for (const [key, product] of refusals) {
     const [method, path] = asked(key)
     refused(
@@ -57,7 +57,7 @@ test('what is not supported is refused with 404 NOT_SUPPORTED, which says what N
   }
 })
 
-test('that comes after authentication and scope, and before the body is read', async () => {
+test('an unsupported operation is refused after authentication and scope, before the body is read', async () => {
   const { account_id } = await owner(neap)
   const reader = await keyOf(neap, account_id, 'read')
   const narrow = await keyOf(neap, account_id, 'admin', neap.ready.project_id as string)
@@ -78,7 +78,7 @@ test('that comes after authentication and scope, and before the body is read', a
   )
 })
 
-test('what is served answers as itself, not as an unknown path', async () => {
+test('a served operation answers as itself, not as an unknown path', async () => {
   for (const key of shippedRoutes) {
     if (refusals.has(key)) continue
     const [method, path] = asked(key)
@@ -88,7 +88,7 @@ test('what is served answers as itself, not as an unknown path', async () => {
   }
 })
 
-test('a method that a path does not take is 405 with Allow, for everyone', async () => {
+test('a method that a path does not take is 405 with Allow, without a key too', async () => {
   for (const [method, path, allowed] of [
     ['PUT', '/projects', 'GET, HEAD, POST, OPTIONS'],
     ['DELETE', '/projects', 'GET, HEAD, POST, OPTIONS'],
@@ -108,7 +108,7 @@ test('a method that a path does not take is 405 with Allow, for everyone', async
   refused(await send(neap, 'PUT', '/nothing'), 404, 'NOT_FOUND', /There is no PUT/)
 })
 
-test('every path refuses every method that it does not declare', async () => {
+test('every path refuses every undeclared method', async () => {
   const all = [...served, ...refusals.keys()]
   for (const path of new Set(all.map((key) => asked(key)[1]))) {
     const allowed = new Set<string | undefined>()
@@ -121,7 +121,7 @@ test('every path refuses every method that it does not declare', async () => {
   }
 })
 
-test('OPTIONS tells the methods, and HEAD answers as GET does, without a body', async () => {
+test('OPTIONS lists the methods, and HEAD answers as GET without a body', async () => {
   const options = await fetch(`${neap.ready.api_url}/projects`, { method: 'OPTIONS' })
   assert.deepEqual([options.status, options.headers.get('allow')], [204, 'GET, HEAD, POST, OPTIONS'])
   assert.ok(options.headers.get('x-request-id'))

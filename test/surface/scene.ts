@@ -131,9 +131,12 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
       // No worker knows this action, so the operation stays queued.
       const [operation] = await catalogQuery<{ id: string }>(
         neap,
-        `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp() where id = $1 returning *)
-         insert into operation (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, created_at)
-         select gen_random_uuid(), account_id, id, last_seq, 'wait', '{}', '{}', 'begun', 60, last_operation_at from p returning id`,
+        `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp()
+                     where id = $1 returning *)
+         insert into operation
+           (id, account_id, project_id, seq, action, excludes, shares, step, deadline_seconds, created_at)
+         select gen_random_uuid(), account_id, id, last_seq, 'wait', '{}', '{}', 'begun', 60, last_operation_at
+           from p returning id`,
         [place.project_id],
       )
       return operation?.id ?? ''

@@ -51,7 +51,8 @@ export async function openState(neap: Neap): Promise<State> {
   const tables = Object.entries(RESOURCES)
   const hashes = tables.map(([table, but]) => {
     const left = but.map((column) => ` - '${column}'`).join('')
-    return `(select count(*) || ':' || coalesce(sum(hashtextextended((to_jsonb(t)${left})::text, 0)), 0) from ${table} t)`
+    const hash = `hashtextextended((to_jsonb(t)${left})::text, 0)`
+    return `(select count(*) || ':' || coalesce(sum(${hash}), 0) from ${table} t)`
   })
   const written = tables.map(([table]) => `(select count(*) from ${table} where xmin::text = $1)`)
 
