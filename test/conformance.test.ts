@@ -32,7 +32,8 @@ function rowsOf(document: string): Row[] {
 function testsOf(source: string): Set<string> {
   const found = source.matchAll(/\btest\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1,\s*(\{[^}]*\btodo\b)?/g)
   const names = [...found].flatMap(([, , name = '', todo]) => (todo ? [] : [name]))
-  return new Set(names.flatMap(readings).map((name) => name.replaceAll(/\$\{[^}]*\}/g, '…').replaceAll(/\\(.)/g, '$1')))
+  const shown = (name: string) => name.replaceAll(/\$\{[^}]*\}/g, '…').replaceAll(/\\(.)/g, '$1')
+  return new Set(names.flatMap(readings).map(shown))
 }
 
 /** A name with a conditional expression stands for both alternatives. */
@@ -67,25 +68,25 @@ function problemsOf(document: string): string[] {
 
 const document = read('docs/conformance.md')
 
-test('each sentence of docs/conformance.md names tests that exist, or says what is open', () => {
+test('each sentence of docs/conformance.md names existing tests, or an open part', () => {
   assert.deepEqual(problemsOf(document), [])
   assert.ok(rowsOf(document).length > 150, 'its rows are read as such')
 })
 
-test('it lists every deviation from the answers that public clients declare', () => {
+test('docs/conformance.md lists every deviation from the answers that public clients declare', () => {
   const reasons = [...read('test/clients/api_client.test.ts').matchAll(/^ {4}why: '(.*)',$/gm)].map(([, why]) => why)
   assert.ok(reasons.length > 0)
   for (const why of reasons) assert.ok(document.includes(why ?? ''), why)
 })
 
-test('this check sees what is wrong', () => {
+test('the check reports each kind of problem', () => {
   const here = 'test/conformance.test.ts'
-  const right = `- It is so.\n  - \`${here}\` › this check sees what is wrong\n  - open: more of it\n`
+  const right = `- It is so.\n  - \`${here}\` › the check reports each kind of problem\n  - open: more of it\n`
   assert.deepEqual(problemsOf(right), [])
   const wrong: [string, RegExp][] = [
     ['- It is so.\n', /^line 1: nothing shows it/],
     [right + right, /^line 4: it says that twice/],
-    [right.replace('sees', 'says'), /^line 1: .* has no test "this check says what is wrong"/],
+    [right.replace('reports', 'repeats'), /^line 1: .* has no test "the check repeats each kind of problem"/],
     [right.replace(here, 'test/none.test.ts'), /has no test/],
     [right.replace('open: more of it', 'open:'), /neither a test nor open/],
     [right.replace('open: ', ''), /neither a test nor open/],

@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { documents } from './docs.ts'
 
-test('openapi.json and the table of settings are what the code says (make docs writes them)', async () => {
+test('openapi.json and the table of settings match the code (make docs writes them)', async () => {
   for (const [file, text] of await documents())
     assert.equal(readFileSync(file, 'utf8'), text, `${file.pathname} is out of date: make docs`)
 })
 
-test('links between documents lead to files', () => {
+test('links between documents resolve to files', () => {
   const root = join(import.meta.dirname, '..')
   const pages = globSync(['*.md', 'docs/**/*.md'], { cwd: root })
   const broken = pages.flatMap((page) =>

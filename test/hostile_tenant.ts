@@ -243,7 +243,9 @@ const flood: Attack = async ({ neap, place, key }, over, tally) => {
 export const ATTACKS = {
   forks: runs('i=0; while [ $i -lt 2000 ]; do sleep 3 & i=$((i+1)); done', 1_000),
   fills: runs(
-    'dd if=/dev/zero of=/tmp/full bs=1M count=100; dd if=/dev/zero of=/dev/shm/full bs=1M count=100; rm -f /tmp/full /dev/shm/full',
+    ['dd if=/dev/zero of=/tmp/full bs=1M count=100', 'dd if=/dev/zero of=/dev/shm/full bs=1M count=100']
+      .concat('rm -f /tmp/full /dev/shm/full')
+      .join('; '),
     200,
   ),
   kills: runs('for pid in $(seq 200 400); do kill -9 $pid; done; kill -9 -1', 1_000),

@@ -84,7 +84,7 @@ after(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
-test('Postgres keeps the verifier as it is and lets its password in', async () => {
+test('Postgres stores the verifier unchanged and accepts its password', async () => {
   const { rows } = await asRole('sailor', password, (client) => client.query('select current_user as name'))
   assert.deepEqual(rows, [{ name: 'sailor' }])
   await assert.rejects(
@@ -93,7 +93,7 @@ test('Postgres keeps the verifier as it is and lets its password in', async () =
   )
 })
 
-test('psql gets in with sslmode=verify-full and channel binding, and not under another name', async (t) => {
+test('psql connects with verify-full and channel binding, and is refused another host name', async (t) => {
   const psql = (name: string) => {
     const target = `hostaddr=127.0.0.1 port=${port} dbname=postgres user=sailor host=${name}`
     const options = `sslmode=verify-full sslrootcert=${caFile} channel_binding=require`

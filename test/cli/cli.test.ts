@@ -289,7 +289,7 @@ conversation('access', async (neap) => {
   await neap('projects list', { NEAP_API_KEY: 'neap_none' })
 })
 
-test('the client waits where it is asked to, repeats nothing under the same key, and knows whose answer it has', async () => {
+test('the client waits on request, sends a key once, and rejects answers of another server', async () => {
   const { project_id, branch_id, endpoint_id } = place
   const params = { project_id, endpoint_id }
   const start = await started.call(
@@ -325,7 +325,7 @@ test('the client waits where it is asked to, repeats nothing under the same key,
 const CLEARED = '\x1b[K'
 
 test(
-  'a person at a terminal is asked before something is deleted, and sees what is waited for',
+  'a deletion at a terminal asks for confirmation, and a wait shows its progress',
   {
     skip: without('script'),
   },

@@ -1,7 +1,7 @@
 import { test } from 'node:test'
 import { transcript } from './golden.ts'
 
-test('the help of the program, of each noun, and of verbs with much to say', async () => {
+test('--help matches its golden file for the program, each noun and the larger verbs', async () => {
   const { neap, compare } = transcript('help')
   await neap('--help')
   for (const words of [
@@ -25,7 +25,7 @@ test('the help of the program, of each noun, and of verbs with much to say', asy
   compare()
 })
 
-test('wrong usage is told the right form', async () => {
+test('wrong usage is answered with the right form', async () => {
   const { neap, compare } = transcript('usage')
   for (const words of [
     'branchs',

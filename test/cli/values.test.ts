@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { card, type Columns, list, table } from '../../src/cli/table.ts'
 import { assignment, computeSize, expiry, suspendTimeout } from '../../src/cli/values.ts'
 
-test('values are read as people write them', () => {
+test('values are parsed in their common notations', () => {
   assert.deepEqual(computeSize('0.25'), { autoscaling_limit_min_cu: 0.25, autoscaling_limit_max_cu: 0.25 })
   assert.deepEqual(computeSize('1-4'), { autoscaling_limit_min_cu: 1, autoscaling_limit_max_cu: 4 })
   for (const size of ['', '-1', '1-', '1-2-3', '1e3', 'x']) assert.throws(() => computeSize(size), /It takes a size/)
@@ -28,7 +28,7 @@ interface Item {
   readonly error?: string
 }
 
-test('tables are aligned, leave out what nothing stands in, and keep control characters from the terminal', () => {
+test('tables are aligned, omit empty columns, and escape control characters', () => {
   const columns: Columns<Item> = { ID: ({ id }) => id, NAME: ({ name }) => name, ERROR: ({ error }) => error }
   const items = [{ id: 'a', name: 'two words' }, { id: 'longer' }, { id: 'c', name: 'red\x1b[31m\n' }]
   assert.equal(

@@ -73,7 +73,7 @@ test('the account, its organization and the regions', async () => {
   assert.deepEqual((await api.listOrganizationVpcEndpoints(organization.id, 'local')).data, { endpoints: [] })
 })
 
-test('API keys', async () => {
+test('API keys are created, used, listed and revoked', async () => {
   const { data: made } = await api.createApiKey({ key_name: 'a key of the client' })
   assert.equal((await clientWith(made.key).getAuthDetails()).status, 200)
   const { data: keys } = await api.listApiKeys()
@@ -82,7 +82,7 @@ test('API keys', async () => {
   assert.equal((await refusal(clientWith(made.key).getAuthDetails())).status, 401)
 })
 
-test('API keys of the organization, which are those of the account', async () => {
+test('API keys of the organization are those of the account', async () => {
   const [organization] = (await api.getCurrentUserOrganizations()).data.organizations
   assert.ok(organization)
   const { data: made } = await api.createOrgApiKey(organization.id, { key_name: 'of the org', project_id: project })
@@ -97,7 +97,7 @@ test('API keys of the organization, which are those of the account', async () =>
   assert.equal((await refusal(clientWith(made.key).getProject(project))).status, 401)
 })
 
-test('what clients probe on their way to something else is there and empty, and the rest refused in words', async () => {
+test('lists of absent products are empty, and their operations are refused with a message', async () => {
   assert.deepEqual((await api.listProjectPermissions(project)).data, { project_permissions: [] })
   assert.deepEqual((await api.getProjectJwks(project)).data, { jwks: [] })
   assert.deepEqual((await api.getAvailablePreloadLibraries(project)).data, { libraries: [] })
@@ -118,7 +118,7 @@ test('projects are listed, read and searched', async () => {
   assert.deepEqual((await api.listProjectVpcEndpoints(project)).data, { endpoints: [] })
 })
 
-test('projects that others share: none', async () => {
+test('the list of shared projects is empty', async () => {
   assert.deepEqual((await api.listSharedProjects({})).data.projects, [])
 })
 
@@ -222,7 +222,7 @@ test('databases are made, read, renamed and deleted', async () => {
   assert.equal((await refusal(api.getProjectBranchDatabase(project, branch, 'store'))).status, 404)
 })
 
-test('where to connect', async () => {
+test('connection_uri gives the direct and the pooled host', async () => {
   const names = { database_name: 'neondb', role_name: 'neondb_owner' }
   const { data: plain } = await api.getConnectionUri({ projectId: project, ...names })
   assert.equal(plain.uri, neap.ready.connection_uri)
@@ -240,7 +240,7 @@ test('operations are paged and read', async () => {
   assert.notEqual(second.operations[0]?.id, newest.id)
 })
 
-test('refusals have the form that the client knows, and the status that the contract says', async () => {
+test("refusals have the client's error format and the status of the contract", async () => {
   const none = '00000000-0000-0000-0000-000000000000'
   const rw = { type: EndpointType.ReadWrite }
   for (const [what, ask, status, code] of [
@@ -293,7 +293,7 @@ test('a project is made, its schema read, and deleted; its operations stay reada
   assert.equal((await refusal(api.getProject(id))).status, 404)
 })
 
-test('a deleted project is recovered, where there is time for it', async () => {
+test('a deleted project is recovered within its recovery time', async () => {
   const patient = await startNeap({ env: { NEAP_RECOVER_HOURS: '1' } })
   try {
     const client = checkedClient(patient.ready.api_url, patient.ready.api_key, seen)
@@ -311,7 +311,7 @@ test('a deleted project is recovered, where there is time for it', async () => {
   }
 })
 
-test('every route that the client can ask for was asked for, with success', () => {
+test('every route of the client was called with success', () => {
   const ours = routes.map(({ key }) => plainKey(...(key.split(' ') as [string, string])))
   const known = ours.filter((key) => shippedRoutes.has(key))
   const succeeded = (key: string) => [...(seen.statuses.get(key) ?? [])].some((status) => status < 300)
@@ -321,7 +321,7 @@ test('every route that the client can ask for was asked for, with success', () =
   )
 })
 
-test('every answer is as the shipped document says, but for the deviations of the table', () => {
+test('every answer matches the shipped document, except for the listed deviations', () => {
   const allowed = ({ route, what }: { route: string; what: string }) =>
     DEVIATIONS.find((each) => each.route === route && each.what.test(what.replace(/^\d+ /, '')))
   const unexpected = seen.wrong.filter((each) => !allowed(each)).map(({ route, what }) => `${route}: ${what}`)
@@ -334,7 +334,7 @@ test('every answer is as the shipped document says, but for the deviations of th
   )
 })
 
-test('the check of answers sees what is missing, of a wrong type, or not declared', () => {
+test('the check of answers detects missing, mistyped and undeclared fields', () => {
   const auth = { account_id: 'x', auth_method: 'oauth' }
   assert.deepEqual(wrongIn('GET /auth', 200, auth), [])
   assert.deepEqual(wrongIn('GET /auth', 200, { ...auth, account_id: 1 }), ['/account_id must be string'])

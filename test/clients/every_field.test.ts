@@ -132,12 +132,12 @@ const fieldsOfRoute = (route: string, given: unknown) =>
 
 const asked = routes.map(({ key }) => key).filter((key) => requestBodyOf(plainName(key)))
 
-test('the document says what is written to most of what there is', () => {
+test('the document describes the fields of most requests', () => {
   assert.ok(asked.length > 10, asked.join(', '))
 })
 
 for (const key of asked) {
-  test(`${key}: every field is kept and answered, or refused by name`, async () => {
+  test(`${key}: every field is kept and returned, or refused by name`, async () => {
     const { body: given, path } = requestOf(key, scene, await EVERY_ROUTE[key].input(scene))
     const wrong: string[] = []
     let kept = 0
@@ -153,7 +153,7 @@ for (const key of asked) {
   })
 }
 
-test('each place elsewhere is that of a field that the document has', () => {
+test('every field that is returned elsewhere is in the document', () => {
   for (const [route, places] of Object.entries(ELSEWHERE)) {
     const paths = fieldsOfRoute(route, undefined).map(({ path }) => path.join('.'))
     assert.deepEqual(
@@ -164,7 +164,7 @@ test('each place elsewhere is that of a field that the document has', () => {
   }
 })
 
-test('the check of fields sees what is dropped, changed, or refused without its name', async () => {
+test('the check of fields detects dropped and changed fields, and refusals without a field name', async () => {
   const field = { path: ['project', 'settings', 'quota'], names: ['quota'], value: { bytes: 0 }, body: {} }
   const problem = (status: number, body: Record<string, unknown>) =>
     problemOf('POST /projects', '/projects', field, { status, headers: new Headers(), body })

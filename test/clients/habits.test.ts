@@ -72,7 +72,7 @@ async function done(answer: Promise<{ status: number; body: Body }>): Promise<Bo
   return body
 }
 
-test('axios calls an empty body a form', async () => {
+test('an empty body with the content type of a form, as of axios, is accepted', async () => {
   const endpoint = `${project}/endpoints/${place.endpoint_id}`
   for (const verb of ['suspend', 'start', 'restart'])
     await done(ask('POST', `${endpoint}/${verb}`, { headers: FORM, body: '' }))
@@ -81,11 +81,11 @@ test('axios calls an empty body a form', async () => {
   await done(ask('POST', `${branch}/roles/neondb_owner/reset_password`, { headers: FORM, body: '' }))
 })
 
-test('fetch sends neither body nor content type', async () => {
+test('a request without body and content type, as of fetch, is accepted', async () => {
   await done(ask('POST', `${project}/endpoints/${place.endpoint_id}/start`))
 })
 
-test('Go and Python say JSON on every request, and send no body with most', async () => {
+test('a JSON content type without a body, as of Go and Python, is accepted', async () => {
   for (const path of ['projects', project, `${project}/branches`, `${project}/endpoints`, 'users/me'])
     assert.equal((await ask('GET', path, { headers: JSON_TYPE })).status, 200, path)
   const { branch } = await done(ask('POST', `${project}/branches`, { headers: JSON_TYPE }))
@@ -94,7 +94,7 @@ test('Go and Python say JSON on every request, and send no body with most', asyn
   assert.equal((await ask('DELETE', `${project}/branches/${branch.id}`, { headers: JSON_TYPE })).status, 404)
 })
 
-test('Python writes True and False as it does in Python', async () => {
+test('booleans in the notation of Python, True and False, are accepted', async () => {
   const uri = async (pooled: string) => {
     const query = `database_name=neondb&role_name=neondb_owner&pooled=${pooled}`
     const { status, body } = await ask('GET', `${project}/connection_uri?${query}`, { headers: JSON_TYPE })
@@ -105,7 +105,7 @@ test('Python writes True and False as it does in Python', async () => {
   for (const no of ['False', 'false', 'FALSE', '0', 'f', '']) assert.equal(await uri(no), false, no)
 })
 
-test('Terraform says "" and 0 for what it leaves open, and names the branch that an endpoint has', async () => {
+test("Terraform's empty values are defaults, and an update may name the branch of an endpoint", async () => {
   const unset = { region_id: '', provisioner: '' }
   const asked = { name: '', ...unset, branch: { name: '', role_name: '', database_name: '' } }
   const made = await done(json('POST', 'projects', { project: { ...asked, settings: {}, store_passwords: true } }))
@@ -130,7 +130,7 @@ test('Terraform says "" and 0 for what it leaves open, and names the branch that
   await done(ask('DELETE', its, { headers: JSON_TYPE }))
 })
 
-test('Terraform reads what a project has, and has no difference to what it asked for', async () => {
+test('Terraform reads a project without a difference to its configuration', async () => {
   const quota = {}
   const unset = { name: '', provisioner: '', region_id: '', store_passwords: true, history_retention_seconds: 86_400 }
   const plain = await done(json('POST', 'projects', { project: { ...unset, settings: { quota } } }))
@@ -153,7 +153,7 @@ test('Terraform reads what a project has, and has no difference to what it asked
   for (const each of [plain.project.id, its.replace('projects/', '')]) await done(ask('DELETE', `projects/${each}`))
 })
 
-test('form-encoded bodies say the same as JSON', async () => {
+test('a form-encoded body has the effect of the JSON body', async () => {
   const { branch } = await done(ask('POST', `${project}/branches`, { headers: FORM, body: 'branch[name]=by+form' }))
   assert.equal(branch.name, 'by form')
   const body = `endpoint[branch_id]=${branch.id}&endpoint[type]=read_write&endpoint[suspend_timeout_seconds]=600`
@@ -162,7 +162,7 @@ test('form-encoded bodies say the same as JSON', async () => {
   await done(ask('DELETE', `${project}/branches/${branch.id}`))
 })
 
-test('the shape of a request that is newer than we are is no reason to refuse it', async () => {
+test('unknown fields of a request are ignored', async () => {
   const { body } = await ask('GET', 'projects?limit=1&timeout=1000&org_id=&a_later_option=x', { headers: JSON_TYPE })
   assert.equal(body.projects[0]?.id, place.project_id)
   const later = { name: 'later', a_later_field: { x: 1 } }
@@ -171,7 +171,7 @@ test('the shape of a request that is newer than we are is no reason to refuse it
   await done(ask('DELETE', `${project}/branches/${branch.id}`))
 })
 
-test('every answer names its request, and a client may ask for compression that it does not get', async () => {
+test('every answer has a request id, and is uncompressed whatever the client accepts', async () => {
   const headers = { 'accept-encoding': 'gzip, deflate, br', 'x-request-id': 'mine', 'user-agent': 'neonctl v2.36.0' }
   for (const path of ['projects', 'nothing']) {
     const answer = await ask('GET', path, { headers })
@@ -180,7 +180,7 @@ test('every answer names its request, and a client may ask for compression that 
   }
 })
 
-test('operations are polled often, as Terraform does, until they are neither scheduled nor running', async () => {
+test('operations can be polled often, as Terraform does, until they have finished', async () => {
   const made = await json('POST', `${project}/branches`, { endpoints: [{ type: 'read_write' }] })
   const { operations, endpoints } = made.body
   assert.deepEqual(

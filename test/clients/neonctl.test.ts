@@ -60,7 +60,7 @@ const rowsOf = (table: string): string[][] =>
         .map((cell) => cell.trim()),
     )
 
-test('me and orgs', async () => {
+test('me and orgs list the account and its organization', async () => {
   const me = await cli.json<{ name: string; email: string; projects_limit: number }>('me')
   assert.deepEqual(rowsOf(await cli.text('me')), [
     ['Login', 'Email', 'Name', 'Projects Limit'],
@@ -73,7 +73,7 @@ test('me and orgs', async () => {
   ])
 })
 
-test('the only project is found without being named', async () => {
+test('the only project is used by default', async () => {
   const branches = await cli.json<Branch[]>('branches', 'list')
   assert.deepEqual(
     branches.map(({ id, name, default: isDefault }) => [id, name, isDefault]),
@@ -82,7 +82,7 @@ test('the only project is found without being named', async () => {
   assert.equal(rowsOf(await cli.text('branches', 'list'))[1]?.[0], '[default] main')
 })
 
-test('what leads to other products is answered', async () => {
+test('commands of absent products are answered', async () => {
   const status = await cli.json<{ branch: { name: string } }>('status')
   assert.equal(status.branch.name, 'main')
   assert.match(await cli.text('snapshots', 'list'), /No snapshots found/)
@@ -112,7 +112,7 @@ test('projects are made, listed, read, renamed and deleted', async () => {
   await fails(['projects', 'get', id], new RegExp(`^ERROR: project ${id} not found\n$`))
 })
 
-test('connection-string prints what psql connects with', { skip: noPsql }, async () => {
+test('psql connects with the printed connection-string', { skip: noPsql }, async () => {
   const uri = (await cli.text('connection-string', ...of())).trim()
   assert.equal(new URL(uri).hostname, (await endpointOf(neap, place)).host)
   assert.equal(new URL(uri).searchParams.get('channel_binding'), 'require')
@@ -200,7 +200,7 @@ test('a branch is reset to its parent, and restored from another', { skip: noPsq
   assert.equal((await cli.json<Branch[]>('branches', 'list', ...of())).length, 1)
 })
 
-test('a compute is added to a branch that was made without one', async () => {
+test('a compute is added to a branch that was created without one', async () => {
   await cli.text('branches', 'create', '--name', 'bare', '--no-compute', ...of())
   await fails(['cs', 'bare', ...of()], /endpoint found for the branch/)
   await fails(['branches', 'add-compute', 'bare', ...of()], /Only endpoints of the type read_write are supported/)
@@ -222,7 +222,7 @@ test('operations are listed, newest first', async () => {
   assert.equal(newest?.[0], operations[0]?.id)
 })
 
-test('the list of allowed addresses is kept', async () => {
+test('the list of allowed addresses is stored and reset', async () => {
   interface Allowed {
     readonly IP_addresses: string[]
     readonly protected_branches_only: boolean
@@ -251,7 +251,7 @@ test('schemas of two branches are compared', { skip: noPostgres15 }, async () =>
   await quiet(project.id)
 })
 
-test('a key for one project says whose it is and works there', async () => {
+test('a key of one project shows its account and works in that project', async () => {
   const body = { key_name: 'for one project', project_id: place.project_id }
   const { key } = await neap.call('POST /api_keys', { body })
   for (const args of [['me'], ['orgs', 'list'], ['branches', 'list', ...of()]])
@@ -259,7 +259,7 @@ test('a key for one project says whose it is and works there', async () => {
   await fails(['projects', 'get', 'none-none-00000000'], /not found/, key)
 })
 
-test('what is wrong is said, and the exit code is 1', async () => {
+test('an error is printed, and the exit code is 1', async () => {
   await fails(['branches', 'list', ...of('none-none-00000000')], /^ERROR: project none-none-00000000 not found\n$/)
   await fails(['branches', 'get', 'nope', ...of()], /^ERROR: Branch nope not found\.\nAvailable branches: main\n$/)
   await fails(['branches', 'get', 'br-no-such-branch', ...of()], /^ERROR: branch br-no-such-branch not found\n$/)

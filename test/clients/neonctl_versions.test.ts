@@ -29,7 +29,7 @@ after(() => neap?.stop())
 const names = (rows: readonly { readonly name: string }[]) => rows.map(({ name }) => name).sort()
 
 for (const [version, path] of Object.entries(VERSIONS))
-  test(`${version}: the main commands, and psql`, { skip: withoutPeers(path) || without('psql') }, async (t) => {
+  test(`${version}: the main commands and psql work`, { skip: withoutPeers(path) || without('psql') }, async (t) => {
     const proxy = { PGHOSTADDR: '127.0.0.1', PGPORT: String(neap.ready.proxy_port) }
     const cli = neonctlFor(neap, peer(path), proxy)
     t.after(() => cli.leave())

@@ -42,7 +42,7 @@ async function isPooled(uri: string, run: typeof psql = psql): Promise<boolean> 
   return servers[0] === servers[1]
 }
 
-test('a project and a branch are made and connected to', { skip: noPsql }, async () => {
+test('a project and a branch are created and connected to', { skip: noPsql }, async () => {
   const { project, connectionString } = await sdk.projects.createAndConnect({ name: 'direct', pooled: false })
   assert.equal(project.name, 'direct')
   assert.equal((await psql(connectionString, 'create table item as select 1 as n')).code, 0)
@@ -55,7 +55,7 @@ test('a project and a branch are made and connected to', { skip: noPsql }, async
 })
 
 test(
-  'where names resolve the strings name the host, direct and pooled',
+  'when host names resolve, connection strings name the host, direct and pooled',
   { skip: noPsql || withNames.skip },
   async (t) => {
     const home = mkdtempSync(join(tmpdir(), 'neap-hosts-'))
@@ -79,7 +79,7 @@ test(
   },
 )
 
-test('projects, branches, endpoints, databases, roles and operations are made, listed page by page, changed and deleted', async () => {
+test('each resource is created, listed page by page, changed and deleted', async () => {
   const project = await sdk.projects.create({ name: 'one' }, { waitForReadiness: true })
   const projectId = project.id
   const others = await Promise.all(['two', 'three'].map((name) => sdk.projects.create({ name })))
@@ -118,14 +118,14 @@ test('projects, branches, endpoints, databases, roles and operations are made, l
   await sdk.projects.delete({ projectId })
 })
 
-test('errors are of the SDK’s own kinds', async () => {
+test('errors have the SDK’s own classes', async () => {
   await assert.rejects(sdk.projects.get({ projectId: 'none-none-00000000' }), NeonNotFoundError)
   await assert.rejects(clientOf(neap, 'wrong').projects.list().all(), NeonAuthError)
   const refused = sdk.projects.create({ pg_version: 9 })
   await assert.rejects(refused, (error) => isNeonError(error) && /pg_version/.test(error.message))
 })
 
-test('a pooled string, which the SDK asks for unless told otherwise, is pooled', { skip: noPsql }, async () => {
+test('the SDK gets a pooled connection string by default', { skip: noPsql }, async () => {
   const { project, connectionString } = await sdk.projects.createAndConnect({ name: 'pooled' })
   assert.equal(await isPooled(connectionString), true)
   const made = await sdk.branches.createAndConnect({ projectId: project.id })

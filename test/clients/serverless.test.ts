@@ -27,7 +27,7 @@ after(async () => {
 /** The connection string with the endpoint's name as its host, as it is where such names resolve. */
 const named = (uri: string) => uri.replace('@localhost', `@${place.endpoint_id}.local.localhost`)
 
-test('queries by template and by function, as objects, arrays and full results', async () => {
+test('queries by template and by function return objects, arrays and full results', async () => {
   const sql = neon(place.uri)
   const name = `O'Neil "x" \u{1f30a}`
   assert.deepEqual(await sql`select ${name} as name, ${1} + 1 as n, ${null}::text as nothing`, [
@@ -60,12 +60,13 @@ test('queries by template and by function, as objects, arrays and full results',
   assert.deepEqual(await sql.query(''), [])
 })
 
-test('values of every kind come back as they went', async () => {
+test('values of every type round-trip', async () => {
   const sql = neon(place.uri)
   const when = new Date('2026-01-02T03:04:05.678Z')
   const bytes = Buffer.from([0, 1, 254, 255])
   const [row] = await sql.query(
-    'select $1::timestamptz as at, $2::jsonb as doc, $3::bytea as bytes, $4::text[] as texts, $5::float8 as f, $6::numeric as d',
+    `select $1::timestamptz as at, $2::jsonb as doc, $3::bytea as bytes, $4::text[] as texts, $5::float8 as f,
+            $6::numeric as d`,
     [when, { a: [1, null, 'ä'] }, bytes, ['x', null, 'a "b" \\ {c}'], 0.1, '12345678901234567890.5'],
   )
   assert.deepEqual(row, {
@@ -108,7 +109,7 @@ test('an error of Postgres has its fields', async () => {
   await assert.rejects(async () => wrong`select 1`, { code: '28P01', message: /password authentication failed/ })
 })
 
-test('transactions of each isolation level, undone as a whole where one query fails', async () => {
+test('transactions run at each isolation level, and roll back when one query fails', async () => {
   const sql = neon(place.uri)
   const levels = {
     ReadUncommitted: 'read uncommitted',
@@ -132,7 +133,7 @@ test('transactions of each isolation level, undone as a whole where one query fa
   assert.deepEqual(await sql.transaction([]), [])
 })
 
-test('a sleeping endpoint is woken by a query and by a WebSocket', async () => {
+test('an idle endpoint is woken by a query and by a WebSocket', async () => {
   const branch = await branchOff(neap, place)
   await suspend(neap, branch)
   assert.equal((await endpointOf(neap, branch)).current_state, 'idle')
@@ -149,7 +150,7 @@ test('a sleeping endpoint is woken by a query and by a WebSocket', async () => {
 })
 
 for (const pipelineConnect of ['password', false] as const)
-  test(`pool and client over WebSocket, pipelineConnect ${pipelineConnect}`, async () => {
+  test(`pool and client work over WebSocket, pipelineConnect ${pipelineConnect}`, async () => {
     neonConfig.pipelineConnect = pipelineConnect
     const pool = new Pool({ connectionString: place.uri, max: 3 })
     const answers = await Promise.all([1, 2, 3, 4, 5].map((n) => pool.query<{ n: number }>('select $1::int as n', [n])))
@@ -177,7 +178,7 @@ for (const pipelineConnect of ['password', false] as const)
     await wrong.end()
   })
 
-test('LISTEN and NOTIFY over WebSocket', async () => {
+test('LISTEN and NOTIFY work over WebSocket', async () => {
   const [listener, notifier] = [new Client(place.uri), new Client(place.uri)]
   await Promise.all([listener.connect(), notifier.connect()])
   await listener.query('listen tide')
@@ -188,7 +189,7 @@ test('LISTEN and NOTIFY over WebSocket', async () => {
   await Promise.all([listener.end(), notifier.end()])
 })
 
-test('a pool that sends its queries by HTTP', async () => {
+test('a pool sends its queries by HTTP', async () => {
   neonConfig.poolQueryViaFetch = true
   // The driver drops the port and all parts behind the database name, so the host must name the endpoint.
   neonConfig.fetchEndpoint = `https://localhost:${neap.ready.proxy_port}/sql`

@@ -21,7 +21,7 @@ before(async () => {
 
 after(() => neap?.stop())
 
-test('a project is made, used and deleted', async () => {
+test('a project is created, used and deleted', async () => {
   const toolkit = new NeonToolkit(neap.ready.api_key ?? '')
   toolkit.apiClient.instance.defaults.baseURL = neap.ready.api_url
   const project = await toolkit.createProject({ name: 'for a while' })
