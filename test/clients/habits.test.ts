@@ -89,8 +89,8 @@ test('a JSON content type without a body, as of Go and Python, is accepted', asy
   for (const path of ['projects', project, `${project}/branches`, `${project}/endpoints`, 'users/me'])
     assert.equal((await ask('GET', path, { headers: JSON_TYPE })).status, 200, path)
   const { branch } = await done(ask('POST', `${project}/branches`, { headers: JSON_TYPE }))
-  const gone = await done(ask('DELETE', `${project}/branches/${branch.id}`, { headers: JSON_TYPE, body: '' }))
-  assert.equal(gone.branch.id, branch.id)
+  const deletion = await done(ask('DELETE', `${project}/branches/${branch.id}`, { headers: JSON_TYPE, body: '' }))
+  assert.equal(deletion.branch.id, branch.id)
   assert.equal((await ask('DELETE', `${project}/branches/${branch.id}`, { headers: JSON_TYPE })).status, 404)
 })
 

@@ -37,7 +37,7 @@ async function change(endpoint: { suspend_timeout_seconds?: number; disabled?: b
 const kinds = (uses: { kind: string; keeps_awake: boolean }[]) =>
   uses.map(({ kind, keeps_awake }) => `${kind}${keeps_awake ? '!' : ''}`).sort()
 
-test('an unused compute tells when it will be suspended, and is suspended then', async () => {
+test('the activity of an unused compute tells when it will be suspended, and it is suspended then', async () => {
   await change({ suspend_timeout_seconds: 600 })
   await until('nobody is there any more', async () => (await activity()).uses.length === 0)
   const first = await activity()
@@ -56,7 +56,7 @@ test('an unused compute tells when it will be suspended, and is suspended then',
   await change({ suspend_timeout_seconds: 600 })
 })
 
-test('a connection that does not log in keeps nothing awake', async (t) => {
+test('a connection that does not log in keeps no compute awake', async (t) => {
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
   const { socket_dir, port } = (await computeOf(neap, place)) ?? {}
@@ -70,7 +70,7 @@ test('a connection that does not log in keeps nothing awake', async (t) => {
   await change({ suspend_timeout_seconds: 600 })
 })
 
-test('it says who keeps it awake, by name and since when, and not what they run', async (t) => {
+test('the activity lists the sessions that keep a compute awake, without their queries', async (t) => {
   const open = async (config: pg.ClientConfig) => {
     const client = await connect(neap, place.uri, config)
     t.after(() => client.end())
@@ -108,7 +108,7 @@ test('it says who keeps it awake, by name and since when, and not what they run'
   await stream.query('DROP_REPLICATION_SLOT shop_changes')
 })
 
-test('one that never sleeps says so, and so does one that is disabled or that is not there', async () => {
+test('the activity reports an endpoint that never suspends, a disabled one and a missing one', async () => {
   await change({ suspend_timeout_seconds: -1 })
   await until('nobody is there any more', async () => (await activity()).uses.length === 0)
   const never = await activity()
@@ -117,6 +117,6 @@ test('one that never sleeps says so, and so does one that is disabled or that is
   await suspend(neap, place)
   await change({ disabled: true })
   assert.equal((await activity()).reason, 'disabled')
-  const gone = await send(neap, 'GET', `/projects/${place.project_id}/endpoints/ep-calm-reef-00000000/activity`)
-  assert.equal(gone.status, 404)
+  const unknown = await send(neap, 'GET', `/projects/${place.project_id}/endpoints/ep-calm-reef-00000000/activity`)
+  assert.equal(unknown.status, 404)
 })

@@ -28,7 +28,7 @@ async function newKey(scope: string): Promise<{ id: number; key: string }> {
   return body as unknown as { id: number; key: string }
 }
 
-test('only a key that is in force gets in', async () => {
+test('only a valid, unrevoked key is accepted', async () => {
   const none = await http('GET', '/projects', { key: null })
   refused(none, 401, 'UNAUTHENTICATED', /Authorization: Bearer <key>/)
   assert.equal(none.headers.get('www-authenticate'), 'Bearer')
@@ -42,7 +42,7 @@ test('only a key that is in force gets in', async () => {
   refused(await http('DELETE', `/api_keys/${id}`), 404, 'NOT_FOUND', new RegExp(`API key ${id} not found`))
 })
 
-test('a key may do what its scope says', async () => {
+test('a key is limited to its scope', async () => {
   const { key: read } = await newKey('read')
   const { key: write } = await newKey('write')
   const uri = `${project}/connection_uri?database_name=neondb&role_name=neondb_owner`
@@ -63,7 +63,7 @@ test('a key may do what its scope says', async () => {
     refused(await http(method, path, { key: write }), 403, 'FORBIDDEN', /scope write.*needs admin/)
 })
 
-test('keys are made, listed and revoked on the command line', async () => {
+test('keys are created, listed and revoked on the command line', async () => {
   const cli = (...args: string[]) => neapRun(args, envOf(neap.ready.data_dir))
   const made = JSON.parse((await cli('key', 'create', 'from the shell', '--scope', 'read', '--json')).stdout) as {
     id: number
@@ -80,7 +80,7 @@ test('keys are made, listed and revoked on the command line', async () => {
   assert.deepEqual([again.code, again.stderr], [1, `neap: API key ${made.id} not found\n`])
 })
 
-test('what does not exist is not found', async () => {
+test('a missing resource is answered 404, an undeclared method 405', async () => {
   const none = '00000000-0000-0000-0000-000000000000'
   for (const [path, what] of [
     ['/projects/none', 'project none'],
@@ -95,7 +95,7 @@ test('what does not exist is not found', async () => {
   refused(await http('DELETE', '/projects'), 405, 'METHOD_NOT_ALLOWED', /does not take DELETE, but GET/)
 })
 
-test('a bad request is told by the name of its field', async () => {
+test('a bad request is refused with the name of the field', async () => {
   for (const [path, body, field] of [
     ['/projects', { project: { name: 5 } }, /project\.name/],
     ['/projects', { project: { pg_version: '99' } }, /project\.pg_version/],
@@ -113,7 +113,7 @@ test('a bad request is told by the name of its field', async () => {
   refused(await http('GET', `${project}/operations/x`), 400, 'INVALID_REQUEST', /path parameter operation_id/)
 })
 
-test('bodies of other kinds are refused, and no body is one of any kind', async () => {
+test('other content types are refused, and an empty body may have any type', async () => {
   const start = `${project}/endpoints/${place.endpoint_id}/start`
   for (const type of ['text/plain', 'application/xml', 'multipart/form-data'])
     refused(await http('POST', start, { body: 'x', type }), 415, 'UNSUPPORTED_MEDIA_TYPE', /application\/json/)
@@ -123,7 +123,7 @@ test('bodies of other kinds are refused, and no body is one of any kind', async 
   refused(await http('POST', '/projects', { body: large }), 413, 'BODY_TOO_LARGE', /32 KiB/)
 })
 
-test('version 1 is gone', async () => {
+test('version 1 is answered 410', async () => {
   for (const path of ['../v1/projects', '../../v1/projects'])
     refused(await http('GET', `/${path}`), 410, 'API_VERSION_GONE', /use \/api\/v2\/projects/)
 })

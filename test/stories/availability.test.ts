@@ -36,7 +36,7 @@ const seen = async () => {
   return { current_state, last_active, started_at, suspended_at }
 }
 
-test('a compute that runs is checked where it is, and one that sleeps is started and put back to sleep; last_active stays', async () => {
+test('a check uses a running compute, starts and stops an idle one, and keeps last_active', async () => {
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
   const { pid } = (await computeOf(neap, place)) ?? {}
@@ -61,7 +61,7 @@ test('a compute that runs is checked where it is, and one that sleeps is started
   assert.deepEqual(await query(neap, place.uri, `select from pg_class where relname = 'availability'`), [])
 })
 
-test('a client that comes while a sleeping compute is checked is let in, and it stays awake', async () => {
+test('a client that connects during a check of an idle endpoint is served, and it stays active', async () => {
   for (let round = 0; round < 3; round++) {
     await suspend(neap, place)
     const checks = (await checksOf(place)).length
@@ -75,7 +75,7 @@ test('a client that comes while a sleeping compute is checked is let in, and it 
   }
 })
 
-test('branches without an endpoint are not checked, nor such whose endpoint is disabled', async () => {
+test('branches without an endpoint or with a disabled one are not checked', async () => {
   const { project_id } = place
   const bare = await neap.call('POST /projects/:project_id/branches', { params: { project_id }, body: {} })
   const other = await branchOff(neap, place)
@@ -93,7 +93,7 @@ test('branches without an endpoint are not checked, nor such whose endpoint is d
   assert.deepEqual(await checksOf({ ...place, branch_id: bare.branch.id }), [])
 })
 
-test('a check that fails is a failed operation that says what to do; nobody else notices', async () => {
+test('a failed check is a failed operation with the remedy, and changes no state', async () => {
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
   const admin = await superuser(neap, place)

@@ -38,7 +38,7 @@ async function occupy(port = 0) {
   }
 }
 
-test('an unknown command, flag or argument', async () => {
+test('an unknown command, flag or argument is refused', async () => {
   await refused(['fly'], /unknown command 'fly'.*neap --help/)
   await refused(['up', '--fly'], /unknown option '--fly'.*--help/)
   await refused(['up', 'now'], /too many arguments.*--help/)
@@ -48,7 +48,7 @@ test('an unknown command, flag or argument', async () => {
   await refused(['key', 'revoke', 'first'], /'first' is invalid.*the number of a key; neap keys list shows them/)
 })
 
-test('a bad setting, by flag and by environment', async () => {
+test('an invalid setting is refused, by flag and by environment', async () => {
   await refused(['up', '--api-port', 'http'], /--api-port is 'http': it takes a port from 0 to 65535/)
   await refused(['up', ...ports], /NEAP_WAKE_TIMEOUT is 'soon': it takes seconds from 1 to 600/, {
     NEAP_WAKE_TIMEOUT: 'soon',
@@ -59,7 +59,7 @@ test('a bad setting, by flag and by environment', async () => {
   })
 })
 
-test('a certificate that does not serve', async () => {
+test('an unusable certificate is refused', async () => {
   await refused(['up', ...ports], /NEAP_TLS_CERT is set and NEAP_TLS_KEY is not/, { NEAP_TLS_CERT: 'tls.crt' })
   await refused(['up', ...ports], /tls\.crt cannot be read: ENOENT/, {
     NEAP_TLS_CERT: 'tls.crt',
@@ -67,7 +67,7 @@ test('a certificate that does not serve', async () => {
   })
 })
 
-test('a catalog that cannot be reached', async () => {
+test('an unreachable catalog is refused', async () => {
   const url = 'postgresql://neap:secret@127.0.0.1:1/neap'
   await refused(['up', ...ports, '--catalog-url', url], /catalog.*cannot be reached/i)
   await refused(
@@ -77,7 +77,7 @@ test('a catalog that cannot be reached', async () => {
   await refused(['api'], /no .*secret.key: begin with neap up/)
 })
 
-test('a port that was asked for is taken', async () => {
+test('a requested port that is in use is refused', async () => {
   using taken = await occupy()
   const port = String(taken.port)
   await refused(['up', '--api-port', port, '--proxy-port', '0'], new RegExp(`Port ${port} is taken.*--api-port`))
@@ -85,7 +85,7 @@ test('a port that was asked for is taken', async () => {
   await refused(['up', '--proxy-port', '0'], new RegExp(`Port ${port} is taken.*--api-port`), { NEAP_API_PORT: port })
 })
 
-test('a data directory that cannot be one', async () => {
+test('an unusable data directory is refused', async () => {
   const file = join(dir, 'file')
   writeFileSync(file, '')
   await refused(['up', ...ports, '--data-dir', file], /file is not a directory: choose another with --data-dir/)
@@ -113,12 +113,12 @@ test('a data directory that cannot be one', async () => {
   assert.deepEqual(readdirSync(newer), ['state.json'])
 })
 
-test('no Neap runs there', async () => {
+test('a command without a running Neap is refused', async () => {
   for (const args of [['status'], ['key', 'list'], ['key', 'create'], ['psql']])
     await refused(args, /No Neap runs on .*data: start it with/)
 })
 
-test('a live data directory, stored ports that are taken, and a key that is not its own', async (t) => {
+test('a data directory in use and a wrong key are refused; stored ports in use are replaced', async (t) => {
   const dataDir = newDataDir()
   const up = ['up', ...ports]
   const env = envOf(dataDir)

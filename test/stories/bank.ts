@@ -16,10 +16,13 @@ import { until } from '../processes.ts'
 export const ACCOUNTS = 100_000
 const BALANCE = 1_000
 
+const partition = (part: number) =>
+  `create table account_${part} partition of account for values with (modulus 8, remainder ${part});`
+
 /** Eight partitions, so that a copy reads some of the pages early and some late. */
 const SETUP = `
   create table account (id int primary key, balance bigint not null) partition by hash (id);
-  ${Array.from({ length: 8 }, (_, part) => `create table account_${part} partition of account for values with (modulus 8, remainder ${part});`).join('\n')}
+  ${Array.from({ length: 8 }, (_, part) => partition(part)).join('\n')}
   insert into account select id, ${BALANCE} from generate_series(1, ${ACCOUNTS}) id;
   create table transfer (id bigint generated always as identity primary key, debit int, credit int, amount int);
   create table frozen (id int primary key, payload text);

@@ -27,7 +27,7 @@ after(() => neap?.stop())
 
 const skip = without('pgbench')
 
-test('a branch of a running parent under load is consistent, and both go their own way', { skip }, async (t) => {
+test('a branch of a running parent under load is consistent and independent of it', { skip }, async (t) => {
   const load = await startTransfers(neap, parent.uri)
   t.after(() => load.stop())
   const before_branch = await load.made()
@@ -63,7 +63,7 @@ test('a branch of a running parent under load is consistent, and both go their o
   assert.deepEqual(await query(neap, parent.uri, tables), [{ relname: 'of_parent' }])
 })
 
-test('a branch of a resting parent is what the parent was, and leaves it resting', async () => {
+test('a branch of an idle parent has its data and does not wake it', async () => {
   const was = await audit(neap, parent.uri)
   await suspend(neap, parent)
   const child = await branchOff(neap, parent)
@@ -74,7 +74,7 @@ test('a branch of a resting parent is what the parent was, and leaves it resting
   assert.deepEqual(await audit(neap, parent.uri), was)
 })
 
-test('without its backup_label a clone is found to be wrong, and with it right', { skip }, async (t) => {
+test('a clone is consistent with its backup_label and inconsistent without it', { skip }, async (t) => {
   const load = await startTransfers(neap, parent.uri)
   t.after(() => load.stop())
   // The label guards against a checkpoint during the copy: force many checkpoints. Not every copy is affected even so.

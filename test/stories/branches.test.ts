@@ -70,7 +70,7 @@ async function page(asked: Record<string, string>): Promise<Page> {
 const read = async (id: string) => (await http('GET', `${branches}/${id}`)).body['branch'] as Branch
 const actionsOf = ({ operations }: Made) => operations.map(({ action }) => action)
 
-test('a list comes in any order, in pages of any size, each branch exactly once', async () => {
+test('branches are listed in any order and page size, each exactly once', async () => {
   for (const name of ['cedar', 'Ash', 'birch', 'elm', 'döll']) await create({ name })
   // Makes the order of updates differ from that of names and of creation.
   for (const name of ['elm', 'Ash']) {
@@ -115,7 +115,7 @@ test('a list comes in any order, in pages of any size, each branch exactly once'
     refused(await http('GET', `${branches}?${wrong}`), 400, 'INVALID_REQUEST', new RegExp(wrong.split('=')[0] ?? ''))
 })
 
-test('branches are searched and counted by name or id, whatever the case', async () => {
+test('branches are searched and counted by name or id, in any case', async () => {
   const count = async (search: string) =>
     (await http('GET', `${branches}/count?${new URLSearchParams({ search }).toString()}`)).body['count']
   const { id } = await create({ name: 'Needle 100%_sure' })
@@ -134,7 +134,7 @@ test('branches are searched and counted by name or id, whatever the case', async
   assert.equal(await count('needle'), 0)
 })
 
-test('what a branch is annotated with is kept, and listed with it', async () => {
+test('the annotations of a branch are kept and listed with it', async () => {
   const annotation_value = { 'pull request': '7', by: 'ünal' }
   const { branch } = await change('POST', branches, { annotation_value })
   const { annotations, branches: listed } = await page({})
@@ -148,7 +148,7 @@ test('what a branch is annotated with is kept, and listed with it', async () => 
   await change('DELETE', `${branches}/${branch.id}`)
 })
 
-test('a branch is renamed, to no name that is taken', async () => {
+test('a branch is renamed, except to a name that is taken', async () => {
   const one = await create({ name: 'one' })
   const renamed = await change('PATCH', `${branches}/${one.id}`, { branch: { name: 'two' } })
   assert.deepEqual([renamed.branch.name, renamed.branch.id, renamed.operations], ['two', one.id, []])
@@ -162,7 +162,7 @@ test('a branch is renamed, to no name that is taken', async () => {
   for (const name of ['one', 'two']) await change('DELETE', `${branches}/${(await create({ name })).id}`)
 })
 
-test('a protected branch, the default one and one with children are not deleted', async () => {
+test('a protected branch, the default branch and a branch with children are not deleted', async () => {
   const remove = (id: string) => http('DELETE', `${branches}/${id}`)
   refused(await remove(place.branch_id), 422, 'NOT_ALLOWED', /default branch/)
   const parent = await create({ name: 'parent', protected: true })
@@ -184,7 +184,7 @@ test('a protected branch, the default one and one with children are not deleted'
   }
 })
 
-test('another branch becomes the default: the one before may go, and new branches come from the new one', async () => {
+test('a new default branch is the parent of new branches, and the old default can be deleted', async () => {
   const next = await create({ name: 'next' })
   const made = await change('POST', `${branches}/${next.id}/set_as_default`)
   assert.deepEqual(
@@ -204,7 +204,7 @@ test('another branch becomes the default: the one before may go, and new branche
   await change('DELETE', `${branches}/${next.id}`)
 })
 
-test('a branch whose time is over is deleted, unless that was taken back', async () => {
+test('a branch is deleted when it expires, unless its expiration was removed', async () => {
   const soon = () => new Date(Date.now() + 5000).toISOString()
   // It expires before the other branch, so that the loop that deletes the other one would have found this one too.
   const kept = await create({ name: 'kept', expires_at: soon() })
@@ -245,7 +245,7 @@ test('a branch whose time is over is deleted, unless that was taken back', async
   await change('DELETE', `${branches}/${kept.id}`)
 })
 
-test('a branch is made with a compute, or without and given one later', async () => {
+test('a branch is created with a compute, or without one and gets it later', async () => {
   const bare = await change('POST', branches, { branch: { name: 'bare' } })
   assert.deepEqual([actionsOf(bare), bare.endpoints], [['create_branch'], []])
   assert.deepEqual([bare.branch.current_state, bare.branch.pending_state], ['init', 'ready'])
@@ -269,11 +269,11 @@ test('a branch is made with a compute, or without and given one later', async ()
   assert.deepEqual(await query(neap, uri, 'select 1 as one'), [{ one: 1 }])
   const two = { endpoints: [{ type: 'read_write' }, { type: 'read_write' }] }
   refused(await http('POST', branches, { body: two }), 409, 'ENDPOINTS_LIMIT_EXCEEDED', /already exists/)
-  const gone = await change('DELETE', `${branches}/${bare.branch.id}`)
-  assert.deepEqual(actionsOf(gone), ['suspend_compute', 'delete_timeline'])
+  const deletion = await change('DELETE', `${branches}/${bare.branch.id}`)
+  assert.deepEqual(actionsOf(deletion), ['suspend_compute', 'delete_timeline'])
 })
 
-test('what depends on a new branch may be sent right behind it', async () => {
+test('requests that depend on a new branch may be sent at once', async () => {
   const made = await http('POST', branches, {
     body: { branch: { name: 'quick' }, endpoints: [{ type: 'read_write' }] },
   })
@@ -302,7 +302,7 @@ test('what depends on a new branch may be sent right behind it', async () => {
   assert.deepEqual(databases.map(({ name }) => name).sort(), ['neondb', 'right behind'])
 })
 
-test('of many that ask for the same at once, one has it', async () => {
+test('of concurrent requests for the same name or endpoint one succeeds', async () => {
   const ATONCE = 8
   const atOnce = (ask: (number: number) => ReturnType<typeof http>) =>
     Promise.all(Array.from({ length: ATONCE }, (_, number) => ask(number)))

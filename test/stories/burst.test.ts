@@ -19,7 +19,7 @@ after(() => neap?.stop())
 
 const CLIENTS = 200
 
-test(`${CLIENTS} clients at a suspended endpoint of 0.25 CU are all served, by one start`, async () => {
+test(`one start serves ${CLIENTS} clients that connect to a suspended endpoint of 0.25 CU`, async () => {
   await suspend(neap, place)
   const before_burst = await operationsOf(neap, place)
   const clients: pg.Client[] = []
@@ -37,7 +37,8 @@ test(`${CLIENTS} clients at a suspended endpoint of 0.25 CU are all served, by o
     // All sessions are still open, concurrently.
     const [first] = clients as [pg.Client]
     const { rows } = await first.query(
-      `select count(*)::int as open from pg_stat_activity where backend_type = 'client backend' and datname = current_database()`,
+      `select count(*)::int as open from pg_stat_activity
+        where backend_type = 'client backend' and datname = current_database()`,
     )
     assert.deepEqual(rows, [{ open: CLIENTS }])
     assert.deepEqual(lost, [])

@@ -50,12 +50,12 @@ function ask(neap: Neap, place: Place, name: string): Promise<Answer> {
 }
 
 /**
- * Follows the operations of a project and reconnects with the last event id; `told` collects all events, by id and
+ * Follows the operations of a project and reconnects with the last event id; `received` collects all events, by id and
  * status.
  */
 function follow(neap: Neap, { project_id }: Place) {
   const { api_url, api_key } = neap.ready
-  const told: string[] = []
+  const received: string[] = []
   const over = new AbortController()
   let last = '0'
 
@@ -71,7 +71,7 @@ function follow(neap: Neap, { project_id }: Place) {
       for (const event of events) {
         last = /^id: (.*)$/m.exec(event)?.[1] ?? last
         const { operation } = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? '{}') as { operation?: Told }
-        if (operation) told.push(`${operation.id} ${operation.status}`)
+        if (operation) received.push(`${operation.id} ${operation.status}`)
       }
     }
   }
@@ -84,7 +84,7 @@ function follow(neap: Neap, { project_id }: Place) {
     }
   })()
   return {
-    told,
+    received,
     async stop() {
       over.abort()
       await reading
@@ -146,9 +146,9 @@ async function endured(neap: Neap, place: Place, sleeping: Place, absence: Absen
   await session.end()
   assert.deepEqual(lost, [])
   assert.ok(refused > 0)
-  await until('the stream tells of it', () => stream.told.includes(`${operation?.id} finished`))
+  await until('the stream has the event', () => stream.received.includes(`${operation?.id} finished`))
   await stream.stop()
-  assert.deepEqual(stream.told, [...new Set(stream.told)], 'no event came twice')
+  assert.deepEqual(stream.received, [...new Set(stream.received)], 'no event came twice')
   await settled(neap, sleeping, 'active')
 }
 
@@ -170,7 +170,7 @@ describe('the embedded catalog', () => {
     await leaveNothing(dataDir)
   })
 
-  test('killed and kept from coming back', async () => {
+  test('sessions and the API endure a catalog that is killed and cannot start', async () => {
     const [here, away] = ['global', 'global.away'].map((name) => join(dataDir, 'catalog', 'pgdata', name)) as [
       string,
       string,
@@ -190,46 +190,50 @@ describe('the embedded catalog', () => {
     )
   })
 
-  test('frozen, and thawed', () => endured(neap, place, sleeping, frozen(catalogPid)))
+  test('sessions and the API endure a frozen catalog', () => endured(neap, place, sleeping, frozen(catalogPid)))
 
-  test('a part that starts meanwhile waits for it, and unknown keys are not counted as wrong', async () => {
+  test('a part that starts meanwhile waits for the catalog, and unknown keys do not count as guesses', async () => {
     const { begin, end } = frozen(catalogPid)
     await begin()
     // These keys cannot be looked up, so they must not count as guesses, which are limited.
-    const strangers = Array.from({ length: 250 }, () => send(neap, 'GET', '/projects', { key: newApiKey() }))
-    const told = (await Promise.all(strangers)).map(({ status }) => status)
+    const requests = Array.from({ length: 250 }, () => send(neap, 'GET', '/projects', { key: newApiKey() }))
+    const statuses = (await Promise.all(requests)).map(({ status }) => status)
     const worker = spawnNeap(['worker'], envOf(dataDir))
     let said = ''
     worker.stderr?.setEncoding('utf8').on('data', (text: string) => (said += text))
-    const gone = new Promise((resolve) => worker.once('exit', resolve))
+    const exited = new Promise((resolve) => worker.once('exit', resolve))
     await until('the worker waits', () => said.includes('waiting for it'))
     await end()
-    assert.deepEqual(new Set(told), new Set([503]))
+    assert.deepEqual(new Set(statuses), new Set([503]))
     await until('the worker is ready', () => said.includes('"ready"'))
     worker.kill('SIGTERM')
-    assert.equal(await gone, 0)
+    assert.equal(await exited, 0)
   })
 })
 
-test('a catalog of the operator, stopped and frozen', { skip: withoutServer }, async (t) => {
-  const server = await startCatalogServer()
-  const dataDir = newDataDir()
-  const starting = startNeap({ dataDir, env: { NEAP_CATALOG_URL: server.url, NEAP_WAKE_TIMEOUT: '180' } })
-  t.after(async () => {
-    try {
-      await (await starting).end()
-    } finally {
-      await server.close()
-    }
-    await leaveNothing(dataDir)
-  })
-  const neap = await starting
-  const place = await firstPlace(neap)
-  const sleeping = await branchOff(neap, place)
-  assert.deepEqual(
-    postmastersOf(dataDir).filter(({ directory }) => directory.endsWith('/catalog/pgdata')),
-    [],
-  )
-  await endured(neap, place, sleeping, { begin: server.stop, end: server.start })
-  await endured(neap, place, sleeping, frozen(server.pid))
-})
+test(
+  "sessions and the API endure an operator's catalog that is stopped or frozen",
+  { skip: withoutServer },
+  async (t) => {
+    const server = await startCatalogServer()
+    const dataDir = newDataDir()
+    const starting = startNeap({ dataDir, env: { NEAP_CATALOG_URL: server.url, NEAP_WAKE_TIMEOUT: '180' } })
+    t.after(async () => {
+      try {
+        await (await starting).end()
+      } finally {
+        await server.close()
+      }
+      await leaveNothing(dataDir)
+    })
+    const neap = await starting
+    const place = await firstPlace(neap)
+    const sleeping = await branchOff(neap, place)
+    assert.deepEqual(
+      postmastersOf(dataDir).filter(({ directory }) => directory.endsWith('/catalog/pgdata')),
+      [],
+    )
+    await endured(neap, place, sleeping, { begin: server.stop, end: server.start })
+    await endured(neap, place, sleeping, frozen(server.pid))
+  },
+)

@@ -47,7 +47,7 @@ async function refused(connection: string, why: RegExp): Promise<void> {
 
 const bySni = (id = place.endpoint_id) => ({ host: `${id}.local.localhost`, hostaddr: '127.0.0.1', options: undefined })
 
-test('psql connects with the printed line', { skip }, () => answers(place.uri))
+test('psql connects with the printed command', { skip }, () => answers(place.uri))
 
 test('psql verifies the server against the printed authority', { skip }, async () => {
   const verify = { sslmode: 'verify-full', sslrootcert: neap.ready.ca_file }
@@ -56,7 +56,7 @@ test('psql verifies the server against the printed authority', { skip }, async (
   await refused(conninfo(place.uri, { ...verify, ...bySni(), host: 'elsewhere.example' }), /does not match host name/)
 })
 
-test('a suspended endpoint wakes for psql, and its operations tell', { skip }, async () => {
+test('a suspended endpoint wakes for psql, and its operations show that', { skip }, async () => {
   await suspend(neap, place)
   assert.equal((await endpointOf(neap, place)).current_state, 'idle')
   const verify = { sslmode: 'verify-full', sslrootcert: neap.ready.ca_file }
@@ -67,7 +67,7 @@ test('a suspended endpoint wakes for psql, and its operations tell', { skip }, a
   assert.deepEqual([before_last?.action, before_last?.status], ['suspend_compute', 'finished'])
 })
 
-test('what is written is there after a suspend', async () => {
+test('committed rows are there after a suspend', async () => {
   await query(neap, place.uri, 'create table kept as select generate_series(1, 1000) as number')
   await suspend(neap, place)
   assert.deepEqual(await query(neap, place.uri, 'select sum(number)::int as sum from kept'), [{ sum: 500_500 }])
@@ -82,12 +82,16 @@ test('a connection without TLS is refused', { skip }, () =>
   refused(conninfo(place.uri, { sslmode: 'disable' }), /connection is insecure \(try using `sslmode=require`\)/),
 )
 
-test('an unknown endpoint is refused as a wrong password is, and none with what to do', { skip }, async () => {
-  const unknown = /password authentication failed for user "neondb_owner"/
-  await refused(place.uri.replace(place.endpoint_id, 'ep-no-such-12345678'), unknown)
-  await refused(conninfo(place.uri, bySni('ep-no-such-12345678')), unknown)
-  await refused(conninfo(place.uri, { options: undefined }), /Endpoint ID is not specified/)
-})
+test(
+  'an unknown endpoint is refused as a wrong password; without an endpoint the error has a hint',
+  { skip },
+  async () => {
+    const unknown = /password authentication failed for user "neondb_owner"/
+    await refused(place.uri.replace(place.endpoint_id, 'ep-no-such-12345678'), unknown)
+    await refused(conninfo(place.uri, bySni('ep-no-such-12345678')), unknown)
+    await refused(conninfo(place.uri, { options: undefined }), /Endpoint ID is not specified/)
+  },
+)
 
 test('a wrong password and an unknown role are refused', { skip }, async () => {
   await refused(conninfo(place.uri, { password: 'wrong' }), /password authentication failed for user "neondb_owner"/)
@@ -110,7 +114,7 @@ test('a disabled endpoint is refused until it is enabled', { skip }, async () =>
   await answers(place.uri)
 })
 
-test('neap psql works where there is no psql', async () => {
+test('neap psql works without an installed psql', async () => {
   const bin = mkdtempSync(join(tmpdir(), 'neap-bin-'))
   for (const program of ['dirname', 'readlink', 'uname']) {
     symlinkSync((await run('sh', ['-c', `command -v ${program}`])).stdout.trim(), join(bin, program))
@@ -133,7 +137,7 @@ test('neap psql works where there is no psql', async () => {
   rmSync(bin, { recursive: true })
 })
 
-test('neap psql gives psql its arguments, its streams and its exit code', { skip }, async () => {
+test('neap psql passes arguments, streams and the exit code of psql', { skip }, async () => {
   const env = envOf(neap.ready.data_dir)
   const file = join(neap.ready.data_dir, 'x.sql')
   writeFileSync(file, 'select 3')
@@ -164,7 +168,7 @@ test('neap psql gives psql its arguments, its streams and its exit code', { skip
   assert.match(mixed.stderr, /Put -c and -f behind --/)
 })
 
-test('neap psql reaches an endpoint whose name does not resolve', async (t) => {
+test('neap psql reaches an endpoint whose host name does not resolve', async (t) => {
   const dataDir = newDataDir()
   // Names in that domain never resolve (RFC 6761, section 6.4).
   const env = { NEAP_DOMAIN: 'neap.invalid' }
@@ -181,7 +185,7 @@ test('neap psql reaches an endpoint whose name does not resolve', async (t) => {
   }
 })
 
-test('what is printed for people works as it is pasted', { skip }, async (t) => {
+test('the printed commands work when pasted', { skip }, async (t) => {
   const dataDir = newDataDir()
   t.after(() => leaveNothing(dataDir))
   const env = envOf(dataDir)
@@ -202,7 +206,7 @@ test('what is printed for people works as it is pasted', { skip }, async (t) => 
   assert.deepEqual(await once(child, 'exit'), [0, null])
 })
 
-test('api, worker and proxy run apart, on a catalog of the operator', async (t) => {
+test("api, worker and proxy run separately on an operator's catalog", async (t) => {
   // A database of the first Neap serves as that Postgres; its owner is not a superuser.
   const compute = await until('a compute runs', () => computeOf(neap, place))
   const dataDir = newDataDir()

@@ -43,9 +43,10 @@ async function branchNames(): Promise<string[]> {
   return branches.map(({ name }) => name)
 }
 
-test('a form says what JSON says, typed by the same schema', async () => {
+test('a form is typed by the schema of the JSON body', async () => {
   const body =
-    'branch[name]=of+a+form&branch[protected]=true&endpoints[0][type]=read_write&endpoints[0][suspend_timeout_seconds]=120'
+    'branch[name]=of+a+form&branch[protected]=true' +
+    '&endpoints[0][type]=read_write&endpoints[0][suspend_timeout_seconds]=120'
   const answer = await http('POST', `${project}/branches`, { body, type: FORM })
   assert.equal(answer.status, 201, answer.body.message)
   const { branch, endpoints, operations } = made(answer)
@@ -58,7 +59,7 @@ test('a form says what JSON says, typed by the same schema', async () => {
   refused(await http('POST', `${project}/branches`, deep), 400, 'INVALID_REQUEST', /nested/)
 })
 
-test('empty text means that nothing is given', async () => {
+test('an empty text counts as an absent field', async () => {
   const body = { branch: { name: '', parent_id: '', parent_lsn: '' }, endpoints: [] }
   const answer = await http('POST', `${project}/branches`, { body })
   assert.equal(answer.status, 201, answer.body.message)
@@ -90,7 +91,7 @@ test('a repeated request has one effect and one reply', async () => {
   await neap.ended(made(later).operations)
 })
 
-test('a refusal is repeated too, and what may pass is not kept', async () => {
+test('a refusal is replayed too, and a temporary one is not stored', async () => {
   const taken = { body: { branch: { name: 'once' } }, headers: { 'idempotency-key': 'k2' } }
   const first = await http('POST', `${project}/branches`, taken)
   refused(first, 409, 'BRANCH_ALREADY_EXISTS', /once/)
@@ -102,7 +103,7 @@ test('a refusal is repeated too, and what may pass is not kept', async () => {
   assert.deepEqual((await http('POST', `${project}/branches`, invalid)).body, bad.body)
 })
 
-test('the reply that is kept can be read by nobody', async () => {
+test('the stored reply is encrypted', async () => {
   const body = { role: { name: 'kept' } }
   const path = `${project}/branches/${place.branch_id}/roles`
   const answer = await http('POST', path, { body, headers: { 'idempotency-key': 'k4' } })
@@ -113,7 +114,7 @@ test('the reply that is kept can be read by nobody', async () => {
   assert.ok(row && !row.reply.toString('latin1').includes(role.password))
 })
 
-test('who prefers to wait is answered when it is done', async () => {
+test('a request with Prefer: wait is answered after its operations have finished', async () => {
   const body = { branch: { name: 'awaited' }, endpoints: [{ type: 'read_write' }] }
   const answer = await http('POST', `${project}/branches`, { body, headers: { prefer: 'wait=60' } })
   assert.equal(answer.headers.get('preference-applied'), 'wait=60')
@@ -168,7 +169,7 @@ async function events(enough: (events: Event[]) => boolean, request: Request = {
 
 const changes = (found: Event[]) => found.map(({ operation }) => [operation.id, operation.status, operation.updated_at])
 
-test('operations can be followed, each change of each, and followed on from where one was', async () => {
+test('a stream of operations has each change, and resumes from any event', async () => {
   const begin = { headers: { 'last-event-id': '0' } }
   const ends = (id: string) => (found: Event[]) =>
     found.some(({ id: placed, operation }) => placed && operation.id === id && operation.status === 'finished')
@@ -209,7 +210,7 @@ test('operations can be followed, each change of each, and followed on from wher
     )
 })
 
-test('who has much to catch up with gets it page by page, all of one moment', async () => {
+test('a stream resumes over many events in pages of one snapshot', async () => {
   const MANY = 2_500
   const secrets = await loadOrCreateSecrets(join(neap.ready.data_dir, 'secret.key'))
   const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), secrets.catalogPasswords()[0])
@@ -261,7 +262,7 @@ async function portOf(part: ChildProcess): Promise<number> {
   throw new Error('the part ended before it was ready')
 }
 
-test('a revoked key stops working at once, on every api process, and ends what it follows', async () => {
+test('a revoked key stops working at once on every api process, and its streams end', async () => {
   const dataDir = newDataDir()
   const secretFile = join(neap.ready.data_dir, 'secret.key')
   const secrets = await loadOrCreateSecrets(secretFile)
@@ -292,7 +293,7 @@ test('a revoked key stops working at once, on every api process, and ends what i
   }
 })
 
-test('a key can be for one project, and for a time', async () => {
+test('a key can be limited to a project and to a time', async () => {
   const other = (await http('POST', '/projects', { body: { project: { name: 'other' } } })).body as unknown as {
     project: { id: string }
     operations: Made['operations']
@@ -321,7 +322,7 @@ test('a key can be for one project, and for a time', async () => {
   await neap.ended(other.operations)
 })
 
-test('operations can be filtered, page by page', async () => {
+test('operations are filtered, page by page', async () => {
   const all = (await http('GET', `${project}/operations?limit=1000`)).body as unknown as {
     operations: { id: string; action: string; status: string; branch_id?: string; endpoint_id?: string }[]
   }
@@ -357,7 +358,7 @@ test('operations can be filtered, page by page', async () => {
   refused(await http('GET', `${project}/operations?status=lost`), 400, 'INVALID_REQUEST', /status/)
 })
 
-test('the document and the page to read it are served', async () => {
+test('the OpenAPI document and its HTML page are served', async () => {
   const document = (await http('GET', '/openapi.json')).body as unknown as { openapi: string; paths: object }
   assert.equal(document.openapi, '3.1.0')
   assert.ok(Object.keys(document.paths).length > 30)

@@ -62,7 +62,7 @@ async function controlled(): Promise<void> {
 }
 
 test(
-  'kill -9 of the whole control plane: databases serve on and are adopted',
+  'kill -9 of the whole control plane: databases keep serving and are adopted',
   { skip: without('pgbench') },
   async (t) => {
     const compute = await computeOf(neap, place)
@@ -87,7 +87,7 @@ test(
   },
 )
 
-test('kill -9 of the supervisor alone: its parts end, and the next start finds everything', async () => {
+test('kill -9 of the supervisor alone: its parts end, and the next start works', async () => {
   const compute = await computeOf(neap, place)
   await kill(neap.process.pid)
   await until('the end of the parts', () => controlPlane(dataDir).length === 0)
@@ -97,7 +97,7 @@ test('kill -9 of the supervisor alone: its parts end, and the next start finds e
 })
 
 for (const name of ['api', 'worker'] as const) {
-  test(`kill -9 of ${name}: a session through the proxy does not notice, and it comes back`, async () => {
+  test(`kill -9 of ${name}: sessions through the proxy continue, and it restarts`, async () => {
     const killed = neap.part(name)
     await unnoticed(async () => {
       await kill(killed)
@@ -108,7 +108,7 @@ for (const name of ['api', 'worker'] as const) {
   })
 }
 
-test('kill -9 of the proxies: their sessions end, new ones come through', async () => {
+test('kill -9 of the proxies: their sessions end, and new connections are served', async () => {
   const lost = Promise.withResolvers<Error>()
   const client = await connect(neap, place.uri, { lost: lost.resolve })
   const compute = await computeOf(neap, place)
@@ -121,7 +121,7 @@ test('kill -9 of the proxies: their sessions end, new ones come through', async 
   assert.equal((await computeOf(neap, place))?.pid, compute?.pid)
 })
 
-test('kill -9 of the catalog: sessions do not notice, and it comes back', async () => {
+test('kill -9 of the catalog: sessions continue, and it restarts', async () => {
   const killed = catalogPid()
   await unnoticed(async () => {
     await kill(killed)
@@ -133,7 +133,7 @@ test('kill -9 of the catalog: sessions do not notice, and it comes back', async 
   assert.equal((await query(neap, place.uri, 'select 1')).length, 1)
 })
 
-test('kill -9 of a postmaster: the next connection starts it again, with all that was acknowledged', async () => {
+test('kill -9 of a postmaster: the next connection starts it with all acknowledged rows', async () => {
   const lost = Promise.withResolvers<Error>()
   const client = await connect(neap, place.uri, { lost: lost.resolve })
   const killed = await computeOf(neap, place)
@@ -146,7 +146,7 @@ test('kill -9 of a postmaster: the next connection starts it again, with all tha
   assert.notEqual((await computeOf(neap, place))?.pid, killed?.pid)
 })
 
-test('--leave-running leaves databases and catalog, and the next start adopts them', async () => {
+test('--leave-running keeps databases and catalog running, and the next start adopts them', async () => {
   await neap.end()
   neap = await startNeap({ dataDir, args: ['--leave-running'] })
   await query(neap, place.uri, 'select 1')
@@ -162,7 +162,7 @@ test('--leave-running leaves databases and catalog, and the next start adopts th
 })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  test(`${signal} leaves no process, and the next start finds all at rest`, async () => {
+  test(`${signal} leaves no process, and the next start finds idle endpoints`, async () => {
     await query(neap, place.uri, 'select 1')
     assert.equal(await neap.end(signal), 0)
     assert.deepEqual(await staying(dataDir), [])
@@ -171,7 +171,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-test('SIGINT in the midst of a copy leaves no process, and the next start makes the branch', async () => {
+test('SIGINT during a copy leaves no process, and the next start creates the branch', async () => {
   await suspend(neap, place)
   // A frozen worker leaves time to start watching the directory of the copy.
   const worker = neap.part('worker') ?? assert.fail('no worker runs')

@@ -45,7 +45,7 @@ test(`${CYCLES} cycles of create, branch, suspend and delete under kill -9 (seed
   })
   for (let cycle = 1; cycle <= CYCLES; cycle++) await Promise.all([work(), killAtRandom(cycle)])
   // Projects from requests whose answer was lost.
-  for (const id of await strangers()) await deleteProject(id)
+  for (const id of await unansweredProjects()) await deleteProject(id)
   await until('the end of every operation', async () => {
     const [row] = await catalogQuery<{ open: number }>(
       neap,
@@ -86,22 +86,24 @@ async function work(): Promise<void> {
   await maybeEnded(suspended.operations)
   const branch_id = branch.branch.id
   const deleted = await persistently(() =>
-    neap.call('DELETE /projects/:project_id/branches/:branch_id', { params: { ...params, branch_id } }).catch(ifGone),
+    neap
+      .call('DELETE /projects/:project_id/branches/:branch_id', { params: { ...params, branch_id } })
+      .catch(ifNotFound),
   )
-  await maybeEnded(deleted === 'gone' ? [] : deleted.operations)
+  await maybeEnded(deleted === 'not_found' ? [] : deleted.operations)
   await deleteProject(made.project.id)
 }
 
 const deleteProject = (project_id: string) =>
-  persistently(() => neap.call('DELETE /projects/:project_id', { params: { project_id } }).catch(ifGone))
+  persistently(() => neap.call('DELETE /projects/:project_id', { params: { project_id } }).catch(ifNotFound))
 
 /** Sends a request until it is answered. */
 const persistently = <T>(request: () => Promise<T>): Promise<T> =>
   until('an answer of the API', () => request().catch(ifAway))
 
 /** NOT_FOUND: an earlier deletion succeeded but its answer was lost. */
-function ifGone(error: unknown): 'gone' {
-  if (error instanceof AppError && error.code === 'NOT_FOUND') return 'gone'
+function ifNotFound(error: unknown): 'not_found' {
+  if (error instanceof AppError && error.code === 'NOT_FOUND') return 'not_found'
   throw error
 }
 
@@ -153,7 +155,7 @@ function watchPostmasters() {
   }
 }
 
-async function strangers(): Promise<string[]> {
+async function unansweredProjects(): Promise<string[]> {
   const { projects } = await persistently(() => neap.call('GET /projects', { query: { limit: 400 } }))
   return projects.map(({ id }) => id).filter((id) => id !== first.project_id)
 }

@@ -51,7 +51,7 @@ async function sessionAt(uri: string): Promise<{ end: Promise<string | undefined
   return { end: ended.promise }
 }
 
-test('a database is renamed, given away and dropped while clients use it', async () => {
+test('a database in use is renamed, given another owner and dropped', async () => {
   await run('select 1')
   await api.change('POST', '/databases', newDatabase(WEIRD))
   await run('create table kept as select 7 as n', WEIRD)
@@ -85,7 +85,7 @@ test('a database is renamed, given away and dropped while clients use it', async
   assert.deepEqual(await inPostgres(), { neondb: OWNER })
 })
 
-test('changes of a sleeping branch are made in order at its start, and at that of a branch made meanwhile', async () => {
+test('changes of an idle branch are applied in order at its start, and to a branch made of it', async () => {
   await api.change('POST', '/databases', newDatabase('a'))
   await api.change('POST', '/databases', newDatabase('b'))
   await run('create table t as select 1 as was_a', 'a')
@@ -127,7 +127,7 @@ test('changes of a sleeping branch are made in order at its start, and at that o
   await api.change('DELETE', rolePath('old'))
 })
 
-test('a deleted role leaves what it owns to the owner of the database, and nothing to the superuser', async () => {
+test('the objects of a deleted role belong to the owner of the database afterwards', async () => {
   const { role } = await api.change('POST', '/roles', { role: { name: 'leaver' } })
   const as = (database: string) => uriWith(place.uri, { role: 'leaver', password: role.password, database })
   await run('grant create on schema public to leaver')
@@ -148,7 +148,7 @@ test('a deleted role leaves what it owns to the owner of the database, and nothi
   await run('drop table left_behind')
 })
 
-test('no owner can keep a database from going, nor have anything run by the superuser', async () => {
+test('an owner can neither block the drop of a database nor run code as the superuser', async () => {
   const { role } = await api.change('POST', '/roles', { role: { name: 'foe' } })
   const foe = uriWith(place.uri, { role: 'foe', password: role.password })
   await api.change('POST', '/databases', newDatabase('trap', 'foe'))
@@ -176,14 +176,15 @@ test('no owner can keep a database from going, nor have anything run by the supe
   await query(
     neap,
     own,
-    `create subscription s connection 'host=127.0.0.1 port=9 password=none' publication p with (connect = false, slot_name = 'gone')`,
+    `create subscription s connection 'host=127.0.0.1 port=9 password=none' publication p
+       with (connect = false, slot_name = 'gone')`,
   )
   await api.change('DELETE', databasePath('made anyway'))
   await run(`select pg_drop_replication_slot('physical')`)
   assert.deepEqual(await inPostgres(), { neondb: OWNER })
 })
 
-test('what is stuck or refused is said by its own operation and holds up no other', async () => {
+test('a stuck or refused change fails its own operation and delays no other', async () => {
   await api.change('POST', '/databases', newDatabase('stuck'))
   const admin = await superuser(neap, place)
   await admin.query('begin')
@@ -217,7 +218,7 @@ test('what is stuck or refused is said by its own operation and holds up no othe
   await api.change('DELETE', databasePath('free'))
 })
 
-test('a branch has as many roles and databases as it may', async () => {
+test('the number of roles and databases of a branch is limited', async () => {
   const counts = [(await api.roles()).length, Object.keys(await api.databases()).length] as const
   for (let n = counts[0]; n < LIMIT; n++) await api.begin('POST', '/roles', { role: { name: `role ${n}` } })
   for (let n = counts[1]; n < LIMIT; n++) await api.begin('POST', '/databases', newDatabase(`database ${n}`))

@@ -54,7 +54,7 @@ const show = async (name: string) => (await query(neap, place.uri, `show ${name}
 const startedAt = async () =>
   (await query(neap, place.uri, 'select pg_postmaster_start_time()::text as at'))[0]?.['at'] as string | undefined
 
-test('a change of size is applied to the running compute, and its sessions stay', async () => {
+test('a change of size is applied to the running compute without ending its sessions', async () => {
   const client = await connect(neap, place.uri)
   const small = await show('effective_cache_size')
   const changed = await change({ autoscaling_limit_min_cu: 2, autoscaling_limit_max_cu: 2 }, ['apply_config'])
@@ -71,7 +71,7 @@ test('a change of size is applied to the running compute, and its sessions stay'
   )
 })
 
-test('settings are reloaded where Postgres allows it, and cost a restart only where it does not', async () => {
+test('settings are reloaded if Postgres allows it, and otherwise need a restart', async () => {
   await query(neap, place.uri, 'select 1')
   const first = await startedAt()
   await change({ settings: { pg_settings: { work_mem: '9MB', statement_timeout: '1h' } } }, ['apply_config'])
@@ -96,7 +96,7 @@ test('settings are reloaded where Postgres allows it, and cost a restart only wh
   await change({ settings: { pg_settings: {} } }, ['apply_config'])
 })
 
-test('what is asked of one that sleeps, it has when it wakes', async () => {
+test('a change of an idle endpoint takes effect at its next wake', async () => {
   await suspend(neap, place)
   const changed = await change({ settings: { pg_settings: { work_mem: '11MB' } } }, ['apply_config'])
   assert.deepEqual([changed.current_state, changed.pending_state], ['idle', 'idle'])
@@ -104,7 +104,7 @@ test('what is asked of one that sleeps, it has when it wakes', async () => {
   assert.equal(await show('work_mem'), '11MB')
 })
 
-test('what is asked for already, or left empty, changes nothing', async () => {
+test('a change to the current or to an empty value has no effect', async () => {
   const { branch_id } = await endpointOf(neap, place)
   await change({ branch_id, provisioner: '', pooler_mode: '', suspend_timeout_seconds: 0 }, [])
   refused(await patch({ pooler_mode: 'session' }), 422, 'NOT_ALLOWED', /transaction/)
@@ -133,7 +133,7 @@ test('a restart is a suspend and a start', async () => {
   assert.notEqual(await startedAt(), first)
 })
 
-test('a disabled endpoint stops and refuses, until it is enabled', async () => {
+test('a disabled endpoint stops and refuses connections until it is enabled', async () => {
   await query(neap, place.uri, 'select 1')
   const stopped = await change({ disabled: true }, ['apply_config', 'suspend_compute'])
   assert.deepEqual([stopped.disabled, stopped.pending_state], [true, 'idle'])
@@ -145,7 +145,7 @@ test('a disabled endpoint stops and refuses, until it is enabled', async () => {
   assert.deepEqual(await query(neap, place.uri, 'select 1 as one'), [{ one: 1 }])
 })
 
-test('an endpoint that moves to another branch keeps its host and reaches the other data, and nobody else does', async () => {
+test("an endpoint that moves to another branch keeps its host and serves that branch's data", async () => {
   await query(neap, place.uri, `create table where_am_i as select 'main' as branch`)
   const { branch, operations } = (await http('POST', `${project}/branches`, { body: { branch: { name: 'other' } } }))
     .body as unknown as { branch: { id: string }; operations: Changed['operations'] }
@@ -208,7 +208,7 @@ test('an endpoint that moves to another branch keeps its host and reaches the ot
   await neap.ended((back.body as unknown as Changed).operations)
 })
 
-test('only one read-write endpoint for a branch, and no other type', async () => {
+test('a branch has at most one endpoint, of the type read_write', async () => {
   const create = (asked: object) => http('POST', `${project}/endpoints`, { body: { endpoint: asked } })
   refused(
     await create({ branch_id: place.branch_id, type: 'read_write' }),
@@ -227,7 +227,7 @@ test('only one read-write endpoint for a branch, and no other type', async () =>
   const list = (await http('GET', `${project}/endpoints`)).body['endpoints'] as Record<string, unknown>[]
   for (const each of list)
     assert.deepEqual(['pending_state' in each, 'last_active' in each], [false, true], String(each['id']))
-  const gone = (await http('DELETE', `${project}/endpoints/${child.endpoint_id}`)).body as unknown as Changed
-  assert.deepEqual([gone.operations, 'pending_state' in gone.endpoint], [[], false])
+  const deletion = (await http('DELETE', `${project}/endpoints/${child.endpoint_id}`)).body as unknown as Changed
+  assert.deepEqual([deletion.operations, 'pending_state' in deletion.endpoint], [[], false])
   refused(await http('DELETE', `${project}/endpoints/${child.endpoint_id}`), 404, 'NOT_FOUND', /not found/)
 })

@@ -34,7 +34,7 @@ for (const [name, isThere] of Object.entries(moments)) {
   })
 }
 
-test('kill -9 of the supervisor alone while its parts load: they end by themselves', async (t) => {
+test('kill -9 of the supervisor alone while its parts load: they exit', async (t) => {
   const { dataDir, ended } = firstStart(t)
   await until('a part loads', () => partsOf(dataDir, /\/main.ts (api|worker|proxy)/).length > 0)
   await kill(...partsOf(dataDir, /\/main.ts up/))

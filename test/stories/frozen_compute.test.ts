@@ -34,7 +34,8 @@ after(async () => {
 const waiting = () =>
   catalogQuery(
     neap,
-    `select pid, query from pg_stat_activity where state = 'idle in transaction' and state_change < now() - interval '0.3 s'`,
+    `select pid, query from pg_stat_activity
+      where state = 'idle in transaction' and state_change < now() - interval '0.3 s'`,
   )
 
 /** How often the API has asked the compute and was not answered, by its log. */

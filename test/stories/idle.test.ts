@@ -61,7 +61,7 @@ async function staysAwake(): Promise<void> {
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
 }
 
-test('an endpoint that nobody uses goes to sleep by itself, and wakes for the next connection', async () => {
+test('an unused endpoint is suspended, and wakes for the next connection', async () => {
   await setTimeoutOf(place, 1)
   await query(neap, place.uri, 'create table if not exists kept as select 7 as value')
   await asleep(place)
@@ -70,7 +70,7 @@ test('an endpoint that nobody uses goes to sleep by itself, and wakes for the ne
   assert.ok((await suspendsOf(place)) >= 2)
 })
 
-test('an open transaction keeps it awake, and so does a query that runs', async (t) => {
+test('an open transaction and a running query keep an endpoint active', async (t) => {
   const client = await connect(neap, place.uri)
   t.after(() => client.end())
   await client.query('begin')
@@ -89,7 +89,7 @@ test('an open transaction keeps it awake, and so does a query that runs', async 
   await asleep(place)
 })
 
-test('a connection that is merely open does not keep it awake, and is told why it ends', async () => {
+test('an idle connection does not keep an endpoint active, and gets the reason when it ends', async () => {
   const { promise: lost, resolve } = Promise.withResolvers<Error & { code?: string }>()
   const client = await connect(neap, place.uri, { lost: resolve })
   await client.query('select 1')
@@ -97,7 +97,7 @@ test('a connection that is merely open does not keep it awake, and is told why i
   assert.equal((await lost).code, '57P01')
 })
 
-test('a replication stream keeps it awake', async () => {
+test('a replication stream keeps an endpoint active', async () => {
   const client = await connect(neap, place.uri, { replication: 'true' } as pg.ClientConfig)
   const { rows } = await client.query<{ xlogpos: string }>('IDENTIFY_SYSTEM')
   const stream = client.query(`START_REPLICATION ${rows[0]?.xlogpos}`).catch((error: unknown) => error)
@@ -112,7 +112,7 @@ test('a replication stream keeps it awake', async () => {
   await asleep(place)
 })
 
-test('a changed time-out counts at once, even when it changes while the compute is being looked at', async () => {
+test('a changed suspend timeout takes effect at once, even during an idle check', async () => {
   await setTimeoutOf(place, 600)
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
@@ -132,7 +132,7 @@ test('a changed time-out counts at once, even when it changes while the compute 
   await asleep(place)
 })
 
-test('with -1 it never sleeps', async () => {
+test('an endpoint with the timeout -1 is never suspended', async () => {
   await setTimeoutOf(place, -1)
   await query(neap, place.uri, 'select 1')
   await staysAwake()

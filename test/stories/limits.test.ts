@@ -31,7 +31,7 @@ after(() => neap?.stop())
 const http = (method: string, path: string, request?: Request) => send(neap, method, path, request)
 const done = { headers: { prefer: 'wait=60' } }
 
-test('the free plan has the smallest size only, and quotas say which they are', async () => {
+test('the free plan has the smallest size only, and refusals name the exceeded limit', async () => {
   const large = { autoscaling_limit_min_cu: 1, autoscaling_limit_max_cu: 1 }
   refused(
     await http('POST', '/projects', { body: { project: { default_endpoint_settings: large } } }),
@@ -65,7 +65,7 @@ test('the free plan has the smallest size only, and quotas say which they are', 
   assert.deepEqual([limits['max_branches'], limits['max_fixed_size_cu']], [2, 0.25])
 })
 
-test('strict locking answers 423 while operations are under way', async () => {
+test('strict locking answers 423 while operations are unfinished', async () => {
   const { projects } = (await http('GET', '/projects')).body as unknown as { projects: { id: string }[] }
   const path = `/projects/${projects[0]?.id}`
   const { endpoints } = (await http('GET', `${path}/endpoints`)).body as unknown as { endpoints: { id: string }[] }
@@ -80,7 +80,7 @@ test('strict locking answers 423 while operations are under way', async () => {
   assert.equal((await http('POST', restart, { headers: { ...key.headers, ...done.headers } })).status, 200)
 })
 
-test('a deleted project can be recovered, data and all', async () => {
+test('a deleted project can be recovered with its data', async () => {
   interface Listed {
     readonly projects: { id: string; deleted_at?: string; recoverable_until?: string }[]
   }
@@ -127,7 +127,7 @@ test('a deleted project can be recovered, data and all', async () => {
   assert.deepEqual(await query(neap, uri, 'select one from kept'), [{ one: 1 }])
 })
 
-test('of many that ask at once for the last room, one has it', async () => {
+test('of concurrent requests for the last quota one succeeds', async () => {
   const ATONCE = 8
   /** Makes all requests start before the first one commits, and returns their outcomes. */
   const atOnce = async (table: string, path: string, body: object) => {
@@ -175,7 +175,7 @@ test('of many that ask at once for the last room, one has it', async () => {
   await catalogQuery(neap, `delete from api_key where name = 'many'`)
 })
 
-test('who asks too often is told when to try again', async () => {
+test('rate-limited requests are refused with a retry time', async () => {
   const answers = await Promise.all(Array.from({ length: 200 }, () => http('GET', '/projects')))
   const limited = answers.filter(({ status }) => status === 429)
   assert.ok(limited.length > 0 && limited.length < answers.length)

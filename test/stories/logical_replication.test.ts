@@ -25,7 +25,7 @@ async function activityOf(running: Place) {
   return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity
 }
 
-test('roles may replicate once the project asks for it, and not before or after', async () => {
+test('roles may replicate only while the project enables logical replication', async () => {
   const params = { project_id: place.project_id }
   const replicates = () =>
     query(neap, place.uri, 'select rolreplication as may from pg_roles where rolname = current_user')
@@ -52,7 +52,7 @@ test('roles may replicate once the project asks for it, and not before or after'
   )
 })
 
-test('a slot keeps what happened through a suspend, and no branch inherits it', async () => {
+test('a slot keeps changes through a suspend, and branches do not inherit it', async () => {
   await query(neap, place.uri, `select pg_create_logical_replication_slot('reader', 'pgoutput')`)
   await query(neap, place.uri, 'insert into item values (1)')
   await suspend(neap, place)
@@ -66,18 +66,20 @@ test('a slot keeps what happened through a suspend, and no branch inherits it', 
     neap,
     place.uri,
     `select chr(get_byte(data, 0)) as kind
-       from pg_logical_slot_get_binary_changes('reader', null, null, 'proto_version', '1', 'publication_names', 'items')`,
+       from pg_logical_slot_get_binary_changes(
+              'reader', null, null, 'proto_version', '1', 'publication_names', 'items')`,
   )
   assert.equal(read.filter(({ kind }) => kind === 'I').length, 2)
   const child = await branchOff(neap, place)
   assert.deepEqual(await query(neap, child.uri, 'select slot_name from pg_replication_slots'), [])
 })
 
-test('a subscription of another branch wakes what it reads and keeps both awake', async () => {
+test('a subscription of another branch wakes its publisher and keeps both active', async () => {
   const reader = await branchOff(neap, place)
   await query(neap, reader.uri, 'truncate item')
   const { port, username, password, pathname } = new URL(place.uri)
-  const source = `host=127.0.0.1 port=${port} user=${username} password=${password} dbname=${pathname.slice(1)} sslmode=require options=endpoint=${place.endpoint_id}`
+  const login = `user=${username} password=${password} dbname=${pathname.slice(1)}`
+  const source = `host=127.0.0.1 port=${port} ${login} sslmode=require options=endpoint=${place.endpoint_id}`
   await suspend(neap, place)
   await query(neap, reader.uri, `create subscription copy connection '${source}' publication items`)
   await query(neap, place.uri, 'insert into item values (3)')

@@ -42,7 +42,7 @@ const move = async (place: Place, branch_id: string) =>
   ).operations
 
 /** Runs `act` while the worker is frozen, so that no operation starts. */
-async function whileNothingBegins<T>(act: () => Promise<T>): Promise<T> {
+async function withFrozenWorker<T>(act: () => Promise<T>): Promise<T> {
   const worker = neap.part('worker') ?? assert.fail('no worker runs')
   process.kill(worker, 'SIGSTOP')
   try {
@@ -52,11 +52,11 @@ async function whileNothingBegins<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-const isGone = (pid: number) =>
+const hasEnded = (pid: number) =>
   until(`process ${pid} is gone`, async () => !postmastersOf(neap.ready.data_dir).some((each) => each.pid === pid))
 
 /** Asserts that no operation failed, except cancelled ones. */
-async function nothingFailed(): Promise<void> {
+async function assertNoFailure(): Promise<void> {
   const failed = (await operationsOf(neap, home)).filter(({ status }) => status === 'failed')
   assert.deepEqual(
     failed.map(({ error }) => error ?? '').filter((error) => !error.startsWith('cancelled: ')),
@@ -64,42 +64,42 @@ async function nothingFailed(): Promise<void> {
   )
 }
 
-test('moved back at once, it is where it was, and its sessions have ended', async () => {
+test('an endpoint that is moved back at once serves its first branch, without its old sessions', async () => {
   const { from, to, pid } = await running()
-  const operations = await whileNothingBegins(async () => [
+  const operations = await withFrozenWorker(async () => [
     ...(await move(from, to)),
     ...(await move(from, from.branch_id)),
   ])
   await Promise.all(operations.map((operation) => neap.ended([operation]).catch(() => {})))
-  await isGone(pid)
+  await hasEnded(pid)
   assert.deepEqual(await query(neap, from.uri, 'select number from place'), [{ number: 1 }])
-  await nothingFailed()
+  await assertNoFailure()
 })
 
-test('deleted, disabled, or with its old branch deleted: nothing runs on', async () => {
+test('a moved endpoint that is disabled, deleted or loses its old branch stops its old compute', async () => {
   const places = [await running(), await running(), await running()]
   const [deleted, disabled, orphaned] = places.map(({ from }) => from) as [Place, Place, Place]
-  await whileNothingBegins(async () => {
+  await withFrozenWorker(async () => {
     for (const { from, to } of places) await move(from, to)
     await neap.call('DELETE /projects/:project_id/endpoints/:endpoint_id', { params: deleted })
     const body = { endpoint: { disabled: true } }
     await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', { params: disabled, body })
     await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params: orphaned })
   })
-  for (const { pid } of places) await isGone(pid)
+  for (const { pid } of places) await hasEnded(pid)
   await until('it is at rest', async () => (await endpointOf(neap, disabled)).pending_state === undefined)
   assert.equal((await endpointOf(neap, disabled)).current_state, 'idle')
   await assert.rejects(query(neap, orphaned.uri, 'select number from place'), /relation "place" does not exist/)
-  await nothingFailed()
+  await assertNoFailure()
 })
 
-test('what stops the compute that it has left cannot be cancelled', async () => {
+test('the suspend of the old compute cannot be cancelled', async () => {
   const { from, to, pid } = await running()
-  const refusal = await whileNothingBegins(async () => {
+  const refusal = await withFrozenWorker(async () => {
     const suspend = (await move(from, to)).find(({ action }) => action === 'suspend_compute')
     return send(neap, 'POST', `/projects/${from.project_id}/operations/${suspend?.id}/cancel`)
   })
   refused(refusal, 409, 'CONFLICT', /its endpoint has moved to another branch/)
-  await isGone(pid)
-  await nothingFailed()
+  await hasEnded(pid)
+  await assertNoFailure()
 })

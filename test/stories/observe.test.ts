@@ -82,7 +82,7 @@ const linesOf = (part: PartName): Line[] =>
     .split('\n')
     .map((line) => JSON.parse(line) as Line)
 
-test('each process says that it lives and is ready, without a key', async () => {
+test('each process reports liveness and readiness without a key', async () => {
   for (const part of PARTS) {
     for (const [path, status] of [
       ['/healthz', 'ok'],
@@ -147,7 +147,7 @@ test('operations, wakes, connections and requests are counted', async () => {
   assert.equal(valueOf(api, 'neap_operation_queue_age_seconds'), 0)
 })
 
-test('a failed operation is counted with the kind of its error, and so is the wake that it failed', async () => {
+test('a failed operation is counted by the kind of its error, and so is the wake that it failed', async () => {
   await suspend(neap, place)
   const [project] = await catalogQuery<{ pg_version: number }>(neap, 'select pg_version from project')
   await catalogQuery(neap, 'update project set pg_version = 99')
@@ -164,14 +164,14 @@ test('a failed operation is counted with the kind of its error, and so is the wa
   assert.equal(valueOf(await scrape('proxy'), 'neap_wakes_total', { outcome: 'start_failed' }), 1)
 })
 
-test('no label names what is somebody’s', async () => {
+test('no label contains an id of a tenant', async () => {
   const texts = await Promise.all(PARTS.map(scrape))
   const { account } = (await catalogQuery(neap, 'select id as account from account'))[0] as { account: string }
   for (const text of texts)
     for (const id of [place.project_id, place.branch_id, place.endpoint_id, account]) assert.ok(!text.includes(id), id)
 })
 
-test('a request is found again in the lines of the worker', async () => {
+test('the log of the worker has the id of the request', async () => {
   const path = `/projects/${place.project_id}/endpoints/${place.endpoint_id}/restart`
   await query(neap, place.uri, 'select 1')
   const answer = await send(neap, 'POST', path, { headers: { prefer: 'wait=30' } })
@@ -219,7 +219,7 @@ function metricsOf(expression: string): string[] {
   return names.map((name) => name.replace(/_(?:bucket|sum|count)$/, ''))
 }
 
-test('the dashboard asks for what is exported, and shows all of it', async () => {
+test('the dashboard queries exported metrics only, and shows all of them', async () => {
   const text = readFileSync(join(DOCS, 'grafana', 'neap.json'), 'utf8')
   const dashboard = JSON.parse(text) as { panels: Panel[]; templating: { list: { name: string; type: string }[] } }
   const exported = new Set<string>()
@@ -249,7 +249,7 @@ test('the dashboard asks for what is exported, and shows all of it', async () =>
   }
 })
 
-test('the document lists every metric, with the parts that export it and its labels, and alerts on what there is', async () => {
+test('the document lists every metric with its parts and labels, and alerts on existing ones', async () => {
   const text = readFileSync(join(DOCS, 'observability.md'), 'utf8')
   const listed = new Map(
     [...text.matchAll(/^\| `(neap_\w+)` \| (\w+) \|(.*?)\|/gm)].map(([, name = '', part = '', labels = '']) => [
@@ -279,7 +279,7 @@ test('the document lists every metric, with the parts that export it and its lab
   for (const name of alerts) assert.ok(exported.has(name), `${name}, which an alert is about, is not exported`)
 })
 
-test('without the catalog a process lives, says in time that it is not ready, and shows what it knows itself', async () => {
+test('a process without the catalog is alive and not ready, and exports its own metrics', async () => {
   const { data_dir } = neap.ready
   const catalog = processesOf(data_dir).filter(({ directory }) => directory.startsWith(join(data_dir, 'catalog')))
   assert.ok(catalog.length > 1)
@@ -306,7 +306,7 @@ test('without the catalog a process lives, says in time that it is not ready, an
   )
 })
 
-test('no log has a key, a password or a connection string in it', async () => {
+test('no log contains a key, a password or a connection string', async () => {
   const branch = `/projects/${place.project_id}/branches/${place.branch_id}`
   const role = await send(neap, 'POST', `${branch}/roles`, {
     body: { role: { name: 'alice' } },

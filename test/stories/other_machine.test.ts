@@ -89,13 +89,13 @@ async function script<T>(code: string, env: NodeJS.ProcessEnv = {}): Promise<T> 
   }
 }
 
-test('the strings that are handed out connect psql, which verifies the server by its name', async () => {
+test('psql connects with the printed strings and verifies the server by its name', async () => {
   const host = `${place.endpoint_id}.${REGION}.${DOMAIN}`
   assert.ok(place.uri.includes(`@${host}:${neap.ready.proxy_port}/`), place.uri)
   assert.equal(said(await psql(place.uri)), '1')
 })
 
-test('an address serves where no name resolves, by IPv6 as well', async () => {
+test('clients connect by address when no name resolves, by IPv6 too', async () => {
   const host = `${place.endpoint_id}.${REGION}.${DOMAIN}`
   for (const address of [machines.server, `[${machines.serverIpv6}]`]) {
     const uri = `${place.uri.replace(`@${host}`, `@${address}`)}&options=endpoint%3D${host}`
@@ -108,7 +108,7 @@ test('an address serves where no name resolves, by IPv6 as well', async () => {
   assert.match(said(await machines.run('curl', ['-sS', '--cacert', neap.ready.ca_file, url])), /ok/)
 })
 
-test('the standard port serves as well, so that clients that make their own strings connect', async () => {
+test('clients connect by the standard port too', async () => {
   assert.equal(neap.ready.extra_proxy_port, 5432)
   assert.equal(said(await psql(place.uri.replace(`:${neap.ready.proxy_port}/`, '/'))), '1')
   const env = clientEnv({ CI: 'true' })
@@ -129,7 +129,7 @@ test('the standard port serves as well, so that clients that make their own stri
   }
 })
 
-test('the API speaks TLS to other machines, and nothing else', async () => {
+test('the API requires TLS from other machines', async () => {
   assert.match(neap.ready.api_url, /^https:\/\/bay\.neap\.test:\d+\/api\/v2$/)
   const auth = ['-H', `Authorization: Bearer ${neap.ready.api_key}`]
   const listed = await machines.run('curl', [
@@ -153,14 +153,15 @@ test('the API speaks TLS to other machines, and nothing else', async () => {
   assert.match(said(cli), new RegExp(place.project_id))
 })
 
-test('clients that speak plainly to the API, and stay, hold nothing', async () => {
+test('connections to the API without TLS are closed and leave no descriptor', async () => {
   const api = neap.part('api')
   const descriptors = () => readdirSync(`/proc/${api}/fd`).length
   const few = descriptors()
   const { hostname, port } = new URL(neap.ready.api_url)
   const program = `
     import { connect } from 'node:net'
-    const sockets = Array.from({ length: 60 }, () => connect({ host: process.env.HOST, port: process.env.PORT, allowHalfOpen: true }))
+    const where = { host: process.env.HOST, port: process.env.PORT, allowHalfOpen: true }
+    const sockets = Array.from({ length: 60 }, () => connect(where))
     await Promise.all(sockets.map((socket, number) => new Promise((resolve) => {
       socket.on('error', () => {}).once('data', () => {
         socket.write('x'.repeat(2000))
@@ -187,7 +188,7 @@ test('clients that speak plainly to the API, and stay, hold nothing', async () =
   }
 })
 
-test('the doctor says what works, and what does not', async () => {
+test('the doctor reports the checks that pass and fail', async () => {
   const examined = ({ code, stdout, stderr }: Ran): [number, Record<string, string>] => {
     assert.equal(stderr, '')
     const { findings } = JSON.parse(stdout) as { findings: { what: string; level: string }[] }
@@ -226,7 +227,7 @@ test('the doctor says what works, and what does not', async () => {
   assert.deepEqual([refused.code, refused.stderr.trim()], [1, "neap: --port is 'x': it takes a port from 1 to 65535."])
 })
 
-test('an SDK and the serverless driver work from there', async () => {
+test('an SDK and the serverless driver work from another machine', async () => {
   const env = {
     API: neap.ready.api_url,
     KEY: neap.ready.api_key ?? '',
@@ -252,7 +253,7 @@ test('an SDK and the serverless driver work from there', async () => {
   assert.deepEqual(found, { projects: 1, http: { n: 1 }, socket: { n: 2 } })
 })
 
-test('an allow list means the client, also behind haproxy and nginx', async () => {
+test('an allow list applies to the client behind haproxy and nginx too', async () => {
   const [allowed, other] = machines.clients
   startForwarders()
   const through = (port: number): string => place.uri.replace(`:${neap.ready.proxy_port}/`, `:${port}/`)
@@ -284,7 +285,7 @@ test('an allow list means the client, also behind haproxy and nginx', async () =
   await from(allowed, neap.ready.proxy_port)
 })
 
-test('the audit list names the client behind an HTTP proxy, and nobody else may say who he is', async () => {
+test('the audit list has the client address from a trusted HTTP proxy only', async () => {
   const auth = ['-H', `Authorization: Bearer ${neap.ready.api_key}`, '-H', 'Content-Type: application/json']
   const forged = ['-H', 'X-Forwarded-For: 192.0.2.66']
   const make = (url: string, name: string): Promise<Ran> =>

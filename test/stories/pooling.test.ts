@@ -77,7 +77,7 @@ function write(client: pg.Client, id: number): Writer {
   }
 }
 
-test('suspended, restarted, resized: who is idle sees nothing, who writes has each row once', async () => {
+test('a pooled client survives a suspend, a restart and a resize, and writes each row once', async () => {
   const ended: string[] = []
   const lost = (error: Error) => ended.push(error.message)
   const open = () => connect(neap, pooledUri, { lost })
@@ -132,7 +132,7 @@ test('suspended, restarted, resized: who is idle sees nothing, who writes has ea
   await Promise.all([transaction, ...idle, ...writing].map((client) => client.end()))
 })
 
-test('moved to another branch: the next query is answered there', async () => {
+test('a pooled client of a moved endpoint continues on the other branch', async () => {
   const other = await branchOff(neap, home)
   await neap.call('DELETE /projects/:project_id/endpoints/:endpoint_id', { params: other })
   await query(neap, home.uri, 'create table here as select 1')
@@ -147,7 +147,7 @@ test('moved to another branch: the next query is answered there', async () => {
   await client.end()
 })
 
-test('an endpoint with pooler_enabled pools its plain host too', async () => {
+test('an endpoint with pooler_enabled pools its plain host', async () => {
   await change({ pooler_enabled: true })
   const client = await connect(neap, home.uri)
   await suspend(neap, home)
@@ -157,7 +157,7 @@ test('an endpoint with pooler_enabled pools its plain host too', async () => {
   await change({ pooler_enabled: false })
 })
 
-test('a pooled client keeps no compute awake, and wakes it', async () => {
+test('a pooled client wakes an endpoint and does not keep it active', async () => {
   const client = await connect(neap, pooledUri)
   await client.query('select 1')
   await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {

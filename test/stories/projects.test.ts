@@ -126,7 +126,7 @@ test('a new project has its branch main, a role, a database and a read-write end
 const page = async (asked: Record<string, string>) =>
   body(await http('GET', `/projects?${new URLSearchParams(asked).toString()}`))
 
-test('projects are listed in pages, each exactly once, searched, and asked for by organization', async () => {
+test('projects are listed in pages, each exactly once, searched, and filtered by organization', async () => {
   for (const name of ['Searched 100%', 'another']) others.push((await create({ name })).project.id)
   const all = [place.project_id, ...others]
   for (const limit of ['1', '3', '4', '400']) {
@@ -153,7 +153,7 @@ test('projects are listed in pages, each exactly once, searched, and asked for b
     refused(await http('GET', `/projects?limit=${limit}`), 400, 'INVALID_REQUEST', /query parameter limit/)
 })
 
-test('a change of a project leaves what it does not name, and its defaults hold for endpoints to come', async () => {
+test('a change of a project keeps other fields, and its defaults apply to new endpoints', async () => {
   const allowed_ips = { ips: ['127.0.0.1', '::1/128', '10.0.0.1-10.0.0.9'] }
   const changed = body(await patch({ name: 'renamed', settings: { allowed_ips }, history_retention_seconds: 3600 }))
   assert.deepEqual([changed.project.name, changed.operations], ['renamed', []])
@@ -239,7 +239,7 @@ test('a change of a project leaves what it does not name, and its defaults hold 
   assert.deepEqual(later, project)
 })
 
-test('a project says whose it is and what it may have, and is shared with nobody', async () => {
+test('a project has its owner and its limits, and is shared with no other account', async () => {
   const { project } = body(await http('GET', `/projects/${place.project_id}`))
   const me = body(await http('GET', '/users/me'))
   const owner = project['owner'] as Record<string, unknown>
@@ -252,7 +252,7 @@ test('a project says whose it is and what it may have, and is shared with nobody
   assert.deepEqual(body(await http('GET', '/projects/shared')), { projects: [] })
 })
 
-test('what cannot be made is refused, and nothing is made', async () => {
+test('an invalid project is refused and not created', async () => {
   for (const [wrong, status, code, problem] of [
     [{ pg_version: 14 }, 422, 'NOT_ALLOWED', /pg_version is 14; it takes 15, 16, 17, 18/],
     [{ pg_version: 19 }, 422, 'NOT_ALLOWED', /pg_version is 19/],
@@ -271,7 +271,7 @@ test('what cannot be made is refused, and nothing is made', async () => {
 const uninstalled = [17, 16, 15].find((version) => !existsSync(`/usr/lib/postgresql/${version}/bin/postgres`))
 
 test(
-  'a version of Postgres that is not installed is refused, with those that are',
+  'an uninstalled version of Postgres is refused with the list of installed ones',
   {
     skip: uninstalled === undefined && 'every version is installed',
   },
@@ -286,14 +286,14 @@ test(
   },
 )
 
-test('a deleted project is gone at once and for good; its operations tell when its data is', async () => {
+test('a deleted project is not found at once; its operations show when its data is removed', async () => {
   const [id = ''] = others
   const path = `/projects/${id}`
   const uri = body(await http('GET', `${path}/connection_uri?database_name=neondb&role_name=neondb_owner`)).uri
   const { branches } = body(await http('GET', `${path}/branches`))
   const deleted = body(await http('DELETE', path))
   assert.deepEqual([deleted.project.id, Object.keys(deleted)], [id, ['project']])
-  const gone = new RegExp(`^project ${id} not found$`)
+  const notFound = new RegExp(`^project ${id} not found$`)
   for (const [method, where] of [
     ['GET', path],
     ['DELETE', path],
@@ -302,7 +302,7 @@ test('a deleted project is gone at once and for good; its operations tell when i
     ['GET', `${path}/endpoints`],
     ['POST', `${path}/branches`],
   ] as const)
-    refused(await http(method, where), 404, 'NOT_FOUND', gone)
+    refused(await http(method, where), 404, 'NOT_FOUND', notFound)
   refused(await http('POST', `${path}/recover`), 404, 'NOT_FOUND', /not found among those that can be recovered/)
   assert.ok(!(await page({ limit: '400' })).projects.some((each) => each.id === id))
   await assert.rejects(query(neap, uri, 'select 1'), /password authentication failed/)
@@ -322,7 +322,7 @@ test('a deleted project is gone at once and for good; its operations tell when i
   assert.deepEqual(body(one).operation, operations[0])
 })
 
-test('who changed what is listed page by page, newest first, to an admin key only', async () => {
+test('the audit list is paged, newest first, and requires an admin key', async () => {
   const audit = async (asked: Record<string, string>) =>
     body(await http('GET', `/audit?${new URLSearchParams(asked).toString()}`))
   const key = body(await http('POST', '/api_keys', { body: { key_name: 'auditor' } }))

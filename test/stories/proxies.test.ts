@@ -80,7 +80,7 @@ function clientPortsOf(pid: number): Set<number> {
   )
 }
 
-test('both serve, and each says of itself what it counts', async () => {
+test('both proxies serve, and each exports its own metrics', async () => {
   const ports = await metricsPorts()
   assert.equal(new Set(ports).size, 2)
   const clients: pg.Client[] = []
@@ -98,7 +98,7 @@ test('both serve, and each says of itself what it counts', async () => {
   assert.ok(readFileSync(join(dataDir, 'parts', 'proxy-2.log'), 'utf8').includes('"msg":"ready"'))
 })
 
-test('a proxy that gets SIGTERM lets its sessions go on, until its time is over; another serves meanwhile', async () => {
+test('a proxy drains on SIGTERM until its timeout, while another serves', async () => {
   const before_drain = await both()
   const ends: string[] = []
   const [busy, idle, endless] = (await Promise.all(
@@ -131,7 +131,7 @@ test('a proxy that gets SIGTERM lets its sessions go on, until its time is over;
   await next.end()
 })
 
-test('who waits at a frozen proxy is served by another, also when both were frozen and are killed', async () => {
+test('clients of a frozen proxy are served by another, even if both were frozen and killed', async () => {
   const [one, other] = await both()
   process.kill(one, 'SIGSTOP')
   const clients = await Promise.all(Array.from({ length: 20 }, () => connect(neap, place.uri)))
@@ -148,7 +148,7 @@ test('who waits at a frozen proxy is served by another, also when both were froz
   await Promise.all(clients.map((client) => client.end().catch(() => {})))
 })
 
-test('kill -9 of one of them: of those who connect all the while only its own are cut off', async () => {
+test('kill -9 of a proxy cuts off only its own connections', async () => {
   const [victim] = await both()
   const made: number[] = []
   const failed: { port: number; error: unknown }[] = []
@@ -185,7 +185,7 @@ test('kill -9 of one of them: of those who connect all the while only its own ar
   )
 })
 
-test('a proxy that has no descriptors left leaves those who wait to others', async () => {
+test('a proxy without descriptors leaves new connections to others', async () => {
   const [frozen] = await both()
   process.kill(frozen, 'SIGSTOP')
   const sockets = Array.from({ length: OPEN_FILES + 50 }, () => {
@@ -211,7 +211,7 @@ test('a proxy that has no descriptors left leaves those who wait to others', asy
   for (const socket of sockets) socket.destroy()
 })
 
-test('a proxy by itself that gets SIGTERM says that it is not ready, and ends at once at the second', async () => {
+test('a single proxy is not ready after SIGTERM, and ends at once at the second', async () => {
   const child = spawnNeap(['proxy', '--proxy-port', '0'], envOf(dataDir, { NEAP_PROXY_METRICS_PORT: '0' }))
   const ended = once(child, 'exit')
   const { port, metrics_port } = await new Promise<{ port: number; metrics_port: number }>((resolve, reject) => {
@@ -236,7 +236,7 @@ test('a proxy by itself that gets SIGTERM says that it is not ready, and ends at
   assert.deepEqual(await ended, [0, null])
 })
 
-test('kill -9 of the supervisor, with one of them frozen and one that drains: the next start has the port and two anew', async () => {
+test('the next start after kill -9 of the supervisor has the port and two new proxies', async () => {
   const pair = await both()
   const socket = new Socket()
   const session = await connect(neap, place.uri, { stream: () => socket })

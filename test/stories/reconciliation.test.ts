@@ -58,7 +58,7 @@ async function whileDown(act: () => Promise<void>): Promise<void> {
 
 const kept = () => query(neap, place.uri, 'select value from kept')
 
-test('a compute that is killed is noticed although nobody connects, and the end is on record', async () => {
+test('the end of a killed compute is noticed without a connection and recorded', async () => {
   const { pid, otherPid } = await bothRun()
   await kill(pid)
   await settled(neap, place, 'idle')
@@ -72,7 +72,7 @@ test('a compute that is killed is noticed although nobody connects, and the end 
   assert.deepEqual(await ends(other), [])
 })
 
-test('an end is on record also where a client is back at once', async () => {
+test('the end of a compute is recorded when a client reconnects at once', async () => {
   const { pid } = await bothRun()
   const known = await ends(place)
   await kill(pid)
@@ -86,7 +86,7 @@ test('an end is on record also where a client is back at once', async () => {
   assert.deepEqual(more, known)
 })
 
-test('a backend that is killed ends its compute, which is on record and back at the next connection', async () => {
+test('a killed backend ends its compute; that is recorded, and the next connection starts it', async () => {
   const { pid } = await bothRun()
   const known = (await ends(place)).length
   const lost = Promise.withResolvers<Error>()
@@ -103,7 +103,7 @@ test('a backend that is killed ends its compute, which is on record and back at 
   assert.equal(earlier.length, known)
 })
 
-test('computes that end while the control plane is down are on record when it is back', async () => {
+test('the end of a compute while the control plane is down is recorded afterwards', async () => {
   const { pid, otherPid } = await bothRun()
   const known = (await ends(other)).length
   await whileDown(() => kill(otherPid))
@@ -119,7 +119,7 @@ test('computes that end while the control plane is down are on record when it is
   await kept()
 })
 
-test('a postmaster.pid that is broken while nothing runs is no obstacle', async () => {
+test('a compute starts despite a broken postmaster.pid', async () => {
   const { otherPid } = await bothRun()
   const foreign = readFileSync(join(pgdata(other), 'postmaster.pid'), 'utf8')
   const broken: Record<string, string> = {
@@ -146,7 +146,7 @@ test('a postmaster.pid that is broken while nothing runs is no obstacle', async 
   assert.equal(runs(other), otherPid)
 })
 
-test('a compute that nobody wants is stopped, and only that', async () => {
+test('only an orphaned compute is stopped', async () => {
   const forget = () =>
     catalogQuery(
       neap,
@@ -166,7 +166,7 @@ test('a compute that nobody wants is stopped, and only that', async () => {
   }
 })
 
-test('files of a branch that the catalog does not know stay, and are reported', async () => {
+test('files of an unknown branch are kept and reported', async () => {
   const stranger = join(dataDir, 'branches', 'br-not-ours-12345678')
   mkdirSync(join(stranger, 'pgdata'), { recursive: true })
   writeFileSync(join(stranger, 'pgdata', 'precious'), 'data')

@@ -105,7 +105,7 @@ const ENDPOINT = {
   updated_at: TIME,
 }
 
-test('an endpoint has every field wherever it is shown: pending_state where it was changed, last_active once it started', async () => {
+test('an endpoint has every field, pending_state after a change, and last_active after a start', async () => {
   const branch_id = await bareBranch()
   const listed = async (id: string) =>
     body(await http('GET', `${project}/endpoints`)).endpoints.find((each) => each.id === id)
@@ -150,7 +150,7 @@ test('an endpoint has every field wherever it is shown: pending_state where it w
   isEndpoint(deleted.endpoint, { last_active: TIME })
 })
 
-test('an operation has every field, is scheduling or running at first, and is polled until it has finished', async () => {
+test('an operation has every field, and is polled until it has finished', async () => {
   const asked = { branch: { name: 'polled' }, endpoints: [{ type: 'read_write' }] }
   const made = body(await http('POST', `${project}/branches`, { body: asked }), 201)
   assert.deepEqual(actions(made), ['create_branch', 'start_compute'])
@@ -186,7 +186,7 @@ test('an operation has every field, is scheduling or running at first, and is po
   assert.ok(Number(operation['total_duration_ms']) > 0 && !('error' in operation))
 })
 
-test('an operation that was cancelled before it began has failed, and says so', async () => {
+test('an operation that is cancelled before it begins fails with that reason', async () => {
   const { id } = await frozen(async () => {
     const [operation] = body(await http('POST', `${project}/branches`), 201).operations
     return body(await http('POST', `${project}/operations/${operation?.id}/cancel`)).operation
@@ -199,7 +199,7 @@ test('an operation that was cancelled before it began has failed, and says so', 
   refused(await http('POST', `${project}/operations/${id}/cancel`), 409, 'CONFLICT', /failed/)
 })
 
-test('each rule of sizes has its refusal, on new endpoints and on those that are there', async () => {
+test('each rule of sizes is enforced on new and existing endpoints', async () => {
   const branch_id = await bareBranch()
   const both = 'autoscaling_limit_max_cu'
   for (const [asked, code, problem] of [
@@ -226,7 +226,7 @@ test('each rule of sizes has its refusal, on new endpoints and on those that are
   await neap.ended([...made.operations, ...changed.operations])
 })
 
-test('an endpoint is started and suspended when that is asked for, and left alone where it is already so', async () => {
+test('an endpoint is started and suspended by request; a repeated request has no effect', async () => {
   const asked = (verb: string) => http('POST', `${project}/endpoints/${place.endpoint_id}/${verb}`)
   await suspend(neap, place)
   for (const [verb, before_it, after_it, action] of [
@@ -241,7 +241,7 @@ test('an endpoint is started and suspended when that is asked for, and left alon
   }
 })
 
-test('a deleted endpoint is gone for good: sessions end, its host leads nowhere, and its compute is stopped', async () => {
+test('a deleted endpoint ends its sessions, refuses connections, and stops its compute', async () => {
   const child = await branchOff(neap, place)
   const lost = Promise.withResolvers<Error & { code?: string }>()
   const client = await connect(neap, child.uri, { lost: lost.resolve })
@@ -262,7 +262,7 @@ test('a deleted endpoint is gone for good: sessions end, its host leads nowhere,
   assert.deepEqual(await query(neap, uri, 'select one from kept'), [{ one: 1 }])
 })
 
-test('a list of operations is newest first, a hundred unless more or fewer are asked for', async () => {
+test('operations are listed newest first, 100 by default', async () => {
   const page = async (asked: string) => body(await http('GET', `${project}/operations${asked}`))
   await suspend(neap, place)
   for (let change = 0; change < 110; change++)
@@ -284,15 +284,15 @@ test('a list of operations is newest first, a hundred unless more or fewer are a
     refused(await http('GET', `${project}/operations?limit=${limit}`), 400, 'INVALID_REQUEST', /limit/)
 })
 
-test('replies are kept for a day, and operations of a deleted project for a week', async () => {
+test('stored replies are kept for a day, operations of a deleted project for a week', async () => {
   const keyed = (key: string) => ({ body: { branch: { name: key } }, headers: { 'idempotency-key': key } })
   for (const key of ['old', 'young'])
     await neap.ended(body(await http('POST', `${project}/branches`, keyed(key)), 201).operations)
   const made = body(await http('POST', '/projects', { body: { project: {} } }), 201)
-  const gone = made.operations[0]?.project_id
+  const deletedId = made.operations[0]?.project_id
   await neap.ended(made.operations)
-  await http('DELETE', `/projects/${gone}`)
-  const operations = () => http('GET', `/projects/${gone}/operations`)
+  await http('DELETE', `/projects/${deletedId}`)
+  const operations = () => http('GET', `/projects/${deletedId}/operations`)
   await neap.ended(body(await operations()).operations.slice(0, 1))
 
   const age = async (hours: number, table: string, column: string, where: string) =>
@@ -307,11 +307,11 @@ test('replies are kept for a day, and operations of a deleted project for a week
     )
   await age(23, 'idempotency_key', 'created_at', `key = 'young'`)
   await age(25, 'idempotency_key', 'created_at', `key = 'old'`)
-  await age(6 * 24 + 23, 'project', 'deleted_at', `id = '${gone}'`)
+  await age(6 * 24 + 23, 'project', 'deleted_at', `id = '${deletedId}'`)
   // The worker checks at its start.
   await kill(neap.part('worker'))
   // Without a stored reply the request is executed again; the name is taken by now.
-  const again = await until('the old reply is gone', async () => {
+  const again = await until('the old reply is deleted', async () => {
     const answer = await http('POST', `${project}/branches`, keyed('old'))
     return answer.status !== 201 && answer
   })
@@ -319,10 +319,10 @@ test('replies are kept for a day, and operations of a deleted project for a week
   const young = await http('POST', `${project}/branches`, keyed('young'))
   assert.deepEqual([young.status, young.headers.get('idempotency-replayed')], [201, 'true'])
   body(await operations())
-  await age(2, 'project', 'deleted_at', `id = '${gone}'`)
+  await age(2, 'project', 'deleted_at', `id = '${deletedId}'`)
   await kill(neap.part('worker'))
   refused(
-    await until('its operations are gone', async () => {
+    await until('its operations are deleted', async () => {
       const answer = await operations()
       return answer.status !== 200 && answer
     }),
@@ -348,7 +348,7 @@ async function sendBytes(bytes: string): Promise<Answer> {
   return { status: Number(first.split(' ')[1]), headers, body: JSON.parse(answer) as Answer['body'] }
 }
 
-test('what is no request, or is for version 1, is refused in the same form as all else', async () => {
+test('malformed HTTP and version 1 are refused with the error body of the API', async () => {
   const close = 'Host: x\r\nConnection: close\r\n'
   const long = 'x'.repeat(20_000)
   for (const [bytes, status, code, problem] of [
@@ -377,7 +377,7 @@ test('what is no request, or is for version 1, is refused in the same form as al
   refused(await http('GET', '/../v10/projects'), 404, 'NOT_FOUND', /There is no GET/)
 })
 
-test('while the catalog is away the answer is to try again, and then it works', async () => {
+test('without the catalog the API answers 503, and recovers', async () => {
   const { data_dir } = neap.ready
   const catalog = postmastersOf(data_dir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid
   const keyed = { headers: { 'idempotency-key': 'away' } }

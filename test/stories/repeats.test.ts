@@ -44,7 +44,7 @@ const newKey = (name: string, request: Request = {}, scope = 'write') =>
   http('POST', '/api_keys', { ...request, body: { key_name: name, scope } })
 const keys = async () => (await http('GET', '/api_keys')).body as unknown as { id: number; name: string }[]
 
-test('a change and a deletion that are repeated have their effect once too', async () => {
+test('a repeated change and a repeated deletion take effect once', async () => {
   const made = body(await http('POST', '/projects', { body: { project: { name: 'first' } }, ...under('make') }), 201)
   const path = `/projects/${made.project.id}`
   const rename = (name: string, request: Request = {}) =>
@@ -63,7 +63,7 @@ test('a change and a deletion that are repeated have their effect once too', asy
   await neap.ended(made.operations)
 })
 
-test('how long a client prefers to wait is no part of what it asks for', async () => {
+test('the same request with another Prefer: wait is a repeat', async () => {
   const ask = (headers: Record<string, string>) => {
     const request = under('patient', headers)
     return http('POST', '/projects', { body: { project: { name: 'awaited' } }, ...request })
@@ -75,7 +75,7 @@ test('how long a client prefers to wait is no part of what it asks for', async (
   await neap.ended(body(made, 201).operations)
 })
 
-test('two accounts may repeat their requests under the same key', async () => {
+test('idempotency keys are separate per account', async () => {
   const bob = await otherAccount(neap, 'bob')
   const asked = { key_name: 'same' }
   const his = await http('POST', '/api_keys', { key: bob.key, body: asked, ...under('same') })
@@ -92,7 +92,7 @@ test('two accounts may repeat their requests under the same key', async () => {
   }
 })
 
-test('an account has no more projects than it may, however many it asks for at once', async () => {
+test('concurrent requests create no more projects than the limit', async () => {
   const ATONCE = 4
   // The account has two projects and the limit is three. The lock keeps every request from creating its branch until
   // all have got that far.
@@ -118,7 +118,7 @@ test('an account has no more projects than it may, however many it asks for at o
     if (!made.includes(answer)) refused(answer, 422, 'PROJECTS_LIMIT_EXCEEDED', /3 projects/)
 })
 
-test('the requests of one key do not count for another, and one that came too often can be repeated', async () => {
+test('rate limits are separate per key, and a limited request can be repeated', async () => {
   const { key } = body(await newKey('busy', {}, 'admin'))
   const asking = Array.from({ length: 4 * PER_SECOND }, (_, number) =>
     newKey(`n${number}`, { key, ...under(`n${number}`) }),

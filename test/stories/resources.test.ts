@@ -76,7 +76,7 @@ const FULL = /^The disk of .* is full: make room there\./
 const MUCH = `select pg_logical_emit_message(false, '', repeat('x', 1000000)) from generate_series(1, 200)`
 
 test(
-  'a full disk: operations say so and wait, what runs goes on, and with room all ends well',
+  'on a full disk operations wait with the reason, sessions continue, and room resolves it',
   { skip: cannotMount },
   async () => {
     const asleep = await branchOff(neap, place)
@@ -110,7 +110,7 @@ test(
 )
 
 test(
-  'a compute that finds no room for its log is noticed, others serve on, and with room it is back',
+  'a compute without room for its WAL ends and is noticed; others serve, and it returns',
   { skip: cannotMount },
   async () => {
     const other = await branchOff(neap, place)
@@ -130,42 +130,37 @@ test(
   },
 )
 
-test(
-  `a full disk of the catalog: writes are refused whole, databases do not notice, and it resumes`,
-  { skip: cannotMount },
-  async () => {
-    const client = await connect(neap, place.uri)
-    const rename = (name: string) =>
-      send(neap, 'PATCH', `/projects/${place.project_id}`, { body: { project: { name } } })
-    catalogDisk?.fill()
-    let last = ''
-    for (let number = 0; ; number++) {
-      const answer = await rename(`name ${number}`)
-      if (answer.status === 503) {
-        assert.match(answer.body.message ?? '', /catalog/)
-        assert.ok(answer.headers.get('retry-after'))
-        break
-      }
-      assert.equal(answer.status, 200, answer.body.message)
-      last = `name ${number}`
+test('a full disk of the catalog refuses writes whole, and they resume with room', { skip: cannotMount }, async () => {
+  const client = await connect(neap, place.uri)
+  const rename = (name: string) => send(neap, 'PATCH', `/projects/${place.project_id}`, { body: { project: { name } } })
+  catalogDisk?.fill()
+  let last = ''
+  for (let number = 0; ; number++) {
+    const answer = await rename(`name ${number}`)
+    if (answer.status === 503) {
+      assert.match(answer.body.message ?? '', /catalog/)
+      assert.ok(answer.headers.get('retry-after'))
+      break
     }
-    assert.equal((await client.query('select value from kept')).rowCount, 1)
-    catalogDisk?.drain()
-    const params = { project_id: place.project_id }
-    const found = await until('the catalog is back', () =>
-      neap.call('GET /projects/:project_id', { params }).catch(ifAway),
-    )
-    assert.equal(found.project.name, last)
-    await until('it can be written to', async () => (await rename('at last')).status === 200)
-    await client.query('select 1')
-    await client.end()
-    await suspend(neap, place)
-    await kept()
-  },
-)
+    assert.equal(answer.status, 200, answer.body.message)
+    last = `name ${number}`
+  }
+  assert.equal((await client.query('select value from kept')).rowCount, 1)
+  catalogDisk?.drain()
+  const params = { project_id: place.project_id }
+  const found = await until('the catalog is back', () =>
+    neap.call('GET /projects/:project_id', { params }).catch(ifAway),
+  )
+  assert.equal(found.project.name, last)
+  await until('it can be written to', async () => (await rename('at last')).status === 200)
+  await client.query('select 1')
+  await client.end()
+  await suspend(neap, place)
+  await kept()
+})
 
 test(
-  'few file descriptors: what is open goes on, more is refused with the reason, and room is used again',
+  'without free descriptors open connections work, new ones are refused, and room is used',
   { skip: without('prlimit') },
   async (t) => {
     await neap.end()

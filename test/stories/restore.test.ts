@@ -60,7 +60,7 @@ async function uriOf({ project_id, branch_id }: Place): Promise<string> {
   return (await neap.call(key, { params: { project_id }, query: names })).uri
 }
 
-test('reset to its parent: a branch holds what the parent has, and stays where it is', async () => {
+test("a branch that is reset to its parent has the parent's data and keeps its address", async () => {
   const child = await branchOff(neap, main)
   await differ(child)
   await query(neap, child.uri, 'create role of_child')
@@ -92,7 +92,7 @@ test('reset to its parent: a branch holds what the parent has, and stays where i
   assert.deepEqual(ids(await branchesOf(main)), ids(known))
 })
 
-test('a sleeping branch restored from another one sleeps on, and wakes with its data', async () => {
+test('an idle branch that is restored stays idle, and wakes with the new data', async () => {
   const [branch, other] = [await branchOff(neap, main), await branchOff(neap, main)]
   await differ(other)
   await suspend(neap, branch)
@@ -125,7 +125,7 @@ function asRole(uri: string, name: string, password: string): string {
   return Object.assign(new URL(uri), { username: name, password, pathname: `/${name}` }).href
 }
 
-test('roles and databases go with the data, and so do their passwords', async () => {
+test('a restore replaces roles, databases and passwords too', async () => {
   const [branch, other] = [await branchOff(neap, main), await branchOff(neap, main)]
   const mine = await addRole(branch, 'mine')
   const theirs = await addRole(other, 'theirs')
@@ -163,7 +163,7 @@ test('roles and databases go with the data, and so do their passwords', async ()
   }
 })
 
-test('restored from itself, a branch runs on; its copy takes its children and its place', async () => {
+test('a branch restored from itself keeps running; its copy takes its children and its parent', async () => {
   const branch = await branchOff(neap, main)
   const child = await branchOff(neap, branch)
   await differ(branch)
@@ -216,7 +216,7 @@ function startWriter(uri: string) {
 const writtenAt = async ({ uri }: Place) =>
   (await query<{ number: number }>(neap, uri, 'select number from written order by 1')).map(({ number }) => number)
 
-test('under load, with children: no acknowledged commit is lost', { skip: without('pgbench') }, async (t) => {
+test('a restore under load, with children, loses no acknowledged commit', { skip: without('pgbench') }, async (t) => {
   await query(neap, main.uri, 'create table written (number int)')
   const branch = await branchOff(neap, main)
   const child = await branchOff(neap, branch)
@@ -253,7 +253,7 @@ test('under load, with children: no acknowledged commit is lost', { skip: withou
   assert.equal((await branchOf(branch)).parent_id, main.branch_id)
 })
 
-test('kill -9 of the worker in the middle of each operation: the restore goes on', async () => {
+test('a restore completes after kill -9 of the worker in each of its operations', async () => {
   const [branch, other] = [await branchOff(neap, main), await branchOff(neap, main)]
   for (const kind of [0, 1, 2, 3, 4]) {
     await differ(other)
@@ -272,7 +272,7 @@ test('kill -9 of the worker in the middle of each operation: the restore goes on
   }
 })
 
-test('what is asked for right after a restore is done to the restored branch', async () => {
+test('requests right after a restore apply to the restored branch', async () => {
   const branch = await branchOff(neap, main)
   const { project_id, branch_id } = branch
   const restored = await restoreOf(branch, { source_branch_id: main.branch_id, preserve_under_name: 'before role' })
@@ -289,7 +289,7 @@ test('what is asked for right after a restore is done to the restored branch', a
   }
 })
 
-test('what cannot be restored is refused, and nothing changes', async () => {
+test('an impossible restore is refused and changes no branch', async () => {
   const { project_id, branch_id } = await branchOff(neap, main)
   const branches = `/projects/${project_id}/branches`
   const known = await branchesOf(main)

@@ -51,7 +51,7 @@ const uriAs = (name: string, password: string, uri = place.uri): string => {
   return url.href
 }
 
-test('roles and databases become real, on a branch that runs and on one that sleeps', async () => {
+test('roles and databases are created in Postgres, on an active and on an idle branch', async () => {
   const whose = `select current_user as role, current_database() as database, pg_get_userbyid(datdba) as owner
     from pg_database where datname = current_database()`
   await query(neap, place.uri, 'select 1')
@@ -93,7 +93,7 @@ test('roles and databases become real, on a branch that runs and on one that sle
   ])
 })
 
-test('a role is reset, revealed and deleted under any name, on a branch that runs and on one that sleeps', async () => {
+test('a role with any name is reset, revealed and deleted, on an active and on an idle branch', async () => {
   const api = branchHttp(neap, place)
   const password = async (name: string) => (await api.ask('GET', rolePath(name, '/reveal_password'))).body['password']
   const isRefused = (name: string, secret: string) =>
@@ -142,7 +142,7 @@ test('a role is reset, revealed and deleted under any name, on a branch that run
   refused(await http('GET', `${path}/reveal_password`, { key: reader }), 403, 'FORBIDDEN', /./)
 })
 
-test('every request that changes something has one audit row, and no secret is written anywhere', async () => {
+test('every change has one audit row, and no secret is stored or logged', async () => {
   const made = await http('POST', '/api_keys', { body: { key_name: 'a', scope: 'read' } })
   const { id, key } = made.body as unknown as { id: number; key: string }
   const name = 'audited'

@@ -28,7 +28,8 @@ before(async () => {
   await query(
     neap,
     uri,
-    `create schema "we""ird; drop"; create table "we""ird; drop"."Tisch" (id int primary key, "größe" text not null default 'a\\b');
+    `create schema "we""ird; drop";
+     create table "we""ird; drop"."Tisch" (id int primary key, "größe" text not null default 'a\\b');
      create view seen as select "größe" from "we""ird; drop"."Tisch";
      create function twice(int) returns int language sql as $$ select 2 * $1 $$`,
   )
@@ -47,7 +48,7 @@ async function sqlOf(db_name = database()): Promise<string> {
   return String(body['sql'])
 }
 
-test('the schema is what pg_dump prints, and makes the same schema again', { skip }, async () => {
+test('the schema is the output of pg_dump and recreates the schema', { skip }, async () => {
   const text = await sqlOf()
   assert.match(text, /^--\n-- PostgreSQL database dump\n--\n/)
   assert.match(text, /CREATE TABLE "we""ird; drop"\."Tisch" \(\n {4}id integer NOT NULL,\n {4}"größe" text/)
@@ -64,7 +65,7 @@ test('the schema is what pg_dump prints, and makes the same schema again', { ski
   assert.equal(await sqlOf(name), text)
 })
 
-test('a compute that sleeps is woken, and one that was killed is started again', { skip }, async () => {
+test('a schema request wakes an idle compute and a killed one', { skip }, async () => {
   const text = await sqlOf()
   await suspend(neap, place)
   assert.equal(await sqlOf(), text)
@@ -74,7 +75,7 @@ test('a compute that sleeps is woken, and one that was killed is started again',
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
 })
 
-test('a branch is compared with its parent, or with another', { skip: skip || without('diff') }, async () => {
+test('a branch is compared with its parent or with another branch', { skip: skip || without('diff') }, async () => {
   const { project_id, branch_id } = place
   const child = await branchOff(neap, place)
   const compare = async (more: Record<string, string> = {}) => {
@@ -96,7 +97,7 @@ test('a branch is compared with its parent, or with another', { skip: skip || wi
   refused(await compare({ base_timestamp: 'x' }), 422, 'NOT_ALLOWED', /leave base_timestamp out/)
 })
 
-test('what has no schema to show is refused', { skip }, async () => {
+test('an impossible schema request is refused', { skip }, async () => {
   const db_name = database()
   for (const name of ['nowhere', 'neap', 'template1', `dbname=${db_name}`]) {
     refused(await schemaOf(place, { db_name: name }), 404, 'NOT_FOUND', new RegExp(`database ${name} not found`))
@@ -115,7 +116,7 @@ test('what has no schema to show is refused', { skip }, async () => {
   refused(answer, 422, 'NOT_ALLOWED', /has no compute to read its schema with\. Create an endpoint/)
 })
 
-test('what holds it up for long, or is too much, is refused', { skip }, async () => {
+test('a schema that waits for a lock or is too large is refused', { skip }, async () => {
   const db_name = database()
   const client = await connect(neap, place.uri)
   await client.query('begin; lock table "we""ird; drop"."Tisch"')
@@ -128,68 +129,65 @@ test('what holds it up for long, or is too much, is refused', { skip }, async ()
   await sqlOf()
 })
 
-test(
-  'who hangs up ends the pg_dump of the request, and more than two of a project at once are refused',
-  { skip },
-  async (t) => {
-    const db_name = database()
-    await sqlOf()
-    const admin = await superuser(neap, place)
-    const holder = await connect(neap, place.uri)
-    await holder.query('begin; lock table "we""ird; drop"."Tisch"')
-    const postmaster = (await computeOf(neap, place))?.pid ?? assert.fail('no compute runs')
-    const known: number[] = []
-    const frozen: number[] = []
-    const thaw = () => frozen.splice(0).forEach((pid) => process.kill(pid, 'SIGCONT'))
-    t.after(async () => {
-      thaw()
-      await holder.end()
-      await admin.end()
-    })
-    const dumps = () => {
-      const api = neap.part('api')
-      return readFileSync(`/proc/${api}/task/${api}/children`, 'utf8').trim().split(' ').filter(Boolean)
-    }
-    /** Blocks a dump for longer than its lock timeout, and returns the pid of its process. */
-    const heldUp = async (): Promise<string> => {
-      const inside = await until('another dump waits for the lock', async () => {
-        const { rows } = await admin.query<{ pid: number }>(
-          `select pid from pg_stat_activity where application_name = 'neap: branch' and wait_event_type = 'Lock' and pid <> all ($1)`,
-          [known],
-        )
-        return rows[0]?.pid
-      })
-      known.push(inside)
-      const server = outsidePid(postmaster, inside)
-      process.kill(server, 'SIGSTOP')
-      frozen.push(server)
-      return dumps().at(-1) ?? ''
-    }
-    const hangUp = new AbortController()
-    const { project_id, branch_id } = place
-    const url = `${neap.ready.api_url}/projects/${project_id}/branches/${branch_id}/schema?db_name=${db_name}`
-    const headers = { authorization: `Bearer ${neap.ready.api_key}` }
-
-    const stays = schemaOf(place, { db_name })
-    const first = await heldUp()
-    const left = assert.rejects(fetch(url, { headers, signal: hangUp.signal }), { name: 'AbortError' })
-    await heldUp()
-    const refusal = await schemaOf(place, { db_name })
-    refused(refusal, 503, 'UNAVAILABLE', /2 schemas are being read.*Try again/)
-    assert.match(refusal.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
-    hangUp.abort()
-    await left
-    // The first dump began earlier: if dumps ended by a timeout, the first would end before the second.
-    await until('the other has ended', () => dumps().length <= 1)
-    assert.deepEqual(dumps(), [first])
+test('a disconnect ends its pg_dump, and a project has at most two at once', { skip }, async (t) => {
+  const db_name = database()
+  await sqlOf()
+  const admin = await superuser(neap, place)
+  const holder = await connect(neap, place.uri)
+  await holder.query('begin; lock table "we""ird; drop"."Tisch"')
+  const postmaster = (await computeOf(neap, place))?.pid ?? assert.fail('no compute runs')
+  const known: number[] = []
+  const frozen: number[] = []
+  const thaw = () => frozen.splice(0).forEach((pid) => process.kill(pid, 'SIGCONT'))
+  t.after(async () => {
     thaw()
-    await holder.query('commit')
-    assert.equal((await stays).status, 200)
-    await sqlOf()
-  },
-)
+    await holder.end()
+    await admin.end()
+  })
+  const dumps = () => {
+    const api = neap.part('api')
+    return readFileSync(`/proc/${api}/task/${api}/children`, 'utf8').trim().split(' ').filter(Boolean)
+  }
+  /** Blocks a dump for longer than its lock timeout, and returns the pid of its process. */
+  const blockDump = async (): Promise<string> => {
+    const inside = await until('another dump waits for the lock', async () => {
+      const { rows } = await admin.query<{ pid: number }>(
+        `select pid from pg_stat_activity
+          where application_name = 'neap: branch' and wait_event_type = 'Lock' and pid <> all ($1)`,
+        [known],
+      )
+      return rows[0]?.pid
+    })
+    known.push(inside)
+    const server = outsidePid(postmaster, inside)
+    process.kill(server, 'SIGSTOP')
+    frozen.push(server)
+    return dumps().at(-1) ?? ''
+  }
+  const hangUp = new AbortController()
+  const { project_id, branch_id } = place
+  const url = `${neap.ready.api_url}/projects/${project_id}/branches/${branch_id}/schema?db_name=${db_name}`
+  const headers = { authorization: `Bearer ${neap.ready.api_key}` }
 
-test('where no pg_dump on the machine is new enough, the schema is read all the same', async () => {
+  const stays = schemaOf(place, { db_name })
+  const first = await blockDump()
+  const left = assert.rejects(fetch(url, { headers, signal: hangUp.signal }), { name: 'AbortError' })
+  await blockDump()
+  const refusal = await schemaOf(place, { db_name })
+  refused(refusal, 503, 'UNAVAILABLE', /2 schemas are being read.*Try again/)
+  assert.match(refusal.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+  hangUp.abort()
+  await left
+  // The first dump began earlier: if dumps ended by a timeout, the first would end before the second.
+  await until('the other has ended', () => dumps().length <= 1)
+  assert.deepEqual(dumps(), [first])
+  thaw()
+  await holder.query('commit')
+  assert.equal((await stays).status, 200)
+  await sqlOf()
+})
+
+test('the schema is read without a system pg_dump that is new enough', async () => {
   const first = await firstPlace(neap)
   const name = `it's a \\ "name`
   await query(neap, first.uri, `create database "it's a \\ ""name"`)

@@ -55,17 +55,23 @@ const RICH = `
   create index on app.log (at);
   create table app.parent (a int); create table app.child (b int) inherits (app.parent);
   create unlogged table app.scratch (a int);
-  create view app.people with (security_barrier) as select id, code from app.person where "Größe" > 1 with check option;
+  create view app.people with (security_barrier) as
+    select id, code from app.person where "Größe" > 1 with check option;
   create materialized view app.totals as select person, sum(amount) as total from app.item group by person with no data;
   create unique index on app.totals (person);
-  create function app.twice(a int, b int default 2) returns int language sql immutable strict parallel safe as $$ select a * b $$;
-  create function app.touch() returns trigger language plpgsql as $$ begin new.code := lower(new.code); return new; end $$;
-  create function app.rows(out a int, out b text) returns setof record language sql begin atomic; select 1 as a, 'x'::text as b; end;
-  create procedure app.tidy() language plpgsql security definer set search_path = app as $p$ begin delete from app.scratch; end $p$;
+  create function app.twice(a int, b int default 2) returns int language sql immutable strict parallel safe
+    as $$ select a * b $$;
+  create function app.touch() returns trigger language plpgsql
+    as $$ begin new.code := lower(new.code); return new; end $$;
+  create function app.rows(out a int, out b text) returns setof record language sql
+    begin atomic; select 1 as a, 'x'::text as b; end;
+  create procedure app.tidy() language plpgsql security definer set search_path = app
+    as $p$ begin delete from app.scratch; end $p$;
   create aggregate app.total(int) (sfunc = int4pl, stype = int, initcond = '0');
   create operator app.=~= (leftarg = text, rightarg = text, function = texteq);
   create cast (app.mood as int) with inout;
-  create trigger touches before insert or update of code on app.person for each row when (new.mood is not null) execute function app.touch();
+  create trigger touches before insert or update of code on app.person
+    for each row when (new.mood is not null) execute function app.touch();
   alter table app.person disable trigger touches;
   create rule ignore as on delete to app.people do instead nothing;
   alter table app.person enable row level security; alter table app.person force row level security;
@@ -129,7 +135,7 @@ async function copied(server: Server): Promise<string> {
   return sql
 }
 
-test('what it prints makes the same schema again, on the Postgres that npm brings', async (t) => {
+test('the output of the bundled pg_dump recreates the schema', async (t) => {
   const server = await serverOf(await firstPlace(neap))
   t.after(() => server.admin.end())
   const sql = await copied(server)
@@ -145,7 +151,7 @@ test('what it prints makes the same schema again, on the Postgres that npm bring
 })
 
 test(
-  'the machine’s own pg_dump finds nothing missing in what was made of it',
+  'the system pg_dump prints the same for the original and the recreated schema',
   { skip: !existsSync(NATIVE) && 'postgresql-15 not installed' },
   async (t) => {
     const made = await neap.call('POST /projects', { body: { project: { pg_version: 15 } } })
@@ -172,7 +178,7 @@ test(
   },
 )
 
-test('what goes wrong is told, and a kill ends it', async (t) => {
+test('the bundled pg_dump reports errors, and a kill ends it', async (t) => {
   const server = await serverOf(await firstPlace(neap))
   t.after(() => server.admin.end())
   const { host, port, user } = server.admin

@@ -86,7 +86,7 @@ async function allWorks(): Promise<void> {
   await neap.ended(operations)
 }
 
-test('a rotation under load is noticed by no client', async () => {
+test('a rotation under load disturbs no client', async () => {
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
   const earlier = await ringNow()
@@ -154,7 +154,7 @@ async function rotateAndDie(when: string): Promise<void> {
 }
 
 for (const step of STEPS)
-  test(`a rotation that is killed after "${step}" leaves all working, and goes on`, async () => {
+  test(`a rotation killed after "${step}" leaves a working Neap and resumes`, async () => {
     const earlier = await ringNow()
     await rotateAndDie(step)
     await allWorks()
@@ -166,7 +166,7 @@ for (const step of STEPS)
     await allWorks()
   })
 
-test('a rotation that is killed at any moment, with all of Neap, goes on after the next start', async () => {
+test('a rotation killed with all of Neap at a random moment resumes after the next start', async () => {
   const random = randomFrom(Number(process.env['NEAP_ROTATION_SEED'] ?? 11))
   for (let count = 0; count < 3; count++) {
     await rotateAndDie(String(random.between(200, 900)))
@@ -178,7 +178,7 @@ test('a rotation that is killed at any moment, with all of Neap, goes on after t
   await allWorks()
 })
 
-test('a catalog that ends after a rotation is started again', async () => {
+test('the catalog restarts after a rotation', async () => {
   await rotate()
   const [catalog] = postmastersOf(neap.ready.data_dir).filter(({ command }) => command.includes('/catalog/'))
   await kill(catalog?.pid)
@@ -192,7 +192,7 @@ test('a catalog that ends after a rotation is started again', async () => {
   await allWorks()
 })
 
-test('a damaged row keeps no other under an old key', async () => {
+test('a damaged row does not keep other rows under an old key', async () => {
   const damaged = await catalogQuery(
     neap,
     "update role set password = password || '\\x00'::bytea where name = $1 and branch_id = $2 returning 1",
@@ -206,7 +206,7 @@ test('a damaged row keeps no other under an old key', async () => {
   await allWorks()
 })
 
-test('a compute that does not answer keeps no other from its new passwords', { timeout: 180_000 }, async () => {
+test('an unresponsive compute does not keep others from their new passwords', { timeout: 180_000 }, async () => {
   const frozen = await branchOff(neap, place)
   for (const each of [place, frozen]) {
     await query(neap, each.uri, 'select 1')
@@ -228,7 +228,7 @@ test('a compute that does not answer keeps no other from its new passwords', { t
   await allWorks()
 })
 
-test('an API key that is not used moves to the current key with its next use', async () => {
+test('an unused API key moves to the current key at its next use', async () => {
   const seldom = await neap.call('POST /api_keys', { body: { key_name: 'seldom' } })
   await rotate()
   await rotate()
@@ -258,7 +258,7 @@ async function trusts(ca: string): Promise<boolean> {
   }).finally(() => socket.destroy())) as boolean
 }
 
-test('clients that verify have time to take the next authority', async () => {
+test('verifying clients get the next authority before it is used', async () => {
   const file = neap.ready.ca_file
   await rotate()
   const both = readFileSync(file, 'utf8')

@@ -32,7 +32,7 @@ async function secrets(...args: string[]): Promise<void> {
 
 const LISTENING = `from pg_stat_activity where application_name like 'neap keys %'`
 
-test('parts whose sessions in the catalog ended log in again after a rotation that they missed', async () => {
+test('parts that missed a rotation log in to the catalog again after their sessions ended', async () => {
   const count = async () => (await catalogQuery<{ count: number }>(neap, `select count(*)::int ${LISTENING}`))[0]?.count
   const all = 3 + PROXIES
   // The second proxy starts after the first is ready, and a part that loses the catalog during its start is restarted.
@@ -57,7 +57,7 @@ test('parts whose sessions in the catalog ended log in again after a rotation th
   assert.deepEqual(await kept(place), [{ count: 100 }])
 })
 
-test('a catalog from before a rotation is not started with the key of after, and is left as it is', async () => {
+test('a catalog from before a rotation is refused with the new key, and left unchanged', async () => {
   const dataDir = neap.ready.data_dir
   await neap.stop({ keep: true })
   const earlier = join(dataDir, 'earlier')
@@ -85,7 +85,7 @@ test('a catalog from before a rotation is not started with the key of after, and
   assert.equal(neap.ready.connection_uri, place.uri)
 })
 
-test('a key of another Neap is told apart from the one of the catalog', async () => {
+test('the key of another Neap is reported as such', async () => {
   const file = join(neap.ready.data_dir, 'other.key')
   writeFileSync(file, Buffer.alloc(32, 1), { mode: 0o600 })
   for (const args of [['secrets'], ['secrets', 'rotate']]) {
@@ -95,7 +95,7 @@ test('a key of another Neap is told apart from the one of the catalog', async ()
   }
 })
 
-test('a key that is lost beside a catalog of the operator is not replaced unasked', async (t) => {
+test("a lost key beside an operator's catalog is replaced only on request", async (t) => {
   const dataDir = newDataDir()
   t.after(() => leaveNothing(dataDir))
   mkdirSync(join(dataDir, 'branches'))
@@ -106,7 +106,7 @@ test('a key that is lost beside a catalog of the operator is not replaced unaske
   assert.equal((await neapRun(['secrets', 'replace-lost-key', '--yes'], env)).code, 0)
 })
 
-test('a lost key deletes no project in which an operation failed', { timeout: 120_000 }, async () => {
+test('replacing a lost key deletes no project with a failed operation', { timeout: 120_000 }, async () => {
   const dataDir = neap.ready.data_dir
   const child = await branchOff(neap, place)
   assert.deepEqual(await kept(child), [{ count: 100 }])

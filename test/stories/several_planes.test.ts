@@ -136,7 +136,7 @@ function writeNumbers(ports: () => number[], { uri }: Place, stopped: () => bool
   })()
 }
 
-test('parts that are killed or frozen leave nothing undone, twice or stuck', async () => {
+test('killed and frozen parts leave no operation undone, repeated or stuck', async () => {
   let second = { api: await startPart('api'), worker: await startPart('worker'), proxy: await startPart('proxy') }
   const urls = () => [neap.ready.api_url, `http://127.0.0.1:${second.api.port}/api/v2`]
   const ports = () => [neap.ready.proxy_port, second.proxy.port]
@@ -199,7 +199,7 @@ test('parts that are killed or frozen leave nothing undone, twice or stuck', asy
   assert.deepEqual(directories, [...new Set(directories)])
 })
 
-test('a revoked key stops on both, also on one that was frozen meanwhile', async () => {
+test('a revoked key stops working on both apis, even on one that was frozen meanwhile', async () => {
   const other = await startPart('api')
   const url = `http://127.0.0.1:${other.port}/api/v2`
   const make = async (name: string) => (await send(neap, 'POST', '/api_keys', { body: { key_name: name } })).body
@@ -222,7 +222,7 @@ test('a revoked key stops on both, also on one that was frozen meanwhile', async
   await once(other.process, 'exit')
 })
 
-test("the administration socket is always somebody's", async () => {
+test('one of the apis always serves the administration socket', async () => {
   for (const end of ['SIGTERM', 'SIGKILL'] as const) {
     const other = await startPart('api')
     assert.equal(await answers(), true)

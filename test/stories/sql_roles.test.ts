@@ -26,7 +26,7 @@ const run = (sql: string) => query(neap, place.uri, sql)
 const OWNER = 'neondb_owner'
 const reveal = (name: string, of = api) => of.ask('GET', rolePath(name, '/reveal_password'))
 
-test('what SQL makes, changes and drops is in the lists at once, and still there when the compute sleeps', async () => {
+test('roles and databases changed by SQL are listed at once, and after a suspend', async () => {
   await run(`create role "by sql/ü" login password 'secret one'`)
   await run('create role keyless nologin')
   await run('create database "sql db"')
@@ -60,7 +60,7 @@ test('what SQL makes, changes and drops is in the lists at once, and still there
   assert.deepEqual(await run(`select rolname from pg_roles where rolname like 'by%'`), [])
 })
 
-test('a password that SQL has changed is never given out, wherever the change was last seen', async () => {
+test('a password changed by SQL is never revealed', async () => {
   const { role } = await api.change('POST', '/roles', { role: { name: 'moody' } })
   assert.equal((await reveal('moody')).body['password'], role.password)
   const theirs = uriWith(place.uri, { role: 'moody', password: role.password })
@@ -93,7 +93,7 @@ test('a password that SQL has changed is never given out, wherever the change wa
   ])
 })
 
-test('the parent of a new branch says what it has before the project is locked, so that nobody waits for its answer', async () => {
+test("a new branch reads its parent's roles before it locks the project", async () => {
   await run('create role in_time')
   const holder = await catalogClient(neap)
   await holder.query('begin')
@@ -114,7 +114,7 @@ test('the parent of a new branch says what it has before the project is locked, 
   await neap.ended(operations)
 })
 
-test('a role that is changed while its compute is being stopped is written down as it stays', async () => {
+test('a role changed during a suspend is recorded in its final state', async () => {
   const client = await connect(neap, place.uri)
   await client.query('begin')
   await client.query('create role unfinished')
@@ -126,7 +126,7 @@ test('a role that is changed while its compute is being stopped is written down 
   assert.deepEqual(await run(`select from pg_roles where rolname = 'unfinished'`), [])
 })
 
-test('a compute that does not answer is not waited for; what only it knows is not made up', async () => {
+test('an unresponsive compute delays no answer, and passwords that only it knows are refused', async () => {
   await run('select 1')
   await settled(neap, place, 'active')
   const known = await api.roles()

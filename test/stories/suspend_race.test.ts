@@ -277,7 +277,7 @@ async function compare({ place, acknowledged, attempted }: Lane): Promise<void> 
   )
 }
 
-test('however suspends and clients meet, nobody who does something is cut off or refused, and nothing is lost', async (t) => {
+test('suspends that race with clients end no active session, refuse none, and lose no row', async (t) => {
   t.diagnostic(`seed ${SEED}`)
   t.after(() => t.diagnostic(JSON.stringify(counts)))
   await Promise.all(

@@ -18,7 +18,7 @@ after(() => neap?.stop())
 
 const BYTES = 300_000
 
-test('bytes that went to clients are told for the endpoint, its branch and its project, and outlive the endpoint', async () => {
+test('bytes sent to clients are counted per endpoint, branch and project, and outlive the endpoint', async () => {
   const { project_id, endpoint_id } = place
   const project = { params: { project_id } }
   const endpoint = { params: { project_id, endpoint_id } }
@@ -32,7 +32,7 @@ test('bytes that went to clients are told for the endpoint, its branch and its p
   const ofEndpoint = async () =>
     (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', endpoint)).activity.traffic
 
-  const told = await until('all tell the same', async () => {
+  const sentBytes = await until('all counts agree', async () => {
     const { since, bytes_to_clients: bytes, bytes_from_clients, connections } = await ofEndpoint()
     assert.match(since, /^20\d\d-\d\d-01T00:00:00\.000000Z$/)
     if (bytes < BYTES) return undefined
@@ -41,10 +41,10 @@ test('bytes that went to clients are told for the endpoint, its branch and its p
     const others = [await ofProject(), ...[await ofBranch(), ...(await ofBranches())].map((b) => b.data_transfer_bytes)]
     return others.every((other) => other === bytes) && bytes
   })
-  assert.ok(told < BYTES + 10_000, `${told} bytes`)
+  assert.ok(sentBytes < BYTES + 10_000, `${sentBytes} bytes`)
 
   const { operations } = await neap.call('DELETE /projects/:project_id/endpoints/:endpoint_id', endpoint)
   await neap.ended(operations)
-  assert.ok((await ofProject()) >= told)
-  assert.ok((await ofBranch()).data_transfer_bytes >= told)
+  assert.ok((await ofProject()) >= sentBytes)
+  assert.ok((await ofBranch()).data_transfer_bytes >= sentBytes)
 })

@@ -89,7 +89,7 @@ async function isOn(dataDir: string, { branch_id }: Place): Promise<boolean> {
 
 const places: Record<'first' | 'second', Place[]> = { first: [], second: [] }
 
-test('new projects are placed on both hosts, and each worker does its own host only', { skip }, async () => {
+test('new projects are placed on both hosts, and each worker serves only its own host', { skip }, async () => {
   assert.notEqual(hostOf(first), hostOf(second))
   // Placement is random: one of 20 projects comes to each host but once in a million runs.
   for (let number = 0; number < 20 && !(places.first.length && places.second.length); number++) {
@@ -109,7 +109,7 @@ test('new projects are placed on both hosts, and each worker does its own host o
   }
 })
 
-test('a branch is made and wakes on the host of its parent', { skip }, async () => {
+test('a branch is created and wakes on the host of its parent', { skip }, async () => {
   const [parent] = places.second
   assert.ok(parent)
   const made = await neap.call('POST /projects/:project_id/branches', {
@@ -121,7 +121,7 @@ test('a branch is made and wakes on the host of its parent', { skip }, async () 
   assert.ok(!storesIn(first).includes(made.branch.id))
 })
 
-test('operations of a host without a worker wait for it, and those of the other go on', { skip }, async () => {
+test('operations of a host without a worker wait; those of the other host proceed', { skip }, async () => {
   const [here] = places.first
   const [there] = places.second
   assert.ok(here && there)
@@ -142,7 +142,7 @@ test('operations of a host without a worker wait for it, and those of the other 
   assert.deepEqual(await query(neap, there.uri, 'select 2 as two'), [{ two: 2 }])
 })
 
-test('a compute that is killed on one host is noticed by its worker', { skip }, async () => {
+test('the end of a killed compute is noticed by the worker of its host', { skip }, async () => {
   const [there] = places.second
   assert.ok(there)
   await query(neap, there.uri, 'select 1')

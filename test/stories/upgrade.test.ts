@@ -189,36 +189,40 @@ const ENDS: Record<string, { kill: (neap: Neap) => Promise<void>; left: number }
 }
 
 for (const [how, { kill: end, left }] of Object.entries(ENDS))
-  test(`a data directory of an earlier Neap that was ${how} is served`, { todo: withoutCommit(EARLIER) }, async (t) => {
-    const earlier = checkOut(EARLIER, STAND_INS)
-    t.after(() => earlier.remove())
-    const dataDir = newDataDir()
-    t.after(async () => {
-      await kill(...processesOf(dataDir).map(({ pid }) => pid))
-      await leaveNothing(dataDir)
-    })
-    const before = await startNeap({ dataDir, program: earlier.program, env: NO_LIMITS, args: ['--no-project'] })
-    const made = await fill(before, earlier)
-    await end(before)
-    assert.equal(postmastersOf(dataDir).length, left)
+  test(
+    `the data directory of an earlier Neap that was ${how} is served`,
+    { todo: withoutCommit(EARLIER) },
+    async (t) => {
+      const earlier = checkOut(EARLIER, STAND_INS)
+      t.after(() => earlier.remove())
+      const dataDir = newDataDir()
+      t.after(async () => {
+        await kill(...processesOf(dataDir).map(({ pid }) => pid))
+        await leaveNothing(dataDir)
+      })
+      const before = await startNeap({ dataDir, program: earlier.program, env: NO_LIMITS, args: ['--no-project'] })
+      const made = await fill(before, earlier)
+      await end(before)
+      assert.equal(postmastersOf(dataDir).length, left)
 
-    const earlierServers = postmastersOf(dataDir).filter(({ directory }) => !directory.includes('/catalog/'))
-    const neap = await startNeap({ dataDir })
-    await until('the end of what runs without walls', () => {
-      const running = new Set(postmastersOf(dataDir).map(({ pid }) => pid))
-      return !earlierServers.some(({ pid }) => running.has(pid))
-    })
-    await expectRows(neap, made)
-    const places = [made.running, made.child, made.resting]
-    for (const place of places) await expectWalls(neap, place)
-    await expectStorePasswords(neap, places, made.shared)
-    await expectApi(neap, made)
-    const rotated = await neapRun(['secrets', 'rotate'], envOf(dataDir))
-    assert.equal(rotated.code, 0, rotated.stderr)
-    await expectRows(neap, made)
-    await expectApi(neap, made)
-    await neap.stop({ keep: true })
-    const back = await run(earlier.program, ['up', '--data-dir', dataDir], envOf(dataDir))
-    assert.equal(back.code, 1)
-    assert.match(back.stderr, /written by a newer Neap/)
-  })
+      const earlierServers = postmastersOf(dataDir).filter(({ directory }) => !directory.includes('/catalog/'))
+      const neap = await startNeap({ dataDir })
+      await until('the end of what runs without walls', () => {
+        const running = new Set(postmastersOf(dataDir).map(({ pid }) => pid))
+        return !earlierServers.some(({ pid }) => running.has(pid))
+      })
+      await expectRows(neap, made)
+      const places = [made.running, made.child, made.resting]
+      for (const place of places) await expectWalls(neap, place)
+      await expectStorePasswords(neap, places, made.shared)
+      await expectApi(neap, made)
+      const rotated = await neapRun(['secrets', 'rotate'], envOf(dataDir))
+      assert.equal(rotated.code, 0, rotated.stderr)
+      await expectRows(neap, made)
+      await expectApi(neap, made)
+      await neap.stop({ keep: true })
+      const back = await run(earlier.program, ['up', '--data-dir', dataDir], envOf(dataDir))
+      assert.equal(back.code, 1)
+      assert.match(back.stderr, /written by a newer Neap/)
+    },
+  )

@@ -29,7 +29,7 @@ const noteOf = ({ endpoint_id }: Place) => [{ line: `of ${endpoint_id}` }]
 async function fill(neap: Neap): Promise<Made> {
   const running = await firstPlace(neap)
   await query(neap, running.uri, 'create table kept (line text)')
-  const [resting, restored, gone] = [
+  const [resting, restored, removed] = [
     await branchOff(neap, running),
     await branchOff(neap, running),
     await branchOff(neap, running),
@@ -41,7 +41,7 @@ async function fill(neap: Neap): Promise<Made> {
   const { operations } = await neap.call('POST /projects/:project_id/branches/:branch_id/restore', { params, body })
   await neap.ended(operations)
   const deleted = await neap.call('DELETE /projects/:project_id/branches/:branch_id', {
-    params: { ...params, branch_id: gone.branch_id },
+    params: { ...params, branch_id: removed.branch_id },
   })
   await neap.ended(deleted.operations)
   await suspend(neap, resting)
@@ -82,7 +82,7 @@ async function expectRows(neap: Neap, { running, resting, restored }: Made): Pro
 }
 
 test(
-  'a Neap of before hosts that was killed is taken over with the computes that run',
+  'a killed Neap without hosts is upgraded, and its running computes are adopted',
   { todo: withoutCommit(EARLIER) },
   async (t) => {
     const { earlier, dataDir, made } = await makeEarlier(t)
@@ -110,7 +110,7 @@ test(
 )
 
 test(
-  'a Neap of before hosts that was killed with its computes is served',
+  'a Neap without hosts that was killed with its computes is upgraded',
   { todo: withoutCommit(EARLIER) },
   async (t) => {
     const { dataDir, made } = await makeEarlier(t)

@@ -99,7 +99,7 @@ const hurry = (webhook_id: string) =>
     [webhook_id],
   )
 
-test('what happens to branches, endpoints and operations is told as the API shows it, signed', async (t) => {
+test("events of branches, endpoints and operations are sent with the API's JSON, signed", async (t) => {
   const { heard, url } = await receiver(t)
   const all: Events = [
     'operation.scheduling',
@@ -122,7 +122,7 @@ test('what happens to branches, endpoints and operations is told as the API show
   await suspend(neap, branch)
   const { project_id, branch_id, endpoint_id } = branch
   const asleep = await endpointOf(neap, branch)
-  const name = 'told'
+  const name = 'renamed'
   const { branch: renamed } = await neap.call('PATCH /projects/:project_id/branches/:branch_id', {
     params: { project_id, branch_id },
     body: { branch: { name } },
@@ -142,9 +142,9 @@ test('what happens to branches, endpoints and operations is told as the API show
     ...['created', 'active', 'idle', 'updated', 'deleted'].map((what) => `${endpoint_id} endpoint.${what}`),
     ...['created', 'ready', 'updated', 'deleted'].map((what) => `${branch_id} branch.${what}`),
   ].sort()
-  const told = () => heard.map(({ event }) => `${String(event.data['id'])} ${event.type}`).sort()
+  const received = () => heard.map(({ event }) => `${String(event.data['id'])} ${event.type}`).sort()
   await until('all of it', () => heard.length >= expected.length)
-  assert.deepEqual(told(), expected)
+  assert.deepEqual(received(), expected)
 
   const find = (type: string, id: string) =>
     heard.find(({ event }) => event.type === type && event.data['id'] === id)?.event.data
@@ -164,7 +164,7 @@ test('what happens to branches, endpoints and operations is told as the API show
   }
 })
 
-test('what is rolled back was never told, nor what is not wanted, of another project, or of another account', async (t) => {
+test('a rolled-back, unselected or foreign event is not sent', async (t) => {
   const { heard, url } = await receiver(t)
   const { webhook: made } = await webhook(t, url, ['endpoint.updated'])
   await webhook(t, url, ['endpoint.updated'], (await firstPlace(neap)).project_id)
@@ -199,7 +199,7 @@ test('what is rolled back was never told, nor what is not wanted, of another pro
   assert.equal(Number(row?.count), 0)
 })
 
-test('what fails is tried again under the same id, and is said as it was', async (t) => {
+test('a failed delivery is retried with the same id and body', async (t) => {
   const { heard, answers, url } = await receiver(t)
   const other = await receiver(t)
   const { webhook: made } = await webhook(t, url)
@@ -237,7 +237,7 @@ test('what fails is tried again under the same id, and is said as it was', async
   assert.equal(heard.filter((each) => each.id === id).length, 3)
 })
 
-test('one that is never reached is given up, and in the end disabled', async (t) => {
+test('an unreachable webhook is given up and finally disabled', async (t) => {
   const { heard, answers, url } = await receiver(t)
   const { webhook: made } = await webhook(t, url)
   for (let times = 0; times < 20; times++) answers.push((response) => void response.writeHead(503).end())
@@ -259,7 +259,8 @@ test('one that is never reached is given up, and in the end disabled', async (t)
   ])
   await catalogQuery(
     neap,
-    `with last as (insert into webhook_delivery (webhook_id, event, subject, attempts) values ($1, 'webhook.test', '{}', 7))
+    `with last as (insert into webhook_delivery (webhook_id, event, subject, attempts)
+                   values ($1, 'webhook.test', '{}', 7))
      select pg_notify('webhook_delivery', '')`,
     [made.id],
   )
@@ -279,12 +280,12 @@ test('one that is never reached is given up, and in the end disabled', async (t)
   assert.deepEqual([enabled.enabled, enabled.disabled_reason, enabled.failing_since], [true, undefined, undefined])
   answers.length = 0
   answers.push((response) => void response.writeHead(410).end())
-  const gone = await sendTest(made.id)
-  await delivery(made.id, gone.id, ({ status }) => status === 'failed')
+  const refusedForGood = await sendTest(made.id)
+  await delivery(made.id, refusedForGood.id, ({ status }) => status === 'failed')
   assert.equal((await webhookOf(made.id)).disabled_reason, 'it answered 410 Gone')
 })
 
-test('after a rotation both secrets are signed with; a disabled webhook gives up what waits', async (t) => {
+test('both secrets sign after a rotation; disabling a webhook gives up its deliveries', async (t) => {
   const { heard, answers, url } = await receiver(t)
   const { webhook: made, secret } = await webhook(t, url)
   const params = { webhook_id: made.id }
@@ -309,7 +310,7 @@ test('after a rotation both secrets are signed with; a disabled webhook gives up
   assert.deepEqual([newest?.id, newest?.status, newest?.error], [id, 'failed', 'the webhook was disabled'])
 })
 
-test('two workers share the work: nothing is lost, and not all of it sent twice', async (t) => {
+test('two workers share the deliveries without loss', async (t) => {
   const { heard, url } = await receiver(t)
   const { webhook: made } = await webhook(t, url)
   const second = spawnNeap(['worker'], envOf(neap.ready.data_dir, env))
@@ -342,7 +343,7 @@ test('two workers share the work: nothing is lost, and not all of it sent twice'
 })
 
 for (const signal of ['SIGKILL', 'SIGTERM'] as const)
-  test(`what a worker was at is delivered by the next when it ends by ${signal}`, async (t) => {
+  test(`the next worker delivers after ${signal} ends one during a delivery`, async (t) => {
     const { heard, answers, url } = await receiver(t)
     const { webhook: made } = await webhook(t, url)
     answers.push(() => {})
@@ -353,7 +354,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const)
     assert.deepEqual([attempts, heard.map((each) => each.id)], [2, [id, id]])
   })
 
-test('what cannot be sent counts as a try', async (t) => {
+test('an undeliverable payload counts as an attempt', async (t) => {
   const { url } = await receiver(t)
   const { webhook: made } = await webhook(t, url)
   // As if sealed under another master key.
@@ -363,7 +364,7 @@ test('what cannot be sent counts as a try', async (t) => {
   assert.deepEqual([attempts, error], [1, 'it could not be sent: the log of the worker says why'])
 })
 
-test('only what can be reached and told of makes a webhook', async () => {
+test('a webhook with an unreachable URL, an unknown event or a missing project is refused', async () => {
   const ask = (url: string, events: unknown = ['branch.ready'], more: object = {}) =>
     send(neap, 'POST', '/webhooks', { body: { webhook: { url, events, ...more } } })
   refused(await ask('https://10.0.0.1/'), 422, 'NOT_ALLOWED', /neither public nor in a network of NEAP_WEBHOOK_ALLOW/)
