@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type ApiClient, makeClient } from '../src/client.ts'
 import { AppError } from '../src/errors.ts'
 import type { Ready } from '../src/supervisor/up.ts'
-import { kill, processesOf, staying, until } from './processes.ts'
+import { kill, processesOf, remainingProcesses, until } from './processes.ts'
 
 export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
 
@@ -161,7 +161,7 @@ export function controlPlane(dataDir: string): number[] {
  * to keep it.
  */
 export async function leaveNothing(dataDir: string, { keep = false } = {}): Promise<void> {
-  const left = await staying(dataDir)
+  const left = await remainingProcesses(dataDir)
   await kill(...left.map(({ pid }) => pid))
   if (!keep) rmSync(dataDir, { recursive: true, force: true })
   assert.deepEqual(

@@ -40,7 +40,7 @@ const ENDING_MS = 5_000
  * The processes of a data directory that do not end by themselves. A process that deletes files may outlive the one
  * that started it for a moment.
  */
-export async function staying(dataDir: string): Promise<Process[]> {
+export async function remainingProcesses(dataDir: string): Promise<Process[]> {
   const deadline = performance.now() + ENDING_MS
   for (;;) {
     const left = processesOf(dataDir)
@@ -102,11 +102,11 @@ export async function kill(...pids: readonly (number | undefined)[]): Promise<vo
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
-  await until(`the end of ${known.join(', ')}`, () => !known.some(lives))
+  await until(`the end of ${known.join(', ')}`, () => !known.some(isAlive))
 }
 
 /** Returns true when a process runs; false for a zombie. */
-function lives(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
   } catch {

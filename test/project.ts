@@ -57,12 +57,12 @@ export async function settled(neap: Neap, place: Place, state: 'active' | 'idle'
     const { current_state, pending_state } = await endpointOf(neap, place)
     return current_state === state && pending_state === undefined
   }).catch(async (error: unknown) => {
-    throw new Error(`${(error as Error).message}: ${await whatHappened(neap, place)}`, { cause: error })
+    throw new Error(`${(error as Error).message}: ${await operationHistory(neap, place)}`, { cause: error })
   })
 }
 
 /** The latest operations of an endpoint and its activity, for the message of a failed test. */
-async function whatHappened(neap: Neap, place: Place): Promise<string> {
+async function operationHistory(neap: Neap, place: Place): Promise<string> {
   const operations = (await operationsOf(neap, place)).filter(({ endpoint_id }) => endpoint_id === place.endpoint_id)
   const activity = await neap
     .call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params: place })

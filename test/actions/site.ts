@@ -14,7 +14,7 @@ import { SETTINGS } from '../../src/settings.ts'
 import { localStorage } from '../../src/storage/local_storage.ts'
 import type { Storage } from '../../src/storage/storage.ts'
 import { loadOrCreateSecrets, type Secrets } from '../../src/secrets/secrets.ts'
-import { nothingLeft } from '../engine/catalogs.ts'
+import { expectNothingLeft } from '../engine/catalogs.ts'
 import { postmastersOf } from '../processes.ts'
 import { assertAgreement } from './agreement.ts'
 import { type Crew, startCrew } from './crew.ts'
@@ -86,7 +86,7 @@ export async function openSite(): Promise<Site> {
     const left = [...['branches', 'trash', 'logs'].flatMap((name) => names(join(dataDir, name))), ...names(runtimeDir)]
     // After a failed test more may remain: remove it as well.
     for (const { pid } of postmastersOf(dir)) process.kill(pid, 'SIGQUIT')
-    await nothingLeft(dir)
+    await expectNothingLeft(dir)
     rmSync(dir, { recursive: true })
     assert.deepEqual([...left, ...wrong], [])
   }

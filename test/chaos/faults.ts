@@ -173,7 +173,7 @@ async function diskFull(world: World, random: Random): Promise<void> {
 }
 
 /** Blocks all writes for a while: writers wait, and no session is lost. */
-async function diskStandsStill(world: World, random: Random): Promise<void> {
+async function freezeDisk(world: World, random: Random): Promise<void> {
   const over = world.history.disrupt('the disk stands still', ['requests'])
   await world.disk.freeze?.()
   await pause(random.between(500, 6_000))
@@ -214,5 +214,5 @@ export const FAULTS: readonly Fault[] = [
   { name: 'nonsense on the wire', run: nonsense },
   { name: HOSTILE_TENANT, run: hostileTenant },
   { name: 'disk full', run: diskFull, can: ({ disk }) => disk.own },
-  { name: 'disk standing still', run: diskStandsStill, can: ({ disk }) => disk.freeze !== undefined },
+  { name: 'disk standing still', run: freezeDisk, can: ({ disk }) => disk.freeze !== undefined },
 ]

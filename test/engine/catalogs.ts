@@ -80,7 +80,7 @@ export async function startCatalogs(): Promise<Catalogs> {
       await admin.end()
       await pgCtl('-m', 'fast', 'stop')
       await rm(dir, { recursive: true, force: true })
-      await nothingLeft(dir)
+      await expectNothingLeft(dir)
     },
   }
 }
@@ -89,7 +89,7 @@ export async function startCatalogs(): Promise<Catalogs> {
  * Waits until no process belongs to a directory and this process has no active resources; fails if that does not
  * happen.
  */
-export async function nothingLeft(dir: string): Promise<void> {
+export async function expectNothingLeft(dir: string): Promise<void> {
   // Resources of the test runner itself, or of the wait.
   const own = new Set(['PipeWrap', 'Timeout', 'FSReqCallback', 'FSReqPromise', 'TTYWrap', 'Immediate'])
   const left = () => [...processesOf(dir), ...process.getActiveResourcesInfo().filter((name) => !own.has(name))]

@@ -102,7 +102,7 @@ async function loggedIn(kind: 'direct' | 'pooled', ...messages: Buffer[]): Promi
 }
 
 /** Messages that are valid at one state or another. */
-const SAID: readonly ((random: Random) => Buffer)[] = [
+const MESSAGES: readonly ((random: Random) => Buffer)[] = [
   () => startup('ep-nowhere-00000000'),
   () => Buffer.concat([int32(8), int32(SSL_REQUEST)]),
   () => Buffer.concat([int32(16), int32(80_877_102), int32(1), int32(2)]),
@@ -120,10 +120,10 @@ const bytes = (random: Random, count: number): Buffer =>
   Buffer.from(Array.from({ length: count }, () => random.between(0, 255)))
 
 /** Generators of malformed input. */
-const NONSENSE: readonly ((random: Random) => Buffer)[] = [
+const MALFORMED: readonly ((random: Random) => Buffer)[] = [
   (random) => bytes(random, random.between(1, 2_000)),
   (random) => {
-    const message = random.pick(SAID)(random)
+    const message = random.pick(MESSAGES)(random)
     return message.subarray(0, random.between(1, message.length))
   },
   (random) => {
@@ -132,11 +132,11 @@ const NONSENSE: readonly ((random: Random) => Buffer)[] = [
   },
   (random) => Buffer.concat([int32(random.pick([0, 1, 3, 7, -1, 2 ** 31 - 1, 10_001])), bytes(random, 20)]),
   (random) => {
-    const message = random.pick(SAID)(random)
+    const message = random.pick(MESSAGES)(random)
     return Buffer.concat([message, message, message])
   },
   (random) => {
-    const messages = Buffer.concat([random.pick(SAID)(random), random.pick(SAID)(random), sync()])
+    const messages = Buffer.concat([random.pick(MESSAGES)(random), random.pick(MESSAGES)(random), sync()])
     for (let count = random.between(1, 4); count > 0; count--)
       messages[random.between(0, messages.length - 1)] = random.between(0, 255)
     return messages
@@ -219,7 +219,7 @@ test(`${CONNECTIONS} connections with malformed input, seed ${SEED}`, { timeout:
       const where = `seed ${SEED}, connection ${number}, ${name}`
       const socket = await STATES[name]?.(random)
       assert.ok(socket)
-      const said = random.pick(NONSENSE)(random)
+      const said = random.pick(MALFORMED)(random)
       const late = setTimeout(() => console.error(`still open: ${where}: ${said.toString('hex')}`), 30_000)
       const { came, waited } = await speak(socket, said, random)
       clearTimeout(late)

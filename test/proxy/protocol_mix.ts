@@ -13,12 +13,12 @@ const ROUNDS = 12
 const ACCOUNTS = 20
 
 /** An action of client number `me`, which checks that the answer is its own. */
-type Deed = (client: pg.Client, me: number, random: Random, port: number) => Promise<void>
+type Workload = (client: pg.Client, me: number, random: Random, port: number) => Promise<void>
 
 const one = async (client: pg.Client, query: pg.QueryConfig): Promise<unknown> =>
   Object.values((await client.query<Record<string, unknown>>(query)).rows[0] ?? {})[0]
 
-const DEEDS: Record<string, Deed> = {
+const WORKLOADS: Record<string, Workload> = {
   async simple(client, me) {
     assert.equal(await one(client, { text: `select 'it is ${me}'` }), `it is ${me}`)
   },
@@ -87,8 +87,8 @@ export function mixTests(on: On, kind: Kind): void {
       clients.map(async (client, me) => {
         const random = randomOf(1, `client ${me}`)
         for (let round = 0; round < ROUNDS; round++) {
-          const [name, deed] = random.pick(Object.entries(DEEDS))
-          await deed(client, me, random, proxy.port).catch((error: unknown) => {
+          const [name, workload] = random.pick(Object.entries(WORKLOADS))
+          await workload(client, me, random, proxy.port).catch((error: unknown) => {
             throw new Error(`client ${me}, round ${round}: ${name}`, { cause: error })
           })
         }

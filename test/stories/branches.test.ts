@@ -303,9 +303,9 @@ test('requests that depend on a new branch may be sent at once', async () => {
 })
 
 test('of concurrent requests for the same name or endpoint one succeeds', async () => {
-  const ATONCE = 8
+  const CONCURRENT = 8
   const atOnce = (ask: (number: number) => ReturnType<typeof http>) =>
-    Promise.all(Array.from({ length: ATONCE }, (_, number) => ask(number)))
+    Promise.all(Array.from({ length: CONCURRENT }, (_, number) => ask(number)))
   /** Asserts that one request succeeded and the others were refused; returns the successful one. */
   const onlyOne = async (answers: Awaited<ReturnType<typeof http>>[], code: string): Promise<Made> => {
     const taken = answers.filter(({ status }) => status < 300)

@@ -100,7 +100,7 @@ interface Told {
 let count = 0
 
 /** Asserts the behaviour during and after an outage of the catalog. */
-async function endured(neap: Neap, place: Place, sleeping: Place, absence: Absence): Promise<void> {
+async function expectEndurance(neap: Neap, place: Place, sleeping: Place, absence: Absence): Promise<void> {
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
   await suspend(neap, sleeping)
@@ -175,7 +175,7 @@ describe('the embedded catalog', () => {
       string,
       string,
     ]
-    await endured(neap, place, sleeping, {
+    await expectEndurance(neap, place, sleeping, {
       begin: async () => {
         const pid = await catalogPid()
         renameSync(here, away)
@@ -190,7 +190,7 @@ describe('the embedded catalog', () => {
     )
   })
 
-  test('sessions and the API endure a frozen catalog', () => endured(neap, place, sleeping, frozen(catalogPid)))
+  test('sessions and the API endure a frozen catalog', () => expectEndurance(neap, place, sleeping, frozen(catalogPid)))
 
   test('a part that starts meanwhile waits for the catalog, and unknown keys do not count as guesses', async () => {
     const { begin, end } = frozen(catalogPid)
@@ -233,7 +233,7 @@ test(
       postmastersOf(dataDir).filter(({ directory }) => directory.endsWith('/catalog/pgdata')),
       [],
     )
-    await endured(neap, place, sleeping, { begin: server.stop, end: server.start })
-    await endured(neap, place, sleeping, frozen(server.pid))
+    await expectEndurance(neap, place, sleeping, { begin: server.stop, end: server.start })
+    await expectEndurance(neap, place, sleeping, frozen(server.pid))
   },
 )

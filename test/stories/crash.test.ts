@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { connect, direct, query, without } from '../clients.ts'
 import { copierOf } from '../local_host.ts'
 import { controlPlane, ifAway, leaveNothing, type Neap, newDataDir, startNeap } from '../neap.ts'
-import { kill, postmastersOf, staying, until } from '../processes.ts'
+import { kill, postmastersOf, remainingProcesses, until } from '../processes.ts'
 import { computeOf, endpointOf, firstPlace, type Place, settled, suspend } from '../project.ts'
 import { audit, openBank, startTransfers } from './bank.ts'
 
@@ -36,7 +36,7 @@ const catalogPid = () => postmastersOf(dataDir).find(({ directory }) => director
  * Runs `act` while a session through the proxy has an open transaction, and asserts that the session works before,
  * during and after.
  */
-async function unnoticed(act: () => Promise<void>): Promise<void> {
+async function withoutDisturbing(act: () => Promise<void>): Promise<void> {
   const lost: Error[] = []
   const client = await connect(neap, place.uri, { lost: (error) => lost.push(error) })
   await client.query('begin; create temporary table seen (number int)')
@@ -99,7 +99,7 @@ test('kill -9 of the supervisor alone: its parts end, and the next start works',
 for (const name of ['api', 'worker'] as const) {
   test(`kill -9 of ${name}: sessions through the proxy continue, and it restarts`, async () => {
     const killed = neap.part(name)
-    await unnoticed(async () => {
+    await withoutDisturbing(async () => {
       await kill(killed)
       await controlled()
     })
@@ -123,7 +123,7 @@ test('kill -9 of the proxies: their sessions end, and new connections are served
 
 test('kill -9 of the catalog: sessions continue, and it restarts', async () => {
   const killed = catalogPid()
-  await unnoticed(async () => {
+  await withoutDisturbing(async () => {
     await kill(killed)
     await until('a catalog', () => catalogPid() !== undefined)
     await controlled()
@@ -165,7 +165,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   test(`${signal} leaves no process, and the next start finds idle endpoints`, async () => {
     await query(neap, place.uri, 'select 1')
     assert.equal(await neap.end(signal), 0)
-    assert.deepEqual(await staying(dataDir), [])
+    assert.deepEqual(await remainingProcesses(dataDir), [])
     neap = await startNeap({ dataDir })
     assert.equal((await endpointOf(neap, place)).current_state, 'idle')
   })
@@ -190,7 +190,7 @@ test('SIGINT during a copy leaves no process, and the next start creates the bra
   await until('the copier', () => !readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith('perl'))
   process.kill(pid, 'SIGSTOP')
   assert.equal(await neap.end('SIGINT'), 0)
-  assert.deepEqual(await staying(dataDir), [])
+  assert.deepEqual(await remainingProcesses(dataDir), [])
   neap = await startNeap({ dataDir })
   await neap.ended(operations)
 })

@@ -63,16 +63,16 @@ test(`${CYCLES} cycles of create, branch, suspend and delete under kill -9 (seed
     [],
     'operations failed that should not have',
   )
-  await nothingIsLeft()
+  await expectNoRemains()
   assert.deepEqual(await query(neap, first.uri, 'select sum(number)::int from kept'), [{ sum: 500_500 }])
 })
 
 /** One cycle. Each request follows immediately, or after the operations of the previous one have ended. */
 async function work(): Promise<void> {
-  const made = await persistently(() => neap.call('POST /projects', { body: { project: {} } }))
+  const made = await untilAnswered(() => neap.call('POST /projects', { body: { project: {} } }))
   const params = { project_id: made.project.id }
   await maybeEnded(made.operations)
-  const branch = await persistently(() =>
+  const branch = await untilAnswered(() =>
     neap.call('POST /projects/:project_id/branches', { params, body: { endpoints: [{ type: 'read_write' }] } }),
   )
   await maybeEnded(branch.operations)
@@ -80,12 +80,12 @@ async function work(): Promise<void> {
   if (workDraws.next() < 0.3)
     await until('an answer', () => query(neap, uri, 'create table if not exists seen ()').catch(() => undefined))
   const endpoint_id = branch.endpoints[0]?.id as string
-  const suspended = await persistently(() =>
+  const suspended = await untilAnswered(() =>
     neap.call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params: { ...params, endpoint_id } }),
   )
   await maybeEnded(suspended.operations)
   const branch_id = branch.branch.id
-  const deleted = await persistently(() =>
+  const deleted = await untilAnswered(() =>
     neap
       .call('DELETE /projects/:project_id/branches/:branch_id', { params: { ...params, branch_id } })
       .catch(ifNotFound),
@@ -95,10 +95,10 @@ async function work(): Promise<void> {
 }
 
 const deleteProject = (project_id: string) =>
-  persistently(() => neap.call('DELETE /projects/:project_id', { params: { project_id } }).catch(ifNotFound))
+  untilAnswered(() => neap.call('DELETE /projects/:project_id', { params: { project_id } }).catch(ifNotFound))
 
 /** Sends a request until it is answered. */
-const persistently = <T>(request: () => Promise<T>): Promise<T> =>
+const untilAnswered = <T>(request: () => Promise<T>): Promise<T> =>
   until('an answer of the API', () => request().catch(ifAway))
 
 /** NOT_FOUND: an earlier deletion succeeded but its answer was lost. */
@@ -111,7 +111,7 @@ async function maybeEnded(operations: readonly { id: string; project_id: string 
   if (workDraws.next() < 0.5) return
   for (const { id, project_id } of operations)
     await until(`the end of operation ${id}`, async () => {
-      const { operation } = await persistently(() =>
+      const { operation } = await untilAnswered(() =>
         neap.call('GET /projects/:project_id/operations/:operation_id', { params: { project_id, operation_id: id } }),
       )
       return ['finished', 'failed'].includes(operation.status)
@@ -156,12 +156,12 @@ function watchPostmasters() {
 }
 
 async function unansweredProjects(): Promise<string[]> {
-  const { projects } = await persistently(() => neap.call('GET /projects', { query: { limit: 400 } }))
+  const { projects } = await untilAnswered(() => neap.call('GET /projects', { query: { limit: 400 } }))
   return projects.map(({ id }) => id).filter((id) => id !== first.project_id)
 }
 
 /** Asserts that the deleted resources have left no process, directory, shared memory or row. */
-async function nothingIsLeft(): Promise<void> {
+async function expectNoRemains(): Promise<void> {
   const kept = [{ id: first.branch_id }]
   assert.deepEqual(await catalogQuery(neap, 'select id from branch where stored or deleted_at is null'), kept)
   assert.deepEqual(await catalogQuery(neap, 'select distinct branch_id as id from role'), kept)

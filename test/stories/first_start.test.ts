@@ -30,7 +30,7 @@ for (const [name, isThere] of Object.entries(moments)) {
     // Processes of other users are databases or create one: they keep running, as they would after a crash.
     await kill(...partsOf(dataDir, /\/main.ts/))
     await ended
-    await isAsGoodAsFirst(dataDir)
+    await expectFirstStart(dataDir)
   })
 }
 
@@ -40,7 +40,7 @@ test('kill -9 of the supervisor alone while its parts load: they exit', async (t
   await kill(...partsOf(dataDir, /\/main.ts up/))
   await ended
   await until('the parts have ended', () => partsOf(dataDir, /\/main.ts/).length === 0)
-  await isAsGoodAsFirst(dataDir)
+  await expectFirstStart(dataDir)
 })
 
 function firstStart(t: TestContext) {
@@ -55,7 +55,7 @@ const partsOf = (dataDir: string, called: RegExp): number[] =>
     .filter(({ command }) => called.test(command))
     .map(({ pid }) => pid)
 
-async function isAsGoodAsFirst(dataDir: string): Promise<void> {
+async function expectFirstStart(dataDir: string): Promise<void> {
   const neap = await startNeap({ dataDir })
   const { api_key, api_url, connection_uri } = neap.ready
   const call = makeClient({ url: api_url, key: api_key as string })

@@ -44,7 +44,7 @@ async function setTimeoutOf({ project_id, endpoint_id }: Place, suspend_timeout_
 const asleep = (where: Place) => settled(neap, where, 'idle')
 
 /** Wakes the unused endpoint and waits until it is suspended: the duration of an idle timeout. */
-async function anIdleOneSleeps(times = 3): Promise<void> {
+async function awaitIdleTimeouts(times = 3): Promise<void> {
   for (let time = 0; time < times; time++) {
     await query(neap, unused.uri, 'select 1')
     await asleep(unused)
@@ -56,8 +56,8 @@ const suspendsOf = async ({ endpoint_id }: Place) =>
     (operation) => operation.endpoint_id === endpoint_id && operation.action === 'suspend_compute',
   ).length
 
-async function staysAwake(): Promise<void> {
-  await anIdleOneSleeps()
+async function expectActive(): Promise<void> {
+  await awaitIdleTimeouts()
   assert.equal((await endpointOf(neap, place)).current_state, 'active')
 }
 
@@ -75,10 +75,10 @@ test('an open transaction and a running query keep an endpoint active', async (t
   t.after(() => client.end())
   await client.query('begin')
   await client.query('select 1')
-  await staysAwake()
+  await expectActive()
   await client.query('commit')
   const long = client.query('select pg_sleep(3600)').catch((error: unknown) => error)
-  await staysAwake()
+  await expectActive()
   await query(
     neap,
     place.uri,
@@ -106,7 +106,7 @@ test('a replication stream keeps an endpoint active', async () => {
     'it streams',
     async () => (await query<{ streams: number }>(neap, place.uri, streaming))[0]?.streams === 1,
   )
-  await staysAwake()
+  await expectActive()
   await client.end()
   await stream
   await asleep(place)
@@ -135,7 +135,7 @@ test('a changed suspend timeout takes effect at once, even during an idle check'
 test('an endpoint with the timeout -1 is never suspended', async () => {
   await setTimeoutOf(place, -1)
   await query(neap, place.uri, 'select 1')
-  await staysAwake()
+  await expectActive()
   await setTimeoutOf(place, 1)
   await asleep(place)
 })

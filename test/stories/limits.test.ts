@@ -128,15 +128,15 @@ test('a deleted project can be recovered with its data', async () => {
 })
 
 test('of concurrent requests for the last quota one succeeds', async () => {
-  const ATONCE = 8
+  const CONCURRENT = 8
   /** Makes all requests start before the first one commits, and returns their outcomes. */
   const atOnce = async (table: string, path: string, body: object) => {
     const holder = await catalogClient(neap)
     await holder.query(`begin; lock table ${table} in share mode`)
-    const asked = Promise.all(Array.from({ length: ATONCE }, () => http('POST', path, { body })))
+    const asked = Promise.all(Array.from({ length: CONCURRENT }, () => http('POST', path, { body })))
     await until('all of them wait', async () => {
       const waiting = await catalogQuery(neap, `select from pg_stat_activity where wait_event_type = 'Lock'`)
-      return waiting.length >= ATONCE
+      return waiting.length >= CONCURRENT
     })
     await holder.query('commit')
     await holder.end()
@@ -151,7 +151,7 @@ test('of concurrent requests for the last quota one succeeds', async () => {
     [account?.id],
   )
   const webhook = { url: 'https://example.com', events: ['branch.ready'], enabled: false }
-  const refusals = (code: string) => Array.from({ length: ATONCE - 1 }, () => code)
+  const refusals = (code: string) => Array.from({ length: CONCURRENT - 1 }, () => code)
   assert.deepEqual(await atOnce('webhook', '/webhooks', { webhook }), ['201', ...refusals('WEBHOOKS_LIMIT_EXCEEDED')])
 
   const names = async () =>

@@ -93,7 +93,7 @@ test('idempotency keys are separate per account', async () => {
 })
 
 test('concurrent requests create no more projects than the limit', async () => {
-  const ATONCE = 4
+  const CONCURRENT = 4
   // The account has two projects and the limit is three. The lock keeps every request from creating its branch until
   // all have got that far.
   const state = await openState(neap)
@@ -101,10 +101,10 @@ test('concurrent requests create no more projects than the limit', async () => {
   try {
     await state.query('begin')
     await state.query('lock table branch in exclusive mode')
-    asking = Array.from({ length: ATONCE }, () => http('POST', '/projects', { body: { project: {} } }))
+    asking = Array.from({ length: CONCURRENT }, () => http('POST', '/projects', { body: { project: {} } }))
     await until('all of them wait', async () => {
       const [row] = await state.query<{ count: number }>('select count(*)::int from pg_locks where not granted')
-      return (row?.count ?? 0) >= ATONCE
+      return (row?.count ?? 0) >= CONCURRENT
     })
     await state.query('rollback')
   } finally {

@@ -73,7 +73,7 @@ const complaintOf = (id: string): Promise<string> =>
 
 const FULL = /^The disk of .* is full: make room there\./
 /** Writes only WAL. */
-const MUCH = `select pg_logical_emit_message(false, '', repeat('x', 1000000)) from generate_series(1, 200)`
+const WRITE_200_MB = `select pg_logical_emit_message(false, '', repeat('x', 1000000)) from generate_series(1, 200)`
 
 test(
   'on a full disk operations wait with the reason, sessions continue, and room resolves it',
@@ -118,7 +118,7 @@ test(
     await kept()
     const pid = runs(other)
     disk?.fill()
-    await assert.rejects(query(neap, place.uri, MUCH))
+    await assert.rejects(query(neap, place.uri, WRITE_200_MB))
     await settled(neap, place, 'idle')
     const [end] = (await operationsOf(neap, place)).filter((operation) => operation.endpoint_id === place.endpoint_id)
     assert.deepEqual([end?.action, end?.status], ['suspend_compute', 'failed'])
@@ -166,12 +166,12 @@ test(
     await neap.end()
     neap = await startNeap({ dataDir, through: ['prlimit', `--nofile=${FILES}`] })
     await kept()
-    await proxyIsCrowded(t)
-    await apiIsCrowded(t)
+    await exhaustProxyDescriptors(t)
+    await exhaustApiDescriptors(t)
   },
 )
 
-async function proxyIsCrowded(t: TestContext): Promise<void> {
+async function exhaustProxyDescriptors(t: TestContext): Promise<void> {
   const clients: pg.Client[] = []
   t.after(() => Promise.all(clients.map((client) => client.end())))
   let refusal: unknown
@@ -195,7 +195,7 @@ async function proxyIsCrowded(t: TestContext): Promise<void> {
   assert.equal(runs(place), pid)
 }
 
-async function apiIsCrowded(t: TestContext): Promise<void> {
+async function exhaustApiDescriptors(t: TestContext): Promise<void> {
   const { hostname, port } = new URL(neap.ready.api_url)
   const sockets = Array.from({ length: FILES - 60 }, () => createConnection({ host: hostname, port: Number(port) }))
   t.after(() => sockets.forEach((socket) => socket.destroy()))

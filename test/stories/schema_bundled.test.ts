@@ -15,7 +15,7 @@ const NATIVE = '/usr/lib/postgresql/15/bin/pg_dump'
 const run = promisify(execFile)
 
 /** One of each kind of object that ordinary schemas have. */
-const RICH = `
+const SCHEMA = `
   create extension btree_gist;
   create extension pg_trgm;
   create role reader nologin;
@@ -127,7 +127,7 @@ async function serverOf(place: Parameters<typeof superuser>[1]): Promise<Server>
 /** Creates a database with this schema, and a second one from the bundled pg_dump's output. */
 async function copied(server: Server): Promise<string> {
   await server.admin.query('create database rich')
-  await server.query('rich', RICH)
+  await server.query('rich', SCHEMA)
   const sql = await server.dump('rich')
   await server.admin.query('create database copy')
   // Every pg_dump 18 sets this parameter; older servers do not know it.

@@ -71,7 +71,7 @@ async function resetPassword(): Promise<void> {
  * Asserts all that depends on a key: logins to an idle and an active endpoint, API keys, revealed passwords, new
  * branches.
  */
-async function allWorks(): Promise<void> {
+async function expectWorking(): Promise<void> {
   await suspend(neap, place)
   assert.deepEqual(await query(neap, place.uri, 'select count(*)::int from kept'), [{ count: 100 }])
   // A client is admitted a moment before its compute is recorded as active; only an active compute is queried for
@@ -121,18 +121,18 @@ test('a rotation under load disturbs no client', async () => {
   )
   const { encrypted } = await report()
   assert.deepEqual([encrypted.earlier, encrypted.unreadable], [0, 0])
-  await opensNothing(earlier)
-  await allWorks()
+  await expectAllRefused(earlier)
+  await expectWorking()
 })
 
 /** Asserts that earlier keys open neither the compute nor the catalog. */
-async function opensNothing(old: Ring): Promise<void> {
-  await opensNoCompute(old)
+async function expectAllRefused(old: Ring): Promise<void> {
+  await expectComputeRefused(old)
   const password = storeSecrets(() => keysFor('all', old)).admin('catalog')[0]
   await refuses(join(neap.ready.data_dir, 'run/catalog'), 'neap_admin', password)
 }
 
-async function opensNoCompute(old: Ring): Promise<void> {
+async function expectComputeRefused(old: Ring): Promise<void> {
   const stores = storeSecrets(() => keysFor('all', old))
   const host = (await computeOf(neap, place))?.socket_dir ?? ''
   await refuses(host, 'neap_admin', stores.admin(place.branch_id)[0])
@@ -157,13 +157,13 @@ for (const step of STEPS)
   test(`a rotation killed after "${step}" leaves a working Neap and resumes`, async () => {
     const earlier = await ringNow()
     await rotateAndDie(step)
-    await allWorks()
+    await expectWorking()
     const half = await ringNow()
     assert.equal(half.generations.length, earlier.generations.length + 1)
     await rotate()
     assert.equal((await ringNow()).generations.length, half.generations.length, 'it made another key')
-    await opensNothing(earlier)
-    await allWorks()
+    await expectAllRefused(earlier)
+    await expectWorking()
   })
 
 test('a rotation killed with all of Neap at a random moment resumes after the next start', async () => {
@@ -172,10 +172,10 @@ test('a rotation killed with all of Neap at a random moment resumes after the ne
     await rotateAndDie(String(random.between(200, 900)))
     await neap.kill()
     neap = await startNeap({ dataDir: neap.ready.data_dir })
-    await allWorks()
+    await expectWorking()
   }
   await rotate()
-  await allWorks()
+  await expectWorking()
 })
 
 test('the catalog restarts after a rotation', async () => {
@@ -189,7 +189,7 @@ test('the catalog restarts after a rotation', async () => {
       return false
     }
   })
-  await allWorks()
+  await expectWorking()
 })
 
 test('a damaged row does not keep other rows under an old key', async () => {
@@ -203,7 +203,7 @@ test('a damaged row does not keep other rows under an old key', async () => {
   const { encrypted } = await report()
   assert.deepEqual([encrypted.earlier, encrypted.unreadable], [0, 1])
   await resetPassword()
-  await allWorks()
+  await expectWorking()
 })
 
 test('an unresponsive compute does not keep others from their new passwords', { timeout: 180_000 }, async () => {
@@ -219,13 +219,13 @@ test('an unresponsive compute does not keep others from their new passwords', { 
     const { code, stderr } = await neapRun(['secrets', 'rotate'], environment())
     assert.equal(code, 1)
     assert.match(stderr, /do not answer: .*run this again/)
-    await opensNoCompute(earlier)
+    await expectComputeRefused(earlier)
   } finally {
     process.kill(pid, 'SIGCONT')
   }
   await rotate()
   await query(neap, frozen.uri, 'select 1')
-  await allWorks()
+  await expectWorking()
 })
 
 test('an unused API key moves to the current key at its next use', async () => {
@@ -308,8 +308,8 @@ test('a lost key loses no data', { timeout: 240_000 }, async () => {
   refused(await send(neap, 'GET', `${path}/reveal_password`, { key }), 422, 'NOT_ALLOWED', /key that is lost/)
   assert.ok((await report()).encrypted.unreadable > 0)
   await resetPassword()
-  await allWorks()
+  await expectWorking()
   await rotate()
-  await allWorks()
+  await expectWorking()
   rmSync(away, { recursive: true })
 })

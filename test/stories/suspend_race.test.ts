@@ -29,7 +29,7 @@ import { randomFrom } from '../random.ts'
 const ROUNDS = Number(process.env['NEAP_RACE_ROUNDS'] ?? 200)
 const SEED = Number(process.env['NEAP_RACE_SEED'] ?? 20_261_121)
 /** Concurrent endpoints, each with its own rounds. */
-const LANES = 5
+const ENDPOINTS = 5
 /** The approximate duration of a suspend: clients come before, during and after it. */
 const SPREAD_MS = 400
 /** Activity more recent than this may abort a suspend. */
@@ -50,7 +50,7 @@ before(async () => {
   catalog = openCatalog(embeddedCatalogUrl(join(data_dir, 'run'), secrets.catalogPasswords()[0]), 4, () => {})
   await query(neap, first.uri, 'create table written (number int primary key)')
   await query(neap, first.uri, 'create publication all_written for table written')
-  for (let number = 0; number < LANES; number++) {
+  for (let number = 0; number < ENDPOINTS; number++) {
     const place = number === 0 ? first : await branchOff(neap, first)
     const { project_id, endpoint_id } = place
     await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
@@ -96,7 +96,7 @@ async function write({ attempted, acknowledged }: Lane, client: pg.Client): Prom
  * Asserts that a session without a transaction can fail only with the error of a suspend. Returns true when a suspend
  * ended it.
  */
-async function endedAsIdle(client: pg.Client, work: Promise<unknown>, what: string): Promise<boolean> {
+async function endsIdleSession(client: pg.Client, work: Promise<unknown>, what: string): Promise<boolean> {
   try {
     await work
     return false
@@ -126,7 +126,7 @@ async function open({ place }: Lane, config: pg.ClientConfig = {}): Promise<pg.C
 const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>> = {
   async 'new connection'(lane) {
     const client = await open(lane)
-    await endedAsIdle(client, write(lane, client), 'a first query')
+    await endsIdleSession(client, write(lane, client), 'a first query')
     await client.end().catch(() => {})
   },
   async 'idle connection'(lane) {
@@ -138,11 +138,11 @@ const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>
     while (idle.length < OPEN_SESSIONS) idle.push(await open(lane))
     const [client] = idle.splice(Math.floor(random() * idle.length), 1)
     assert.ok(client)
-    if (!(await endedAsIdle(client, write(lane, client), 'a query of an idle session'))) idle.push(client)
+    if (!(await endsIdleSession(client, write(lane, client), 'a query of an idle session'))) idle.push(client)
   },
   async transaction(lane, over) {
     const client = await open(lane)
-    if (await endedAsIdle(client, client.query('begin'), 'begin')) return
+    if (await endsIdleSession(client, client.query('begin'), 'begin')) return
     await write(lane, client)
     await over
     await client.query('select 1')
@@ -151,7 +151,7 @@ const CLIENTS: Record<string, (lane: Lane, over: Promise<void>) => Promise<void>
   },
   async query(lane) {
     const client = await open(lane)
-    if (await endedAsIdle(client, client.query('begin'), 'begin')) return
+    if (await endsIdleSession(client, client.query('begin'), 'begin')) return
     await client.query('select pg_sleep(0.6)')
     await client.query('commit')
     await client.end()
@@ -282,7 +282,7 @@ test('suspends that race with clients end no active session, refuse none, and lo
   t.after(() => t.diagnostic(JSON.stringify(counts)))
   await Promise.all(
     lanes.map(async (lane) => {
-      for (let round = 1; round <= ROUNDS / LANES; round++) {
+      for (let round = 1; round <= ROUNDS / ENDPOINTS; round++) {
         await runRound(lane, round)
         count('rounds')
         if (round % 50 === 0) await compare(lane)

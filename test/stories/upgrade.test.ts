@@ -22,7 +22,7 @@ const EARLIER = '688a27e26365ce36484e61b7ce20222a2f6a42ee'
  * Modules it imports that today's node_modules lack: its documents' page, rate limits and forms, which this test does
  * not need.
  */
-const STAND_INS = {
+const STUBS = {
   '@fastify/swagger-ui': 'export default async () => {}',
   '@fastify/rate-limit': 'export default async () => {}',
   qs: `export const parse = () => { throw new Error('no forms here') }`,
@@ -193,7 +193,7 @@ for (const [how, { kill: end, left }] of Object.entries(ENDS))
     `the data directory of an earlier Neap that was ${how} is served`,
     { todo: withoutCommit(EARLIER) },
     async (t) => {
-      const earlier = checkOut(EARLIER, STAND_INS)
+      const earlier = checkOut(EARLIER, STUBS)
       t.after(() => earlier.remove())
       const dataDir = newDataDir()
       t.after(async () => {

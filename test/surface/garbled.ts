@@ -28,7 +28,7 @@ const TYPES = [
 ]
 
 /** Nested deeply enough to overflow the stack of a recursive parser. */
-const ABYSS = '['.repeat(100_000) + ']'.repeat(100_000)
+const DEEPLY_NESTED = '['.repeat(100_000) + ']'.repeat(100_000)
 
 /** Bodies from a schema: valid, invalid in one place, or malformed. */
 export function bodies(
@@ -53,7 +53,7 @@ export function bodies(
             `${text}]`,
             `[${text}`,
             text.replace(/}$/, ',}'),
-            text.replace(/}$/, `,"deep":${ABYSS}}`),
+            text.replace(/}$/, `,"deep":${DEEPLY_NESTED}}`),
             'undefined',
           )
           .map((each) => json(each)),

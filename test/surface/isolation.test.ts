@@ -54,7 +54,7 @@ function unnamed(text: string, things: Things): string {
   return ids.reduce((sofar, id) => sofar.replaceAll(id, '…'), text.replace(/"request_id":"[^"]*"/, ''))
 }
 
-async function refusedAlike(key: string, route: Key, real: Things, made: Things): Promise<void> {
+async function expectSameRefusal(key: string, route: Key, real: Things, made: Things): Promise<void> {
   const { input } = EVERY_ROUTE[route]
   const there = requestOf(route, real, await input(fixedScene(real)))
   const nowhere = requestOf(route, made, await input(fixedScene(made)))
@@ -93,7 +93,7 @@ test('the lists of an account have only its own resources', async () => {
 for (const { key } of routes) {
   if (!key.includes('/:')) continue
   test(`${key}: a resource of another account is answered as a missing one`, async () => {
-    await refusedAlike(bob.key, key, plain(hers), NOWHERE)
+    await expectSameRefusal(bob.key, key, plain(hers), NOWHERE)
   })
 
   if (!/:project_id\/.*:|^(POST|PATCH).*:project_id\//.test(key)) continue
@@ -103,7 +103,7 @@ for (const { key } of routes) {
     // Only routes whose request names another of her resources besides the project.
     const request = requestOf(key, { ...plain(hers), ...own }, await input(fixedScene({ ...plain(hers), ...own })))
     if (!marks(hers).some((mark) => JSON.stringify(request).includes(mark))) return
-    await refusedAlike(bob.key, key, { ...plain(hers), ...own }, { ...NOWHERE, ...own })
+    await expectSameRefusal(bob.key, key, { ...plain(hers), ...own }, { ...NOWHERE, ...own })
   })
 }
 

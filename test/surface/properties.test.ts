@@ -22,7 +22,7 @@ const SEED = Number(process.env['NEAP_SURFACE_SEED'] ?? Date.now() % 2 ** 31)
 const RUNS = Number(process.env['NEAP_SURFACE_RUNS'] ?? 100)
 
 /** Internals that no message may reveal: Postgres' error texts, places in the code. */
-const TELLS =
+const INTERNALS =
   /invalid input syntax|violates|relation "|pg_catalog|byte sequence|\bSQLSTATE|\.ts:\d|node_modules|file:\/\/|\n\s+at /
 
 let neap: Neap
@@ -112,7 +112,7 @@ function sendRaw({ method, path, headers: extra, body }: Wire): Promise<Reply> {
   })
 }
 
-function refusedRightly({ text, headers: received, status }: Reply): void {
+function expectErrorBody({ text, headers: received, status }: Reply): void {
   const body = JSON.parse(text) as Record<string, string>
   assert.deepEqual(Object.keys(body).sort(), ['code', 'message', 'request_id'], text)
   const declared = ERRORS[body['code'] as keyof typeof ERRORS]
@@ -121,7 +121,7 @@ function refusedRightly({ text, headers: received, status }: Reply): void {
   // A replayed reply is the first one, word for word.
   if (!received['idempotency-replayed']) assert.equal(body['request_id'], received['x-request-id'])
   assert.ok(body['message'])
-  assert.doesNotMatch(body['message'] ?? '', TELLS)
+  assert.doesNotMatch(body['message'] ?? '', INTERNALS)
 }
 
 for (const route of routes) {
@@ -152,7 +152,7 @@ for (const route of routes) {
         assert.ok(reply.status < 500 || reply.status === 501, `${reply.status} ${reply.text}`)
         const now = await state.digest()
         if (reply.status >= 400) {
-          refusedRightly(reply)
+          expectErrorBody(reply)
           assert.equal(now, digest, 'a refused request changed something')
         }
         digest = now
