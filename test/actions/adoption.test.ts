@@ -48,7 +48,7 @@ test('a new worker adopts a running compute without changing its row', async () 
   await site.agree()
 })
 
-test('the end of a killed compute is noticed, and the compute starts again', async () => {
+test('the end of a killed compute is detected, and the compute starts again', async () => {
   const branch = await world.branchOff(await world.home())
   await world.killCompute(await world.running(branch))
   await anotherWorker()

@@ -132,7 +132,7 @@ test('a project is changed', async () => {
   await api.updateProject(project, { project: { settings: { allowed_ips: { ips: [] } } } })
 })
 
-test('branches are made, listed, counted, changed and deleted', async () => {
+test('branches are created, listed, counted, changed and deleted', async () => {
   const made = await api.createProjectBranch(project, {
     branch: { name: 'child', parent_id: branch },
     endpoints: [{ type: EndpointType.ReadWrite }],
@@ -171,7 +171,7 @@ test('a branch is restored to its parent, and becomes the default', async () => 
   await done(await api.deleteProjectBranch({ projectId: project, branchId: id }))
 })
 
-test('endpoints are made, changed, started, suspended, restarted and deleted', async () => {
+test('endpoints are created, changed, started, suspended, restarted and deleted', async () => {
   const made = await api.createProjectBranch(project, { branch: { name: 'for endpoints' } })
   const branch_id = made.data.branch.id
   await done(made)
@@ -195,7 +195,7 @@ test('endpoints are made, changed, started, suspended, restarted and deleted', a
   await done(await api.deleteProjectBranch({ projectId: project, branchId: branch_id }))
 })
 
-test('roles are made, read, given passwords and deleted', async () => {
+test('roles are created, read, given passwords and deleted', async () => {
   const name = 'a_role'
   const made = await api.createProjectBranchRole(project, branch, { role: { name } })
   await done(made)
@@ -211,7 +211,7 @@ test('roles are made, read, given passwords and deleted', async () => {
   assert.equal((await refusal(api.getProjectBranchRole(project, branch, name))).status, 404)
 })
 
-test('databases are made, read, renamed and deleted', async () => {
+test('databases are created, read, renamed and deleted', async () => {
   const owner_name = 'neondb_owner'
   await done(await api.createProjectBranchDatabase(project, branch, { database: { name: 'shop', owner_name } }))
   const { databases } = (await api.listProjectBranchDatabases(project, branch)).data
@@ -274,7 +274,7 @@ test("refusals have the client's error format and the status of the contract", a
   }
 })
 
-test('a project is made, its schema read, and deleted; its operations stay readable', async () => {
+test('a project is created, its schema read, and deleted; its operations stay readable', async () => {
   const branch_names = { database_name: 'shop', role_name: 'clerk' }
   const made = await api.createProject({
     project: { name: 'made', pg_version: fifteen ? 15 : 18, branch: branch_names },

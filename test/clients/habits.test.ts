@@ -162,7 +162,7 @@ test('a form-encoded body has the effect of the JSON body', async () => {
   await done(ask('DELETE', `${project}/branches/${branch.id}`))
 })
 
-test('unknown fields of a request are ignored', async () => {
+test('unknown fields and query parameters are ignored', async () => {
   const { body } = await ask('GET', 'projects?limit=1&timeout=1000&org_id=&a_later_option=x', { headers: JSON_TYPE })
   assert.equal(body.projects[0]?.id, place.project_id)
   const later = { name: 'later', a_later_field: { x: 1 } }

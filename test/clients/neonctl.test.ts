@@ -90,7 +90,7 @@ test('commands of absent products are answered', async () => {
   assert.deepEqual(await cli.json('vpc', 'endpoint', 'list', '--region-id', 'local'), [])
 })
 
-test('projects are made, listed, read, renamed and deleted', async () => {
+test('projects are created, listed, read, renamed and deleted', async () => {
   interface Made {
     readonly project: Project
     readonly connection_uris: ConnectionDetails[]
@@ -132,7 +132,7 @@ test('psql connects with the printed connection-string', { skip: noPsql }, async
   )
 })
 
-test('databases and roles are made, listed and deleted, and psql finds them', { skip: noPsql }, async () => {
+test('databases and roles are created, listed and deleted, and psql connects to them', { skip: noPsql }, async () => {
   assert.equal((await cli.json<Database>('databases', 'create', '--name', 'shop', ...of())).owner_name, 'neondb_owner')
   assert.equal((await cli.json<Role>('roles', 'create', '--name', 'clerk', ...of())).name, 'clerk')
   const names = (rows: readonly { name: string }[]) => rows.map(({ name }) => name).sort()
@@ -151,7 +151,7 @@ test('databases and roles are made, listed and deleted, and psql finds them', { 
   await quiet()
 })
 
-test('branches are made, found by name, renamed, made the default and deleted', { skip: noPsql }, async () => {
+test('branches are created, found by name, renamed, set as default and deleted', { skip: noPsql }, async () => {
   interface Made {
     readonly branch: Branch
     readonly endpoints: Endpoint[]

@@ -270,7 +270,7 @@ test('a client that disconnects while it waits for a session runs no query', asy
   await end(holder, next)
 })
 
-test('a lost session: an idle client notices no error, a transaction fails, a partial answer disconnects', async () => {
+test('a lost session: an idle client gets no error, a transaction fails, a partial answer disconnects', async () => {
   const [client, reading] = [await pooled(), await raw()]
   const pid = await value(client, 'select pg_backend_pid()')
   await watcher.query('select pg_terminate_backend($1, 5000)', [pid])

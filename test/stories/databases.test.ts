@@ -85,7 +85,7 @@ test('a database in use is renamed, given another owner and dropped', async () =
   assert.deepEqual(await inPostgres(), { neondb: OWNER })
 })
 
-test('changes of an idle branch are applied in order at its start, and to a branch made of it', async () => {
+test('changes of an idle branch are applied in order at its start, and to a branch created from it', async () => {
   await api.change('POST', '/databases', newDatabase('a'))
   await api.change('POST', '/databases', newDatabase('b'))
   await run('create table t as select 1 as was_a', 'a')

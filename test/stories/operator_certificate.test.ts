@@ -10,7 +10,7 @@ import { firstPlace } from '../project.ts'
 
 /* An operator's certificate, for a domain of theirs. */
 
-test("with an operator's certificate, Neap's own authority is not shown", async (t) => {
+test("clients verify an operator's certificate, and Neap's own authority is not shown", async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'neap-operator-'))
   t.after(() => rmSync(dir, { recursive: true }))
   const [authorityKey, key] = await Promise.all([newKey(), newKey()])

@@ -58,7 +58,7 @@ async function whileDown(act: () => Promise<void>): Promise<void> {
 
 const kept = () => query(neap, place.uri, 'select value from kept')
 
-test('the end of a killed compute is noticed without a connection and recorded', async () => {
+test('the end of a killed compute is detected without a connection and recorded', async () => {
   const { pid, otherPid } = await bothRun()
   await kill(pid)
   await settled(neap, place, 'idle')

@@ -110,7 +110,7 @@ test(
 )
 
 test(
-  'a compute without room for its WAL ends and is noticed; others serve, and it returns',
+  'a compute without room for its WAL ends and is detected; others serve, and it returns',
   { skip: cannotMount },
   async () => {
     const other = await branchOff(neap, place)

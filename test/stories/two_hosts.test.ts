@@ -142,7 +142,7 @@ test('operations of a host without a worker wait; those of the other host procee
   assert.deepEqual(await query(neap, there.uri, 'select 2 as two'), [{ two: 2 }])
 })
 
-test('the end of a killed compute is noticed by the worker of its host', { skip }, async () => {
+test('the end of a killed compute is detected by the worker of its host', { skip }, async () => {
   const [there] = places.second
   assert.ok(there)
   await query(neap, there.uri, 'select 1')
