@@ -189,7 +189,9 @@ test('Ctrl-C in psql cancels through the proxy', { skip: NO_PSQL }, async () => 
 test('what passed is known to the catalog as the last activity of the endpoint', { skip: NO_PSQL }, async () => {
   const endpoint = await fixture.endpoint()
   await fixture.catalog.rows(sql`
-    update endpoint set (current_state, compute_id) = (select current_state, compute_id from endpoint where id = ${active}) where id = ${endpoint}`)
+    update endpoint
+       set (current_state, compute_id) = (select current_state, compute_id from endpoint where id = ${active})
+     where id = ${endpoint}`)
   await psql(byOptions(proxy.port, endpoint), 'select 1')
   await until(async () =>
     fixture.catalog.row(
@@ -226,7 +228,8 @@ test('a client that is gone has its query cancelled', async () => {
   const running = client.query('select pg_sleep(63)').catch(() => {})
   const isRunning = async (): Promise<boolean> => {
     const { rows } = await watcher.query(
-      "select 1 from pg_stat_activity where query like '%pg_sleep(63)%' and state = 'active' and pid <> pg_backend_pid()",
+      `select 1 from pg_stat_activity
+        where query like '%pg_sleep(63)%' and state = 'active' and pid <> pg_backend_pid()`,
     )
     return rows.length > 0
   }

@@ -8,8 +8,14 @@ import { removeProjects } from './requests.ts'
 import { healed, request, type Spot, standing, type World } from './world.ts'
 
 /** The error of an operation that a deletion cancelled. */
-const OVERTAKEN =
-  /^(dependency failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|the endpoint is disabled|branch \S+ is gone|the branch has no data)/
+const CAUSES = [
+  'cancelled: ',
+  'the endpoint was deleted',
+  'the endpoint is disabled',
+  'branch \\S+ is gone',
+  'the branch has no data',
+]
+const OVERTAKEN = new RegExp(`^(dependency failed: \\w+ \\S+: )?(${CAUSES.join('|')})`)
 const ENDED = /^Postgres ended while it was checked/
 /** Errors that a full disk explains. */
 const NO_ROOM = /no space|disk|room|ENOSPC|not done within|given up|could not write|dependency failed/i

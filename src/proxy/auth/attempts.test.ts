@@ -35,7 +35,7 @@ const settle = async (): Promise<void> => {
   for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
 }
 
-test('of wrong passwords a hundred are checked, and then as many as time has passed for, however many come at once', async () => {
+test('a hundred wrong passwords are checked in a burst, then as many as the rate allows', async () => {
   const { show, checked, clock, end } = makeAttempts()
   for (let guess = 0; guess < 300; guess++) show('wrong')
   await settle()
@@ -51,7 +51,7 @@ test('of wrong passwords a hundred are checked, and then as many as time has pas
   await end()
 })
 
-test('another endpoint, role or network is not slowed down; a /64 and what maps to the same address are one network', async () => {
+test('other endpoints, roles and networks are not slowed down; a /64 counts as one network', async () => {
   const { show, checked, end } = makeAttempts()
   for (let guess = 0; guess < 110; guess++) {
     show('wrong')

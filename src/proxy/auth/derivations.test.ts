@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { createDerivations } from './derivations.ts'
 
-test('an endpoint derives keys for so many iterations at once, then for a share of a core, and another is served meanwhile', async () => {
+test('an endpoint derives keys in a burst, then by its share of a core, while others are served', async () => {
   let clock = 0
   const derivations = createDerivations(() => clock)
   const client = new PassThrough()

@@ -102,7 +102,7 @@ async function admit(seen: Socket, verifier: Verifier): Promise<boolean> {
 
 const READY = encodeMessage(READY_FOR_QUERY, Buffer.from('I'))
 
-test('the compute has asked for the proof before the client is known, and gets it after, unless the endpoint is held then', async () => {
+test('the compute gets the proof once the client is authenticated, unless the endpoint is paused', async () => {
   const { verifier, keys } = await known()
   for (const paused of [false, true]) {
     const [speculative, seen] = await opened(new PassThrough())
@@ -118,7 +118,7 @@ test('the compute has asked for the proof before the client is known, and gets i
   }
 })
 
-test('a session that ends in the moment in which it is ready, as its compute stops, is one that never was', async () => {
+test('a session that its compute ends right when it is ready counts as a failed connect', async () => {
   const { verifier, keys } = await known()
   const [speculative, seen] = await opened(new PassThrough())
   await readPacket(seen, 1_000)

@@ -129,7 +129,8 @@ test('a query is cancelled, and only that', async () => {
   const watcher = await observer(fixture)
   await until(async () => {
     const { rows } = await watcher.query(
-      "select 1 from pg_stat_activity where query like '%pg_sleep(60)%' and state = 'active' and pid <> pg_backend_pid()",
+      `select 1 from pg_stat_activity
+        where query like '%pg_sleep(60)%' and state = 'active' and pid <> pg_backend_pid()`,
     )
     return rows.length > 0
   })
@@ -148,7 +149,8 @@ test('a client that is gone has its query cancelled and its transaction rolled b
   const count = async (): Promise<number> =>
     (
       await watcher.query(
-        "select 1 from pg_stat_activity where query like '%pg_sleep(61)%' and pid <> pg_backend_pid() and state = 'active'",
+        `select 1 from pg_stat_activity
+          where query like '%pg_sleep(61)%' and pid <> pg_backend_pid() and state = 'active'`,
       )
     ).rows.length
   await until(async () => (await count()) === 1)
@@ -182,7 +184,8 @@ test('a client whose session alone is ended gets the error, and its query is not
   const running = client.query('select 1 into temp nap from pg_sleep(62)')
   const end = async (): Promise<boolean> => {
     const { rows } = await watcher.query(
-      "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(62)%' and state = 'active' and pid <> pg_backend_pid()",
+      `select pg_terminate_backend(pid) from pg_stat_activity
+        where query like '%pg_sleep(62)%' and state = 'active' and pid <> pg_backend_pid()`,
     )
     return rows.length > 0
   }

@@ -155,7 +155,7 @@ const loss = (more: Partial<Loss> = {}): Loss => ({
   ...more,
 })
 
-test('a message waits for a server connection, with those behind it, and the client is idle again after it', async () => {
+test('messages wait together for a server connection, and the client is idle again after them', async () => {
   const { session, waiters, send, lend } = makeFixture()
   assert.equal(session.isSending(), false)
   await send(one)

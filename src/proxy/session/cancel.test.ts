@@ -75,7 +75,7 @@ async function request(port: number, key: Buffer, localAddress = '127.0.0.1'): P
   await once(socket, 'close')
 }
 
-test('a request that arrives at another proxy cancels, also from a client that closes at once, and within TLS', async () => {
+test('a cancel request at another proxy cancels, also if its client closes at once, and within TLS', async () => {
   const hangUps: ((key: Buffer) => Promise<void>)[] = [
     (key) => request(other.port, key),
     async (key) => {

@@ -61,7 +61,8 @@ test('what is not a request is refused with a reason', async () => {
 })
 
 test('rows come as texts or as what JSON has for them, as arrays or as objects', async () => {
-  const query = `select 1::int2 as i, 9007199254740993 as l, 'NaN'::float8 as f, -1e30::float8 as g, true as b, null as n,
+  const query = `select 1::int2 as i, 9007199254740993 as l, 'NaN'::float8 as f, -1e30::float8 as g,
+    true as b, null as n,
     '{"a": 12345678901234567890}'::json as j, array[[1,null],[3,4]] as a, array['a"b', null, '{,}', ''] as t,
     '[2:3]={t,f}'::bool[] as o, '\\x00ff'::bytea as y, '€ \u{1f600}' as u`
   const exactly = await ask({ body: JSON.stringify({ query }) })

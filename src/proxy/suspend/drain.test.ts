@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => fixture?.close())
 
-test('a proxy that drains refuses whoever comes, and takes part in suspends until its last session is over', async () => {
+test('a draining proxy refuses clients, and takes part in suspends until its last session has ended', async () => {
   const proxy = await fixture.proxy()
   const session = await connect(proxy.port, endpoint)
   let isOver = false

@@ -69,7 +69,7 @@ test('who logs in while it is held is let in when it is open again, and puts not
 /** Waits until Postgres' statistics include the last forwarded bytes. */
 const bytesInStatistics = (): Promise<void> => sleep(300)
 
-test('a query sent while held wakes, does not reach the compute, and is answered when the endpoint is open again', async () => {
+test('a query during a pause wakes the endpoint, waits at the proxy, and is answered after the pause', async () => {
   const endpoint = await fixture.endpoint(pid)
   const session = await connect(proxies[0].port, endpoint, { application_name: 'held' })
   await bytesInStatistics()
@@ -136,7 +136,8 @@ test('a proxy whose session in the catalog is lost registers again and says agai
   const operation = await pause(endpoint)
   const old = await living()
   await fixture.catalog.rows(sql`
-    select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objsubid = 2 and objid = ${old[0]}::int8::oid`)
+    select pg_terminate_backend(pid) from pg_locks
+     where locktype = 'advisory' and objsubid = 2 and objid = ${old[0]}::int8::oid`)
   const renewed = await until(async () => {
     const now = await living()
     return now.length === 2 && !now.includes(old[0] ?? 0) && now
