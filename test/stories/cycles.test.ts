@@ -163,16 +163,16 @@ async function unansweredProjects(): Promise<string[]> {
 /** Asserts that the deleted resources have left no process, directory, shared memory or row. */
 async function expectNoRemains(): Promise<void> {
   const kept = [{ id: first.branch_id }]
-  assert.deepEqual(await catalogQuery(neap, 'select id from branch where stored or deleted_at is null'), kept)
+  assert.deepEqual(
+    await catalogQuery(neap, 'select id from branch where store_id is not null or deleted_at is null'),
+    kept,
+  )
   assert.deepEqual(await catalogQuery(neap, 'select distinct branch_id as id from role'), kept)
   assert.deepEqual(await catalogQuery(neap, 'select distinct branch_id as id from database'), kept)
   assert.deepEqual(await catalogQuery(neap, 'select branch_id as id from endpoint'), kept)
   const proxies = neap.parts('proxy').length
   assert.deepEqual(await catalogQuery(neap, 'select count(*)::int from proxy'), [{ count: proxies }])
-  const [{ number } = { number: 0 }] = await catalogQuery<{ number: string }>(
-    neap,
-    'select number from branch where stored',
-  )
+  const [{ number } = { number: 0 }] = await catalogQuery<{ number: string }>(neap, 'select number from store')
 
   const entries = (...path: string[]) => readdirSync(join(dataDir, ...path)).sort()
   assert.deepEqual(entries('branches'), [first.branch_id])
