@@ -93,22 +93,26 @@ test(
   },
 )
 
-test('who comes from elsewhere is told so, with the right password only', { skip: NO_PSQL }, async () => {
-  const endpoint = await fixture.endpoint(1)
-  const allow = (allowed_ips: object) =>
-    fixture.catalog.rows(sql`update project set settings = ${JSON.stringify({ allowed_ips })} where id = ${endpoint}`)
-  const says = async (password = PASSWORD) =>
-    (await psql(byOptions(proxy.port, endpoint), 'select 1', { PGPASSWORD: password })).stderr
-  await allow({ ips: ['10.0.0.0/8'] })
-  assert.match(await says(), /This IP address 127\.0\.0\.1 is not allowed to connect to this endpoint/)
-  assert.match(await says('wrong'), /password authentication failed/)
-  await allow({ ips: ['10.0.0.0/8'], protected_branches_only: true })
-  assert.equal(await says(), '')
-  await fixture.catalog.rows(sql`update branch set protected = true where id = ${endpoint}`)
-  assert.match(await says(), /is not allowed/)
-  await allow({ ips: ['10.0.0.0/8', '127.0.0.0-127.0.0.9'], protected_branches_only: true })
-  assert.equal(await says(), '')
-})
+test(
+  'a client from an address that is not allowed learns so, with the right password only',
+  { skip: NO_PSQL },
+  async () => {
+    const endpoint = await fixture.endpoint(1)
+    const allow = (allowed_ips: object) =>
+      fixture.catalog.rows(sql`update project set settings = ${JSON.stringify({ allowed_ips })} where id = ${endpoint}`)
+    const says = async (password = PASSWORD) =>
+      (await psql(byOptions(proxy.port, endpoint), 'select 1', { PGPASSWORD: password })).stderr
+    await allow({ ips: ['10.0.0.0/8'] })
+    assert.match(await says(), /This IP address 127\.0\.0\.1 is not allowed to connect to this endpoint/)
+    assert.match(await says('wrong'), /password authentication failed/)
+    await allow({ ips: ['10.0.0.0/8'], protected_branches_only: true })
+    assert.equal(await says(), '')
+    await fixture.catalog.rows(sql`update branch set protected = true where id = ${endpoint}`)
+    assert.match(await says(), /is not allowed/)
+    await allow({ ips: ['10.0.0.0/8', '127.0.0.0-127.0.0.9'], protected_branches_only: true })
+    assert.equal(await says(), '')
+  },
+)
 
 test('the salts of roles that there are not stay the same, and differ from each other', async () => {
   const another = await fixture.proxy()
