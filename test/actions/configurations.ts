@@ -84,6 +84,8 @@ const configurationOfKilled: Case = {
   },
 }
 
+let restarts = 0
+
 const restart: Case = {
   action: 'apply_config',
   about: 'apply_config of a setting that needs a restart',
@@ -93,8 +95,8 @@ const restart: Case = {
   async prepare(world) {
     const branch = await world.home()
     const endpoint = await world.running(branch)
-    // Postgres shows multiples of 1024 in kB.
-    const track_activity_query_size = String(2049 + (Date.parse(endpoint.started_at ?? '') % 1000))
+    // Another value each time, or nothing needs a restart; Postgres shows multiples of 1024 in kB.
+    const track_activity_query_size = String(2049 + (restarts++ % 1000))
     return {
       async request(tx) {
         await updateEndpoint(tx, endpoint.id, { settings: { pg_settings: { track_activity_query_size } } })
