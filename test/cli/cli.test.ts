@@ -316,7 +316,7 @@ test('the client waits on request, sends a key once, and rejects answers of anot
   const call = makeClient({ url: `http://127.0.0.1:${port}`, key: 'neap_none' })
   await assert.rejects(
     call('GET /projects', { query: { limit: 1 } }),
-    /answered 502 with something that is not from this API/,
+    /answered 502 with a body that is not from this API/,
   )
   other.close()
 })

@@ -40,7 +40,9 @@ const waiting = () =>
 
 /** How often the API has asked the compute and was not answered, by its log. */
 const unanswered = (): number =>
-  readFileSync(join(neap.ready.data_dir, 'parts/api.log'), 'utf8').split('a compute did not say').length - 1
+  readFileSync(join(neap.ready.data_dir, 'parts/api.log'), 'utf8').split(
+    'could not read the roles and databases of a compute',
+  ).length - 1
 
 test('no transaction of a request waits for a compute', async () => {
   const branch = `/projects/${place.project_id}/branches`
