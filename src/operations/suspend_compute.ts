@@ -10,6 +10,7 @@
  * ones.
  */
 import { awaitCondition } from '../await_condition.ts'
+import { findStoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { setIdle } from '../catalog/compute.ts'
@@ -45,7 +46,10 @@ export const suspendCompute: Action<Input> = {
   locks: (subject, { to }) => ({ excludes: [subject.branch_id as string, ...(to ? [to] : [])] }),
   steps: {
     async checkpointed(operation, { computes, secrets, log }, tx) {
-      const compute = await computes.find(refOf(await branchOf(tx, operation)))
+      const branch = await findStoredBranch(tx, operation.branch_id ?? '')
+      // The branch's data has been removed, and its compute with it.
+      if (!branch) return goto('endpoint_idle')
+      const compute = await computes.find(refOf(branch))
       // Code in a compute can falsify its server's status, so a running server may not be found. The stop checks the
       // kernel lock.
       if (!compute) return goto('compute_stopped')

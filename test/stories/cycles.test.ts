@@ -20,7 +20,7 @@ import { sharedMemoryOfOthers } from '../shared_memory.ts'
 const CYCLES = 50
 const SPAN_MS = 1_200
 /** The error of an operation that a deletion cancelled. */
-const CANCELLED = /^(dependency failed: \w+ \S+: )?(cancelled: |the endpoint was deleted)/
+const CANCELLED = /^(dependency failed: \w+ \S+: )?(cancelled: |the endpoint was deleted|branch \S+ is gone)/
 const seed = Number(process.env['NEAP_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 // Separate sequences, so that the draws of one do not depend on the timing of the other.
 const workDraws = randomOf(seed, 'work')
