@@ -21,11 +21,16 @@ export const unwanted = ({ computeNetwork }: { computeNetwork: 'none' | 'host' }
 export const missingFrom = (has: readonly Wall[]): Wall[] =>
   (Object.keys(WALLS) as Wall[]).filter((wall) => !has.includes(wall))
 
-/** Lists the missing walls of computes, one line each, and egress if it is missing. Empty if none is missing. */
-export function wallTable(missing: readonly string[], egressMissing: string | null): string {
+/**
+ * Lists the missing walls of computes, one line each, and egress and the limits of their sizes if they are missing.
+ * Empty if none is missing.
+ */
+export function wallTable(missing: readonly string[], egressMissing: string | null, limitError: string | null): string {
   const lines = missing.map((wall) => `  ${wall.padEnd(10)}${WALLS[wall as Wall]}`)
   if (egressMissing !== null)
     lines.push(`  ${'egress'.padEnd(10)}public addresses, for projects with enable_egress: ${egressMissing}`)
+  if (limitError !== null)
+    lines.push(`  ${'size'.padEnd(10)}CPU and memory by their size (docs/sizes.md): ${limitError}`)
   if (lines.length === 0) return ''
   return ['Computes are without these (docs/walls.md says what each needs):', ...lines].join('\n')
 }

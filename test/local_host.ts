@@ -1,13 +1,24 @@
 /** A host in temporary directories, for tests. It runs real processes; `dispose` checks that they have ended. */
 import { deepEqual } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, watch } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  watch,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { ComputeAddress, ComputeSpec, RunningCompute } from '../src/compute/compute.ts'
 import { type ComputeOptions, localComputes } from '../src/compute/process/local_computes.ts'
 import type { Fence, Progress } from '../src/host/fence.ts'
+import { groupParents } from '../src/compute/process/cgroup.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
@@ -24,7 +35,7 @@ const FIRST = {
 } as const
 const KEYS = keysFor('all', { revision: 1, mockSalt: Buffer.alloc(32), lost: false, generations: [FIRST] })
 export const SECRETS = storeSecrets(() => KEYS)
-export const SMALL = { cpuCount: 0.25, memoryMib: 1024, pgSettings: {}, egress: false }
+export const SMALL = { minCu: 0.25, maxCu: 0.25, cu: 0.25, pgSettings: {}, egress: false }
 export const PG_VERSION = 18
 
 export function freshHost(more: Partial<ComputeOptions> = {}) {
@@ -67,9 +78,20 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
       deepEqual(await storage.list(), [])
       deepEqual(readdirSync(options.runtimeDir), [])
       deepEqual(processesIn(base), [])
+      removeGroups(options.dataDir)
       unmount()
       rmSync(base, { recursive: true })
     },
+  }
+}
+
+/** Removes the control groups of ended computes. Errors: one is still in use. */
+function removeGroups(dataDir: string): void {
+  for (const parent of new Set(groupParents(dataDir).values())) {
+    if (!existsSync(parent)) continue
+    for (const entry of readdirSync(parent, { withFileTypes: true }))
+      if (entry.isDirectory()) rmdirSync(join(parent, entry.name))
+    rmdirSync(parent)
   }
 }
 

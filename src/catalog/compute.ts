@@ -92,8 +92,15 @@ export function listComputes(db: Db, hostId: string): Promise<FollowedCompute[]>
 /**
  * Makes an endpoint active, with this compute, and ends a pause. The idle loop looks at it at once. Returns false,
  * without a change to the endpoint, when that has moved to another branch meanwhile.
+ * @param limitError why the compute is not held to its size
  */
-export async function setActive(tx: Db, id: string, branchId: string, compute: NewCompute): Promise<boolean> {
+export async function setActive(
+  tx: Db,
+  id: string,
+  branchId: string,
+  compute: NewCompute,
+  limitError?: string,
+): Promise<boolean> {
   const row = await tx.row(sql`
     with replaced as (
       update compute set ended_at = clock_timestamp(), end_reason = 'restart'
@@ -106,7 +113,8 @@ export async function setActive(tx: Db, id: string, branchId: string, compute: N
                 port = excluded.port, ended_at = null, end_reason = null)
     update endpoint set current_state = 'active', holding_operation_id = null, compute_id = ${compute.id},
            started_at = ${compute.startedAt}, last_active = clock_timestamp(), idle_check_at = clock_timestamp(),
-           idle_counters = null, idle_since = clock_timestamp(), updated_at = clock_timestamp()
+           idle_counters = null, idle_since = clock_timestamp(), limit_error = ${limitError ?? null},
+           updated_at = clock_timestamp()
      where id = ${id} and branch_id = ${branchId} returning 1`)
   return row !== undefined
 }
@@ -120,7 +128,7 @@ export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<vo
       returning store_id),
     unmeasured as (update store set measured_at = null where id in (select store_id from ended))
     update endpoint set current_state = 'idle', holding_operation_id = null, compute_id = null, idle_check_at = null,
-           suspended_at = clock_timestamp(), updated_at = clock_timestamp()
+           cu = min_cu, limit_error = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id}`)
 }
 

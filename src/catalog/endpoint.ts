@@ -20,6 +20,10 @@ export interface Endpoint {
   readonly name: string | null
   readonly min_cu: number
   readonly max_cu: number
+  /** The size that its compute has now; the lower limit while none runs. */
+  readonly cu: number
+  /** Why its compute is not held to that size; null: it is, or none runs. */
+  readonly limit_error: string | null
   readonly suspend_timeout_seconds: number
   /** As given by users; a compute uses only `pg_settings`. */
   readonly settings: {
@@ -78,10 +82,10 @@ export async function insertEndpoint(
     Partial<Pick<Endpoint, 'pooler_enabled' | 'passwordless_access'>>,
 ): Promise<Endpoint> {
   const row = await tx.row<Endpoint>(sql`
-    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds,
+    insert into endpoint (id, account_id, project_id, branch_id, name, min_cu, max_cu, cu, suspend_timeout_seconds,
                           settings, disabled, pooler_enabled, passwordless_access)
     values (${endpoint.id}, ${endpoint.account_id}, ${endpoint.project_id}, ${endpoint.branch_id}, ${endpoint.name},
-            ${endpoint.min_cu}, ${endpoint.max_cu}, ${endpoint.suspend_timeout_seconds},
+            ${endpoint.min_cu}, ${endpoint.max_cu}, ${endpoint.min_cu}, ${endpoint.suspend_timeout_seconds},
             ${JSON.stringify(endpoint.settings)}, ${endpoint.disabled},
             ${endpoint.pooler_enabled ?? false}, ${endpoint.passwordless_access ?? false})
     returning *`)
@@ -119,9 +123,9 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndp
 /** Selects only the attributes that users see: clients poll this query. */
 export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
   return db.rows(sql`
-    select id, project_id, branch_id, name, min_cu, max_cu, suspend_timeout_seconds, settings, pooler_enabled, disabled,
-           passwordless_access, creation_source, current_state, pending_state, started_at, suspended_at, last_active,
-           created_at, updated_at
+    select id, project_id, branch_id, name, min_cu, max_cu, cu, limit_error, suspend_timeout_seconds, settings,
+           pooler_enabled, disabled, passwordless_access, creation_source, current_state, pending_state, started_at,
+           suspended_at, last_active, created_at, updated_at
       from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
      order by created_at, id`)
 }
@@ -159,6 +163,7 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
   const row = await tx.row<Endpoint>(sql`
     update endpoint set branch_id = coalesce(${changes.branch_id}, branch_id),
            min_cu = coalesce(${changes.min_cu}, min_cu), max_cu = coalesce(${changes.max_cu}, max_cu),
+           cu = least(greatest(cu, coalesce(${changes.min_cu}, min_cu)), coalesce(${changes.max_cu}, max_cu)),
            settings = coalesce(${settings}::jsonb, settings),
            suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
            disabled = coalesce(${changes.disabled}, disabled),
@@ -206,6 +211,11 @@ export function lockEndpoint(tx: Db, id: string): Promise<Endpoint | undefined> 
  */
 export async function settlePending(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`select settle_pending(${id})`)
+}
+
+/** Records that the compute of an endpoint is held to its size, or (a reason) that it is not. */
+export async function setLimitError(tx: Db, id: string, error: string | undefined): Promise<void> {
+  await tx.rows(sql`update endpoint set limit_error = ${error ?? null} where id = ${id}`)
 }
 
 /** Makes proxies pause traffic to this endpoint, or (null) resume it. */

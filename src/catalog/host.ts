@@ -6,6 +6,8 @@ export interface Capacity {
   readonly region: string
   readonly cpus: number
   readonly memoryBytes: number
+  /** Why computes are not held to their sizes there. */
+  readonly limitError?: string | undefined
 }
 
 /** A machine that has stores and runs computes. */
@@ -14,6 +16,8 @@ export interface Host {
   readonly region: string | null
   readonly cpus: number | null
   readonly memory_bytes: number | null
+  /** Why computes are not held to their sizes there; null: they are. */
+  readonly limit_error: string | null
   /** When its worker was last heard of; null before the first one has registered. */
   readonly heartbeat_at: string | null
 }
@@ -28,7 +32,7 @@ const REGISTERING = 6_327_002
 export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<void> {
   await catalog.transaction(async (tx) => {
     await tx.rows(sql`select pg_advisory_xact_lock(${REGISTERING}::bigint)`)
-    const { region, cpus, memoryBytes } = capacity
+    const { region, cpus, memoryBytes, limitError = null } = capacity
     const known = await tx.row(sql`select 1 from host where id = ${id}`)
     const first = known ? undefined : await tx.row<{ id: string }>(sql`select id from host where heartbeat_at is null`)
     if (first) {
@@ -36,10 +40,11 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
       await tx.rows(sql`update operation set host_id = ${id} where finished_at is null and host_id = ${first.id}`)
     }
     await tx.rows(sql`
-      insert into host (id, region, cpus, memory_bytes, heartbeat_at)
-      values (${id}, ${region}, ${cpus}, ${memoryBytes}, clock_timestamp())
+      insert into host (id, region, cpus, memory_bytes, limit_error, heartbeat_at)
+      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${limitError}, clock_timestamp())
       on conflict (id) do update set region = excluded.region, cpus = excluded.cpus,
-                memory_bytes = excluded.memory_bytes, heartbeat_at = excluded.heartbeat_at`)
+                memory_bytes = excluded.memory_bytes, limit_error = excluded.limit_error,
+                heartbeat_at = excluded.heartbeat_at`)
   })
 }
 
@@ -49,7 +54,9 @@ export async function recordHeartbeat(db: Db, id: string): Promise<void> {
 }
 
 export function listHosts(db: Db): Promise<Host[]> {
-  return db.rows(sql`select id, region, cpus, memory_bytes, heartbeat_at from host order by created_at, id`)
+  return db.rows(
+    sql`select id, region, cpus, memory_bytes, limit_error, heartbeat_at from host order by created_at, id`,
+  )
 }
 
 /** Those of the stores that the catalog has on another host. */

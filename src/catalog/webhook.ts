@@ -9,6 +9,7 @@ export const WEBHOOK_EVENTS = [
   'operation.failed',
   'endpoint.created',
   'endpoint.updated',
+  'endpoint.scaled',
   'endpoint.active',
   'endpoint.idle',
   'endpoint.deleted',

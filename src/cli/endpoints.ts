@@ -5,6 +5,7 @@ import { deleteVerb } from './endpoints/delete.ts'
 import { getVerb } from './endpoints/get.ts'
 import { listVerb } from './endpoints/list.ts'
 import { restartVerb } from './endpoints/restart.ts'
+import { scalingVerb } from './endpoints/scaling.ts'
 import { startVerb } from './endpoints/start.ts'
 import { suspendVerb } from './endpoints/suspend.ts'
 import { updateVerb } from './endpoints/update.ts'
@@ -17,6 +18,7 @@ export function endpointsCommand(access: readonly Option[]): Command {
     listVerb(),
     getVerb(),
     activityVerb(),
+    scalingVerb(),
     createVerb(),
     updateVerb(),
     startVerb(),

@@ -20,7 +20,7 @@ export function statusCommand(dataDir: Option): Command {
       const remembered = readState(directory)
       const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } =
         remembered
-      const { missingWalls = [], egressMissing = null } = remembered
+      const { missingWalls = [], egressMissing = null, limitError = null } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
       const children = childrenByParent()
       const measured = computes.map((compute) => {
@@ -40,16 +40,18 @@ export function statusCommand(dataDir: Option): Command {
             proxy_metrics_ports: proxyMetricsPorts,
             missing_walls: missingWalls,
             egress_missing: egressMissing,
+            limit_error: limitError,
             computes: measured,
             hosts,
           })}\n`,
         )
         return
       }
-      const rows = measured.map(({ endpoint_id, branch_id, state, pid, started_at, memory_bytes }) => [
+      const rows = measured.map(({ endpoint_id, branch_id, state, cu, pid, started_at, memory_bytes }) => [
         endpoint_id,
         branch_id,
         state,
+        `${cu} CU`,
         pid ? String(pid) : '-',
         pid && started_at ? duration(Date.now() - Date.parse(started_at)) : '-',
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
@@ -65,9 +67,9 @@ export function statusCommand(dataDir: Option): Command {
       process.stdout.write(
         rows.length === 0
           ? 'No compute runs: a connection wakes one.\n'
-          : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
+          : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'SIZE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
       )
-      const walls = wallTable(missingWalls, egressMissing)
+      const walls = wallTable(missingWalls, egressMissing, limitError)
       if (walls) process.stdout.write(`${walls}\n`)
     })
 }

@@ -9,6 +9,7 @@ import {
   updateEndpoint,
 } from '../catalog/endpoint.ts'
 import { cancelUnbegun, type Operation } from '../catalog/operation.ts'
+import { recordScaling } from '../catalog/scaling.ts'
 import { AppError } from '../errors.ts'
 import { applyConfigOperation } from '../operations/apply_config.ts'
 import { requestOperation } from '../operations/request.ts'
@@ -40,6 +41,14 @@ export async function changeEndpoint(
   const changes = await requireChanges(context, before, asked)
   if (Object.keys(changes).length === 0) return { endpoint: before, operations: [] }
   const endpoint = await updateEndpoint(db, before.id, changes)
+  if (endpoint.compute_id !== null && endpoint.cu !== before.cu)
+    await recordScaling(db, {
+      endpoint_id: endpoint.id,
+      compute_id: endpoint.compute_id,
+      from_cu: before.cu,
+      to_cu: endpoint.cu,
+      reason: 'request',
+    })
   const operations = await queueEndpointChanges(db, before, endpoint, changes)
   const suspends = operations.some(({ action }) => action === 'suspend_compute')
   return { endpoint: suspends ? { ...endpoint, pending_state: 'idle' } : endpoint, operations }

@@ -1,10 +1,15 @@
 import type { Fence, Progress } from '../host/fence.ts'
-import type { ServerSize } from '../postgres/settings.ts'
+import type { ServerSize, SizeRange } from '../postgres/settings.ts'
 import type { StoreRef } from '../storage/storage.ts'
 import type { Wall } from '../walls.ts'
 
+/** The size of a compute now, in CU, from `minCu` to `maxCu`. */
+export interface CurrentSize extends SizeRange {
+  readonly cu: number
+}
+
 /** The configuration of a compute. */
-export interface ComputeSpec extends ServerSize {
+export interface ComputeSpec extends ServerSize, CurrentSize {
   /** Whether it may reach public addresses and the installation's named networks. Holds from its start on. */
   readonly egress: boolean
 }
@@ -26,6 +31,21 @@ export interface RunningCompute {
   readonly startedAt: Date
 }
 
+/** The use of resources by a compute since its start. */
+export interface ResourceUse {
+  readonly cpuMicroseconds: number
+  /** Periods of 100 ms in which it ran, and those in which its limit stopped it. */
+  readonly periods: number
+  readonly throttledPeriods: number
+  /** Memory that cannot be reclaimed. */
+  readonly anonBytes: number
+  readonly cacheBytes: number
+  /** Pages of its working set that were evicted and read again. */
+  readonly refaults: number
+  /** Time for which a process of it waited for memory; undefined where the kernel does not measure it. */
+  readonly memoryStallMicroseconds: number | undefined
+}
+
 /** Watches computes for their end. */
 export interface ComputeWatch {
   /** Reports this compute once when it has ended, at once if it has already. */
@@ -44,6 +64,15 @@ export interface Computes {
   start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
   /** Writes another configuration for the compute on a store, which applies at its next reload or start. */
   configure(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<void>
+  /**
+   * Holds a running compute to its size, from now on: a start does not. Returns undefined, or the reason why it is not
+   * held to it.
+   */
+  resize(computeId: string, size: CurrentSize): Promise<string | undefined>
+  /** What a running compute that is held to its size has used. Errors: the system's, when it has ended. */
+  readUse(computeId: string): Promise<ResourceUse>
+  /** The microseconds for which each process of a compute ran or waited for a CPU, by pid. Errors: as `readUse`. */
+  readDemand(computeId: string): Promise<ReadonlyMap<string, number>>
   /** Stops the compute on a store cleanly: open sessions end with 57P01, memory is written to disk. */
   stop(store: StoreRef, fence: Fence): Promise<Progress>
   /** The compute that runs on a store, if there is one. Asks the kernel, never relies on a file alone. */
@@ -52,16 +81,21 @@ export interface Computes {
   hasEarlierServer(store: StoreRef): Promise<boolean>
   /** Calls `ended` with the id of a followed compute when it has ended, for any reason. */
   watch(ended: (id: string) => void): ComputeWatch
-  /** The last errors that Postgres logged about its own end since a time, in one line; empty when there are none. */
-  lastWords(store: StoreRef, since: Date): Promise<string>
+  /**
+   * Why a compute ended, in one line: its memory limit, and the last errors that Postgres logged about its own end
+   * since its start. Empty when neither tells.
+   */
+  lastWords(store: StoreRef, compute: { readonly id: string; readonly startedAt: Date }): Promise<string>
   /**
    * The ids of all stores on which a compute may run, by one look at the machine; only `find` is certain.
    */
   listRunning(): Promise<string[]>
   /** The walls that stand around each compute. */
   walls(): Promise<readonly Wall[]>
+  /** Why computes are not held to their sizes, and the remedy; undefined when they are. */
+  whyNoLimits(): Promise<string | undefined>
   /** Why computes with egress enabled cannot have it, and the remedy; undefined when they can. */
   whyNoEgress(): Promise<string | undefined>
-  /** Rotates the logs that have grown large; for a timer. */
-  rotateLogs(): Promise<void>
+  /** Rotates the logs that have grown large and removes what ended computes have left; for a timer. */
+  tidy(): Promise<void>
 }

@@ -127,11 +127,12 @@ sub is_ending {
   return $state eq 'Z' || $flags & 4;
 }
 
-# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS INSTANCE PROCESSES SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which inherits
-# server.lock, within walls, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as
+# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS INSTANCE PROCESSES GROUPS SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which
+# inherits server.lock, within walls and control groups, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as
 # the caller says on the standard input that it is ready, with its socket directory sealed.
 sub start {
-  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $instance, $processes, $sockets, $egress, $config, $hba, @postgres) = @_;
+  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $instance, $processes, $groups, $sockets, $egress, $config, $hba,
+    @postgres) = @_;
   enter($home, $seq, $generation);
   leave('gone') unless -d "$home/pgdata";
   my $server_lock;
@@ -155,6 +156,7 @@ sub start {
   write_file("$home/conf/neap.conf", $config);
   write_file("$home/conf/pg_hba.conf", $hba);
   make_directory($root, 0755);
+  my @groups = make_groups($groups);
   unshare_walls($walls, $egress eq '' ? '' : 'network');
   pipe(my $noted, my $note) or fail('pipe');
   pipe(my $left, my $leaving) or fail('pipe');
@@ -174,10 +176,12 @@ sub start {
   write_file("$home/server", "$pid " . started($pid) . "\n$instance\n");
   close $effect_lock;
   close $note;
+  join_groups($pid, @groups);
   close $leaving;
   <$left> if $egress ne '';
   my $helper = $egress eq '' ? undef : open_egress($walls, $root, $egress, $pid);
   await_ready($pid);
+  join_children($pid, @groups);
   await_egress($helper) if $egress ne '';
   seal($walls, $sockets, $uid, $pid);
   leave('done');

@@ -1,6 +1,6 @@
 import { findStoredBranch, listLeftovers, listResting, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { noteCrash, setActive, setIdle } from '../catalog/compute.ts'
+import { noteCrash, setIdle } from '../catalog/compute.ts'
 import {
   deleteEndpointRow,
   type Endpoint,
@@ -16,8 +16,8 @@ import { abandonLostCopies } from '../catalog/restore.ts'
 import { listUnknownStores } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
-import { placedCompute, refOf, requestOperation } from '../operations/request.ts'
-import { startCompute, subjectOf } from '../operations/start_compute.ts'
+import { refOf, requestOperation } from '../operations/request.ts'
+import { activate, startCompute, subjectOf } from '../operations/start_compute.ts'
 import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
@@ -113,10 +113,11 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
  * @param ended id of a compute known to have ended: its end is recorded even if a client has already caused a new start
  */
 export async function reconcile(
-  { catalog, computes, log }: Pick<WorkerContext, 'catalog' | 'computes' | 'log'>,
+  context: Pick<WorkerContext, 'catalog' | 'computes' | 'log'>,
   { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
   ended?: string,
 ): Promise<Found> {
+  const { catalog, computes, log } = context
   return catalog.transaction(async (tx) => {
     // Under this lock no operation is queued or ends, so the state read here stays true until it is written.
     await lockProject(tx, account_id, project_id)
@@ -149,14 +150,16 @@ export async function reconcile(
       await queueSuspend(tx, endpoint, 'request')
       return 'orphaned'
     }
-    if (compute.id !== endpoint.compute_id) await setActive(tx, id, branch_id, placedCompute(compute))
+    if (compute.id !== endpoint.compute_id) await activate(context, tx, endpoint, branch, compute)
     else if (endpoint.holding_operation_id) await setPause(tx, id, null)
     return 'adopted'
   })
 
   /** Describes the end of the compute, with its last log messages where there are any. */
   async function lastWords({ compute_id, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
-    const words = await computes.lastWords(refOf(branch), new Date(started_at ?? 0)).catch(() => '')
+    const words = await computes
+      .lastWords(refOf(branch), { id: compute_id ?? '', startedAt: new Date(started_at ?? 0) })
+      .catch(() => '')
     log.warn({ endpoint: id, compute: compute_id, words }, 'a compute has ended by itself')
     return `Postgres ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
   }

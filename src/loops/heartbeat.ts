@@ -6,8 +6,10 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 10_000
 
 /** Registers this host with its capacity: from then on operations can name it. */
-export async function register({ catalog, storage, config, hostId, log }: WorkerContext): Promise<void> {
-  await registerHost(catalog, hostId, { region: config.region, cpus: availableParallelism(), memoryBytes: totalmem() })
+export async function register({ catalog, storage, computes, config, hostId, log }: WorkerContext): Promise<void> {
+  const limitError = await computes.whyNoLimits()
+  const capacity = { region: config.region, cpus: availableParallelism(), memoryBytes: totalmem(), limitError }
+  await registerHost(catalog, hostId, capacity)
   for (const { id, host_id } of await listStoresElsewhere(catalog, hostId, await storage.list()))
     log.error(
       { store: id, host: host_id },

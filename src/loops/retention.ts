@@ -4,6 +4,7 @@ import { expireEvents } from '../catalog/operation_event.ts'
 import { expireDeletedProjects } from '../catalog/project.ts'
 import { expirePauses } from '../catalog/proxy.ts'
 import { expireRefusals } from '../catalog/refused_access.ts'
+import { expireScalings } from '../catalog/scaling.ts'
 import { expireTraffic } from '../catalog/traffic.ts'
 import { expireDeliveries } from '../catalog/webhook_delivery.ts'
 import type { WorkerContext } from '../context.ts'
@@ -25,6 +26,7 @@ export function startRetentionLoop({ catalog, log }: WorkerContext): Loop {
     await expireDeliveries(catalog, KEPT_DAYS)
     await expireTraffic(catalog)
     await expireComputes(catalog, KEPT_DAYS)
+    await expireScalings(catalog, KEPT_DAYS)
     await expireRefusals(catalog)
   }
   return startPeriodic(EVERY_MS, forget, (error) => log.warn({ err: error }, 'could not remove old rows'))

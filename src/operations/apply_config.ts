@@ -8,16 +8,16 @@
 import type { RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { setActive, setIdle } from '../catalog/compute.ts'
-import { type Endpoint, findBranchEndpoint, setPause } from '../catalog/endpoint.ts'
+import { setIdle } from '../catalog/compute.ts'
+import { type Endpoint, findBranchEndpoint, setLimitError, setPause } from '../catalog/endpoint.ts'
 import type { ChangeFailure, ChangesOutcome } from '../compute_admin/changes.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { reloadSettings } from '../compute_admin/settings.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig, mayReplicate } from './branch_config.ts'
-import { type Action, branchOf, fenceOf, placedCompute, refOf } from './request.ts'
-import { startAndActivate, specOf } from './start_compute.ts'
+import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { activate, startAndActivate, specOf } from './start_compute.ts'
 
 interface Input {
   /** The endpoint has just moved to this branch. Its compute is about to stop, so there is no compute to change. */
@@ -66,7 +66,9 @@ export const applyConfigOperation: Action<Input> = {
       const running = await runningOf(branch, context, tx)
       if (!running) return done
       const { endpoint, compute } = running
-      await context.computes.configure(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
+      const spec = specOf(endpoint, branch)
+      await setLimitError(tx, endpoint.id, await context.computes.resize(compute.id, spec))
+      await context.computes.configure(refOf(branch), spec, fenceOf(operation))
       const options = { purpose: 'apply_config' }
       const { pendingRestart, refused } = await withAdminSession(
         compute.address,
@@ -108,17 +110,17 @@ export const applyConfigOperation: Action<Input> = {
  */
 async function runningOf(
   branch: StoredBranch,
-  { computes }: WorkerContext,
+  context: WorkerContext,
   tx: Db,
 ): Promise<{ endpoint: Endpoint; compute: RunningCompute } | undefined> {
   const endpoint = await findBranchEndpoint(tx, branch.id)
   if (endpoint?.current_state !== 'active') return undefined
-  const compute = await computes.find(refOf(branch))
+  const compute = await context.computes.find(refOf(branch))
   if (!compute) {
     await setIdle(tx, endpoint.id, 'crash')
     return undefined
   }
-  if (compute.id !== endpoint.compute_id) await setActive(tx, endpoint.id, branch.id, placedCompute(compute))
+  if (compute.id !== endpoint.compute_id) await activate(context, tx, endpoint, branch, compute)
   return { endpoint, compute }
 }
 

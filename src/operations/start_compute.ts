@@ -1,4 +1,4 @@
-import type { ComputeSpec } from '../compute/compute.ts'
+import type { ComputeSpec, RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
@@ -14,8 +14,6 @@ import { applyConfig } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, placedCompute, refOf, requestOperation } from './request.ts'
 
 export type StartReason = 'request' | 'connection'
-
-const MIB_PER_CU = 4096
 
 /** Starts the compute of an endpoint, or finds it running, and records it once it has answered a query. */
 export const startCompute: Action<{ reason: StartReason }> = {
@@ -63,16 +61,32 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   await setNoted(tx, branch.id, false)
-  if (!(await setActive(tx, endpoint.id, branch.id, placedCompute(compute))))
+  if (!(await activate(context, tx, endpoint, branch, compute)))
     throw new OperationFailed('the endpoint was deleted, or moved to another branch, before it could start')
   return done
+}
+
+/**
+ * Holds a running compute to its endpoint's size and makes the endpoint active with it. Returns false when that has
+ * moved to another branch meanwhile.
+ */
+export async function activate(
+  { computes }: Pick<WorkerContext, 'computes'>,
+  tx: Db,
+  endpoint: Endpoint,
+  branch: StoredBranch,
+  compute: RunningCompute,
+): Promise<boolean> {
+  const limitError = await computes.resize(compute.id, specOf(endpoint, branch))
+  return setActive(tx, endpoint.id, branch.id, placedCompute(compute), limitError)
 }
 
 /** The size, settings and egress of an endpoint's compute. */
 export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpec {
   return {
-    cpuCount: endpoint.max_cu,
-    memoryMib: endpoint.max_cu * MIB_PER_CU,
+    minCu: endpoint.min_cu,
+    maxCu: endpoint.max_cu,
+    cu: endpoint.cu,
     pgSettings: endpoint.settings.pg_settings ?? {},
     egress,
   }

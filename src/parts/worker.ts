@@ -11,6 +11,7 @@ import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
+import { startAutoscaleLoop } from '../loops/autoscale.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
@@ -89,6 +90,7 @@ export async function startWorker(
   const loops = [
     await startIdleLoop(worker),
     startHeartbeat(worker),
+    await startAutoscaleLoop(worker),
     startAvailabilityLoop(worker),
     startSweepLoop(worker),
     await startCrashLoop(worker),
@@ -98,7 +100,7 @@ export async function startWorker(
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]
   const housekeeping = setInterval(() => {
-    void computes.rotateLogs().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))
+    void computes.tidy().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))
     void noteVersions(worker)
   }, HOUSEKEEPING_MS)
   return {

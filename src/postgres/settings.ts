@@ -1,9 +1,16 @@
-/** The size of a server, and its user's settings. */
-export interface ServerSize {
-  readonly cpuCount: number
-  readonly memoryMib: number
+/** The sizes between which a server may be resized while it runs, in CU. */
+export interface SizeRange {
+  readonly minCu: number
+  readonly maxCu: number
+}
+
+/** The sizes of a server, and its user's settings. */
+export interface ServerSize extends SizeRange {
   readonly pgSettings: Readonly<Record<string, string>>
 }
+
+/** The memory of 1 CU. */
+export const MIB_PER_CU = 4096
 
 /** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
 export const HBA = `# TYPE DATABASE    USER              METHOD
@@ -15,9 +22,9 @@ local  all,replication all               scram-sha-256
 `
 
 /** The maximum number of processes of a compute's server: one per session, and room for its own. */
-export const processesFor = (spec: ServerSize): number => maxConnections(spec) + 200
+export const processesFor = (spec: SizeRange): number => maxConnections(spec) + 200
 
-const maxConnections = ({ memoryMib }: ServerSize): number => Math.max(500, Math.floor(memoryMib / 16))
+const maxConnections = ({ maxCu }: SizeRange): number => Math.max(500, Math.floor((maxCu * MIB_PER_CU) / 16))
 
 /**
  * The configuration of a compute for its size. The user's settings override all others except ENFORCED and those on
@@ -68,23 +75,29 @@ function fixedSettings(pgVersion: number): Record<string, string> {
   }
 }
 
-function sizeSettings(spec: ServerSize, pgVersion: number): Record<string, string> {
-  const { cpuCount, memoryMib } = spec
+/**
+ * The settings that follow from the size (docs/sizes.md has the table). Those that cost memory and cannot be changed
+ * while Postgres runs follow from the lower limit, those that only allow use from the upper one.
+ */
+function sizeSettings({ minCu, maxCu }: SizeRange, pgVersion: number): Record<string, string> {
   const megabytes = (value: number, least: number, most: number) =>
     `${Math.round(Math.min(most, Math.max(least, value)))}MB`
-  const cores = Math.ceil(cpuCount)
+  const [leastMib, mostMib] = [minCu * MIB_PER_CU, maxCu * MIB_PER_CU]
+  const cores = Math.ceil(maxCu)
+  const parallel = String(Math.min(4, Math.floor(maxCu / 2)))
   return {
-    max_connections: String(maxConnections(spec)),
+    max_connections: String(maxConnections({ minCu, maxCu })),
     // An eighth, not the usual quarter: each buffer adds to the start time (8 ms per GB), and idle page cache can be
     // reclaimed.
-    shared_buffers: megabytes(memoryMib / 8, 32, 4096),
-    effective_cache_size: megabytes(memoryMib * 0.75, 64, Infinity),
-    work_mem: megabytes(memoryMib / 512, 4, 64),
-    maintenance_work_mem: megabytes(memoryMib / 16, 32, 2048),
+    shared_buffers: megabytes(leastMib / 8, 32, 4096),
+    effective_cache_size: megabytes(mostMib * 0.75, 64, Infinity),
+    work_mem: megabytes(leastMib / 512, 4, 64),
+    maintenance_work_mem: megabytes(leastMib / 16, 32, 2048),
     max_worker_processes: String(8 + cores),
     max_parallel_workers: String(cores),
-    max_parallel_workers_per_gather: String(Math.min(4, Math.floor(cpuCount / 2))),
-    max_parallel_maintenance_workers: String(Math.min(4, Math.floor(cpuCount / 2))),
+    max_parallel_workers_per_gather: parallel,
+    max_parallel_maintenance_workers: parallel,
+    autovacuum_max_workers: String(Math.min(3, cores)),
     ...(pgVersion >= 18 ? { io_workers: String(Math.min(8, cores)) } : {}),
   }
 }

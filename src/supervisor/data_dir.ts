@@ -40,6 +40,8 @@ export interface State {
   readonly missingWalls?: readonly string[]
   /** Why computes with egress enabled cannot have it on this machine; null when they can. */
   readonly egressMissing?: string | null
+  /** Why computes are not held to their sizes on this machine; null when they are. */
+  readonly limitError?: string | null
   /** True from the first start until its key has been shown: the next start makes up for one that was killed before. */
   readonly isFirstStart?: boolean
   /** True from the replacement of a lost master key, which voids all API keys, until another API key has been shown. */

@@ -113,8 +113,9 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     })
     const missingWalls = missingFrom(await computes.walls())
     const egressMissing = (await computes.whyNoEgress()) ?? null
-    updateState(config.dataDir, { missingWalls, egressMissing })
-    sayPlainly(await storage.cloneKind(), wallTable(missingWalls, egressMissing), progress)
+    const limitError = (await computes.whyNoLimits()) ?? null
+    updateState(config.dataDir, { missingWalls, egressMissing, limitError })
+    sayPlainly(await storage.cloneKind(), wallTable(missingWalls, egressMissing, limitError), progress)
     const catalog = openCatalog(target, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)

@@ -18,6 +18,12 @@ export const Endpoint = Type.Object(
     type: Type.Literal('read_write'),
     autoscaling_limit_min_cu: Type.Number(),
     autoscaling_limit_max_cu: Type.Number(),
+    current_cu: Type.Optional(
+      Type.Number({ description: 'The size that its compute has now, between the limits; absent while none runs' }),
+    ),
+    limit_error: Type.Optional(
+      Type.String({ description: 'Why the compute is not held to its size; absent while it is, or none runs' }),
+    ),
     suspend_timeout_seconds: Type.Integer(),
     current_state: EndpointState,
     pending_state: Type.Optional(EndpointState),
@@ -59,6 +65,8 @@ export function endpointView(
     type: 'read_write',
     autoscaling_limit_min_cu: row.min_cu,
     autoscaling_limit_max_cu: row.max_cu,
+    ...(row.current_state === 'active' && { current_cu: row.cu }),
+    ...(row.limit_error !== null && { limit_error: row.limit_error }),
     suspend_timeout_seconds: row.suspend_timeout_seconds,
     current_state: row.current_state,
     ...(pending && { pending_state: pending }),

@@ -77,6 +77,7 @@ export function localCatalogServer(options: {
       root: layout.root,
       egress: '',
       processes: MAX_PROCESSES,
+      groups: () => '',
       hba: HBA,
       config: CONFIG,
       logFile: logFile('postgres.log'),

@@ -240,7 +240,7 @@ test('the log of a running server is rotated, and the server writes to the new f
   const { address } = await local.start(branch, next())
   const log = join(options.dataDir, 'logs', branch.id, 'postgres.log')
   writeFileSync(log, 'x'.repeat(11 * 2 ** 20), { flag: 'a' })
-  await computes.rotateLogs()
+  await computes.tidy()
   ok(statSync(`${log}.1`).size > 11 * 2 ** 20)
   await query(address, "DO $$ BEGIN RAISE WARNING 'after rotation'; END $$")
   match(readFileSync(log, 'utf8'), /^[^\0]*after rotation/)

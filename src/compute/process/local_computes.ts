@@ -7,12 +7,13 @@ import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host
 import { lastWordsIn, rotateLogs } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { explainShortages } from '../../host/shortage.ts'
-import { configFor, HBA, processesFor } from '../../postgres/settings.ts'
+import { configFor, HBA, MIB_PER_CU, processesFor } from '../../postgres/settings.ts'
 import { passwordNote } from '../../storage/password_note.ts'
 import type { StoreRef } from '../../storage/storage.ts'
 import { isMarkedSubscribed } from '../../storage/subscription_mark.ts'
 import type { Wall } from '../../walls.ts'
-import type { Computes, ComputeSpec, RunningCompute } from '../compute.ts'
+import type { Computes, CurrentSize, ComputeSpec, RunningCompute } from '../compute.ts'
+import { cgroups } from './cgroup.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
 import { busyStores } from './running.ts'
 import {
@@ -24,6 +25,7 @@ import {
   startServer,
   stopServer,
 } from './server.ts'
+import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
 import { probeWalls, type Walls } from './walls.ts'
@@ -40,6 +42,7 @@ export interface ComputeOptions extends HostOptions {
 export function localComputes(options: ComputeOptions): Computes {
   const layout = layoutOf(options)
   const logFile = (storeId: string) => join(logDirOf(layout, storeId), 'postgres.log')
+  const groups = cgroups(layout.dataDir)
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
 
   // Clients wait for a start: check the bundled package only once.
@@ -63,6 +66,7 @@ export function localComputes(options: ComputeOptions): Computes {
       root: layout.root,
       egress: spec.egress && mayReachOut(computeWalls) ? filterOf(options.egressAllow ?? []) : '',
       processes: processesFor(spec),
+      groups: (instance) => groups.groupsFor(instance, limitsOf(spec)),
       hba: HBA,
       config: configFor(spec, store.pgVersion),
       logFile: logFile(store.id),
@@ -92,21 +96,41 @@ export function localComputes(options: ComputeOptions): Computes {
     start,
     configure: (store, spec, fence) =>
       configureServer(homeOf(layout, store.id), configFor(spec, store.pgVersion), fence),
-    stop: (store, fence) => stopServer(homeOf(layout, store.id), fence),
+    resize: async (id, size) => groups.limit(id, limitsOf(size)),
+    readUse: async (id) => groups.use(id),
+    readDemand: async (id) => groups.demand(id),
+    async stop(store, fence) {
+      const home = homeOf(layout, store.id)
+      const server = notedServer(home)
+      const progress = await stopServer(home, fence)
+      if (progress === 'done' && server) groups.remove(server.instance)
+      return progress
+    },
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))
       return server && computeOf(store, server)
     },
     hasEarlierServer: (store) => hasEarlierServer(homeOf(layout, store.id)),
-    lastWords: async (store, since) => lastWordsIn(logFile(store.id), since),
+    lastWords: async (store, { id, startedAt }) =>
+      [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
     listRunning: () => busyStores(layout),
     walls: async () => [...(await walls()).has],
+    whyNoLimits: async () => groups.missing,
     // Without the wall `network` computes reach all addresses that this machine reaches.
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
-    rotateLogs: () => rotateLogs(layout.logs),
+    async tidy() {
+      groups.sweep()
+      await rotateLogs(layout.logs)
+    },
   }
   return { ...explainShortages(calls, layout.dataDir), watch: (ended) => watchComputes(layout, ended) }
 }
+
+const limitsOf = (size: CurrentSize) => ({
+  cpus: size.cu,
+  memoryBytes: size.cu * MIB_PER_CU * 2 ** 20,
+  processes: processesFor(size),
+})
 
 /** Probes at the first call. A failure may be temporary, such as a full disk: the next call probes again. */
 function probeOnce(probe: () => Promise<Walls>): () => Promise<Walls> {

@@ -34,6 +34,8 @@ export interface ServerPlan {
   readonly egress: string
   /** The maximum number of its processes. */
   readonly processes: number
+  /** The control groups of a run with this instance id, as effect.pl takes them; empty: none. */
+  readonly groups: (instance: string) => string
   readonly hba: string
   readonly config: string
   readonly logFile: string
@@ -172,7 +174,8 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
     plan.root,
     mountsOf({ bin, conf, pgdata, sockets: socketDir }, plan.egress !== ''),
   ]
-  const given = [randomUUID(), String(plan.processes), socketDir, plan.egress, plan.config, plan.hba]
+  const instance = randomUUID()
+  const given = [instance, String(plan.processes), plan.groups(instance), socketDir, plan.egress, plan.config, plan.hba]
   return ['start', home, ...fenceArgs(plan.fence), ...ownerOf(home), ...walls, ...given, ...postgres]
 }
 

@@ -56,5 +56,5 @@ test('sealing restricts a socket directory that its server has made accessible',
 })
 
 test('a table lists the missing walls', () => {
-  equal(wallTable(['ipc'], null).split('\n')[1], '  ipc       shared memory and queues of its own')
+  equal(wallTable(['ipc'], null, null).split('\n')[1], '  ipc       shared memory and queues of its own')
 })

@@ -32,6 +32,7 @@ import {
 } from './empty_lists.ts'
 import { getEndpointActivity } from './endpoint_activity.ts'
 import { restartProjectEndpoint, startProjectEndpoint, suspendProjectEndpoint } from './endpoint_life.ts'
+import { getEndpointScaling } from './endpoint_scaling.ts'
 import { updateProjectEndpoint } from './endpoint_update.ts'
 import { createProjectEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
 import { streamOperations } from './operation_stream.ts'
@@ -96,6 +97,7 @@ export const routes = [
   listBranchEndpoints,
   getEndpoint,
   getEndpointActivity,
+  getEndpointScaling,
   updateProjectEndpoint,
   deleteProjectEndpoint,
   startProjectEndpoint,

@@ -9,6 +9,8 @@ const Compute = Type.Object(
     branch_id: Type.String(),
     project_id: Type.String(),
     state: Type.String(),
+    cu: Type.Number({ description: 'Its size now' }),
+    limit_error: Type.Optional(Type.String({ description: 'Why it is not held to its size' })),
     compute_id: Type.Optional(Type.String()),
     store_id: Type.Optional(Type.String()),
     socket_dir: Type.Optional(Type.String()),
@@ -24,6 +26,7 @@ const HostView = Type.Object(
     region: Type.Optional(Type.String()),
     cpus: Type.Optional(Type.Integer()),
     memory_bytes: Type.Optional(Type.Integer()),
+    limit_error: Type.Optional(Type.String({ description: 'Why computes are not held to their sizes there' })),
     heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
   },
   { $id: 'Host' },
@@ -50,6 +53,8 @@ export const getStatus = route('GET /status', {
         state: endpoint.pending_state
           ? `${endpoint.current_state} → ${endpoint.pending_state}`
           : endpoint.current_state,
+        cu: endpoint.cu,
+        ...(endpoint.limit_error !== null && { limit_error: endpoint.limit_error }),
         ...(endpoint.compute_id !== null && { compute_id: endpoint.compute_id }),
         ...(endpoint.compute_store_id !== null && { store_id: endpoint.compute_store_id }),
         ...(endpoint.compute_address !== null && { socket_dir: endpoint.compute_address }),
@@ -59,12 +64,13 @@ export const getStatus = route('GET /status', {
   }
 })
 
-function shownHost({ id, region, cpus, memory_bytes, heartbeat_at }: Host): Static<typeof HostView> {
+function shownHost({ id, region, cpus, memory_bytes, limit_error, heartbeat_at }: Host): Static<typeof HostView> {
   return {
     id,
     ...(region !== null && { region }),
     ...(cpus !== null && { cpus }),
     ...(memory_bytes !== null && { memory_bytes }),
+    ...(limit_error !== null && { limit_error }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
 }

@@ -1,0 +1,116 @@
+/** The files of a control group, as version 2 and version 1 call them. */
+import type { ResourceUse } from '../compute.ts'
+import type { Controller } from './cgroup_hierarchy.ts'
+
+/** The size that a compute is held to. */
+export interface ResourceLimits {
+  /** CPU seconds per second. */
+  readonly cpus: number
+  readonly memoryBytes: number
+  readonly processes: number
+}
+
+export interface LimitWrite {
+  readonly controller: Controller
+  readonly file: string
+  readonly value: string
+  /** Absent on kernels or devices that do not have it. */
+  readonly optional?: boolean
+}
+
+/** Reads a file of a compute's group. */
+export type ReadGroup = (controller: Controller, file: string) => string
+
+export interface GroupFiles {
+  /** What limits a compute beside its CPU quota. */
+  limits(size: ResourceLimits): LimitWrite[]
+  cpuQuota(size: ResourceLimits): LimitWrite
+  use(read: ReadGroup): ResourceUse
+  /** The memory limit at which the kernel has killed a process, in bytes; undefined when it has not. */
+  limitExceeded(read: ReadGroup): number | undefined
+}
+
+const PERIOD_US = 100_000
+/** Unused quota that is kept for later. Not over the least quota there is, so that it never conflicts with one. */
+const BURST_US = PERIOD_US / 4
+/** Part of the memory limit above which the kernel reclaims. */
+const SOFT = 0.95
+
+const quotaOf = ({ cpus }: ResourceLimits): number => Math.round(cpus * PERIOD_US)
+const soft = ({ memoryBytes }: ResourceLimits): string => String(Math.floor(memoryBytes * SOFT))
+
+/** Kernel manual, "Control Group v2". */
+export const VERSION_2: GroupFiles = {
+  limits: (size) => [
+    { controller: 'memory', file: 'memory.max', value: String(size.memoryBytes) },
+    { controller: 'memory', file: 'memory.high', value: soft(size) },
+    { controller: 'pids', file: 'pids.max', value: String(size.processes) },
+    { controller: 'cpu', file: 'cpu.weight', value: String(Math.round(100 * size.cpus)) },
+    { controller: 'cpu', file: 'cpu.max.burst', value: String(BURST_US), optional: true },
+    { controller: 'io', file: 'io.weight', value: `default ${Math.round(100 * size.cpus)}`, optional: true },
+  ],
+  cpuQuota: (size) => ({ controller: 'cpu', file: 'cpu.max', value: `${quotaOf(size)} ${PERIOD_US}` }),
+  use(read) {
+    const cpu = read('cpu', 'cpu.stat')
+    const memory = read('memory', 'memory.stat')
+    return {
+      cpuMicroseconds: numberAfter('usage_usec', cpu),
+      periods: numberAfter('nr_periods', cpu),
+      throttledPeriods: numberAfter('nr_throttled', cpu),
+      anonBytes: numberAfter('anon', memory) + numberAfter('shmem', memory),
+      cacheBytes: numberAfter('file', memory) - numberAfter('shmem', memory),
+      refaults: numberAfter('workingset_refault_file', memory) + numberAfter('workingset_refault_anon', memory),
+      memoryStallMicroseconds: stallIn(read),
+    }
+  },
+  limitExceeded: (read) =>
+    numberAfter('oom_kill', read('memory', 'memory.events')) > 0 ? Number(read('memory', 'memory.max')) : undefined,
+}
+
+/** Kernel manual, "CFS Bandwidth Control" and "Memory Resource Controller" (cgroup v1). */
+export const VERSION_1: GroupFiles = {
+  limits: (size) => [
+    { controller: 'memory', file: 'memory.limit_in_bytes', value: String(size.memoryBytes) },
+    { controller: 'memory', file: 'memory.soft_limit_in_bytes', value: soft(size) },
+    { controller: 'pids', file: 'pids.max', value: String(size.processes) },
+    { controller: 'cpu', file: 'cpu.shares', value: String(Math.round(1024 * size.cpus)) },
+    { controller: 'cpu', file: 'cpu.cfs_burst_us', value: String(BURST_US), optional: true },
+    { controller: 'io', file: 'blkio.bfq.weight', value: String(Math.round(100 * size.cpus)), optional: true },
+  ],
+  cpuQuota: (size) => ({ controller: 'cpu', file: 'cpu.cfs_quota_us', value: String(quotaOf(size)) }),
+  use(read) {
+    const cpu = read('cpu', 'cpu.stat')
+    const memory = read('memory', 'memory.stat')
+    const shared = numberAfter('total_shmem', memory)
+    return {
+      cpuMicroseconds: Math.round(Number(read('cpuacct', 'cpuacct.usage')) / 1000),
+      periods: numberAfter('nr_periods', cpu),
+      throttledPeriods: numberAfter('nr_throttled', cpu),
+      anonBytes: numberAfter('total_rss', memory) + shared,
+      cacheBytes: numberAfter('total_cache', memory) - shared,
+      refaults:
+        numberAfter('total_workingset_refault_file', memory) + numberAfter('total_workingset_refault_anon', memory),
+      memoryStallMicroseconds: stallIn(read),
+    }
+  },
+  limitExceeded: (read) =>
+    numberAfter('oom_kill', read('memory', 'memory.oom_control')) > 0
+      ? Number(read('memory', 'memory.limit_in_bytes'))
+      : undefined,
+}
+
+/** Pressure stall information (kernel manual, "PSI"): the time for which at least one process waited. */
+function stallIn(read: ReadGroup): number | undefined {
+  try {
+    return Number(/^some .*total=(\d+)/m.exec(read('pressure', 'memory.pressure'))?.[1])
+  } catch {
+    return undefined
+  }
+}
+
+/** The number after a name, in a file of lines "name number". */
+function numberAfter(name: string, text: string): number {
+  const start = text.startsWith(`${name} `) ? 0 : text.indexOf(`\n${name} `) + 1
+  if (start === 0 && !text.startsWith(`${name} `)) return 0
+  return parseInt(text.slice(start + name.length + 1), 10)
+}

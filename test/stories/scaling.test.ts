@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { connect, query } from '../clients.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
+import { endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+
+/* Sizes that are enforced, and autoscaling, as a user sees them. */
+
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+})
+
+after(() => neap?.stop())
+
+const scalings = async (of: Place) => {
+  const { project_id, endpoint_id } = of
+  const params = { project_id, endpoint_id }
+  return (await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/scaling', { params })).scaling
+}
+
+/** Keeps a session busy in SQL until it is cancelled. */
+const BUSY = `do $$ declare n bigint := 0; begin loop n := n + 1; end loop; end $$`
+
+/** Makes a branch with an endpoint of this size. */
+async function branchOfSize(min: number, max: number): Promise<Place> {
+  const { project_id } = place
+  const made = await neap.call('POST /projects/:project_id/branches', {
+    params: { project_id },
+    body: {
+      branch: {},
+      endpoints: [{ type: 'read_write', autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max }],
+    },
+  })
+  await neap.ended(made.operations)
+  const [endpoint, connection] = [made.endpoints[0], made.connection_uris?.[0]]
+  assert.ok(endpoint && connection)
+  return { project_id, branch_id: made.branch.id, endpoint_id: endpoint.id, uri: connection.connection_uri }
+}
+
+test('an endpoint shows the size that its compute has, while it runs', async () => {
+  await query(neap, place.uri, 'select 1')
+  const { current_cu, limit_error } = await endpointOf(neap, place)
+  assert.deepEqual([current_cu, limit_error], [0.25, undefined])
+  await suspend(neap, place)
+  assert.equal((await endpointOf(neap, place)).current_cu, undefined)
+})
+
+test('an endpoint of 1 to 5 CU grows to 4 for four busy sessions, and falls to 1 after them', async () => {
+  const scaled = await branchOfSize(1, 5)
+  const clients = await Promise.all(Array.from({ length: 4 }, () => connect(neap, scaled.uri)))
+  assert.equal((await endpointOf(neap, scaled)).current_cu, 1)
+  const busy = clients.map((client) => client.query(BUSY).catch(() => undefined))
+  await until('it has 4 CU', async () => ((await endpointOf(neap, scaled)).current_cu ?? 0) >= 4)
+  await query(neap, scaled.uri, `select pg_terminate_backend(pid) from pg_stat_activity where query like 'do %'`)
+  await Promise.all(busy)
+  await until('it has 1 CU again', async () => (await endpointOf(neap, scaled)).current_cu === 1)
+  const changes = (await scalings(scaled)).toReversed()
+  assert.equal(changes[0]?.reason, 'cpu')
+  assert.equal(changes[0]?.from_cu, 1)
+  assert.equal(changes.at(-1)?.reason, 'less_use')
+  assert.equal(changes.at(-1)?.to_cu, 1)
+})
+
+test('sessions that wait for a lock do not make an endpoint grow', async () => {
+  const scaled = await branchOfSize(1, 5)
+  const holder = await connect(neap, scaled.uri)
+  for (const text of ['create table t (n int)', 'begin', 'lock table t']) await holder.query(text)
+  const waiting = await Promise.all(Array.from({ length: 8 }, () => connect(neap, scaled.uri)))
+  const asked = waiting.map((client) => client.query('select * from t'))
+  const read = async () =>
+    (await query(neap, scaled.uri, `select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock'`))[0]
+  await until('all wait', async () => (await read())?.['n'] === 8)
+  for (let second = 0; second < 3; second++) await holder.query('select pg_sleep(1)')
+  await holder.query('commit')
+  await Promise.all(asked)
+  assert.deepEqual(await scalings(scaled), [])
+  for (const client of [holder, ...waiting]) await client.end()
+})
