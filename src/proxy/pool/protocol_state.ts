@@ -14,6 +14,11 @@ export interface ProtocolState {
   readonly unanswered: ExpectedQueue
   batch: 'synced' | 'open' | 'failed'
   copyIn: boolean
+  /**
+   * A Sync was sent while copy in was on. The server ignores it, unless it has failed by then: after an error it is
+   * unknown how many it answers.
+   */
+  syncInCopy: boolean
   /** The transaction status of the last ReadyForQuery. */
   status: number
   /** The error of the hidden message that is being answered. */
@@ -24,6 +29,7 @@ export const createProtocolState = (): ProtocolState => ({
   unanswered: createExpectedQueue(),
   batch: 'synced',
   copyIn: false,
+  syncInCopy: false,
   status: IDLE,
   refused: undefined,
 })
@@ -48,7 +54,10 @@ export function recordSent(protocol: ProtocolState, entry: Expected): 'sent' | '
     protocol.copyIn = false
     return 'sent'
   }
-  if (kind === 'sync' && copyIn) return 'sent'
+  if (kind === 'sync' && copyIn) {
+    protocol.syncInCopy = true
+    return 'sent'
+  }
   if (kind === 'sync') protocol.batch = 'synced'
   else if (kind !== 'query' && !instead) protocol.batch = 'open'
   if (instead && unanswered.length === 0) return 'answered'

@@ -48,7 +48,12 @@ import { createReader, type Reader } from './reader.ts'
 import { ADMIN_SHUTDOWN } from './repeat.ts'
 import type { PoolServer, PoolServerOptions } from './server_interface.ts'
 import { createServerSettings, type ServerSettings } from './server_settings.ts'
-import { evict, type ServerStatements, touch } from './server_statements.ts'
+import {
+  clearStatements,
+  createServerStatements,
+  prepareStatement,
+  type ServerStatements,
+} from './server_statements.ts'
 import { discardingTag, RESET, RESET_AND_SYNC } from './session_reset.ts'
 import {
   createSessionUse,
@@ -60,7 +65,7 @@ import {
   resetIdle,
   type SessionUse,
 } from './session_use.ts'
-import { encodeClose, type PooledStatement } from './statements.ts'
+import type { PooledStatement } from './statements.ts'
 
 interface Server extends PoolServer {
   readonly options: PoolServerOptions
@@ -68,7 +73,9 @@ interface Server extends PoolServer {
   readonly reported: ServerSettings
   readonly protocol: ProtocolState
   readonly use: SessionUse
-  readonly prepared: ServerStatements
+  readonly statements: ServerStatements
+  /** The number of Syncs sent. */
+  batch: number
   /** The client to which it is lent. */
   borrower: Borrower | undefined
   /** The borrower has received bytes. */
@@ -88,7 +95,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
   const protocol = createProtocolState()
   const { unanswered } = protocol
   const use = createSessionUse()
-  const prepared: ServerStatements = new Set()
+  const statements = createServerStatements()
   const server: Server = {
     options,
     reader: createReader(
@@ -99,7 +106,8 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     reported,
     protocol,
     use,
-    prepared,
+    statements,
+    batch: 0,
     borrower: undefined,
     hasForwarded: false,
     isReady: false,
@@ -125,7 +133,7 @@ export function createPoolServer(options: PoolServerOptions): PoolServer {
     reset: () => reset(server),
     takeBack: () => takeBack(server),
     expect: (entry) => expect(server, entry),
-    has: (statement) => prepared.has(statement),
+    has: (statement) => statements.prepared.has(statement),
     isNaming: (name) => unanswered.all().some((entry) => entry.name === name),
     prepare: (statement, name) => prepare(server, statement, name),
     send: (bytes) => send(server, bytes),
@@ -197,6 +205,7 @@ function answer(server: Server, type: number, tag: string): boolean {
   if (passes && tag === 'DISCARD ALL') borrower?.discarded()
   if (!head || !endsAnswer(type, head.kind)) return passes
   protocol.unanswered.shift()
+  if (type === COMMAND_COMPLETE) protocol.syncInCopy = false
   head.onDone?.()
   insertOwnAnswers(server)
   if (head === RESET_EXECUTE) {
@@ -207,8 +216,9 @@ function answer(server: Server, type: number, tag: string): boolean {
 }
 
 /** Forgets all statements except those whose Parse is pending. */
-function forgetStatements({ prepared, protocol, borrower }: Server): void {
+function forgetStatements({ statements: { prepared, uncertain }, protocol, borrower }: Server): void {
   prepared.clear()
+  uncertain.clear()
   for (const { kind, statement, instead } of protocol.unanswered.all())
     if (kind === 'parse' && statement && !instead) prepared.add(statement)
   borrower?.deallocated()
@@ -241,6 +251,10 @@ function fail(server: Server, body: Buffer): boolean {
     close(server, true)
     return false
   }
+  if (protocol.syncInCopy) {
+    close(server)
+    return false
+  }
   if (refused.code === '0A000') markStale(use)
   const passes = !isHidden(protocol)
   const dropped = failBatch(protocol, refused)
@@ -251,7 +265,7 @@ function fail(server: Server, body: Buffer): boolean {
 }
 
 /** Undoes the records of a message at which the server failed, or which it skips. */
-function unprepare({ prepared, borrower }: Server, entry: Expected, hasFailed = false): void {
+function unprepare({ statements: { prepared }, borrower }: Server, entry: Expected, hasFailed = false): void {
   const { kind, statement, instead, name, onDropped } = entry
   onDropped?.(hasFailed)
   if (!statement) return
@@ -262,6 +276,11 @@ function unprepare({ prepared, borrower }: Server, entry: Expected, hasFailed = 
 
 function becomeReady(server: Server, status: number): boolean {
   const { protocol, reported } = server
+  if (protocol.unanswered.length === 0) {
+    // Out of step: the next answer could reach another client.
+    close(server)
+    return false
+  }
   server.isReady = true
   reported.ready(protocol.unanswered.head() === RESET_SYNC)
   const head = recordReady(protocol, status)
@@ -297,8 +316,8 @@ function reset(server: Server): void {
 
 /** Records that a reset is about to be written. */
 function expectReset(server: Server): void {
-  const { prepared, reported, protocol } = server
-  prepared.clear()
+  const { statements, reported, protocol } = server
+  clearStatements(statements)
   server.unnamed = undefined
   reported.expectReset()
   for (const entry of [RESET_PARSE, RESET_BIND, RESET_EXECUTE]) protocol.unanswered.push(entry)
@@ -314,23 +333,21 @@ function takeBack(server: Server): void {
 }
 
 function expect(server: Server, entry: Expected): void {
+  if (entry.kind === 'sync') server.batch++
   const recorded = recordSent(server.protocol, entry)
   if (recorded === 'skipped') unprepare(server, entry)
   else if (recorded === 'answered' && entry.instead) server.reader.insert(entry.instead)
 }
 
 function prepare(server: Server, statement: PooledStatement, name: string | undefined): Buffer[] {
-  const { prepared, protocol } = server
-  if (touch(prepared, statement)) return []
-  const pieces: Buffer[] = []
-  // A server that skips messages would skip the Close as well.
-  for (const oldest of protocol.batch === 'failed' ? [] : evict(prepared)) {
-    expect(server, { kind: 'close', hidden: true, statement: oldest })
-    pieces.push(encodeClose(oldest))
-  }
-  prepared.add(statement)
-  expect(server, name === undefined ? { kind: 'parse', hidden: true, statement } : { kind: 'parse', statement, name })
-  return [...pieces, statement.parse]
+  const { statements, protocol, batch } = server
+  const { bytes, expected } = prepareStatement(statements, statement, {
+    name,
+    batch,
+    evicts: protocol.batch !== 'failed',
+  })
+  for (const entry of expected) expect(server, entry)
+  return [...bytes]
 }
 
 function send(server: Server, bytes: Buffer): void {
