@@ -1,4 +1,6 @@
 import type { Catalog, Db } from './catalog.ts'
+import { REGISTRATION_LOCK } from './advisory_locks.ts'
+import { UsageError } from '../errors.ts'
 import { sql } from './sql.ts'
 
 /** What a machine offers. */
@@ -8,6 +10,8 @@ export interface Capacity {
   readonly memoryBytes: number
   /** Why computes are not held to their sizes there. */
   readonly limitError?: string | undefined
+  /** Its data directory, where other ones may share the catalog. */
+  readonly place?: string | undefined
 }
 
 /** A machine that has stores and runs computes. */
@@ -22,29 +26,37 @@ export interface Host {
   readonly heartbeat_at: string | null
 }
 
-/** Arbitrary key of the advisory lock under which hosts register. */
-const REGISTERING = 6_327_002
+/** A worker records a heartbeat every ten seconds. */
+const LIVES_SECONDS = 25
 
 /**
  * Registers a host under this id. The first one of a catalog takes over the row that was there before it, with the
- * stores that requests have placed on it.
+ * stores that requests have placed on it. Errors: UsageError, when a worker of another data directory lives under it.
  */
 export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<void> {
   await catalog.transaction(async (tx) => {
-    await tx.rows(sql`select pg_advisory_xact_lock(${REGISTERING}::bigint)`)
-    const { region, cpus, memoryBytes, limitError = null } = capacity
-    const known = await tx.row(sql`select 1 from host where id = ${id}`)
+    await tx.rows(sql`select pg_advisory_xact_lock(${REGISTRATION_LOCK}::bigint)`)
+    const { region, cpus, memoryBytes, limitError = null, place = null } = capacity
+    const known = await tx.row<{ elsewhere: boolean }>(sql`
+      select place <> ${place} and heartbeat_at > clock_timestamp() - make_interval(secs => ${LIVES_SECONDS})
+               as elsewhere
+        from host where id = ${id}`)
+    if (known?.elsewhere)
+      throw new UsageError(
+        `Another worker lives as the host ${id}, on another data directory. If this one is a copy of that, ` +
+          'remove its file "host"; if that one has just ended, start again in half a minute.',
+      )
     const first = known ? undefined : await tx.row<{ id: string }>(sql`select id from host where heartbeat_at is null`)
     if (first) {
       await tx.rows(sql`update host set id = ${id} where id = ${first.id}`)
       await tx.rows(sql`update operation set host_id = ${id} where finished_at is null and host_id = ${first.id}`)
     }
     await tx.rows(sql`
-      insert into host (id, region, cpus, memory_bytes, limit_error, heartbeat_at)
-      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${limitError}, clock_timestamp())
+      insert into host (id, region, cpus, memory_bytes, limit_error, place, heartbeat_at)
+      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${limitError}, ${place}, clock_timestamp())
       on conflict (id) do update set region = excluded.region, cpus = excluded.cpus,
                 memory_bytes = excluded.memory_bytes, limit_error = excluded.limit_error,
-                heartbeat_at = excluded.heartbeat_at`)
+                place = excluded.place, heartbeat_at = excluded.heartbeat_at`)
   })
 }
 

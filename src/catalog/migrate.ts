@@ -2,12 +2,10 @@ import { readFile, readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { UsageError } from '../errors.ts'
+import { MIGRATION_LOCK } from './advisory_locks.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 
 const FOLDER = fileURLToPath(new URL('../../migrations/', import.meta.url))
-
-/** An arbitrary key of an advisory lock: processes that start at the same time migrate one after the other. */
-const LOCK = 6_327_001
 
 /** Applies the missing migrations in order, each in its own transaction. Returns their number. */
 export async function migrate(target: string | EmbeddedLogin): Promise<number> {
@@ -17,7 +15,8 @@ export async function migrate(target: string | EmbeddedLogin): Promise<number> {
   const client = new pg.Client({ ...login, application_name: 'neap: migrate' })
   await client.connect()
   try {
-    await client.query('select pg_advisory_lock($1)', [LOCK])
+    // Processes that start at the same time migrate one after the other.
+    await client.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
     await client.query(
       'create table if not exists migration (name text primary key, applied_at timestamptz not null default now())',
     )

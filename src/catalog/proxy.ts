@@ -1,12 +1,10 @@
 import type { Db } from './catalog.ts'
+import { PROXY_LOCK_CLASS } from './advisory_locks.ts'
 import { sql } from './sql.ts'
-
-/** First key of the session advisory lock that a live proxy holds; the second is its number. */
-const LOCK_CLASS = 7301
 
 /** The locks that live proxies hold (Postgres manual, "pg_locks"). */
 const HELD_LOCKS = sql`
-  pg_locks where locktype = 'advisory' and classid = ${LOCK_CLASS}::int8::oid and objsubid = 2 and granted
+  pg_locks where locktype = 'advisory' and classid = ${PROXY_LOCK_CLASS}::int8::oid and objsubid = 2 and granted
              and database = (select oid from pg_database where datname = current_database())`
 
 const LIVING_NUMBERS = sql`select objid::int8::int from ${HELD_LOCKS}`
@@ -37,7 +35,7 @@ export async function registerProxy(session: Db): Promise<number> {
   await session.rows(sql`select set_config('idle_session_timeout', ${`${FROZEN_SECONDS}s`}, false)`)
   const row = await session.row<{ number: number }>(sql`
     with registered as (insert into proxy default values returning number)
-    select number, pg_advisory_lock(${LOCK_CLASS}::int, number) from registered`)
+    select number, pg_advisory_lock(${PROXY_LOCK_CLASS}::int, number) from registered`)
   if (!row) throw new Error('the registration answered no number')
   await session.rows(sql`
     delete from proxy where number <> ${row.number} and number not in (${LIVING_NUMBERS})`)

@@ -1,21 +1,44 @@
-import { availableParallelism, totalmem } from 'node:os'
+import { realpath, stat } from 'node:fs/promises'
+import { availableParallelism, hostname, totalmem } from 'node:os'
 import { recordHeartbeat, listStoresElsewhere, registerHost } from '../catalog/host.ts'
+import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
+import { UsageError } from '../errors.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 10_000
 
 /** Registers this host with its capacity: from then on operations can name it. */
 export async function register({ catalog, storage, computes, config, hostId, log }: WorkerContext): Promise<void> {
+  const elsewhere = await listStoresElsewhere(catalog, hostId, await storage.list())
+  const [first] = elsewhere
+  // With an id of its own it would be given new stores, and then no id would fit them all.
+  if (first && elsewhere.length === (await storage.list()).length)
+    throw new UsageError(
+      `The stores of this data directory are those of the host ${first.host_id}: ` +
+        `write that id into its file "host" and start again.`,
+    )
   const limitError = await computes.whyNoLimits()
-  const capacity = { region: config.region, cpus: availableParallelism(), memoryBytes: totalmem(), limitError }
+  const capacity = {
+    region: config.region,
+    cpus: availableParallelism(),
+    memoryBytes: totalmem(),
+    limitError,
+    place: await placeOf(config),
+  }
   await registerHost(catalog, hostId, capacity)
-  for (const { id, host_id } of await listStoresElsewhere(catalog, hostId, await storage.list()))
+  for (const { id, host_id } of elsewhere)
     log.error(
       { store: id, host: host_id },
       `the catalog has this store on another host, ${host_id}. ` +
         `If this data directory is that host's, write that id into its file "host" and start again`,
     )
+}
+
+/** Names this data directory where others may share the catalog; an embedded one moves along with its directory. */
+async function placeOf({ catalogUrl, dataDir }: Config): Promise<string | undefined> {
+  if (!catalogUrl) return undefined
+  return `${hostname()} ${await realpath(dataDir)} ${(await stat(dataDir)).ino}`
 }
 
 /** Says every ten seconds that this host's worker lives: new projects are placed on hosts that live. */

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { renewPasswords, storesWithOtherPasswords } from '../compute/process/renew_passwords.ts'
 import { countApiKeys } from '../catalog/api_key.ts'
+import { ROTATION_LOCK } from '../catalog/advisory_locks.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { embeddedSocketDir } from '../catalog/embedded.ts'
 import { runningStores } from '../catalog/compute.ts'
@@ -37,15 +38,12 @@ export interface RotateOptions {
   readonly onStep?: (step: RotationStep) => void
 }
 
-/** Any number that no other lock of the catalog has. */
-const LOCK = 6_327_002
-
 /** Rotates all secrets. Errors: UsageError, with the remedy; a second call resumes where it ended. */
 export function rotate({ config, onStep = () => {} }: RotateOptions): Promise<void> {
   return withCatalog(config, async (catalog, secrets) => {
     const session = await catalog.session()
     try {
-      const lock = await session.row<{ taken: boolean }>(sql`select pg_try_advisory_lock(${LOCK}) as taken`)
+      const lock = await session.row<{ taken: boolean }>(sql`select pg_try_advisory_lock(${ROTATION_LOCK}) as taken`)
       if (!lock?.taken) throw new UsageError('The secrets are being rotated already: wait for that to end.')
       await rotateWith({ config, catalog, secrets, ring: await readOrCreateRing(config.secretFile), onStep })
     } finally {

@@ -92,3 +92,13 @@ test('a clone is placed on the host of its parent, wherever new projects go', ()
     for (let round = 0; round < 5; round++)
       assert.equal(await storeHost(catalog, await newBranch(catalog, await newProject(catalog))), 'host-b')
   }))
+
+test('a copy of a data directory cannot register while the worker of the first one lives', () =>
+  catalogs.with(async ({ catalog }) => {
+    await registerHost(catalog, 'host-a', { ...CAPACITY, place: 'one' })
+    const copy = () => registerHost(catalog, 'host-a', { ...CAPACITY, place: 'two' })
+    await assert.rejects(copy(), /Another worker lives as the host host-a/)
+    await registerHost(catalog, 'host-a', { ...CAPACITY, place: 'one' })
+    await catalog.rows(sql`update host set heartbeat_at = heartbeat_at - interval '1 minute'`)
+    await copy()
+  }))

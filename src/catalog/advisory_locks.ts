@@ -1,0 +1,10 @@
+/** The keys of all advisory locks in the catalog: one place, so that no two locks share a key. */
+
+/** Held while migrations are applied. */
+export const MIGRATION_LOCK = 6_327_001
+/** Held while a host registers. */
+export const REGISTRATION_LOCK = 6_327_002
+/** Held while secrets are rotated. */
+export const ROTATION_LOCK = 6_327_003
+/** First of the two keys of the lock that a live proxy holds; the second is its number. */
+export const PROXY_LOCK_CLASS = 7301
