@@ -1,7 +1,6 @@
 -- The size that the compute of an endpoint has now, in CU, within its limits; a start begins with the lower one.
-alter table endpoint add column cu double precision;
+alter table endpoint add column cu double precision not null default 0.25;
 update endpoint set cu = min_cu;
-alter table endpoint alter column cu set not null;
 -- Why the compute that runs is not held to its size; null: it is, or none runs.
 alter table endpoint add column limit_error text;
 
@@ -52,3 +51,11 @@ create trigger endpoint_webhooks after insert or update of branch_id, name, min_
 
 -- Why computes are not held to their sizes on this host; null: they are.
 alter table host add column limit_error text;
+
+-- The data directory of its worker: a copy of it, with the same id, must not register while that one lives.
+alter table host add column place text;
+
+drop trigger endpoint_changed on endpoint;
+create trigger endpoint_changed after insert or update of current_state, pending_state, holding_operation_id, compute_id, disabled,
+  pooler_enabled, branch_id, suspend_timeout_seconds, min_cu, max_cu, limit_error, deleted_at on endpoint
+  for each row execute function endpoint_changed();

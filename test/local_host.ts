@@ -1,30 +1,20 @@
 /** A host in temporary directories, for tests. It runs real processes; `dispose` checks that they have ended. */
 import { deepEqual } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import {
-  chmodSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  readlinkSync,
-  rmdirSync,
-  rmSync,
-  watch,
-} from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, watch } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { ComputeAddress, ComputeSpec, RunningCompute } from '../src/compute/compute.ts'
 import { type ComputeOptions, localComputes } from '../src/compute/process/local_computes.ts'
 import type { Fence, Progress } from '../src/host/fence.ts'
-import { groupParents } from '../src/compute/process/cgroup.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
 import { localStorage } from '../src/storage/local_storage.ts'
 import type { StoreRef } from '../src/storage/storage.ts'
 import { notedServer } from '../src/compute/process/server_note.ts'
+import { removeGroups } from './control_groups.ts'
 
 const FIRST = {
   id: FIRST_GENERATION,
@@ -78,20 +68,10 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
       deepEqual(await storage.list(), [])
       deepEqual(readdirSync(options.runtimeDir), [])
       deepEqual(processesIn(base), [])
-      removeGroups(options.dataDir)
+      await removeGroups(options.dataDir)
       unmount()
       rmSync(base, { recursive: true })
     },
-  }
-}
-
-/** Removes the control groups of ended computes. Errors: one is still in use. */
-function removeGroups(dataDir: string): void {
-  for (const parent of new Set(groupParents(dataDir).values())) {
-    if (!existsSync(parent)) continue
-    for (const entry of readdirSync(parent, { withFileTypes: true }))
-      if (entry.isDirectory()) rmdirSync(join(parent, entry.name))
-    rmdirSync(parent)
   }
 }
 

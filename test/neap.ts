@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type ApiClient, makeClient } from '../src/client.ts'
 import { AppError } from '../src/errors.ts'
 import type { Ready } from '../src/supervisor/up.ts'
+import { removeGroups } from './control_groups.ts'
 import { kill, processesOf, remainingProcesses, until } from './processes.ts'
 
 export const NEAP = fileURLToPath(new URL('../bin/neap', import.meta.url))
@@ -163,7 +164,10 @@ export function controlPlane(dataDir: string): number[] {
 export async function leaveNothing(dataDir: string, { keep = false } = {}): Promise<void> {
   const left = await remainingProcesses(dataDir)
   await kill(...left.map(({ pid }) => pid))
-  if (!keep) rmSync(dataDir, { recursive: true, force: true })
+  if (!keep) {
+    await removeGroups(dataDir)
+    rmSync(dataDir, { recursive: true, force: true })
+  }
   assert.deepEqual(
     left.map(({ command }) => command.slice(0, 100)),
     [],

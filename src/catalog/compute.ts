@@ -138,7 +138,8 @@ export async function noteCrash(tx: Db, endpointId: string, computeId: string): 
     with ended as (
       update compute set ended_at = clock_timestamp(), end_reason = 'crash'
        where id = ${computeId} and ended_at is null)
-    update endpoint set compute_id = null where id = ${endpointId} and compute_id = ${computeId}`)
+    update endpoint set compute_id = null, cu = min_cu, limit_error = null
+     where id = ${endpointId} and compute_id = ${computeId}`)
 }
 
 /** Removes the rows of computes that ended at least `days` ago. */

@@ -163,7 +163,9 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
   const row = await tx.row<Endpoint>(sql`
     update endpoint set branch_id = coalesce(${changes.branch_id}, branch_id),
            min_cu = coalesce(${changes.min_cu}, min_cu), max_cu = coalesce(${changes.max_cu}, max_cu),
-           cu = least(greatest(cu, coalesce(${changes.min_cu}, min_cu)), coalesce(${changes.max_cu}, max_cu)),
+           cu = case when compute_id is null then coalesce(${changes.min_cu}, min_cu)
+                     else least(greatest(cu, coalesce(${changes.min_cu}, min_cu)),
+                                coalesce(${changes.max_cu}, max_cu)) end,
            settings = coalesce(${settings}::jsonb, settings),
            suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
            disabled = coalesce(${changes.disabled}, disabled),
@@ -213,9 +215,9 @@ export async function settlePending(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`select settle_pending(${id})`)
 }
 
-/** Records that the compute of an endpoint is held to its size, or (a reason) that it is not. */
-export async function setLimitError(tx: Db, id: string, error: string | undefined): Promise<void> {
-  await tx.rows(sql`update endpoint set limit_error = ${error ?? null} where id = ${id}`)
+/** Records that a compute of an endpoint is held to its size, or (a reason) that it is not. */
+export async function setLimitError(db: Db, id: string, computeId: string, error: string | null): Promise<void> {
+  await db.rows(sql`update endpoint set limit_error = ${error} where id = ${id} and compute_id = ${computeId}`)
 }
 
 /** Makes proxies pause traffic to this endpoint, or (null) resume it. */

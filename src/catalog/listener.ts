@@ -43,8 +43,14 @@ export function createListener(newSession: () => Promise<pg.Client>, onError: (e
     client.on('notification', ({ channel, payload }) => {
       for (const told of channels.get(channel) ?? []) told(payload)
     })
-    if (name !== undefined) await client.query(named(name))
-    for (const channel of channels.keys()) await client.query(`listen ${channel}`)
+    try {
+      if (name !== undefined) await client.query(named(name))
+      for (const channel of channels.keys()) await client.query(`listen ${channel}`)
+    } catch (error) {
+      // A standby refuses LISTEN: without this each attempt would leave a session.
+      void client.end().catch(() => undefined)
+      throw error
+    }
     client.once('end', () => {
       hears = false
       connected = undefined

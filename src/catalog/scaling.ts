@@ -14,22 +14,24 @@ export interface Scaling {
   readonly scaled_at: string
 }
 
-/** An active endpoint that autoscales. */
-export interface ScaledEndpoint {
+/** An active endpoint whose compute may have to be resized: it autoscales, or is not held to its size. */
+export interface ResizableEndpoint {
   readonly id: string
   readonly compute_id: string
   readonly min_cu: number
   readonly max_cu: number
   readonly cu: number
+  readonly limit_error: string | null
 }
 
-/** The endpoints with a compute on this host that autoscale and are held to their size: those among `ids`, or all. */
-export function listScaled(db: Db, hostId: string, ids?: readonly string[]): Promise<ScaledEndpoint[]> {
+/** The resizable endpoints with a compute on this host: those among `ids`, or all. */
+export function listResizable(db: Db, hostId: string, ids?: readonly string[]): Promise<ResizableEndpoint[]> {
   return db.rows(sql`
-    select e.id, c.id as compute_id, e.min_cu, e.max_cu, e.cu
+    select e.id, c.id as compute_id, e.min_cu, e.max_cu, e.cu, e.limit_error
       from compute c join endpoint e on e.compute_id = c.id
      where c.host_id = ${hostId} and c.ended_at is null and e.current_state = 'active' and e.deleted_at is null
-       and e.min_cu < e.max_cu and e.limit_error is null and (${ids}::text[] is null or e.id = any (${ids}::text[]))`)
+       and (e.min_cu < e.max_cu or e.limit_error is not null)
+       and (${ids}::text[] is null or e.id = any (${ids}::text[]))`)
 }
 
 /**
@@ -51,7 +53,7 @@ export async function scale(db: Db, change: Omit<Scaling, 'id' | 'scaled_at'>): 
   return row !== undefined
 }
 
-/** Records a change of size that was already made. */
+/** Records a change of size that a request makes. */
 export async function recordScaling(tx: Db, change: Omit<Scaling, 'id' | 'scaled_at' | 'figures'>): Promise<void> {
   await tx.rows(sql`
     insert into scaling (endpoint_id, compute_id, from_cu, to_cu, reason)

@@ -18,7 +18,7 @@ function lines(ready: Ready): string[] {
     '  Neap is up.',
     '',
     `  API      ${ready.api_url}`,
-    `  Key      ${ready.api_key ?? 'kept as a hash only; make another with: npx neap key create'}`,
+    `  Key      ${ready.api_key ?? `kept as a hash only; make another with: npx neap keys create${where}`}`,
     '  Proxy    ' +
       `${ready.proxy_host}:${ready.proxy_port}${ready.extra_proxy_port ? ` and ${ready.extra_proxy_port}` : ''}  ` +
       `(TLS; ${ready.ca_file ? `its authority: ${ready.ca_file}` : 'your certificate'})`,

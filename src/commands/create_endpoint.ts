@@ -44,7 +44,9 @@ export async function createEndpoint(
   if (asked.type !== undefined && asked.type !== 'read_write') throw new AppError('ENDPOINT_TYPE_NOT_SUPPORTED')
   if (await findBranchEndpoint(db, branch.id)) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
   const defaults = project.default_endpoint_settings
-  const size = requireSize(account, asked, requireSize(account, defaults, SMALLEST))
+  // A project's defaults may be from a paid plan.
+  const standard = account.plan === 'free' ? SMALLEST : requireSize(account, defaults, SMALLEST)
+  const size = requireSize(account, asked, standard)
   const timeout = asked.suspend_timeout_seconds ?? defaults.suspend_timeout_seconds ?? 0
   requireSuspendTimeout(config, timeout)
   requireRegion(config, asked.region_id)

@@ -1,6 +1,7 @@
 import type { Account } from '../catalog/account.ts'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
+import { LARGEST_CU, SMALLEST_CU } from '../size.ts'
 
 /** A compute size in CU: fixed if both limits are equal, autoscaling otherwise. */
 export interface ComputeSize {
@@ -14,10 +15,7 @@ interface Asked {
 }
 
 /** The default size, and the only one of the free plan. */
-export const SMALLEST: ComputeSize = { min: 0.25, max: 0.25 }
-
-/** The largest compute size in CU. */
-export const LARGEST_CU = 7
+export const SMALLEST: ComputeSize = { min: SMALLEST_CU, max: SMALLEST_CU }
 
 /**
  * The requested size, or `otherwise`. Fixed: a multiple of 0.25 CU in 0.25 … 7. Autoscaling: both limits within 1 … 7.
@@ -75,7 +73,7 @@ function validSize(size: ComputeSize): ComputeSize {
       'COMPUTE_SIZE_INVERTED',
       `autoscaling_limit_min_cu (${min}) is over autoscaling_limit_max_cu (${max}).`,
     )
-  if ([min, max].some((limit) => !Number.isInteger(limit * 4) || limit < 0.25 || limit > LARGEST_CU))
+  if ([min, max].some((limit) => !Number.isInteger(limit * 4) || limit < SMALLEST_CU || limit > LARGEST_CU))
     throw new AppError(
       'COMPUTE_SIZE_NOT_SUPPORTED',
       'autoscaling_limit_min_cu and autoscaling_limit_max_cu: a compute size is a multiple of 0.25 CU from 0.25 to 7.',

@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { parseRange } from '../address_range.ts'
 import { raiseConfigVersions } from '../catalog/branch.ts'
 import { listWorkingEndpoints } from '../catalog/endpoint.ts'
 import type { Operation } from '../catalog/operation.ts'
@@ -55,20 +55,13 @@ function requireAddresses(ips: readonly string[] = []): void {
       `allowed_ips has ${ips.length} entries: ` +
         `give at most ${MAX_ALLOWED_IPS}, and join neighbouring addresses to CIDR ranges such as 10.0.0.0/8.`,
     )
-  const wrong = ips.find((each) => !isAddressRange(each))
+  const wrong = ips.find((each) => each.length > MAX_ENTRY_CHARACTERS || parseRange(each) === undefined)
   if (wrong !== undefined)
     throw new AppError(
       'NOT_ALLOWED',
       `allowed_ips has ${JSON.stringify(wrong.slice(0, 100))}: ` +
-        'give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between.',
+        'give an address, a CIDR range such as 10.0.0.0/8, or two addresses with a dash between, the lower one first.',
     )
-}
-
-function isAddressRange(text: string): boolean {
-  const [, first = '', prefix, last] = /^([^/-]+)(?:\/(\d{1,3})|-([^/-]+))?$/.exec(text) ?? []
-  const version = isIP(first)
-  if (version === 0 || text.length > MAX_ENTRY_CHARACTERS) return false
-  return (last === undefined || isIP(last) === version) && Number(prefix ?? 0) <= (version === 4 ? 32 : 128)
 }
 
 /**

@@ -6,6 +6,8 @@ import type { Wall } from '../walls.ts'
 /** The size of a compute now, in CU, from `minCu` to `maxCu`. */
 export interface CurrentSize extends SizeRange {
   readonly cu: number
+  /** The size by which its memory is limited, if that is another: it is lowered later than its CPUs. */
+  readonly memoryCu?: number
 }
 
 /** The configuration of a compute. */

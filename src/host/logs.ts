@@ -1,5 +1,5 @@
 import { closeSync, constants, existsSync, fstatSync, mkdirSync, openSync, readSync, rmSync } from 'node:fs'
-import { copyFile, readdir, rename, stat, truncate } from 'node:fs/promises'
+import { copyFile, readdir, rename, rm, stat, truncate } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 const ROTATE_BYTES = 10 * 2 ** 20
@@ -71,7 +71,10 @@ function withoutPrefix(line: string): string {
 
 /** Rotates every `postgres.log` under a directory of logs. */
 export async function rotateLogs(directory: string): Promise<void> {
-  for (const id of await readdir(directory)) await rotateLog(join(directory, id, 'postgres.log'))
+  const failures: unknown[] = []
+  for (const id of await readdir(directory))
+    await rotateLog(join(directory, id, 'postgres.log')).catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
 }
 
 /**
@@ -87,6 +90,12 @@ export async function rotateLog(log: string): Promise<void> {
   for (let number = KEPT - 1; number >= 1; number--) {
     await rename(`${log}.${number}`, `${log}.${number + 1}`).catch(() => undefined)
   }
-  await copyFile(log, `${log}.1`)
+  try {
+    await copyFile(log, `${log}.1`)
+  } catch (error) {
+    // On a full disk the room matters more than the old lines.
+    await rm(`${log}.1`, { force: true })
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+  }
   await truncate(log)
 }

@@ -8,6 +8,7 @@ import {
   listEndpointsWithCompute,
   listStrandedEndpoints,
   lockEndpoint,
+  setLimitError,
   setPause,
 } from '../catalog/endpoint.ts'
 import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
@@ -17,7 +18,7 @@ import { listUnknownStores } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import { refOf, requestOperation } from '../operations/request.ts'
-import { activate, startCompute, subjectOf } from '../operations/start_compute.ts'
+import { activate, specOf, startCompute, subjectOf } from '../operations/start_compute.ts'
 import { queueSuspend, suspendCompute } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
@@ -151,7 +152,11 @@ export async function reconcile(
       return 'orphaned'
     }
     if (compute.id !== endpoint.compute_id) await activate(context, tx, endpoint, branch, compute)
-    else if (endpoint.holding_operation_id) await setPause(tx, id, null)
+    else {
+      if (endpoint.holding_operation_id) await setPause(tx, id, null)
+      const limitError = (await computes.resize(compute.id, specOf(endpoint, branch))) ?? null
+      if (limitError !== endpoint.limit_error) await setLimitError(tx, id, compute.id, limitError)
+    }
     return 'adopted'
   })
 

@@ -1,26 +1,37 @@
 /*
- * Resizes the computes of this host that autoscale. Each is read four times a second, from the kernel's counters alone;
- * scaling/policy.ts decides. Costs nothing while none runs.
+ * Keeps the computes of this host at their sizes, and resizes those that autoscale. These are read four times a second,
+ * from the kernel's counters alone; scaling/policy.ts decides. Costs nothing while none runs.
+ *
+ *   new ──limited──▶ read, decided, resized …  ──a limit or counter fails──▶ unlimited (limit_error)
+ *                          ▲                                                    │
+ *                          └──────────────── limited at last ───────────────────┘
  */
-import { listScaled, type ScaledEndpoint, scale } from '../catalog/scaling.ts'
+import { setLimitError } from '../catalog/endpoint.ts'
+import { listResizable, type ResizableEndpoint, scale } from '../catalog/scaling.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
 import { firstState, nextSize, type ScalingReason, type ScalingState, type UseSample } from '../scaling/policy.ts'
-import { type UseReading, sampleBetween } from '../scaling/sample.ts'
+import { sampleBetween, type UseReading } from '../scaling/sample.ts'
 import type { Loop } from './periodic.ts'
 
 const EVERY_MS = 250
-/** The part of its size from which on it is asked what a compute waits for. */
+/** The time until a compute that could not be limited is tried again. */
+const RETRY_MS = 10_000
+/** The part of its size from which on it is read how many CPUs its processes wait for. */
 const BUSY = 0.5
 
 interface Followed {
-  endpoint: ScaledEndpoint
+  endpoint: ResizableEndpoint
   state: ScalingState
   reading: UseReading | undefined
+  /** By performance.now(): when it is to be limited; undefined once it is. */
+  limitAt: number | undefined
 }
 
 export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> {
-  const { catalog, hostId, log } = context
+  const { catalog, computes, hostId, log } = context
+  // Each start and each resize has recorded why.
+  if ((await computes.whyNoLimits()) !== undefined) return { stop: async () => undefined }
   const followed = new Map<string, Followed>()
   /** The endpoints that may have another compute or size; undefined: all. */
   let changed: Set<string> | undefined
@@ -29,9 +40,10 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     async look() {
       await followChanged()
       for (const each of followed.values()) await lookAt(each)
-      return followed.size > 0 ? EVERY_MS : undefined
+      if (followed.size === 0) return undefined
+      return [...followed.values()].some(({ limitAt }) => limitAt === undefined) ? EVERY_MS : RETRY_MS
     },
-    onError: (error) => log.warn({ err: error }, 'could not list the computes that autoscale'),
+    onError: (error) => log.warn({ err: error }, 'could not list the computes that may be resized'),
   })
 
   async function followChanged(): Promise<void> {
@@ -39,7 +51,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     if (ids?.length === 0) return
     changed = new Set()
     try {
-      const found = new Map((await listScaled(catalog, hostId, ids)).map((endpoint) => [endpoint.id, endpoint]))
+      const found = new Map((await listResizable(catalog, hostId, ids)).map((endpoint) => [endpoint.id, endpoint]))
       for (const id of ids ?? followed.keys()) if (!found.has(id)) followed.delete(id)
       for (const endpoint of found.values()) follow(endpoint)
     } catch (error) {
@@ -48,41 +60,26 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     }
   }
 
-  function follow(endpoint: ScaledEndpoint): void {
+  function follow(endpoint: ResizableEndpoint): void {
     const known = followed.get(endpoint.id)
-    if (known?.endpoint.compute_id !== endpoint.compute_id)
-      followed.set(endpoint.id, { endpoint, state: firstState(endpoint.cu), reading: undefined })
-    else {
-      known.endpoint = endpoint
-      known.state = { ...known.state, cu: endpoint.cu }
-    }
+    const isKnown = known?.endpoint.compute_id === endpoint.compute_id
+    const state = isKnown ? { ...known.state, cu: endpoint.cu } : firstState(endpoint.cu)
+    // A worker that ended between a record and its effect may have left another limit.
+    const isSame = isKnown && known.endpoint.cu === endpoint.cu && endpoint.limit_error === null
+    const limitAt = isSame ? known.limitAt : 0
+    followed.set(endpoint.id, { endpoint, state, reading: isKnown ? known.reading : undefined, limitAt })
   }
 
   async function lookAt(each: Followed): Promise<void> {
-    const { endpoint, reading: before } = each
     try {
-      const reading = await read(context, endpoint, before)
-      each.reading = reading
-      if (!before) return
-      const sample = sampleBetween(before, reading)
-      const { state, reason } = nextSize(each.state, sample, { min: endpoint.min_cu, max: endpoint.max_cu })
-      each.state = state
-      if (reason) await resize(each, reason, sample)
+      if (each.limitAt !== undefined) {
+        if (each.limitAt <= performance.now()) await limit(context, each)
+      } else if (each.endpoint.min_cu === each.endpoint.max_cu) followed.delete(each.endpoint.id)
+      else if (!(await decide(context, each))) changed?.add(each.endpoint.id)
     } catch (error) {
-      // It has ended, or its groups have vanished: the crash loop and the next change of the endpoint tell which.
-      log.debug({ err: error, endpoint: endpoint.id }, 'could not scale a compute')
+      log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read or resize a compute')
+      each.limitAt = 0
     }
-  }
-
-  async function resize(each: Followed, reason: ScalingReason, sample: UseSample): Promise<void> {
-    const { id, compute_id, cu, min_cu: minCu, max_cu: maxCu } = each.endpoint
-    const to = each.state.cu
-    const change = { endpoint_id: id, compute_id, from_cu: cu, to_cu: to, reason, figures: figuresOf(sample) }
-    if (await scale(catalog, change)) {
-      each.endpoint = { ...each.endpoint, cu: to }
-      await context.computes.resize(compute_id, { minCu, maxCu, cu: to })
-      log.info({ endpoint: id, compute: compute_id, from: cu, to, reason }, 'resized a compute')
-    } else (changed ??= new Set()).add(id)
   }
 
   const unlisten = await catalog.listen('endpoint', (id) => {
@@ -99,13 +96,57 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
   }
 }
 
-async function read({ computes }: WorkerContext, endpoint: ScaledEndpoint, before?: UseReading): Promise<UseReading> {
-  const use = await computes.readUse(endpoint.compute_id)
+/** Reads a compute and resizes it if need be. Returns false when the endpoint has another compute or size by now. */
+async function decide(context: WorkerContext, each: Followed): Promise<boolean> {
+  const { endpoint, reading: before } = each
+  const reading = await read(context, endpoint, before)
+  each.reading = reading
+  if (!before) return true
+  const sample = sampleBetween(before, reading)
+  const { state, reason } = nextSize(each.state, sample, { min: endpoint.min_cu, max: endpoint.max_cu })
+  const resizes = reason !== undefined || state.memoryCu !== each.state.memoryCu
+  each.state = state
+  if (reason && !(await record(context, each, reason, sample))) return false
+  if (resizes) await limit(context, each)
+  return true
+}
+
+/** Records a new size. Returns false when the endpoint has another compute or size by now. */
+async function record(
+  { catalog, log }: WorkerContext,
+  each: Followed,
+  reason: ScalingReason,
+  sample: UseSample,
+): Promise<boolean> {
+  const { id, compute_id, cu } = each.endpoint
+  const to = each.state.cu
+  const change = { endpoint_id: id, compute_id, from_cu: cu, to_cu: to, reason, figures: figuresOf(sample) }
+  if (!(await scale(catalog, change))) return false
+  each.endpoint = { ...each.endpoint, cu: to }
+  log.info({ endpoint: id, compute: compute_id, from: cu, to, reason }, 'resized a compute')
+  return true
+}
+
+async function limit({ catalog, computes, log }: WorkerContext, each: Followed): Promise<void> {
+  const { id, compute_id, cu, min_cu: minCu, max_cu: maxCu, limit_error } = each.endpoint
+  const error = (await computes.resize(compute_id, { minCu, maxCu, cu, memoryCu: each.state.memoryCu })) ?? null
+  each.limitAt = error === null ? undefined : performance.now() + RETRY_MS
+  if (error === limit_error) return
+  if (error !== null) log.warn({ endpoint: id, compute: compute_id, error }, 'a compute is not held to its size')
+  await setLimitError(catalog, id, compute_id, error)
+  each.endpoint = { ...each.endpoint, limit_error: error }
+}
+
+async function read(
+  { computes }: WorkerContext,
+  { compute_id, cu }: ResizableEndpoint,
+  before?: UseReading,
+): Promise<UseReading> {
+  const use = await computes.readUse(compute_id)
   const atMs = performance.now()
   const isBusy =
-    before === undefined ||
-    use.cpuMicroseconds - before.cpuMicroseconds > BUSY * endpoint.cu * (atMs - before.atMs) * 1000
-  return { ...use, atMs, demand: isBusy ? await computes.readDemand(endpoint.compute_id) : undefined }
+    before === undefined || use.cpuMicroseconds - before.cpuMicroseconds > BUSY * cu * (atMs - before.atMs) * 1000
+  return { ...use, atMs, demand: isBusy ? await computes.readDemand(compute_id) : undefined }
 }
 
 /** The figures of a record, rounded for people. */

@@ -67,7 +67,9 @@ export const applyConfigOperation: Action<Input> = {
       if (!running) return done
       const { endpoint, compute } = running
       const spec = specOf(endpoint, branch)
-      await setLimitError(tx, endpoint.id, await context.computes.resize(compute.id, spec))
+      // The autoscaling loop alone resizes an endpoint that autoscales: another writer could undo its last change.
+      if (spec.minCu === spec.maxCu)
+        await setLimitError(tx, endpoint.id, compute.id, (await context.computes.resize(compute.id, spec)) ?? null)
       await context.computes.configure(refOf(branch), spec, fenceOf(operation))
       const options = { purpose: 'apply_config' }
       const { pendingRestart, refused } = await withAdminSession(

@@ -1,3 +1,5 @@
+import { MIB_PER_CU } from '../size.ts'
+
 /** The sizes between which a server may be resized while it runs, in CU. */
 export interface SizeRange {
   readonly minCu: number
@@ -8,9 +10,6 @@ export interface SizeRange {
 export interface ServerSize extends SizeRange {
   readonly pgSettings: Readonly<Record<string, string>>
 }
-
-/** The memory of 1 CU. */
-export const MIB_PER_CU = 4096
 
 /** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
 export const HBA = `# TYPE DATABASE    USER              METHOD

@@ -1,14 +1,17 @@
 /*
  * Decides the size of an autoscaling compute from what the kernel measured, and from nothing else.
  *
- *   up     at once, in one move, when its processes want more CPUs than it has: to those that they ran on or waited
+ *   up     at once and in one move, when its processes want more CPUs than it has: to those that they ran on or waited
  *          for. A process that waits for a lock, a disk or a client waits for no CPU, and raises nothing.
  *   up     at once, when memory that cannot be reclaimed nears the limit, or pages are evicted that it needs.
- *   down   to the 95th percentile of what it needed in the last `holdSeconds`, without a rise in that time. It doubles,
- *          up to five minutes, with each rise that soon follows a fall.
+ *   down   to what it needed in the last three seconds: a rise takes less than a second, so a fall that proves wrong
+ *          costs little. Each that does makes the next one leave more room, up to twice what it needed. Memory follows
+ *          five minutes later, since pages that were evicted come back slowly.
  *
- * Sizes are in CU: a CPU and 4 GiB of memory each.
+ * Sizes are in CU: a CPU and 4 GiB of memory each. bench/autoscale.ts measures the constants on eight loads.
  */
+
+import { MIB_PER_CU } from '../size.ts'
 
 /** What a compute used between two looks. */
 export interface UseSample {
@@ -37,16 +40,16 @@ export type ScalingReason = 'cpu' | 'memory' | 'cache' | 'less_use'
 
 export interface ScalingState {
   readonly cu: number
-  readonly holdSeconds: number
-  /** Seconds since the last rise, and since the last fall. */
+  /** The size by which its memory is limited: the largest of the last five minutes. */
+  readonly memoryCu: number
+  /** How many times what it needed a fall leaves. */
+  readonly margin: number
+  /** Seconds since the last rise, since the last fall, and since its memory was last limited by `cu`. */
   readonly sinceRise: number
   readonly sinceFall: number
+  readonly sinceMemory: number
   /** The last samples, newest last: at least RECENT_SECONDS of them. */
   readonly recent: readonly UseSample[]
-  /** What it needed in each second since the last rise, in CU. */
-  readonly needs: readonly number[]
-  /** The samples of a second that is not over yet. */
-  readonly second: readonly UseSample[]
 }
 
 export interface ScalingDecision {
@@ -55,105 +58,104 @@ export interface ScalingDecision {
   readonly reason?: ScalingReason
 }
 
-export const CU_BYTES = 4 * 2 ** 30
+export const CU_BYTES = MIB_PER_CU * 2 ** 20
 const STEP = 0.25
-/** The part of its CPUs that a compute may use without another size. */
-const HEADROOM = 0.9
-const THROTTLED = 0.05
-const CPU_SECONDS = 0.5
+/** A rise takes so many more CPUs than it has, wanted in each sample of so many seconds. */
+const LACKING = 1.25
+const LACKING_SECONDS = 0.75
 const STALLED = 0.05
-const RECENT_SECONDS = 1
+const STALLED_SECONDS = 1
 const MEMORY_FULL = 0.85
 const MEMORY_AIM = 0.75
-const FIRST_HOLD_SECONDS = 10
-const MAX_HOLD_SECONDS = 300
-const BETWEEN_FALLS_SECONDS = 5
-/** A rise this soon after a fall shows that the fall was wrong. */
-const REGRET_SECONDS = 60
+const HOLD_SECONDS = 3
+const BETWEEN_FALLS_SECONDS = 2
+/** A fall leaves at most this part of the size. */
+const WORTHWHILE = 0.85
+/** A rise this soon after a fall shows that the fall went too far. */
+const REGRET_SECONDS = 20
+const MARGIN_GROWTH = 1.15
+const MAX_MARGIN = 2
+/** Seconds without a rise that undo one growth of the margin. */
+const CALM_SECONDS = 60
+const MEMORY_HOLD_SECONDS = 300
 
 export const firstState = (cu: number): ScalingState => ({
   cu,
-  holdSeconds: FIRST_HOLD_SECONDS,
+  memoryCu: cu,
+  margin: 1,
   sinceRise: 0,
   sinceFall: Infinity,
+  sinceMemory: 0,
   recent: [],
-  needs: [],
-  second: [],
 })
 
 /** The state after one more sample, and the reason of a change of size. Pure. */
 export function nextSize(before: ScalingState, sample: UseSample, range: ScalingRange): ScalingDecision {
-  const state = withSample(before, sample)
+  const state = withMemory(withSample(before, sample), sample)
   const rise = wantedRise(state, sample)
-  if (rise && clamp(rise.cu, range) > state.cu)
-    return { state: raised(state, clamp(rise.cu, range)), reason: rise.reason }
-  const fall = clamp(Math.max(wantedFall(state) ?? state.cu, heldByMemory(sample)), range)
-  if (fall < state.cu) return { state: lowered(state, fall), reason: 'less_use' }
+  const larger = clamp(rise?.cu ?? 0, range)
+  if (rise && larger > state.cu) return { state: raised(state, larger), reason: rise.reason }
+  const held = Math.max(...state.recent.map(heldByMemory))
+  const smaller = clamp(Math.max(wantedFall(state) ?? state.cu, held), range)
+  if (smaller <= WORTHWHILE * state.cu) return { state: { ...state, cu: smaller, sinceFall: 0 }, reason: 'less_use' }
   return { state }
 }
 
 function withSample(state: ScalingState, sample: UseSample): ScalingState {
-  const recent = lastSeconds([...state.recent, sample], RECENT_SECONDS)
-  const second = [...state.second, sample]
-  const isOver = lengthOf(second) >= 1
   return {
     ...state,
+    margin: state.sinceRise < CALM_SECONDS ? state.margin : calmer(state.margin, sample.seconds),
     sinceRise: state.sinceRise + sample.seconds,
     sinceFall: state.sinceFall + sample.seconds,
-    recent,
-    second: isOver ? [] : second,
-    needs: isOver ? [...state.needs, needOf(second)].slice(-MAX_HOLD_SECONDS) : state.needs,
+    sinceMemory: state.memoryCu === state.cu ? 0 : state.sinceMemory + sample.seconds,
+    recent: lastSeconds([...state.recent, sample], HOLD_SECONDS),
   }
 }
 
+/** Lets the memory follow the size, unless processes wait for pages that were evicted. */
+function withMemory(state: ScalingState, { memoryStall }: UseSample): ScalingState {
+  if (state.sinceMemory < MEMORY_HOLD_SECONDS || memoryStall > STALLED) return state
+  return { ...state, memoryCu: state.cu }
+}
+
+function raised(state: ScalingState, cu: number): ScalingState {
+  const regrets = state.sinceFall < REGRET_SECONDS
+  const margin = regrets ? Math.min(state.margin * MARGIN_GROWTH, MAX_MARGIN) : state.margin
+  return { ...state, cu, margin, memoryCu: Math.max(cu, state.memoryCu), sinceRise: 0, recent: [] }
+}
+
 function wantedRise(
-  { cu, recent }: ScalingState,
+  { cu, memoryCu, recent }: ScalingState,
   sample: UseSample,
 ): { readonly cu: number; readonly reason: ScalingReason } | undefined {
-  const latest = lastSeconds(recent, CPU_SECONDS)
-  // On a machine without that many CPUs the limit does not stop it, but its processes wait for each other.
-  const lacks = ({ throttled, wanted }: UseSample): boolean => throttled > THROTTLED || wanted > cu
-  if (lengthOf(latest) >= CPU_SECONDS && latest.every(lacks)) {
-    const wanted = roundUp(Math.max(...latest.map((each) => each.wanted)) / HEADROOM)
-    if (wanted > cu) return { cu: wanted, reason: 'cpu' }
-  }
-  if (sample.anonBytes > MEMORY_FULL * cu * CU_BYTES) return { cu: heldByMemory(sample), reason: 'memory' }
-  if (lengthOf(recent) >= RECENT_SECONDS && mean(recent, ({ memoryStall }) => memoryStall) > STALLED) {
-    const missing = recent.reduce((sum, { refaultBytes }) => sum + refaultBytes, 0)
-    if (missing > 0) return { cu: roundUp(cu + missing / CU_BYTES), reason: 'cache' }
+  const latest = lastSeconds(recent, LACKING_SECONDS)
+  if (lengthOf(latest) >= LACKING_SECONDS && latest.every(({ wanted }) => wanted > LACKING * cu))
+    return { cu: roundUp(mean(latest, ({ wanted }) => wanted)), reason: 'cpu' }
+  if (sample.anonBytes > MEMORY_FULL * memoryCu * CU_BYTES) return { cu: heldByMemory(sample), reason: 'memory' }
+  const stalled = lastSeconds(recent, STALLED_SECONDS)
+  if (lengthOf(stalled) >= STALLED_SECONDS && mean(stalled, ({ memoryStall }) => memoryStall) > STALLED) {
+    const missing = stalled.reduce((sum, { refaultBytes }) => sum + refaultBytes, 0)
+    if (missing > 0) return { cu: roundUp(memoryCu + missing / CU_BYTES), reason: 'cache' }
   }
   return undefined
 }
 
-/** The size that sufficed in 95 % of the last seconds, once these are enough. */
-function wantedFall({ holdSeconds, sinceRise, sinceFall, needs, recent }: ScalingState): number | undefined {
-  if (sinceRise < holdSeconds || sinceFall < BETWEEN_FALLS_SECONDS || needs.length === 0) return undefined
-  if (recent.some(({ refaultBytes }) => refaultBytes > 0)) return undefined
-  const sorted = needs.slice(-Math.ceil(holdSeconds)).sort((x, y) => x - y)
-  return roundUp(sorted[Math.floor(0.95 * (sorted.length - 1))] as number)
+/** What it needed in the last three seconds, once these are over. */
+function wantedFall({ sinceRise, sinceFall, recent, margin }: ScalingState): number | undefined {
+  if (sinceRise < HOLD_SECONDS || sinceFall < BETWEEN_FALLS_SECONDS || recent.length === 0) return undefined
+  return roundUp(margin * mean(recent, ({ used, wanted, throttled }) => (throttled > 0.5 ? wanted : used)))
 }
 
-/** What a second needed, in CU. */
-const needOf = (samples: readonly UseSample[]): number => mean(samples, ({ wanted }) => wanted) / HEADROOM
+const calmer = (margin: number, seconds: number): number =>
+  Math.max(1, margin / MARGIN_GROWTH ** (seconds / CALM_SECONDS))
 
 /** The least size that leaves room beside memory that cannot be reclaimed. */
 const heldByMemory = ({ anonBytes }: UseSample): number => roundUp(anonBytes / MEMORY_AIM / CU_BYTES)
 
-function raised(state: ScalingState, cu: number): ScalingState {
-  const wasWrong = state.sinceFall < REGRET_SECONDS
-  const holdSeconds = wasWrong
-    ? Math.min(2 * state.holdSeconds, MAX_HOLD_SECONDS)
-    : state.sinceRise > MAX_HOLD_SECONDS
-      ? FIRST_HOLD_SECONDS
-      : state.holdSeconds
-  return { ...state, cu, holdSeconds, sinceRise: 0, recent: [], needs: [], second: [] }
-}
-
-const lowered = (state: ScalingState, cu: number): ScalingState => ({ ...state, cu, sinceFall: 0, recent: [] })
-
 const clamp = (cu: number, { min, max }: ScalingRange): number => Math.min(Math.max(cu, min), max)
+
 /** To the next multiple of a quarter, but for errors of measurement. */
-const roundUp = (cu: number): number => Math.ceil((cu - 0.01) / STEP) * STEP
+const roundUp = (cu: number): number => Math.ceil((cu - 0.02) / STEP) * STEP
 
 const lengthOf = (samples: readonly UseSample[]): number => samples.reduce((sum, { seconds }) => sum + seconds, 0)
 

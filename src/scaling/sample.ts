@@ -32,6 +32,6 @@ export function sampleBetween(before: UseReading, after: UseReading): UseSample 
 /** The sum of what grew. What a process took before the first reading that has it is unknown, and left out. */
 function grown(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): number {
   let sum = 0
-  for (const [pid, microseconds] of after) sum += microseconds - (before.get(pid) ?? microseconds)
+  for (const [pid, microseconds] of after) sum += Math.max(0, microseconds - (before.get(pid) ?? microseconds))
   return sum
 }

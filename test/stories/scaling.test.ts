@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { existsSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import { groupParents } from '../../src/compute/process/cgroup.ts'
 import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
-import { until } from '../processes.ts'
+import { kill, until } from '../processes.ts'
 import { endpointOf, firstPlace, type Place, suspend } from '../project.ts'
 
 /* Sizes that are enforced, and autoscaling, as a user sees them. */
@@ -80,4 +82,50 @@ test('sessions that wait for a lock do not make an endpoint grow', async () => {
   await Promise.all(asked)
   assert.deepEqual(await scalings(scaled), [])
   for (const client of [holder, ...waiting]) await client.end()
+})
+
+/** The CPU quota of a compute in microseconds per 100 ms, by the kernel. */
+function quotaFile(computeId: string): string {
+  const group = `${groupParents(neap.ready.data_dir).get('cpu')}/${computeId}`
+  return existsSync(`${group}/cpu.max`) ? `${group}/cpu.max` : `${group}/cpu.cfs_quota_us`
+}
+
+/** The id of its compute; a client has its first answer a moment before that is on record. */
+const computeIdOf = ({ endpoint_id }: Place): Promise<string> =>
+  until('it has a compute', async () => {
+    const { computes } = await neap.call('GET /status', {})
+    return computes.find((compute) => compute.endpoint_id === endpoint_id)?.compute_id
+  })
+
+test('a restarted worker holds the computes that it adopts to their sizes', async () => {
+  await query(neap, place.uri, 'select 1')
+  const file = quotaFile(await computeIdOf(place))
+  await until('it is limited', () => readFileSync(file, 'utf8').startsWith('25000'))
+  // As a worker that was killed before it limited the compute would leave it.
+  writeFileSync(file, file.endsWith('max') ? 'max 100000' : '-1')
+  await kill(neap.part('worker') ?? 0)
+  await until('it is limited again', () => readFileSync(file, 'utf8').startsWith('25000'))
+})
+
+test('an endpoint whose compute has lost its control groups says so, and serves', async () => {
+  const scaled = await branchOfSize(1, 2)
+  await query(neap, scaled.uri, 'select 1')
+  const id = await computeIdOf(scaled)
+  for (const parent of new Set(groupParents(neap.ready.data_dir).values())) {
+    for (const pid of readFileSync(`${parent}/${id}/cgroup.procs`, 'utf8').split('\n').filter(Boolean))
+      writeFileSync(`${parent}/cgroup.procs`, pid)
+    await until('the group is empty', () => {
+      try {
+        rmdirSync(`${parent}/${id}`)
+        return true
+      } catch {
+        return false
+      }
+    })
+  }
+  await until('it says so', async () => /no control group/.test((await endpointOf(neap, scaled)).limit_error ?? ''))
+  await query(neap, scaled.uri, 'select 1')
+  await suspend(neap, scaled)
+  await query(neap, scaled.uri, 'select 1')
+  assert.equal((await endpointOf(neap, scaled)).limit_error, undefined)
 })

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { until } from '../../../test/processes.ts'
-import { cgroups } from './cgroup.ts'
+import { cgroups, groupParents } from './cgroup.ts'
 
 const local = freshHost()
 const { storage, computes, next } = local
@@ -63,3 +63,32 @@ test('a compute that exceeds its memory limit ends alone, and the reason is on r
   await query(again.address, 'select 1')
   for (const each of [greedy, other]) await settled(() => computes.stop(each, next()))
 })
+
+test(
+  'a limit below the memory in use follows that memory, and says so; the CPU limit is lowered',
+  { skip },
+  async () => {
+    const branch = local.branch('holding')
+    await settled(() => storage.create(branch, next()))
+    const { id, address } = await local.start(branch, next(), { cu: 0.5, maxCu: 0.5 })
+    equal(await computes.resize(id, { ...SMALL, cu: 0.5 }), undefined)
+    const holding = query(
+      address,
+      `do $$ declare a text := repeat('a', 700000000); b text := repeat('b', 700000000);
+       begin perform pg_sleep(60); end $$`,
+    )
+    const groups = cgroups(local.options.dataDir)
+    await until('the memory is taken', () => groups.use(id).anonBytes > 1.3e9)
+    match(
+      (await computes.resize(id, SMALL)) ?? '',
+      /limited to 1\d\d\d MiB instead of 1024 MiB, since it holds 1\d\d\d MiB/,
+    )
+    const parents = groupParents(local.options.dataDir)
+    const quota = readFileSync(`${parents.get('cpu')}/${id}/cpu.cfs_quota_us`, 'utf8')
+    equal(quota.trim(), '25000')
+    await query(address, `select pg_terminate_backend(pid) from pg_stat_activity where query like 'do %'`)
+    await rejects(holding)
+    await until('it fits', async () => (await computes.resize(id, SMALL)) === undefined)
+    await settled(() => computes.stop(branch, next()))
+  },
+)

@@ -4,10 +4,11 @@
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import type { ResourceUse } from '../compute.ts'
-import { type LimitWrite, type ResourceLimits, VERSION_1, VERSION_2 } from './cgroup_files.ts'
+import { type GroupFiles, type ResourceLimits, VERSION_1, VERSION_2 } from './cgroup_files.ts'
 import { type Controller, type Hierarchy, readHierarchies } from './cgroup_hierarchy.ts'
 
 /** The groups of the computes of one data directory. */
@@ -17,7 +18,7 @@ export interface Cgroups {
   /** The groups of a new compute and all limits but that of CPU, which would delay its start, for effect.pl. */
   groupsFor(instance: string, limits: ResourceLimits): string
   /** Limits a running compute. Returns why it is not limited; undefined when it is. */
-  limit(instance: string, limits: ResourceLimits): string | undefined
+  limit(instance: string, limits: ResourceLimits): Promise<string | undefined>
   /** Errors: the system's. */
   use(instance: string): ResourceUse
   /** The microseconds for which each of its processes ran or waited for a CPU, by pid. Errors: the system's. */
@@ -33,15 +34,20 @@ export interface Cgroups {
 const NEEDED: readonly Controller[] = ['cpu', 'cpuacct', 'memory', 'pids']
 /** Younger groups may be those of a compute that is starting. */
 const SWEEP_AGE_MS = 60_000
-/** Processes of a compute whose waiting is added up. */
-const MAX_PROCESSES_READ = 64
+/** The part of a limit that a compute may hold when its limit had to follow what it holds. */
+const MEMORY_SPARE = 0.9
 const TRIAL: ResourceLimits = { cpus: 0.25, memoryBytes: 2 ** 30, processes: 100 }
 
 /** Whether the controllers are those of version 2. */
 const isUnified = (hierarchies: readonly Hierarchy[]): boolean =>
   hierarchies.some(({ version, controllers }) => version === 2 && controllers.includes('cpu'))
 
-/** The group, for each controller, in which the computes of a data directory have theirs. */
+const isRoot = (): boolean => process.getuid?.() === 0
+
+/**
+ * The group, for each controller, in which the computes of a data directory have theirs. Root's is the same
+ * whatever group Neap is started in: computes outlive it.
+ */
 export function groupParents(
   dataDir: string,
   hierarchies: readonly Hierarchy[] = readHierarchies(),
@@ -50,7 +56,7 @@ export function groupParents(
   const parents = new Map<Controller, string>()
   for (const { version, mountPoint, own, controllers } of hierarchies)
     if (version === 2 || !isUnified(hierarchies))
-      for (const controller of controllers) parents.set(controller, join(mountPoint, own, name))
+      for (const controller of controllers) parents.set(controller, join(mountPoint, isRoot() ? '/' : own, name))
   return parents
 }
 
@@ -64,53 +70,51 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     join(parentOf.get(controller) ?? '/nonexistent', instance, file)
   const reader = (instance: string) => (controller: Controller, file: string) =>
     readFileSync(fileOf(controller, instance, file), 'utf8')
-  function write(instance: string, { controller, file, value, optional }: LimitWrite): void {
+
+  /** Whether a process is in all groups of a compute. */
+  function isPopulated(instance: string): boolean {
     try {
-      writeFileSync(fileOf(controller, instance, file), value)
-    } catch (error) {
-      if (!optional) throw error
+      return parents.every((parent) => readFileSync(join(parent, instance, 'cgroup.procs'), 'utf8') !== '')
+    } catch {
+      return false
     }
   }
-  function writeAll(instance: string, limits: ResourceLimits): void {
-    for (const each of [...files.limits(limits), files.cpuQuota(limits)]) write(instance, each)
+
+  /** Writes every limit that can be written. Returns the first error. */
+  async function writeAll(instance: string, limits: ResourceLimits): Promise<Error | undefined> {
+    let failed: Error | undefined
+    for (const { controller, file, value, optional } of [files.cpuQuota(limits), ...files.limits(limits)])
+      try {
+        // A lower memory limit waits for the pages that are reclaimed.
+        await writeFile(fileOf(controller, instance, file), value)
+      } catch (error) {
+        if (!optional) failed ??= error as Error
+      }
+    return failed
   }
 
-  /** Removes the groups of a compute, and their parents if it was the last one: a start makes them again. */
   function remove(instance: string): void {
-    for (const parent of parents) for (const group of [join(parent, instance), parent]) removeGroup(group)
+    for (const parent of parents) removeGroup(join(parent, instance))
   }
 
-  /** Makes a group as a compute has it, and removes it. */
-  function findMissing(): string | undefined {
-    if (process.platform !== 'linux') return 'this is for Linux only'
-    const absent = NEEDED.filter((controller) => !parentOf.has(controller))
-    if (absent.length > 0) return `control groups are without ${absent.join(', ')}`
-    // Another process of this Neap may try at the same time.
-    const trial = `trial-${process.pid}`
-    try {
-      for (const parent of parents) mkdirSync(join(parent, trial), { recursive: true })
-      writeAll(trial, TRIAL)
-      return undefined
-    } catch (error) {
-      return `control groups cannot be made: ${messageOf(error)}`
-    } finally {
-      for (const parent of parents) removeGroup(join(parent, trial))
-    }
-  }
-  const missing = findMissing()
+  const missing = findMissing(parentOf, files, isUnified(hierarchies))
 
   return {
     missing,
-    limit(instance, limits) {
+    async limit(instance, limits) {
       if (missing !== undefined) return missing
-      try {
-        writeAll(instance, limits)
-        return undefined
-      } catch (error) {
-        return isAbsent(error)
-          ? 'it is in no control group: restart it, which starts it in one'
-          : `its control groups cannot be written: ${messageOf(error)}`
-      }
+      if (!isPopulated(instance)) return 'it is in no control group: restart it to put it into one'
+      const held = files.use(reader(instance)).anonBytes
+      // Version 2 would end a process of it, version 1 refuses.
+      const isOver = limits.memoryBytes < held
+      const memoryBytes = isOver ? Math.ceil(held / MEMORY_SPARE) : limits.memoryBytes
+      const error = await writeAll(instance, { ...limits, memoryBytes })
+      if (isOver)
+        return (
+          `its memory is limited to ${mib(memoryBytes)} instead of ${mib(limits.memoryBytes)}, ` +
+          `since it holds ${mib(held)} that cannot be reclaimed`
+        )
+      return error && `its control groups cannot be written: ${error.message}`
     },
     groupsFor(instance, limits) {
       if (missing !== undefined) return ''
@@ -123,13 +127,18 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     use: (instance) => files.use(reader(instance)),
     demand(instance) {
       const pids = reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean)
-      return new Map(pids.slice(0, MAX_PROCESSES_READ).map((pid) => [pid, runOrWaitTime(pid)]))
+      return new Map(
+        pids.flatMap((pid) => {
+          const microseconds = runOrWaitTime(pid)
+          return microseconds === undefined ? [] : [[pid, microseconds]]
+        }),
+      )
     },
     outOfMemory(instance) {
       try {
         const limit = files.limitExceeded(reader(instance))
         if (limit === undefined) return undefined
-        return `the kernel ended a process of it at its memory limit of ${Math.round(limit / 2 ** 20)} MiB`
+        return `the kernel ended a process of it at its memory limit of ${mib(limit)}`
       } catch {
         // It had no groups.
         return undefined
@@ -142,16 +151,54 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
   }
 }
 
-const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
+/** Why computes cannot be limited, found by making a group as a compute has it. */
+function findMissing(
+  parentOf: ReadonlyMap<Controller, string>,
+  files: GroupFiles,
+  isVersion2: boolean,
+): string | undefined {
+  if (process.platform !== 'linux') return 'this is for Linux only'
+  const absent = NEEDED.filter((controller) => !parentOf.has(controller))
+  if (absent.length > 0) return `control groups are without ${absent.join(', ')}`
+  const parents = [...new Set(parentOf.values())]
+  // Another process of this Neap may try at the same time.
+  const trial = `trial-${process.pid}`
+  try {
+    for (const parent of parents) {
+      mkdirSync(parent, { recursive: true })
+      if (isVersion2) for (const group of [dirname(parent), parent]) enableControllers(group)
+      mkdirSync(join(parent, trial), { recursive: true })
+    }
+    for (const { controller, file, value, optional } of [files.cpuQuota(TRIAL), ...files.limits(TRIAL)])
+      if (!optional) writeFileSync(join(parentOf.get(controller) ?? '', trial, file), value)
+    return undefined
+  } catch (error) {
+    return `control groups cannot be made: ${messageOf(error)}`
+  } finally {
+    for (const parent of parents) removeGroup(join(parent, trial))
+  }
+}
+
+const mib = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MiB`
+
+/** Gives the groups below a group of version 2 their controllers; it may have no processes, but for the root. */
+function enableControllers(group: string): void {
+  const has = (file: string) => readFileSync(join(group, file), 'utf8').trim().split(' ')
+  const wanted = has('cgroup.controllers').filter((name) => ['cpu', 'memory', 'io', 'pids'].includes(name))
+  const enabled = has('cgroup.subtree_control')
+  const lacking = wanted.filter((name) => !enabled.includes(name))
+  if (lacking.length > 0)
+    writeFileSync(join(group, 'cgroup.subtree_control'), lacking.map((name) => `+${name}`).join(' '))
+}
 
 /** The microseconds for which a process ran or was ready to run (kernel manual, "Scheduler Statistics"). */
-function runOrWaitTime(pid: string): number {
+function runOrWaitTime(pid: string): number | undefined {
   try {
     const [ran = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ').map(Number)
     return (ran + waited) / 1000
   } catch {
     // It has ended.
-    return 0
+    return undefined
   }
 }
 

@@ -44,6 +44,8 @@ export const VERSION_2: GroupFiles = {
   limits: (size) => [
     { controller: 'memory', file: 'memory.max', value: String(size.memoryBytes) },
     { controller: 'memory', file: 'memory.high', value: soft(size) },
+    // Swapped out, it would exceed its memory unseen.
+    { controller: 'memory', file: 'memory.swap.max', value: '0', optional: true },
     { controller: 'pids', file: 'pids.max', value: String(size.processes) },
     { controller: 'cpu', file: 'cpu.weight', value: String(Math.round(100 * size.cpus)) },
     { controller: 'cpu', file: 'cpu.max.burst', value: String(BURST_US), optional: true },
@@ -72,6 +74,8 @@ export const VERSION_1: GroupFiles = {
   limits: (size) => [
     { controller: 'memory', file: 'memory.limit_in_bytes', value: String(size.memoryBytes) },
     { controller: 'memory', file: 'memory.soft_limit_in_bytes', value: soft(size) },
+    // Swapped out, it would exceed its memory unseen.
+    { controller: 'memory', file: 'memory.swappiness', value: '0', optional: true },
     { controller: 'pids', file: 'pids.max', value: String(size.processes) },
     { controller: 'cpu', file: 'cpu.shares', value: String(Math.round(1024 * size.cpus)) },
     { controller: 'cpu', file: 'cpu.cfs_burst_us', value: String(BURST_US), optional: true },

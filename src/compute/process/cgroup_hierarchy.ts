@@ -11,7 +11,7 @@ export type Controller = 'cpu' | 'cpuacct' | 'memory' | 'io' | 'pids' | 'pressur
 export interface Hierarchy {
   readonly version: 1 | 2
   readonly mountPoint: string
-  /** The group of this process, below the mount point. */
+  /** The group of this process, below the mount point. Its processes may be moved to groups below it. */
   readonly own: string
   readonly controllers: readonly Controller[]
 }

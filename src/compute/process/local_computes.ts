@@ -7,7 +7,8 @@ import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host
 import { lastWordsIn, rotateLogs } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { explainShortages } from '../../host/shortage.ts'
-import { configFor, HBA, MIB_PER_CU, processesFor } from '../../postgres/settings.ts'
+import { configFor, HBA, processesFor } from '../../postgres/settings.ts'
+import { MIB_PER_CU } from '../../size.ts'
 import { passwordNote } from '../../storage/password_note.ts'
 import type { StoreRef } from '../../storage/storage.ts'
 import { isMarkedSubscribed } from '../../storage/subscription_mark.ts'
@@ -96,7 +97,7 @@ export function localComputes(options: ComputeOptions): Computes {
     start,
     configure: (store, spec, fence) =>
       configureServer(homeOf(layout, store.id), configFor(spec, store.pgVersion), fence),
-    resize: async (id, size) => groups.limit(id, limitsOf(size)),
+    resize: (id, size) => groups.limit(id, limitsOf(size)),
     readUse: async (id) => groups.use(id),
     readDemand: async (id) => groups.demand(id),
     async stop(store, fence) {
@@ -128,7 +129,7 @@ export function localComputes(options: ComputeOptions): Computes {
 
 const limitsOf = (size: CurrentSize) => ({
   cpus: size.cu,
-  memoryBytes: size.cu * MIB_PER_CU * 2 ** 20,
+  memoryBytes: (size.memoryCu ?? size.cu) * MIB_PER_CU * 2 ** 20,
   processes: processesFor(size),
 })
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { LARGEST_CU, SMALLEST } from '../../commands/endpoint_size.ts'
+import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
 import { requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
 import { ProjectId } from './projects.ts'
@@ -24,7 +24,7 @@ export const getProjectLimits = route('GET /projects/:project_id/limits', {
 }).handle(async ({ params }, context) => {
   await requireProject(context, params.project_id)
   const { config, caller } = context
-  const largest = caller.account.plan === 'free' ? SMALLEST.max : LARGEST_CU
+  const largest = caller.account.plan === 'free' ? SMALLEST_CU : LARGEST_CU
   return {
     limits: {
       max_branches: config.branchesLimit,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { BillingAccount, billingAccount } from '../billing_account.ts'
+import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
 import { route } from '../route.ts'
 import { Organization, presentOrganization } from './organizations.ts'
 
@@ -52,7 +53,7 @@ export const getCurrentUser = route('GET /users/me', {
   billing_account: billingAccount(account),
   projects_limit: config.projectsLimit,
   branches_limit: config.branchesLimit,
-  max_autoscaling_limit: account.plan === 'free' ? 0.25 : 7,
+  max_autoscaling_limit: account.plan === 'free' ? SMALLEST_CU : LARGEST_CU,
   // Clients read 0 as "no limit": compute time is not limited here.
   active_seconds_limit: 0,
   compute_seconds_limit: 0,

@@ -15,6 +15,7 @@ const MIN_FREE_TO_RESUME = 16
  */
 const YIELD_MS = 0.25
 const BURST_MS = 2
+const RETRY_MS = 1_000
 
 const neverNotified = new Int32Array(new SharedArrayBuffer(4))
 
@@ -116,9 +117,8 @@ async function startListening({ host, port, shared, freeConnections, onClient }:
   function acceptAgain(): void {
     if (server || isOpening || closed || freeConnections() < MIN_FREE_TO_RESUME) return
     isOpening = true
-    // After a failure, the next closed client retries.
     void open()
-      .catch(() => {})
+      .catch(() => void setTimeout(acceptAgain, RETRY_MS).unref())
       .finally(() => (isOpening = false))
   }
 
