@@ -28,7 +28,10 @@ export interface ComputeColumns {
 export const COMPUTE_COLUMNS = sql`
   c.address as compute_address, c.port as compute_port, c.store_id as compute_store_id`
 
-/** How a compute ended: stopped for that reason, replaced by a restart, or ended by itself. */
+/**
+ * How a compute ended: stopped for that reason, replaced by a restart, or ended by itself. `replaced`: a start found it
+ * gone, and why it ended is not on record yet.
+ */
 export type EndReason =
   | 'idle'
   | 'request'
@@ -37,6 +40,7 @@ export type EndReason =
   | 'move'
   | 'restore'
   | 'restart'
+  | 'replaced'
   | 'start_failed'
   | 'crash'
 
@@ -92,18 +96,22 @@ export function listComputes(db: Db, hostId: string): Promise<FollowedCompute[]>
 /**
  * Makes an endpoint active, with this compute, and ends a pause. The idle loop looks at it at once. Returns false,
  * without a change to the endpoint, when that has moved to another branch meanwhile.
- * @param limitError why the compute is not held to its size
+ * @param more.limitError why the compute is not held to its size
+ * @param more.replaces how the compute that it had before has ended, if it is another
  */
 export async function setActive(
   tx: Db,
   id: string,
   branchId: string,
   compute: NewCompute,
-  limitError?: string,
+  {
+    limitError,
+    replaces = 'restart',
+  }: { readonly limitError?: string | undefined; readonly replaces?: EndReason } = {},
 ): Promise<boolean> {
   const row = await tx.row(sql`
     with replaced as (
-      update compute set ended_at = clock_timestamp(), end_reason = 'restart'
+      update compute set ended_at = clock_timestamp(), end_reason = ${replaces}
        where endpoint_id = ${id} and ended_at is null and id <> ${compute.id}),
     started as (
       insert into compute (id, endpoint_id, store_id, host_id, address, port, started_at)
@@ -140,6 +148,12 @@ export async function noteCrash(tx: Db, endpointId: string, computeId: string): 
        where id = ${computeId} and ended_at is null)
     update endpoint set compute_id = null, cu = min_cu, limit_error = null
      where id = ${endpointId} and compute_id = ${computeId}`)
+}
+
+/** Takes the recording of the end of a replaced compute. Returns its start, or undefined when another has taken it. */
+export function takeReplaced(tx: Db, computeId: string): Promise<{ started_at: string } | undefined> {
+  return tx.row(sql`
+    update compute set end_reason = 'crash' where id = ${computeId} and end_reason = 'replaced' returning started_at`)
 }
 
 /** Removes the rows of computes that ended at least `days` ago. */

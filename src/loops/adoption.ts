@@ -1,6 +1,6 @@
 import { findStoredBranch, listLeftovers, listResting, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { noteCrash, setIdle } from '../catalog/compute.ts'
+import { noteCrash, setIdle, takeReplaced } from '../catalog/compute.ts'
 import {
   deleteEndpointRow,
   type Endpoint,
@@ -166,9 +166,28 @@ export async function reconcile(
       .lastWords(refOf(branch), { id: compute_id ?? '', startedAt: new Date(started_at ?? 0) })
       .catch(() => '')
     log.warn({ endpoint: id, compute: compute_id, words }, 'a compute has ended by itself')
-    return `Postgres ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
+    return sentence(words)
   }
 }
+
+/** Records the end of a compute that a start has replaced before its end was noticed. */
+export async function recordReplaced(
+  { catalog, computes }: Pick<WorkerContext, 'catalog' | 'computes'>,
+  endpoint: Endpoint,
+  computeId: string,
+): Promise<void> {
+  await catalog.transaction(async (tx) => {
+    await lockProject(tx, endpoint.account_id, endpoint.project_id)
+    const replaced = await takeReplaced(tx, computeId)
+    const branch = replaced && (await findStoredBranch(tx, endpoint.branch_id))
+    if (!branch) return
+    const compute = { id: computeId, startedAt: new Date(replaced.started_at) }
+    await recordEnd(tx, endpoint, sentence(await computes.lastWords(refOf(branch), compute).catch(() => '')))
+  })
+}
+
+const sentence = (words: string): string =>
+  `Postgres ended without having been asked to${words && `: ${words}`}. The next connection starts it again.`
 
 /** Records an unrequested end as a failed operation: users look there for the history of an endpoint. */
 async function recordEnd(tx: Db, endpoint: Endpoint, words: string): Promise<void> {

@@ -9,7 +9,7 @@ import { findEndpointCompute, type FollowedCompute, listComputes } from '../cata
 import { findEndpointEver } from '../catalog/endpoint.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
-import { reconcile } from './adoption.ts'
+import { reconcile, recordReplaced } from './adoption.ts'
 import type { Loop } from './periodic.ts'
 
 /** How long an operation has to record that it ended a compute, before the next look. */
@@ -53,6 +53,7 @@ export async function startCrashLoop(context: WorkerContext): Promise<Loop> {
 
   async function isSettled(compute: string, id: string | undefined): Promise<boolean> {
     const endpoint = id === undefined ? undefined : await findEndpointEver(catalog, id)
+    if (endpoint && endpoint.compute_id !== compute) await recordReplaced(context, endpoint, compute)
     if (endpoint?.compute_id !== compute) return true
     return (await reconcile(context, endpoint, compute)) !== 'busy'
   }

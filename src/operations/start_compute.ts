@@ -2,7 +2,7 @@ import type { ComputeSpec, RunningCompute } from '../compute/compute.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { announceCompute, setActive, setIdle } from '../catalog/compute.ts'
+import { announceCompute, type EndReason, setActive, setIdle } from '../catalog/compute.ts'
 import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
@@ -61,7 +61,9 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   await setNoted(tx, branch.id, false)
-  if (!(await activate(context, tx, endpoint, branch, compute)))
+  // An earlier compute has ended by itself; the crash loop records why.
+  const replaces = operation.action === 'start_compute' ? 'replaced' : 'restart'
+  if (!(await activate(context, tx, endpoint, branch, compute, replaces)))
     throw new OperationFailed('the endpoint was deleted, or moved to another branch, before it could start')
   return done
 }
@@ -76,9 +78,10 @@ export async function activate(
   endpoint: Endpoint,
   branch: StoredBranch,
   compute: RunningCompute,
+  replaces: EndReason = 'restart',
 ): Promise<boolean> {
   const limitError = await computes.resize(compute.id, specOf(endpoint, branch))
-  return setActive(tx, endpoint.id, branch.id, placedCompute(compute), limitError)
+  return setActive(tx, endpoint.id, branch.id, placedCompute(compute), { limitError, replaces })
 }
 
 /** The size, settings and egress of an endpoint's compute. */

@@ -194,3 +194,31 @@ test('SIGINT during a copy leaves no process, and the next start creates the bra
   neap = await startNeap({ dataDir })
   await neap.ended(operations)
 })
+
+/** The process that tells the worker of ended computes. */
+function watcherOf(worker: number): number {
+  const children = readFileSync(`/proc/${worker}/task/${worker}/children`, 'utf8').trim().split(' ').map(Number)
+  const isWatcher = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('\0watch\0')
+  return children.find(isWatcher) ?? 0
+}
+
+test('a compute that ended is on record once, also when a client has started another before that was noticed', async () => {
+  const crashes = async () => {
+    const params = { project_id: place.project_id }
+    const filter = { endpoint_id: place.endpoint_id, action: 'suspend_compute', status: 'failed', limit: 1000 } as const
+    return (await neap.call('GET /projects/:project_id/operations', { params, query: filter })).operations
+  }
+  await query(neap, place.uri, 'select 1')
+  await settled(neap, place, 'active')
+  const before = (await crashes()).length
+  const watcher = watcherOf(neap.part('worker') ?? 0)
+  process.kill(watcher, 'SIGSTOP')
+  await kill((await computeOf(neap, place))?.pid ?? 0)
+  await query(neap, place.uri, 'select 1')
+  process.kill(watcher, 'SIGCONT')
+  await until('the end is on record', async () => (await crashes()).length > before)
+  await settled(neap, place, 'active')
+  const found = await crashes()
+  assert.equal(found.length, before + 1)
+  assert.match(found[0]?.error ?? '', /ended without having been asked/)
+})
