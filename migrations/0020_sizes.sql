@@ -59,3 +59,17 @@ drop trigger endpoint_changed on endpoint;
 create trigger endpoint_changed after insert or update of current_state, pending_state, holding_operation_id, compute_id, disabled,
   pooler_enabled, branch_id, suspend_timeout_seconds, min_cu, max_cu, limit_error, deleted_at on endpoint
   for each row execute function endpoint_changed();
+
+-- What each host offers, instead of one setting that the workers of all hosts overwrote.
+alter table host add column pg_versions int[], add column egress_error text;
+delete from setting where name in ('pg_versions', 'egress_missing');
+
+-- The host for a new store: that of the store that it is cloned from, or one that has this version of Postgres and whose worker was heard of in
+-- the last minute, else the one heard of last.
+drop function host_for(text);
+create function host_for(parent_branch text, version int) returns text language sql volatile as $$
+  select coalesce((select s.host_id from branch b join store s on s.id = b.store_id where b.id = parent_branch),
+                  (select id from (select id, heartbeat_at, coalesce(version = any (pg_versions), false) as has,
+                                          coalesce(heartbeat_at > clock_timestamp() - interval '1 minute', false) as lives from host) h
+                    order by lives desc, has desc, case when lives then random() end, heartbeat_at desc nulls last limit 1))
+$$;

@@ -52,7 +52,8 @@ export async function insertBranch(
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
-      select ${branch.id}, ${branch.id}, host_for(${branch.parent_id}),
+      select ${branch.id}, ${branch.id},
+             host_for(${branch.parent_id}, (select pg_version from project where id = ${branch.project_id})),
              (select store_id from branch where id = ${branch.parent_id}),
              case when ${branch.parent_id}::text is null then 'template' else 'clone' end)
     insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,

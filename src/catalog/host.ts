@@ -65,6 +65,35 @@ export async function recordHeartbeat(db: Db, id: string): Promise<void> {
   await db.rows(sql`update host set heartbeat_at = clock_timestamp() where id = ${id}`)
 }
 
+/** Records the versions of Postgres that are installed on a host. */
+export async function recordPgVersions(db: Db, id: string, versions: readonly number[]): Promise<void> {
+  await db.rows(sql`
+    update host set pg_versions = ${versions}::int[]
+     where id = ${id} and pg_versions is distinct from ${versions}::int[]`)
+}
+
+/** The versions that hosts have recorded. Returns undefined before one has recorded any. */
+export async function installedPgVersions(db: Db): Promise<number[] | undefined> {
+  const rows = await db.rows<{ version: number }>(
+    sql`select distinct version from host, unnest(pg_versions) version order by version`,
+  )
+  return rows.length === 0 ? undefined : rows.map(({ version }) => version)
+}
+
+/** Records why computes have no egress on a host; undefined if they have. */
+export async function recordEgressError(db: Db, id: string, error: string | undefined): Promise<void> {
+  await db.rows(sql`update host set egress_error = ${error ?? null} where id = ${id}`)
+}
+
+/** Why a project's computes have no egress, by the hosts of its stores; undefined when no reason is recorded. */
+export async function whyNoEgress(db: Db, projectId: string): Promise<string | undefined> {
+  const row = await db.row<{ error: string | null }>(sql`
+    select h.egress_error as error
+      from host h join store s on s.host_id = h.id join branch b on b.store_id = s.id
+     where b.project_id = ${projectId} and h.egress_error is not null limit 1`)
+  return row?.error ?? undefined
+}
+
 export function listHosts(db: Db): Promise<Host[]> {
   return db.rows(
     sql`select id, region, cpus, memory_bytes, limit_error, heartbeat_at from host order by created_at, id`,

@@ -19,7 +19,7 @@ export async function insertCopy(
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
-      values (${id}, ${id}, host_for(${source.id}), ${source.store_id}, 'clone'))
+      values (${id}, ${id}, host_for(${source.id}, null), ${source.store_id}, 'clone'))
     insert into branch (id, account_id, project_id, parent_id, name, pending_state, restores, deleted_at, store_id)
     values (${id}, ${branch.account_id}, ${branch.project_id}, ${source.id}, ${name ?? id}, 'ready', ${branch.id},
             case when ${name === undefined} then clock_timestamp() end, ${id})

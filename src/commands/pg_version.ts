@@ -1,5 +1,5 @@
 import type { Db } from '../catalog/catalog.ts'
-import { installedPgVersions } from '../catalog/installed.ts'
+import { installedPgVersions } from '../catalog/host.ts'
 import { AppError } from '../errors.ts'
 import { DEFAULT_PG_VERSION, PG_VERSIONS } from '../postgres/versions.ts'
 

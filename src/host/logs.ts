@@ -63,7 +63,7 @@ const isOwn = (line: string): boolean => /\[\d+\] (LOG|FATAL): | PANIC: /.test(l
 const timeOf = (line: string): Date => new Date(line.replace(/^(\S+) (\S+) UTC.*/, '$1T$2Z'))
 
 const ROUTINE =
-  /^LOG: +(starting |listening |database system |received |aborting |shutting |redo |checkpoint |entering |consistent |creating missing WAL|invalid record|all server |archive|restored|end-of-recovery|last completed)/
+  /^LOG: +(configuration file |starting |listening |database system |received |aborting |shutting |redo |checkpoint |entering |consistent |creating missing WAL|invalid record|all server |archive|restored|end-of-recovery|last completed)/
 
 function withoutPrefix(line: string): string {
   return line.replace(/^\d{4}-\d\d-\d\d [\d:.]+ \w+ \[\d+\] (?:\S+@\S+ )?/, '').trim()

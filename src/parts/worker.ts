@@ -2,8 +2,7 @@ import { localComputes } from '../compute/process/local_computes.ts'
 import { ConfigurationError } from '../host/failures.ts'
 import { FencedError } from '../host/fence.ts'
 import type pino from 'pino'
-import { noteEgress } from '../catalog/egress.ts'
-import { notePgVersions } from '../catalog/installed.ts'
+import { recordEgressError, recordPgVersions } from '../catalog/host.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import type { Due } from '../engine/claim.ts'
 import { OperationFailed } from '../engine/definition.ts'
@@ -113,18 +112,18 @@ export async function startWorker(
 }
 
 /** Lets the API report to projects with egress enabled why it is missing. */
-async function noteWhetherEgress({ computes, catalog, log }: WorkerContext): Promise<void> {
+async function noteWhetherEgress({ computes, catalog, hostId: id, log }: WorkerContext): Promise<void> {
   try {
-    await noteEgress(catalog, await computes.whyNoEgress())
+    await recordEgressError(catalog, id, await computes.whyNoEgress())
   } catch (error) {
     log.warn({ err: error }, 'could not record whether computes can have egress')
   }
 }
 
 /** Lets the API refuse versions of Postgres that are not installed. */
-async function noteVersions({ storage, catalog, log }: WorkerContext): Promise<void> {
+async function noteVersions({ storage, catalog, hostId: id, log }: WorkerContext): Promise<void> {
   try {
-    await notePgVersions(catalog, await storage.pgVersions())
+    await recordPgVersions(catalog, id, await storage.pgVersions())
   } catch (error) {
     log.warn({ err: error }, 'could not record the installed versions of Postgres')
   }

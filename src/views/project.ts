@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Account } from '../catalog/account.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { whyNoEgress } from '../catalog/egress.ts'
+import { whyNoEgress } from '../catalog/host.ts'
 import { PROVISIONERS } from '../catalog/endpoint.ts'
 import type { Project as ProjectRow } from '../catalog/project.ts'
 import { projectTransfer } from '../catalog/traffic.ts'
@@ -115,7 +115,7 @@ export function projectListItemView(row: ProjectRow, { config, account }: ViewCo
  */
 export async function projectView(row: ProjectRow, context: ViewContext): Promise<Static<typeof Project>> {
   const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = projectListItemView(row, context)
-  const egressMissing = row.settings.enable_egress ? await whyNoEgress(context.db) : undefined
+  const egressMissing = row.settings.enable_egress ? await whyNoEgress(context.db, row.id) : undefined
   const now = new Date()
   const monthBegin = (months: number) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)).toISOString()

@@ -202,7 +202,7 @@ function watcherOf(worker: number): number {
   return children.find(isWatcher) ?? 0
 }
 
-test('a compute that ended is on record once, also when a client has started another before that was noticed', async () => {
+test('a crash is on record once, also when a client has started another compute before it was noticed', async () => {
   const crashes = async () => {
     const params = { project_id: place.project_id }
     const filter = { endpoint_id: place.endpoint_id, action: 'suspend_compute', status: 'failed', limit: 1000 } as const
@@ -210,15 +210,15 @@ test('a compute that ended is on record once, also when a client has started ano
   }
   await query(neap, place.uri, 'select 1')
   await settled(neap, place, 'active')
-  const before = (await crashes()).length
+  const earlier = (await crashes()).length
   const watcher = watcherOf(neap.part('worker') ?? 0)
   process.kill(watcher, 'SIGSTOP')
   await kill((await computeOf(neap, place))?.pid ?? 0)
   await query(neap, place.uri, 'select 1')
   process.kill(watcher, 'SIGCONT')
-  await until('the end is on record', async () => (await crashes()).length > before)
+  await until('the end is on record', async () => (await crashes()).length > earlier)
   await settled(neap, place, 'active')
   const found = await crashes()
-  assert.equal(found.length, before + 1)
+  assert.equal(found.length, earlier + 1)
   assert.match(found[0]?.error ?? '', /ended without having been asked/)
 })

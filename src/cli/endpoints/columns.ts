@@ -23,6 +23,8 @@ const settings = ({ settings: { pg_settings } }: ApiEndpoint): string | undefine
 
 const ONE: Columns<ApiEndpoint> = {
   ...COLUMNS,
+  'SIZE NOW': ({ current_cu }) => (current_cu === undefined ? undefined : `${current_cu} CU`),
+  'SIZE NOT ENFORCED': ({ limit_error }) => limit_error,
   HOST: ({ host }) => host,
   'PG SETTINGS': settings,
   CREATED: ({ created_at }) => moment(created_at),

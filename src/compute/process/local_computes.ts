@@ -78,6 +78,8 @@ export function localComputes(options: ComputeOptions): Computes {
   async function start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const plan = await planOf(store, spec, fence)
     const { secrets } = options
+    if (!existsSync(join(plan.home, 'pgdata')))
+      throw new Error(`The data of this branch (store ${store.id}) is not in the data directory of this host.`)
     if ((await replaceUnknownPassword(plan, secrets)) === 'pending') return 'pending'
     const marked = isMarkedSubscribed(plan.home)
     if (marked && (await disableSubscriptions(plan, secrets.adminOf(passwordNote(plan.home)))) === 'pending')
