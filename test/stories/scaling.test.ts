@@ -112,13 +112,14 @@ test('an endpoint whose compute has lost its control groups says so, and serves'
   await query(neap, scaled.uri, 'select 1')
   const id = await computeIdOf(scaled)
   for (const parent of new Set(groupParents(neap.ready.data_dir).values())) {
-    for (const pid of readFileSync(`${parent}/${id}/cgroup.procs`, 'utf8').split('\n').filter(Boolean))
-      writeFileSync(`${parent}/cgroup.procs`, pid)
     await until('the group is empty', () => {
       try {
+        for (const pid of readFileSync(`${parent}/${id}/cgroup.procs`, 'utf8').split('\n').filter(Boolean))
+          writeFileSync(`${parent}/cgroup.procs`, pid)
         rmdirSync(`${parent}/${id}`)
         return true
       } catch {
+        // A process has ended meanwhile, or has begun.
         return false
       }
     })
