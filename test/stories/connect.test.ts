@@ -201,7 +201,7 @@ test('the printed commands work when pasted', { skip }, async (t) => {
     const { stdout } = await run('sh', ['-c', `${key}; ${curl}`])
     assert.deepEqual(Object.keys(JSON.parse(stdout) as object), ['operations', 'pagination'])
   }
-  assert.match((await neapRun(['status'], env)).stdout, /^ep-\S+ +br-\S+ +active +\d+ +\d+ s +\d+ MiB$/m)
+  assert.match((await neapRun(['status'], env)).stdout, /^ep-\S+ +br-\S+ +active +0.25 CU +\d+ +\d+ s +\d+ MiB$/m)
   child.kill('SIGINT')
   assert.deepEqual(await once(child, 'exit'), [0, null])
 })
