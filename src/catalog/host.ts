@@ -100,12 +100,13 @@ export function listHosts(db: Db): Promise<Host[]> {
   )
 }
 
-/** Those of the stores that the catalog has on another host. */
+/** Those of the stores that the catalog has on another host, but for one that the next host to register takes over. */
 export function listStoresElsewhere(
   db: Db,
   hostId: string,
   storeIds: readonly string[],
 ): Promise<{ id: string; host_id: string }[]> {
   return db.rows(sql`
-    select id, host_id from store where id = any (${storeIds}::text[]) and host_id <> ${hostId} order by id`)
+    select s.id, s.host_id from store s join host h on h.id = s.host_id
+     where s.id = any (${storeIds}::text[]) and s.host_id <> ${hostId} and h.heartbeat_at is not null order by s.id`)
 }
