@@ -211,7 +211,7 @@ test('removing a branch leaves no files, ends its sessions, and prevents its re-
   await settled(() => storage.remove(branch, next()))
   ok(!existsSync(`/proc/${pid}/cwd`))
   equal((await storage.list()).includes(branch.id), false)
-  await rejects(local.start(branch, next()), /no database/)
+  await rejects(local.start(branch, next()), /is not in the data directory of this host/)
   await rejects(storage.create(branch, next()), /was removed/)
   equal((await storage.list()).includes(branch.id), false)
   equal(await storage.remove(branch, next()), 'done')
