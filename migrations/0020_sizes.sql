@@ -18,36 +18,13 @@ create table scaling (
 create index scaling_endpoint on scaling (endpoint_id, id);
 create index scaling_expiry on scaling (scaled_at);
 
--- As in 0008, and told of a changed size.
-create or replace function endpoint_webhooks() returns trigger language plpgsql as $$
-declare
-  happened text[] := '{}';
+create function endpoint_scaled() returns trigger language plpgsql as $$
 begin
-  if tg_op = 'INSERT' then
-    happened := '{endpoint.created}';
-  elsif new.deleted_at is not null then
-    if old.deleted_at is null then happened := '{endpoint.deleted}'; end if;
-  else
-    if (old.branch_id, old.name, old.min_cu, old.max_cu, old.suspend_timeout_seconds, old.settings, old.pooler_enabled, old.disabled,
-        old.passwordless_access)
-       is distinct from (new.branch_id, new.name, new.min_cu, new.max_cu, new.suspend_timeout_seconds, new.settings, new.pooler_enabled,
-        new.disabled, new.passwordless_access) then
-      happened := '{endpoint.updated}';
-    end if;
-    if old.current_state <> new.current_state and new.current_state <> 'init' then
-      happened := happened || ('endpoint.' || new.current_state);
-    elsif old.cu <> new.cu and new.current_state = 'active' then
-      happened := happened || text 'endpoint.scaled';
-    end if;
-  end if;
-  if happened <> '{}' and exists (select from webhook where account_id = new.account_id and enabled and events && happened) then
-    perform tell_webhooks(new.account_id, new.project_id, happened, to_jsonb(new));
-  end if;
+  perform tell_webhooks(new.account_id, new.project_id, '{endpoint.scaled}', to_jsonb(new));
   return null;
 end $$;
-drop trigger endpoint_webhooks on endpoint;
-create trigger endpoint_webhooks after insert or update of branch_id, name, min_cu, max_cu, cu, suspend_timeout_seconds, settings,
-  pooler_enabled, disabled, passwordless_access, current_state, deleted_at on endpoint for each row execute function endpoint_webhooks();
+create trigger endpoint_scaled after update of cu on endpoint for each row
+  when (old.cu <> new.cu and old.current_state = 'active' and new.current_state = 'active') execute function endpoint_scaled();
 
 -- Why computes are not held to their sizes on this host; null: they are.
 alter table host add column limit_error text;

@@ -48,6 +48,14 @@ export interface ResourceUse {
   readonly memoryStallMicroseconds: number | undefined
 }
 
+/** How much CPU the processes of a compute asked for. */
+export interface CpuDemand {
+  /** The microseconds for which each process that was read ran or waited for a CPU, by pid. */
+  readonly byPid: ReadonlyMap<number, number>
+  /** A power of two: of many processes only those were read whose pid is a multiple of it. */
+  readonly stride: number
+}
+
 /** Watches computes for their end. */
 export interface ComputeWatch {
   /** Reports this compute once when it has ended, at once if it has already. */
@@ -73,8 +81,8 @@ export interface Computes {
   resize(computeId: string, size: CurrentSize): Promise<string | undefined>
   /** What a running compute that is held to its size has used. Errors: the system's, when it has ended. */
   readUse(computeId: string): Promise<ResourceUse>
-  /** The microseconds for which each process of a compute ran or waited for a CPU, by pid. Errors: as `readUse`. */
-  readDemand(computeId: string): Promise<ReadonlyMap<string, number>>
+  /** Errors: as `readUse`. */
+  readDemand(computeId: string): Promise<CpuDemand>
   /** Stops the compute on a store cleanly: open sessions end with 57P01, memory is written to disk. */
   stop(store: StoreRef, fence: Fence): Promise<Progress>
   /** The compute that runs on a store, if there is one. Asks the kernel, never relies on a file alone. */

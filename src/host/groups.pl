@@ -8,7 +8,7 @@ sub put {
   syswrite $file, $value;
 }
 
-# Makes the groups and returns those to join. The end of the last other compute removes their parents.
+# Makes the groups and returns those to join.
 sub make_groups {
   my @joined;
   for (split /\n/, $_[0]) {

@@ -35,13 +35,16 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
   const followed = new Map<string, Followed>()
   /** The endpoints that may have another compute or size; undefined: all. */
   let changed: Set<string> | undefined
+  /** Whether the next round begins within EVERY_MS. */
+  let isPolling = false
 
   const loop = createEventLoop({
     async look() {
       await followChanged()
       for (const each of followed.values()) await lookAt(each)
-      if (followed.size === 0) return undefined
-      return [...followed.values()].some(({ limitAt }) => limitAt === undefined) ? EVERY_MS : RETRY_MS
+      isPolling = [...followed.values()].some(({ limitAt }) => limitAt === undefined)
+      if (isPolling) return EVERY_MS
+      return followed.size === 0 ? undefined : RETRY_MS
     },
     onError: (error) => log.warn({ err: error }, 'could not list the computes that may be resized'),
   })
@@ -65,8 +68,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     const isKnown = known?.endpoint.compute_id === endpoint.compute_id
     const state = isKnown ? { ...known.state, cu: endpoint.cu } : firstState(endpoint.cu)
     // A worker that ended between a record and its effect may have left another limit.
-    const isSame = isKnown && known.endpoint.cu === endpoint.cu && endpoint.limit_error === null
-    const limitAt = isSame ? known.limitAt : 0
+    const limitAt = isKnown && known.endpoint.cu === endpoint.cu ? known.limitAt : 0
     followed.set(endpoint.id, { endpoint, state, reading: isKnown ? known.reading : undefined, limitAt })
   }
 
@@ -85,7 +87,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
   const unlisten = await catalog.listen('endpoint', (id) => {
     if (id === undefined) changed = undefined
     else changed?.add(id)
-    if (followed.size === 0) loop.wake()
+    if (!isPolling) loop.wake()
   })
   loop.wake()
   return {

@@ -10,10 +10,11 @@ const EVERY_MS = 10_000
 
 /** Registers this host with its capacity: from then on operations can name it. */
 export async function register({ catalog, storage, computes, config, hostId, log }: WorkerContext): Promise<void> {
-  const elsewhere = await listStoresElsewhere(catalog, hostId, await storage.list())
+  const stores = await storage.list()
+  const elsewhere = await listStoresElsewhere(catalog, hostId, stores)
   const [first] = elsewhere
   // With an id of its own it would be given new stores, and then no id would fit them all.
-  if (first && elsewhere.length === (await storage.list()).length)
+  if (first && elsewhere.length === stores.length)
     throw new UsageError(
       `The stores of this data directory are those of the host ${first.host_id}: ` +
         `write that id into its file "host" and start again.`,

@@ -1,12 +1,12 @@
-import type { ResourceUse } from '../compute/compute.ts'
+import type { CpuDemand, ResourceUse } from '../compute/compute.ts'
 import type { UseSample } from './policy.ts'
 
 /** What was read of a compute at one time. */
 export interface UseReading extends ResourceUse {
   /** By performance.now(). */
   readonly atMs: number
-  /** The microseconds for which each process ran or waited for a CPU, by pid; undefined when it was not asked. */
-  readonly demand: ReadonlyMap<string, number> | undefined
+  /** Undefined when it was not read. */
+  readonly demand: CpuDemand | undefined
 }
 
 const PAGE_BYTES = 4096
@@ -29,9 +29,14 @@ export function sampleBetween(before: UseReading, after: UseReading): UseSample 
   }
 }
 
-/** The sum of what grew. What a process took before the first reading that has it is unknown, and left out. */
-function grown(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): number {
+/**
+ * The microseconds that all processes took, from those read both times. What a process took before the first reading
+ * that has it is unknown, and left out.
+ */
+function grown(before: CpuDemand, after: CpuDemand): number {
+  const stride = Math.max(before.stride, after.stride)
   let sum = 0
-  for (const [pid, microseconds] of after) sum += Math.max(0, microseconds - (before.get(pid) ?? microseconds))
-  return sum
+  for (const [pid, microseconds] of after.byPid)
+    if (pid % stride === 0) sum += Math.max(0, microseconds - (before.byPid.get(pid) ?? microseconds))
+  return sum * stride
 }

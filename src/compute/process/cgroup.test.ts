@@ -1,4 +1,4 @@
-import { equal, match, ok, rejects } from 'node:assert/strict'
+import { doesNotMatch, equal, match, ok, rejects } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
@@ -79,10 +79,7 @@ test(
     )
     const groups = cgroups(local.options.dataDir)
     await until('the memory is taken', () => groups.use(id).anonBytes > 1.3e9)
-    match(
-      (await computes.resize(id, SMALL)) ?? '',
-      /limited to 1\d\d\d MiB instead of 1024 MiB, since it holds 1\d\d\d MiB/,
-    )
+    match((await computes.resize(id, SMALL)) ?? '', /follows what it holds: over 1024 MiB cannot be reclaimed/)
     const parents = groupParents(local.options.dataDir)
     const quota = readFileSync(`${parents.get('cpu')}/${id}/cpu.cfs_quota_us`, 'utf8')
     equal(quota.trim(), '25000')
@@ -92,3 +89,9 @@ test(
     await settled(() => computes.stop(branch, next()))
   },
 )
+
+test('a host without control groups says why; what a tenant is told names no path of it', async () => {
+  const groups = cgroups(local.options.dataDir, [])
+  match(groups.missing ?? '', /without cpu/)
+  doesNotMatch((await groups.limit('any', { cpus: 1, memoryBytes: 2 ** 30, processes: 100 })) ?? '/', /\//)
+})

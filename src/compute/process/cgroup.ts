@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSyn
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
-import type { ResourceUse } from '../compute.ts'
+import type { CpuDemand, ResourceUse } from '../compute.ts'
 import { type GroupFiles, type ResourceLimits, VERSION_1, VERSION_2 } from './cgroup_files.ts'
 import { type Controller, type Hierarchy, readHierarchies } from './cgroup_hierarchy.ts'
 
@@ -17,12 +17,12 @@ export interface Cgroups {
   readonly missing: string | undefined
   /** The groups of a new compute and all limits but that of CPU, which would delay its start, for effect.pl. */
   groupsFor(instance: string, limits: ResourceLimits): string
-  /** Limits a running compute. Returns why it is not limited; undefined when it is. */
+  /** Limits a running compute. Returns why it is not limited, in words for its owner; undefined when it is. */
   limit(instance: string, limits: ResourceLimits): Promise<string | undefined>
   /** Errors: the system's. */
   use(instance: string): ResourceUse
-  /** The microseconds for which each of its processes ran or waited for a CPU, by pid. Errors: the system's. */
-  demand(instance: string): ReadonlyMap<string, number>
+  /** Errors: the system's. */
+  demand(instance: string): CpuDemand
   /** A sentence if the kernel has killed a process of it at its memory limit. */
   outOfMemory(instance: string): string | undefined
   /** Removes the groups of a compute that has ended. */
@@ -36,6 +36,8 @@ const NEEDED: readonly Controller[] = ['cpu', 'cpuacct', 'memory', 'pids']
 const SWEEP_AGE_MS = 60_000
 /** The part of a limit that a compute may hold when its limit had to follow what it holds. */
 const MEMORY_SPARE = 0.9
+/** The processes of one compute that are read at most: there may be two thousand. */
+const READ_AT_MOST = 256
 const TRIAL: ResourceLimits = { cpus: 0.25, memoryBytes: 2 ** 30, processes: 100 }
 
 /** Whether the controllers are those of version 2. */
@@ -71,13 +73,25 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
   const reader = (instance: string) => (controller: Controller, file: string) =>
     readFileSync(fileOf(controller, instance, file), 'utf8')
 
-  /** Whether a process is in all groups of a compute. */
+  /** Whether a process is in all groups that limit a compute. */
   function isPopulated(instance: string): boolean {
     try {
-      return parents.every((parent) => readFileSync(join(parent, instance, 'cgroup.procs'), 'utf8') !== '')
+      return NEEDED.every((controller) => reader(instance)(controller, 'cgroup.procs') !== '')
     } catch {
       return false
     }
+  }
+
+  /** Limits a compute. Errors: the system's. */
+  async function limit(instance: string, limits: ResourceLimits): Promise<string | undefined> {
+    const held = files.use(reader(instance)).anonBytes
+    // Version 2 would end a process of it, version 1 refuses.
+    const isOver = limits.memoryBytes < held
+    const memoryBytes = isOver ? Math.ceil(held / MEMORY_SPARE) : limits.memoryBytes
+    const error = await writeAll(instance, { ...limits, memoryBytes })
+    if (isOver) return `its memory limit follows what it holds: over ${mib(limits.memoryBytes)} cannot be reclaimed`
+    if (error) throw error
+    return undefined
   }
 
   /** Writes every limit that can be written. Returns the first error. */
@@ -102,19 +116,12 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
   return {
     missing,
     async limit(instance, limits) {
-      if (missing !== undefined) return missing
+      // Neither a path nor a process id of the host is for tenants.
+      if (missing !== undefined) return 'this host limits no computes: its administrator sees why by neap status'
       if (!isPopulated(instance)) return 'it is in no control group: restart it to put it into one'
-      const held = files.use(reader(instance)).anonBytes
-      // Version 2 would end a process of it, version 1 refuses.
-      const isOver = limits.memoryBytes < held
-      const memoryBytes = isOver ? Math.ceil(held / MEMORY_SPARE) : limits.memoryBytes
-      const error = await writeAll(instance, { ...limits, memoryBytes })
-      if (isOver)
-        return (
-          `its memory is limited to ${mib(memoryBytes)} instead of ${mib(limits.memoryBytes)}, ` +
-          `since it holds ${mib(held)} that cannot be reclaimed`
-        )
-      return error && `its control groups cannot be written: ${error.message}`
+      return limit(instance, limits).catch(
+        (error: NodeJS.ErrnoException) => `its control groups cannot be read or written (${error.code ?? error.name})`,
+      )
     },
     groupsFor(instance, limits) {
       if (missing !== undefined) return ''
@@ -126,13 +133,14 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     },
     use: (instance) => files.use(reader(instance)),
     demand(instance) {
-      const pids = reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean)
-      return new Map(
-        pids.flatMap((pid) => {
-          const microseconds = runOrWaitTime(pid)
-          return microseconds === undefined ? [] : [[pid, microseconds]]
-        }),
-      )
+      const pids = reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean).map(Number)
+      const stride = 2 ** Math.ceil(Math.log2(Math.max(1, pids.length / READ_AT_MOST)))
+      const byPid = new Map<number, number>()
+      for (const pid of pids) {
+        const microseconds = pid % stride === 0 ? runOrWaitTime(pid) : undefined
+        if (microseconds !== undefined) byPid.set(pid, microseconds)
+      }
+      return { byPid, stride }
     },
     outOfMemory(instance) {
       try {
@@ -192,7 +200,7 @@ function enableControllers(group: string): void {
 }
 
 /** The microseconds for which a process ran or was ready to run (kernel manual, "Scheduler Statistics"). */
-function runOrWaitTime(pid: string): number | undefined {
+function runOrWaitTime(pid: number): number | undefined {
   try {
     const [ran = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ').map(Number)
     return (ran + waited) / 1000
