@@ -176,10 +176,10 @@ sub start {
   write_file("$home/server", "$pid " . started($pid) . "\n$instance\n");
   close $effect_lock;
   close $note;
-  join_groups($pid, @groups);
   close $leaving;
   <$left> if $egress ne '';
   my $helper = $egress eq '' ? undef : open_egress($walls, $root, $egress, $pid);
+  join_groups($pid, @groups);
   await_ready($pid);
   join_children($pid, @groups);
   await_egress($helper) if $egress ne '';
