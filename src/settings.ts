@@ -332,6 +332,15 @@ export const SETTINGS = {
     about: 'How many operations one worker runs at once.',
     fallback: () => 16,
   }),
+  overcommit: setting<number>({
+    env: 'NEAP_OVERCOMMIT',
+    parse: (value) => (/^\d{1,4}(\.\d{1,3})?$/.test(value) && Number(value) > 0 ? Number(value) : undefined),
+    expects: 'a number from 0.001 to 9999',
+    about:
+      'How many times the CPUs and the memory of this machine the sizes of running computes may sum up to (1 CU: ' +
+      'one CPU and 4 GiB). Beyond, starts wait for half a minute, and computes grow to what is left.',
+    fallback: () => 16,
+  }),
   computeNetwork: setting<'none' | 'host'>({
     env: 'NEAP_COMPUTE_NETWORK',
     parse: (value) => (value === 'none' || value === 'host' ? value : undefined),

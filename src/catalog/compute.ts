@@ -122,7 +122,7 @@ export async function setActive(
     update endpoint set current_state = 'active', holding_operation_id = null, compute_id = ${compute.id},
            started_at = ${compute.startedAt}, last_active = clock_timestamp(), idle_check_at = clock_timestamp(),
            idle_counters = null, idle_since = clock_timestamp(), limit_error = ${limitError ?? null},
-           updated_at = clock_timestamp()
+           room_host_id = ${compute.hostId}, waits_since = null, updated_at = clock_timestamp()
      where id = ${id} and branch_id = ${branchId} returning 1`)
   return row !== undefined
 }
@@ -136,7 +136,8 @@ export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<vo
       returning store_id),
     unmeasured as (update store set measured_at = null where id in (select store_id from ended))
     update endpoint set current_state = 'idle', holding_operation_id = null, compute_id = null, idle_check_at = null,
-           cu = min_cu, limit_error = null, suspended_at = clock_timestamp(), updated_at = clock_timestamp()
+           cu = min_cu, wanted_cu = null, limit_error = null, room_host_id = null, waits_since = null,
+           suspended_at = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${id}`)
 }
 
@@ -146,7 +147,7 @@ export async function noteCrash(tx: Db, endpointId: string, computeId: string): 
     with ended as (
       update compute set ended_at = clock_timestamp(), end_reason = 'crash'
        where id = ${computeId} and ended_at is null)
-    update endpoint set compute_id = null, cu = min_cu, limit_error = null
+    update endpoint set compute_id = null, cu = min_cu, wanted_cu = null, limit_error = null
      where id = ${endpointId} and compute_id = ${computeId}`)
 }
 

@@ -22,6 +22,8 @@ export interface Endpoint {
   readonly max_cu: number
   /** The size that its compute has now; the lower limit while none runs. */
   readonly cu: number
+  /** The size that its compute is to have, as long as its host has less room; null: it has it. */
+  readonly wanted_cu: number | null
   /** Why its compute is not held to that size; null: it is, or none runs. */
   readonly limit_error: string | null
   readonly suspend_timeout_seconds: number
@@ -123,9 +125,9 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndp
 /** Selects only the attributes that users see: clients poll this query. */
 export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
   return db.rows(sql`
-    select id, project_id, branch_id, name, min_cu, max_cu, cu, limit_error, suspend_timeout_seconds, settings,
-           pooler_enabled, disabled, passwordless_access, creation_source, current_state, pending_state, started_at,
-           suspended_at, last_active, created_at, updated_at
+    select id, project_id, branch_id, name, min_cu, max_cu, cu, wanted_cu, limit_error, suspend_timeout_seconds,
+           settings, pooler_enabled, disabled, passwordless_access, creation_source, current_state, pending_state,
+           started_at, suspended_at, last_active, created_at, updated_at
       from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
      order by created_at, id`)
 }
@@ -155,7 +157,8 @@ export type EndpointChanges = Partial<
 >
 
 /**
- * Changes the given attributes. Makes the idle loop look at an active endpoint at once, so that a changed time-out
+ * Changes the given attributes, but not the size of a compute that runs or starts: one that starts is resized when it
+ * runs. Makes the idle loop look at an active endpoint at once, so that a changed time-out
  * takes effect.
  */
 export async function updateEndpoint(tx: Db, id: string, changes: EndpointChanges): Promise<Endpoint> {
@@ -163,9 +166,10 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
   const row = await tx.row<Endpoint>(sql`
     update endpoint set branch_id = coalesce(${changes.branch_id}, branch_id),
            min_cu = coalesce(${changes.min_cu}, min_cu), max_cu = coalesce(${changes.max_cu}, max_cu),
-           cu = case when compute_id is null then coalesce(${changes.min_cu}, min_cu)
-                     else least(greatest(cu, coalesce(${changes.min_cu}, min_cu)),
-                                coalesce(${changes.max_cu}, max_cu)) end,
+           cu = case when room_host_id is null or waits_since is not null then coalesce(${changes.min_cu}, min_cu)
+                     else cu end,
+           wanted_cu = case when room_host_id is not null and waits_since is null and compute_id is null
+                            then coalesce(${changes.min_cu}, min_cu) else wanted_cu end,
            settings = coalesce(${settings}::jsonb, settings),
            suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
            disabled = coalesce(${changes.disabled}, disabled),

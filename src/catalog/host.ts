@@ -8,6 +8,8 @@ export interface Capacity {
   readonly region: string
   readonly cpus: number
   readonly memoryBytes: number
+  /** What the sizes of its computes may sum up to, in CU. */
+  readonly capacityCu: number
   /** Why computes are not held to their sizes there. */
   readonly limitError?: string | undefined
   /** Its data directory, where other ones may share the catalog. */
@@ -20,6 +22,10 @@ export interface Host {
   readonly region: string | null
   readonly cpus: number | null
   readonly memory_bytes: number | null
+  /** What the sizes of its computes may sum up to, in CU; null: anything. */
+  readonly capacity_cu: number | null
+  /** What they sum up to now. */
+  readonly used_cu: number
   /** Why computes are not held to their sizes there; null: they are. */
   readonly limit_error: string | null
   /** When its worker was last heard of; null before the first one has registered. */
@@ -36,7 +42,7 @@ const LIVES_SECONDS = 25
 export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<void> {
   await catalog.transaction(async (tx) => {
     await tx.rows(sql`select pg_advisory_xact_lock(${REGISTRATION_LOCK}::bigint)`)
-    const { region, cpus, memoryBytes, limitError = null, place = null } = capacity
+    const { region, cpus, memoryBytes, capacityCu, limitError = null, place = null } = capacity
     const known = await tx.row<{ elsewhere: boolean }>(sql`
       select place <> ${place} and heartbeat_at > clock_timestamp() - make_interval(secs => ${LIVES_SECONDS})
                as elsewhere
@@ -52,10 +58,11 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
       await tx.rows(sql`update operation set host_id = ${id} where finished_at is null and host_id = ${first.id}`)
     }
     await tx.rows(sql`
-      insert into host (id, region, cpus, memory_bytes, limit_error, place, heartbeat_at)
-      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${limitError}, ${place}, clock_timestamp())
+      insert into host (id, region, cpus, memory_bytes, capacity_cu, limit_error, place, heartbeat_at)
+      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${capacityCu}, ${limitError}, ${place}, clock_timestamp())
       on conflict (id) do update set region = excluded.region, cpus = excluded.cpus,
-                memory_bytes = excluded.memory_bytes, limit_error = excluded.limit_error,
+                memory_bytes = excluded.memory_bytes,
+                capacity_cu = excluded.capacity_cu, limit_error = excluded.limit_error,
                 place = excluded.place, heartbeat_at = excluded.heartbeat_at`)
   })
 }
@@ -95,9 +102,11 @@ export async function whyNoEgress(db: Db, projectId: string): Promise<string | u
 }
 
 export function listHosts(db: Db): Promise<Host[]> {
-  return db.rows(
-    sql`select id, region, cpus, memory_bytes, limit_error, heartbeat_at from host order by created_at, id`,
-  )
+  return db.rows(sql`
+    select id, region, cpus, memory_bytes, capacity_cu, limit_error, heartbeat_at,
+           (select coalesce(sum(cu), 0) from endpoint e
+             where e.room_host_id = h.id and e.waits_since is null and e.deleted_at is null) as used_cu
+      from host h order by created_at, id`)
 }
 
 /** Those of the stores that the catalog has on another host, but for one that the next host to register takes over. */

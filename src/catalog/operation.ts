@@ -18,6 +18,8 @@ export interface Operation {
   readonly failures_count: number
   readonly retry_at: string | null
   readonly error: string | null
+  /** What it waits for at the moment; null: for nothing. */
+  readonly wait_reason: string | null
   readonly created_at: string
   readonly updated_at: string
   readonly started_at: string | null
@@ -125,7 +127,7 @@ export function findOperation(
   // Selects only the columns that clients see: they poll this query.
   return db.row(sql`
     select id, account_id, project_id, branch_id, endpoint_id, seq, action, status, failures_count, retry_at, error,
-           created_at, updated_at, started_at, finished_at
+           wait_reason, created_at, updated_at, started_at, finished_at
       from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`)
 }
 

@@ -6,7 +6,7 @@ import { sql } from './sql.ts'
 export const OPERATION_EVENTS = 'operation_event'
 
 /** An operation as it was after one change. */
-export type OperationEvent = Operation & { readonly number: number }
+export type OperationEvent = Omit<Operation, 'wait_reason'> & { readonly number: number }
 
 /**
  * The visible transactions of a reading, as a pg_snapshot (Postgres manual, "Transaction ID and Snapshot Information

@@ -8,13 +8,15 @@ export interface Scaling {
   readonly compute_id: string
   readonly from_cu: number
   readonly to_cu: number
+  /** What it wanted, where its host had less room; null: that is what it got. */
+  readonly wanted_cu: number | null
   readonly reason: 'request' | 'cpu' | 'memory' | 'cache' | 'less_use'
   /** What was measured before it; null for a request. */
   readonly figures: Readonly<Record<string, number>> | null
   readonly scaled_at: string
 }
 
-/** An active endpoint whose compute may have to be resized: it autoscales, or is not held to its size. */
+/** An active endpoint whose compute may have to be resized: it autoscales, is not held to its size, or lacks room. */
 export interface ResizableEndpoint {
   readonly id: string
   readonly compute_id: string
@@ -22,42 +24,35 @@ export interface ResizableEndpoint {
   readonly max_cu: number
   readonly cu: number
   readonly limit_error: string | null
+  /** The size that it wants, as long as its host has less room; null: it has it. */
+  readonly wanted_cu: number | null
 }
 
 /** The resizable endpoints with a compute on this host: those among `ids`, or all. */
 export function listResizable(db: Db, hostId: string, ids?: readonly string[]): Promise<ResizableEndpoint[]> {
   return db.rows(sql`
-    select e.id, c.id as compute_id, e.min_cu, e.max_cu, e.cu, e.limit_error
+    select e.id, c.id as compute_id, e.min_cu, e.max_cu, e.cu, e.limit_error, e.wanted_cu
       from compute c join endpoint e on e.compute_id = c.id
      where c.host_id = ${hostId} and c.ended_at is null and e.current_state = 'active' and e.deleted_at is null
-       and (e.min_cu < e.max_cu or e.limit_error is not null)
+       and (e.min_cu < e.max_cu or e.limit_error is not null or e.wanted_cu is not null)
        and (${ids}::text[] is null or e.id = any (${ids}::text[]))`)
 }
 
-/**
- * Changes the size of a running compute and records it. Returns false, without a change, when the endpoint has another
- * compute or size by now.
- */
-export async function scale(db: Db, change: Omit<Scaling, 'id' | 'scaled_at'>): Promise<boolean> {
-  const row = await db.row(sql`
-    with scaled as (
-      update endpoint set cu = ${change.to_cu}
-       where id = ${change.endpoint_id} and compute_id = ${change.compute_id} and cu = ${change.from_cu}
-         and ${change.to_cu}::float8 between min_cu and max_cu and deleted_at is null
-      returning id)
-    insert into scaling (endpoint_id, compute_id, from_cu, to_cu, reason, figures)
-    select id, ${change.compute_id}, ${change.from_cu}, ${change.to_cu}, ${change.reason},
-           ${change.figures && JSON.stringify(change.figures)}::jsonb
-      from scaled
-    returning 1`)
-  return row !== undefined
+/** A new size that a running compute wants. */
+export type WantedScaling = Pick<Scaling, 'endpoint_id' | 'compute_id' | 'from_cu' | 'reason' | 'figures'> & {
+  readonly wanted_cu: number
 }
 
-/** Records a change of size that a request makes. */
-export async function recordScaling(tx: Db, change: Omit<Scaling, 'id' | 'scaled_at' | 'figures'>): Promise<void> {
-  await tx.rows(sql`
-    insert into scaling (endpoint_id, compute_id, from_cu, to_cu, reason)
-    values (${change.endpoint_id}, ${change.compute_id}, ${change.from_cu}, ${change.to_cu}, ${change.reason})`)
+/**
+ * Resizes a running compute to what it wants, or to what its host has room for, and records it. Returns its size;
+ * undefined, without a change, when the endpoint has another compute or size by now, or other limits.
+ */
+export async function scale(db: Db, wanted: WantedScaling): Promise<number | undefined> {
+  const { endpoint_id, compute_id, from_cu, wanted_cu, reason, figures } = wanted
+  const row = await db.row<{ cu: number | null }>(sql`
+    select scale_endpoint(${endpoint_id}, ${compute_id}, ${from_cu}, ${wanted_cu}, ${reason},
+                          ${figures && JSON.stringify(figures)}::jsonb) as cu`)
+  return row?.cu ?? undefined
 }
 
 /** The changes of an endpoint's size, newest first, before the one with the id `before`. */

@@ -18,6 +18,7 @@ const COLUMNS: Columns<ApiOperation> = {
     isEnded(operation) && operation.total_duration_ms < 1000
       ? `${operation.total_duration_ms} ms`
       : duration(operation.total_duration_ms),
+  'WAITS BECAUSE': ({ wait_reason }) => wait_reason,
   ERROR: ({ error }) => error,
 }
 

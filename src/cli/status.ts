@@ -69,6 +69,9 @@ export function statusCommand(dataDir: Option): Command {
           ? 'No compute runs: a connection wakes one.\n'
           : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'SIZE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
       )
+      for (const { id, capacity_cu, used_cu } of hosts)
+        if (capacity_cu !== undefined)
+          process.stdout.write(`Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.\n`)
       const walls = wallTable(missingWalls, egressMissing, limitError)
       if (walls) process.stdout.write(`${walls}\n`)
     })

@@ -9,7 +9,7 @@ import {
   updateEndpoint,
 } from '../catalog/endpoint.ts'
 import { cancelUnbegun, type Operation } from '../catalog/operation.ts'
-import { recordScaling } from '../catalog/scaling.ts'
+import { scale } from '../catalog/scaling.ts'
 import { AppError } from '../errors.ts'
 import { applyConfigOperation } from '../operations/apply_config.ts'
 import { requestOperation } from '../operations/request.ts'
@@ -40,18 +40,19 @@ export async function changeEndpoint(
   const before = await lockedEndpoint(context, id)
   const changes = await requireChanges(context, before, asked)
   if (Object.keys(changes).length === 0) return { endpoint: before, operations: [] }
-  const endpoint = await updateEndpoint(db, before.id, changes)
-  if (endpoint.compute_id !== null && endpoint.cu !== before.cu)
-    await recordScaling(db, {
-      endpoint_id: endpoint.id,
-      compute_id: endpoint.compute_id,
-      from_cu: before.cu,
-      to_cu: endpoint.cu,
-      reason: 'request',
-    })
+  const endpoint = await withinLimits(db, await updateEndpoint(db, before.id, changes))
   const operations = await queueEndpointChanges(db, before, endpoint, changes)
   const suspends = operations.some(({ action }) => action === 'suspend_compute')
   return { endpoint: suspends ? { ...endpoint, pending_state: 'idle' } : endpoint, operations }
+}
+
+/** Brings the size of a running compute within new limits, as far as its host has room. */
+async function withinLimits(db: Db, endpoint: Endpoint): Promise<Endpoint> {
+  const { id, compute_id, cu: from_cu, min_cu, max_cu } = endpoint
+  const wanted_cu = Math.min(Math.max(from_cu, min_cu), max_cu)
+  if (compute_id === null || (wanted_cu === from_cu && endpoint.wanted_cu === null)) return endpoint
+  const cu = await scale(db, { endpoint_id: id, compute_id, from_cu, wanted_cu, reason: 'request', figures: null })
+  return cu === undefined ? endpoint : { ...endpoint, cu, wanted_cu: cu < wanted_cu ? wanted_cu : null }
 }
 
 /**

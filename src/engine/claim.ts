@@ -108,18 +108,26 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   return row.overdue ? 'overdue' : 'locked'
 }
 
-/** Moves to a step that begins `seconds` from now. */
-export function moveTo(tx: Transaction, id: string, step: string, seconds: number, attempts: number): void {
+/** Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. */
+export function moveTo(
+  tx: Transaction,
+  id: string,
+  step: string,
+  seconds: number,
+  attempts: number,
+  waitReason: string | null = null,
+): void {
   tx.last(sql`
-    update operation set step = ${step}, attempts = ${attempts}, retry_at = null, updated_at = clock_timestamp(),
-           run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
+    update operation set step = ${step}, attempts = ${attempts}, retry_at = null, wait_reason = ${waitReason},
+           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
+     where id = ${id}`)
 }
 
 /** Records a transient failure; the same step begins again after `seconds`. */
 export function retryLater(tx: Transaction, id: string, seconds: number, error: string): undefined {
   tx.last(sql`
-    update operation set failures_count = failures_count + 1, error = ${error}, updated_at = clock_timestamp(),
-           attempts = case when step = ${FAILURE} then attempts else 0 end,
+    update operation set failures_count = failures_count + 1, error = ${error}, wait_reason = null,
+           updated_at = clock_timestamp(), attempts = case when step = ${FAILURE} then attempts else 0 end,
            retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
   return undefined
@@ -128,9 +136,10 @@ export function retryLater(tx: Transaction, id: string, seconds: number, error: 
 /** Records a permanent failure; the failure step begins within `leaseSeconds`. */
 export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds: number): void {
   tx.last(sql`
-    update operation set failures_count = failures_count + 1, error = ${error}, step = ${FAILURE}, attempts = 1,
-           retry_at = null, deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
-           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    update operation set failures_count = failures_count + 1, error = ${error}, wait_reason = null,
+           step = ${FAILURE}, attempts = 1, retry_at = null, updated_at = clock_timestamp(),
+           deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
+           run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
      where id = ${id}`)
 }
 
@@ -140,8 +149,8 @@ export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds:
  */
 export function end(tx: Transaction, id: string, status: 'finished' | 'failed', error: string | null): 'ended' {
   tx.last(sql`
-    update operation set status = ${status}, error = ${error}, retry_at = null, updated_at = clock_timestamp(),
-           finished_at = clock_timestamp()
+    update operation set status = ${status}, error = ${error}, retry_at = null, wait_reason = null,
+           updated_at = clock_timestamp(), finished_at = clock_timestamp()
      where id = ${id}
     returning set_config('synchronous_commit', 'on', true), set_config('neap.tells_later', 'on', true)`)
   return 'ended'

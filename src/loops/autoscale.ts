@@ -1,22 +1,25 @@
 /*
  * Keeps the computes of this host at their sizes, and resizes those that autoscale. These are read four times a second,
- * from the kernel's counters alone; scaling/policy.ts decides. Costs nothing while none runs.
+ * from the kernel's counters alone; scaling/policy.ts decides. Costs nothing while none runs. A compute that wants more
+ * than its host has room for gets that, and asks again.
  *
  *   new ──limited──▶ read, decided, resized …  ──a limit or counter fails──▶ unlimited (limit_error)
  *                          ▲                                                    │
  *                          └──────────────── limited at last ───────────────────┘
  */
 import { setLimitError } from '../catalog/endpoint.ts'
-import { listResizable, type ResizableEndpoint, scale } from '../catalog/scaling.ts'
+import { listResizable, type ResizableEndpoint, scale, type WantedScaling } from '../catalog/scaling.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
-import { firstState, nextSize, type ScalingReason, type ScalingState, type UseSample } from '../scaling/policy.ts'
+import { firstState, nextSize, type ScalingState, type UseSample } from '../scaling/policy.ts'
 import { sampleBetween, type UseReading } from '../scaling/sample.ts'
 import type { Loop } from './periodic.ts'
 
 const EVERY_MS = 250
 /** The time until a compute that could not be limited is tried again. */
 const RETRY_MS = 10_000
+/** The time until a compute that got less than it wanted asks again. */
+const ASK_AGAIN_MS = 2_000
 /** The part of its size from which on it is read how many CPUs its processes wait for. */
 const BUSY = 0.5
 
@@ -26,6 +29,8 @@ interface Followed {
   reading: UseReading | undefined
   /** By performance.now(): when it is to be limited; undefined once it is. */
   limitAt: number | undefined
+  /** By performance.now(): when it may ask for more than it has. */
+  askAt: number
 }
 
 export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> {
@@ -69,14 +74,15 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     const state = isKnown ? { ...known.state, cu: endpoint.cu } : firstState(endpoint.cu)
     // A worker that ended between a record and its effect may have left another limit.
     const limitAt = isKnown && known.endpoint.cu === endpoint.cu ? known.limitAt : 0
-    followed.set(endpoint.id, { endpoint, state, reading: isKnown ? known.reading : undefined, limitAt })
+    const { reading, askAt = 0 } = isKnown ? known : {}
+    followed.set(endpoint.id, { endpoint, state, reading, limitAt, askAt })
   }
 
   async function lookAt(each: Followed): Promise<void> {
     try {
       if (each.limitAt !== undefined) {
         if (each.limitAt <= performance.now()) await limit(context, each)
-      } else if (each.endpoint.min_cu === each.endpoint.max_cu) followed.delete(each.endpoint.id)
+      } else if (isSettled(each.endpoint)) followed.delete(each.endpoint.id)
       else if (!(await decide(context, each))) changed?.add(each.endpoint.id)
     } catch (error) {
       log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read or resize a compute')
@@ -98,34 +104,46 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
   }
 }
 
+/** Whether an endpoint has a fixed size, and its compute has it. */
+const isSettled = ({ min_cu, max_cu, wanted_cu }: ResizableEndpoint): boolean => min_cu === max_cu && wanted_cu === null
+
 /** Reads a compute and resizes it if need be. Returns false when the endpoint has another compute or size by now. */
 async function decide(context: WorkerContext, each: Followed): Promise<boolean> {
   const { endpoint, reading: before } = each
+  const { min_cu: min, max_cu: max, cu } = endpoint
   const reading = await read(context, endpoint, before)
   each.reading = reading
   if (!before) return true
+  const mayAsk = each.askAt <= performance.now()
   const sample = sampleBetween(before, reading)
-  const { state, reason } = nextSize(each.state, sample, { min: endpoint.min_cu, max: endpoint.max_cu })
-  const resizes = reason !== undefined || state.memoryCu !== each.state.memoryCu
+  const { state, reason } = nextSize(each.state, sample, { min, max: mayAsk ? max : cu })
+  const known = each.state
   each.state = state
-  if (reason && !(await record(context, each, reason, sample))) return false
-  if (resizes) await limit(context, each)
+  const wanted = Math.min(Math.max(state.cu, min), max)
+  const asks = wanted !== cu || endpoint.wanted_cu !== null
+  if (asks && (mayAsk || wanted < cu)) {
+    const figures = reason ? figuresOf(sample) : null
+    if (!(await resize(context, each, { wanted_cu: wanted, reason: reason ?? 'request', figures }))) return false
+    if (each.endpoint.wanted_cu !== null)
+      each.state = { ...each.state, memoryCu: Math.max(each.state.cu, known.memoryCu) }
+  }
+  if (each.state.memoryCu !== known.memoryCu || each.endpoint.cu !== cu) await limit(context, each)
   return true
 }
 
 /** Records a new size. Returns false when the endpoint has another compute or size by now. */
-async function record(
+async function resize(
   { catalog, log }: WorkerContext,
   each: Followed,
-  reason: ScalingReason,
-  sample: UseSample,
+  wanted: Pick<WantedScaling, 'wanted_cu' | 'reason' | 'figures'>,
 ): Promise<boolean> {
-  const { id, compute_id, cu } = each.endpoint
-  const to = each.state.cu
-  const change = { endpoint_id: id, compute_id, from_cu: cu, to_cu: to, reason, figures: figuresOf(sample) }
-  if (!(await scale(catalog, change))) return false
-  each.endpoint = { ...each.endpoint, cu: to }
-  log.info({ endpoint: id, compute: compute_id, from: cu, to, reason }, 'resized a compute')
+  const { id, compute_id, cu: from_cu } = each.endpoint
+  const cu = await scale(catalog, { endpoint_id: id, compute_id, from_cu, ...wanted })
+  if (cu === undefined) return false
+  each.state = { ...each.state, cu }
+  each.endpoint = { ...each.endpoint, cu, wanted_cu: cu < wanted.wanted_cu ? wanted.wanted_cu : null }
+  if (cu < wanted.wanted_cu) each.askAt = performance.now() + ASK_AGAIN_MS
+  if (cu !== from_cu) log.info({ endpoint: id, compute: compute_id, from: from_cu, to: cu, ...wanted }, 'resized')
   return true
 }
 

@@ -4,6 +4,7 @@ import { recordHeartbeat, listStoresElsewhere, registerHost } from '../catalog/h
 import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
 import { UsageError } from '../errors.ts'
+import { roomOf } from '../size.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 10_000
@@ -20,10 +21,12 @@ export async function register({ catalog, storage, computes, config, hostId, log
         `write that id into its file "host" and start again.`,
     )
   const limitError = await computes.whyNoLimits()
+  const [cpus, memoryBytes] = [availableParallelism(), totalmem()]
   const capacity = {
     region: config.region,
-    cpus: availableParallelism(),
-    memoryBytes: totalmem(),
+    cpus,
+    memoryBytes,
+    capacityCu: roomOf(cpus, memoryBytes, config.overcommit),
     limitError,
     place: await placeOf(config),
   }

@@ -14,6 +14,7 @@ import type { Db } from '../catalog/catalog.ts'
 import { setIdle } from '../catalog/compute.ts'
 import { type Endpoint, findEndpoint, findEndpointEver, settlePending } from '../catalog/endpoint.ts'
 import { failuresOf, type Operation, unfinishedOperations } from '../catalog/operation.ts'
+import { leaveRoom } from '../catalog/room.ts'
 import { hasClients, probe } from '../compute_admin/probe.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
@@ -120,5 +121,6 @@ async function stopUnlessActive(operation: Claimed, { computes }: WorkerContext,
   }
   if (branch && (await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
     return wait(0, 'Postgres is stopping')
+  if (endpoint) await leaveRoom(tx, endpoint.id)
   return done
 }

@@ -6,6 +6,7 @@ import { announceCompute, type EndReason, setActive, setIdle } from '../catalog/
 import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
+import { capacityOf, takeRoom } from '../catalog/room.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
@@ -14,6 +15,10 @@ import { applyConfig } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, placedCompute, refOf, requestOperation } from './request.ts'
 
 export type StartReason = 'request' | 'connection'
+
+/** So long a start waits for room. */
+const ROOM_SECONDS = 30
+const LOOK_SECONDS = 5
 
 /** Starts the compute of an endpoint, or finds it running, and records it once it has answered a query. */
 export const startCompute: Action<{ reason: StartReason }> = {
@@ -48,6 +53,8 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
     throw new OperationFailed('the endpoint was moved to another branch before it could start')
   if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
   if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
+  const waits = await waitsForRoom(context, endpoint)
+  if (waits) return waits
   const compute = await context.computes.start(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
   if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
   const configured = branch.applied_version >= branch.config_version
@@ -66,6 +73,25 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   if (!(await activate(context, tx, endpoint, branch, compute, replaces)))
     throw new OperationFailed('the endpoint was deleted, or moved to another branch, before it could start')
   return done
+}
+
+/** Gives a compute room on this host. Returns undefined when it has room. */
+async function waitsForRoom(
+  { catalog, hostId }: WorkerContext,
+  { id, cu }: Endpoint,
+): Promise<StepOutcome | undefined> {
+  const waited = await takeRoom(catalog, id, hostId)
+  if (waited === undefined) return undefined
+  const capacity = await capacityOf(catalog, hostId)
+  if (capacity !== undefined && cu > capacity)
+    throw new OperationFailed(`its host has room for ${capacity} CU in all, and it needs ${cu}: choose a smaller size`)
+  if (waited >= ROOM_SECONDS)
+    throw new OperationFailed(
+      `its host had no room for ${cu} CU within ${ROOM_SECONDS} s: ` +
+        'suspend another endpoint, choose a smaller size, or try again later',
+    )
+  // Room that becomes free ends the wait earlier.
+  return wait(Math.min(LOOK_SECONDS, ROOM_SECONDS - waited), `its host has no room for ${cu} CU`)
 }
 
 /**

@@ -21,6 +21,9 @@ export const Endpoint = Type.Object(
     current_cu: Type.Optional(
       Type.Number({ description: 'The size that its compute has now, between the limits; absent while none runs' }),
     ),
+    wanted_cu: Type.Optional(
+      Type.Number({ description: 'The size that it wants, as long as its host has less room; absent while it has it' }),
+    ),
     limit_error: Type.Optional(
       Type.String({ description: 'Why the compute is not held to its size; absent while it is, or none runs' }),
     ),
@@ -66,6 +69,7 @@ export function endpointView(
     autoscaling_limit_min_cu: row.min_cu,
     autoscaling_limit_max_cu: row.max_cu,
     ...(row.current_state === 'active' && { current_cu: row.cu }),
+    ...(row.wanted_cu !== null && { wanted_cu: row.wanted_cu }),
     ...(row.limit_error !== null && { limit_error: row.limit_error }),
     suspend_timeout_seconds: row.suspend_timeout_seconds,
     current_state: row.current_state,

@@ -17,6 +17,7 @@ export const Operation = Type.Object(
     action: Type.String(),
     status: OperationStatus,
     error: Type.Optional(Type.String()),
+    wait_reason: Type.Optional(Type.String({ description: 'What it waits for at the moment' })),
     failures_count: Type.Integer(),
     retry_at: Type.Optional(Type.String({ format: 'date-time' })),
     created_at: Type.String({ format: 'date-time' }),
@@ -27,7 +28,10 @@ export const Operation = Type.Object(
 )
 
 /** An operation as clients see it, now or at the moment `at`. */
-export function operationView(row: OperationRow, at = new Date().toISOString()) {
+export function operationView(
+  row: Omit<OperationRow, 'wait_reason'> & Partial<OperationRow>,
+  at = new Date().toISOString(),
+) {
   const ended = row.finished_at ?? at
   return {
     id: row.id,
@@ -37,6 +41,7 @@ export function operationView(row: OperationRow, at = new Date().toISOString()) 
     action: row.action,
     status: row.status,
     ...(row.error && { error: row.error }),
+    ...(row.wait_reason && { wait_reason: row.wait_reason }),
     failures_count: row.failures_count,
     ...(row.retry_at && { retry_at: row.retry_at }),
     created_at: row.created_at,

@@ -11,7 +11,7 @@ import { claim } from '../../src/engine/claim.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { HOST, newBranch, newEndpoint, newProject, queue } from './operations.ts'
 
-const CAPACITY = { region: 'local', cpus: 2, memoryBytes: 4 * 2 ** 30 }
+const CAPACITY = { region: 'local', cpus: 2, memoryBytes: 4 * 2 ** 30, capacityCu: 16 }
 
 let catalogs: Catalogs
 before(async () => {

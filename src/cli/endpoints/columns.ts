@@ -24,6 +24,8 @@ const settings = ({ settings: { pg_settings } }: ApiEndpoint): string | undefine
 const ONE: Columns<ApiEndpoint> = {
   ...COLUMNS,
   'SIZE NOW': ({ current_cu }) => (current_cu === undefined ? undefined : `${current_cu} CU`),
+  'SIZE WANTED': ({ wanted_cu }) =>
+    wanted_cu === undefined ? undefined : `${wanted_cu} CU; its host has no room for more now`,
   'SIZE NOT ENFORCED': ({ limit_error }) => limit_error,
   HOST: ({ host }) => host,
   'PG SETTINGS': settings,

@@ -18,7 +18,7 @@ const WHY: Record<Change['reason'], (figures: NonNullable<Change['figures']>) =>
 const COLUMNS: Columns<Change> = {
   AT: ({ at }) => moment(at),
   FROM: ({ from_cu }) => `${from_cu} CU`,
-  TO: ({ to_cu }) => `${to_cu} CU`,
+  TO: ({ to_cu, wanted_cu }) => `${to_cu} CU${wanted_cu ? ` of ${wanted_cu}: its host had no more` : ''}`,
   BECAUSE: ({ reason, figures = {} }) => WHY[reason](figures),
 }
 

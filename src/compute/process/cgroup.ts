@@ -5,10 +5,11 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import type { CpuDemand, ResourceUse } from '../compute.ts'
-import { type GroupFiles, type ResourceLimits, VERSION_1, VERSION_2 } from './cgroup_files.ts'
+import { type GroupFiles, type LimitWrite, type ResourceLimits, VERSION_1, VERSION_2 } from './cgroup_files.ts'
 import { type Controller, type Hierarchy, readHierarchies } from './cgroup_hierarchy.ts'
 
 /** The groups of the computes of one data directory. */
@@ -82,8 +83,8 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     }
   }
 
-  /** Limits a compute. Errors: the system's. */
-  async function limit(instance: string, limits: ResourceLimits): Promise<string | undefined> {
+  /** Limits a compute. Returns why its memory is not limited as it should be. Errors: the system's. */
+  async function apply(instance: string, limits: ResourceLimits): Promise<string | undefined> {
     const held = files.use(reader(instance)).anonBytes
     // Version 2 would end a process of it, version 1 refuses.
     const isOver = limits.memoryBytes < held
@@ -119,8 +120,8 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
       // Neither a path nor a process id of the host is for tenants.
       if (missing !== undefined) return 'this host limits no computes: its administrator sees why by neap status'
       if (!isPopulated(instance)) return 'it is in no control group: restart it to put it into one'
-      return limit(instance, limits).catch(
-        (error: NodeJS.ErrnoException) => `its control groups cannot be read or written (${error.code ?? error.name})`,
+      return apply(instance, limits).catch(
+        (error: unknown) => `its control groups cannot be read or written (${codeOf(error)})`,
       )
     },
     groupsFor(instance, limits) {
@@ -132,16 +133,7 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
       return [...joined, ...set].join('\n')
     },
     use: (instance) => files.use(reader(instance)),
-    demand(instance) {
-      const pids = reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean).map(Number)
-      const stride = 2 ** Math.ceil(Math.log2(Math.max(1, pids.length / READ_AT_MOST)))
-      const byPid = new Map<number, number>()
-      for (const pid of pids) {
-        const microseconds = pid % stride === 0 ? runOrWaitTime(pid) : undefined
-        if (microseconds !== undefined) byPid.set(pid, microseconds)
-      }
-      return { byPid, stride }
-    },
+    demand: (instance) => demandOf(reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean).map(Number)),
     outOfMemory(instance) {
       try {
         const limit = files.limitExceeded(reader(instance))
@@ -177,8 +169,10 @@ function findMissing(
       if (isVersion2) for (const group of [dirname(parent), parent]) enableControllers(group)
       mkdirSync(join(parent, trial), { recursive: true })
     }
-    for (const { controller, file, value, optional } of [files.cpuQuota(TRIAL), ...files.limits(TRIAL)])
-      if (!optional) writeFileSync(join(parentOf.get(controller) ?? '', trial, file), value)
+    const write = ({ controller, file, value }: LimitWrite, group: string) =>
+      writeFileSync(join(parentOf.get(controller) ?? '', group, file), value)
+    write(files.weight(availableParallelism()), '')
+    for (const each of [files.cpuQuota(TRIAL), ...files.limits(TRIAL)]) if (!each.optional) write(each, trial)
     return undefined
   } catch (error) {
     return `control groups cannot be made: ${messageOf(error)}`
@@ -186,6 +180,8 @@ function findMissing(
     for (const parent of parents) removeGroup(join(parent, trial))
   }
 }
+
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? 'unknown error'
 
 const mib = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MiB`
 
@@ -197,6 +193,17 @@ function enableControllers(group: string): void {
   const lacking = wanted.filter((name) => !enabled.includes(name))
   if (lacking.length > 0)
     writeFileSync(join(group, 'cgroup.subtree_control'), lacking.map((name) => `+${name}`).join(' '))
+}
+
+/** What processes asked for, all or, of many, a part. */
+function demandOf(pids: readonly number[]): CpuDemand {
+  const stride = 2 ** Math.ceil(Math.log2(Math.max(1, pids.length / READ_AT_MOST)))
+  const byPid = new Map<number, number>()
+  for (const pid of pids) {
+    const microseconds = pid % stride === 0 ? runOrWaitTime(pid) : undefined
+    if (microseconds !== undefined) byPid.set(pid, microseconds)
+  }
+  return { byPid, stride }
 }
 
 /** The microseconds for which a process ran or was ready to run (kernel manual, "Scheduler Statistics"). */

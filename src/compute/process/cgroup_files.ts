@@ -25,6 +25,8 @@ export interface GroupFiles {
   /** What limits a compute beside its CPU quota. */
   limits(size: ResourceLimits): LimitWrite[]
   cpuQuota(size: ResourceLimits): LimitWrite
+  /** What the group above all computes is given: beside other programs it counts as much as a CPU does. */
+  weight(cpus: number): LimitWrite
   use(read: ReadGroup): ResourceUse
   /** The memory limit at which the kernel has killed a process, in bytes; undefined when it has not. */
   limitExceeded(read: ReadGroup): number | undefined
@@ -52,6 +54,7 @@ export const VERSION_2: GroupFiles = {
     { controller: 'io', file: 'io.weight', value: `default ${Math.round(100 * size.cpus)}`, optional: true },
   ],
   cpuQuota: (size) => ({ controller: 'cpu', file: 'cpu.max', value: `${quotaOf(size)} ${PERIOD_US}` }),
+  weight: (cpus) => ({ controller: 'cpu', file: 'cpu.weight', value: String(Math.min(100 * cpus, 10_000)) }),
   use(read) {
     const cpu = read('cpu', 'cpu.stat')
     const memory = read('memory', 'memory.stat')
@@ -82,6 +85,7 @@ export const VERSION_1: GroupFiles = {
     { controller: 'io', file: 'blkio.bfq.weight', value: String(Math.round(100 * size.cpus)), optional: true },
   ],
   cpuQuota: (size) => ({ controller: 'cpu', file: 'cpu.cfs_quota_us', value: String(quotaOf(size)) }),
+  weight: (cpus) => ({ controller: 'cpu', file: 'cpu.shares', value: String(1024 * cpus) }),
   use(read) {
     const cpu = read('cpu', 'cpu.stat')
     const memory = read('memory', 'memory.stat')

@@ -11,6 +11,7 @@ const Scaling = Type.Object(
     compute_id: Type.String(),
     from_cu: Type.Number(),
     to_cu: Type.Number(),
+    wanted_cu: Type.Optional(Type.Number({ description: 'What it wanted, where its host had less room' })),
     reason: Type.Union(
       [
         Type.Literal('request'),
@@ -53,11 +54,12 @@ export const getEndpointScaling = route('GET /projects/:project_id/endpoints/:en
   const rows = await listScalings(context.db, id, parseCursor(query.cursor), query.limit ?? 100)
   const last = rows.at(-1)
   return {
-    scaling: rows.map(({ scaled_at, compute_id, from_cu, to_cu, reason, figures }) => ({
+    scaling: rows.map(({ scaled_at, compute_id, from_cu, to_cu, wanted_cu, reason, figures }) => ({
       at: scaled_at,
       compute_id,
       from_cu,
       to_cu,
+      ...(wanted_cu !== null && { wanted_cu }),
       reason,
       ...(figures && { figures }),
     })),

@@ -26,6 +26,8 @@ const HostView = Type.Object(
     region: Type.Optional(Type.String()),
     cpus: Type.Optional(Type.Integer()),
     memory_bytes: Type.Optional(Type.Integer()),
+    capacity_cu: Type.Optional(Type.Number({ description: 'What the sizes of its computes may sum up to' })),
+    used_cu: Type.Number({ description: 'What they sum up to now' }),
     limit_error: Type.Optional(Type.String({ description: 'Why computes are not held to their sizes there' })),
     heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
   },
@@ -64,12 +66,23 @@ export const getStatus = route('GET /status', {
   }
 })
 
-function shownHost({ id, region, cpus, memory_bytes, limit_error, heartbeat_at }: Host): Static<typeof HostView> {
+function shownHost({
+  id,
+  region,
+  cpus,
+  memory_bytes,
+  capacity_cu,
+  used_cu,
+  limit_error,
+  heartbeat_at,
+}: Host): Static<typeof HostView> {
   return {
     id,
     ...(region !== null && { region }),
     ...(cpus !== null && { cpus }),
     ...(memory_bytes !== null && { memory_bytes }),
+    ...(capacity_cu !== null && { capacity_cu }),
+    used_cu,
     ...(limit_error !== null && { limit_error }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
