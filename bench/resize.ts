@@ -89,7 +89,7 @@ function readQuota(file: string): number {
 report(
   'resize',
   [
-    `PATCH of an endpoint of 1 CU to 2 CU, and back, with ${CLIENTS} busy sessions through the proxy (${queries} queries)`,
+    `PATCH of an endpoint of 1 CU to 2 CU, and back; ${CLIENTS} sessions through the proxy ran ${queries} queries`,
     'enforced: until the quota in its control group is the new one; answered: until the API has answered',
   ],
   { enforced, answered },

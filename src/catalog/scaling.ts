@@ -16,8 +16,8 @@ export interface Scaling {
   readonly scaled_at: string
 }
 
-/** An active endpoint whose compute may have to be resized: it autoscales, is not held to its size, or lacks room. */
-export interface ResizableEndpoint {
+/** An active endpoint whose compute is kept at its size. */
+export interface SizedEndpoint {
   readonly id: string
   readonly compute_id: string
   readonly min_cu: number
@@ -28,13 +28,12 @@ export interface ResizableEndpoint {
   readonly wanted_cu: number | null
 }
 
-/** The resizable endpoints with a compute on this host: those among `ids`, or all. */
-export function listResizable(db: Db, hostId: string, ids?: readonly string[]): Promise<ResizableEndpoint[]> {
+/** The active endpoints with a compute on this host: those among `ids`, or all. */
+export function listSized(db: Db, hostId: string, ids?: readonly string[]): Promise<SizedEndpoint[]> {
   return db.rows(sql`
     select e.id, c.id as compute_id, e.min_cu, e.max_cu, e.cu, e.limit_error, e.wanted_cu
       from compute c join endpoint e on e.compute_id = c.id
      where c.host_id = ${hostId} and c.ended_at is null and e.current_state = 'active' and e.deleted_at is null
-       and (e.min_cu < e.max_cu or e.limit_error is not null or e.wanted_cu is not null)
        and (${ids}::text[] is null or e.id = any (${ids}::text[]))`)
 }
 

@@ -79,6 +79,13 @@ export interface Computes {
    * held to it.
    */
   resize(computeId: string, size: CurrentSize): Promise<string | undefined>
+  /**
+   * Gives a running compute its share of the CPUs where they are short: by its size, or eight times that if it comes
+   * first, as it does from its start on. Errors: the system's, when it has ended.
+   */
+  weigh(computeId: string, share: { readonly cu: number; readonly comesFirst: boolean }): Promise<void>
+  /** The CPU time that a running compute has used, in microseconds. Errors: as `weigh`. */
+  readCpuTime(computeId: string): Promise<number>
   /** What a running compute that is held to its size has used. Errors: the system's, when it has ended. */
   readUse(computeId: string): Promise<ResourceUse>
   /** Errors: as `readUse`. */

@@ -1,16 +1,18 @@
 /*
- * Keeps the computes of this host at their sizes, and resizes those that autoscale. These are read four times a second,
- * from the kernel's counters alone; scaling/policy.ts decides. Costs nothing while none runs. A compute that wants more
- * than its host has room for gets that, and asks again.
+ * Keeps the computes of this host at their sizes, resizes those that autoscale, and lets light users of the CPUs run
+ * before heavy ones. They are read four times a second, from the kernel's counters alone; scaling/ decides. Costs
+ * nothing while none runs. A compute that wants more than its host has room for gets that, and asks again.
  *
  *   new ──limited──▶ read, decided, resized …  ──a limit or counter fails──▶ unlimited (limit_error)
  *                          ▲                                                    │
  *                          └──────────────── limited at last ───────────────────┘
  */
+import { availableParallelism } from 'node:os'
 import { setLimitError } from '../catalog/endpoint.ts'
-import { listResizable, type ResizableEndpoint, scale, type WantedScaling } from '../catalog/scaling.ts'
+import { listSized, type SizedEndpoint, scale, type WantedScaling } from '../catalog/scaling.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
+import { type CpuUse, heavyUsers } from '../scaling/shares.ts'
 import { firstState, nextSize, type ScalingState, type UseSample } from '../scaling/policy.ts'
 import { sampleBetween, type UseReading } from '../scaling/sample.ts'
 import type { Loop } from './periodic.ts'
@@ -24,13 +26,21 @@ const ASK_AGAIN_MS = 2_000
 const BUSY = 0.5
 
 interface Followed {
-  endpoint: ResizableEndpoint
+  endpoint: SizedEndpoint
   state: ScalingState
   reading: UseReading | undefined
   /** By performance.now(): when it is to be limited; undefined once it is. */
   limitAt: number | undefined
   /** By performance.now(): when it may ask for more than it has. */
   askAt: number
+  cpu: CpuReading | undefined
+  /** The share of the CPUs that it was given; undefined when that is not known. */
+  share: { readonly cu: number; readonly comesFirst: boolean } | undefined
+}
+
+interface CpuReading {
+  readonly atMs: number
+  readonly microseconds: number
 }
 
 export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> {
@@ -47,9 +57,11 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     async look() {
       await followChanged()
       for (const each of followed.values()) await lookAt(each)
-      isPolling = [...followed.values()].some(({ limitAt }) => limitAt === undefined)
+      // One alone shares the CPUs with no other.
+      if (followed.size > 1) await share(context, [...followed.values()])
+      isPolling = followed.size > 1 || [...followed.values()].some(isWatched)
       if (isPolling) return EVERY_MS
-      return followed.size === 0 ? undefined : RETRY_MS
+      return [...followed.values()].some(({ limitAt }) => limitAt !== undefined) ? RETRY_MS : undefined
     },
     onError: (error) => log.warn({ err: error }, 'could not list the computes that may be resized'),
   })
@@ -59,7 +71,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     if (ids?.length === 0) return
     changed = new Set()
     try {
-      const found = new Map((await listResizable(catalog, hostId, ids)).map((endpoint) => [endpoint.id, endpoint]))
+      const found = new Map((await listSized(catalog, hostId, ids)).map((endpoint) => [endpoint.id, endpoint]))
       for (const id of ids ?? followed.keys()) if (!found.has(id)) followed.delete(id)
       for (const endpoint of found.values()) follow(endpoint)
     } catch (error) {
@@ -68,22 +80,22 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     }
   }
 
-  function follow(endpoint: ResizableEndpoint): void {
+  function follow(endpoint: SizedEndpoint): void {
     const known = followed.get(endpoint.id)
     const isKnown = known?.endpoint.compute_id === endpoint.compute_id
     const state = isKnown ? { ...known.state, cu: endpoint.cu } : firstState(endpoint.cu)
     // A worker that ended between a record and its effect may have left another limit.
-    const limitAt = isKnown && known.endpoint.cu === endpoint.cu ? known.limitAt : 0
-    const { reading, askAt = 0 } = isKnown ? known : {}
-    followed.set(endpoint.id, { endpoint, state, reading, limitAt, askAt })
+    const unknownLimit = isSettled(endpoint) && endpoint.limit_error === null ? undefined : 0
+    const limitAt = isKnown && known.endpoint.cu === endpoint.cu ? known.limitAt : unknownLimit
+    const fresh = { reading: undefined, askAt: 0, cpu: undefined, share: undefined }
+    followed.set(endpoint.id, { ...(isKnown ? known : fresh), endpoint, state, limitAt })
   }
 
   async function lookAt(each: Followed): Promise<void> {
     try {
       if (each.limitAt !== undefined) {
         if (each.limitAt <= performance.now()) await limit(context, each)
-      } else if (isSettled(each.endpoint)) followed.delete(each.endpoint.id)
-      else if (!(await decide(context, each))) changed?.add(each.endpoint.id)
+      } else if (!isSettled(each.endpoint) && !(await decide(context, each))) changed?.add(each.endpoint.id)
     } catch (error) {
       log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read or resize a compute')
       each.limitAt = 0
@@ -104,8 +116,34 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
   }
 }
 
+const isWatched = ({ endpoint, limitAt }: Followed): boolean => limitAt === undefined && !isSettled(endpoint)
+
+/** Lets those that have used little of their size lately run first. */
+async function share({ computes, log }: WorkerContext, followed: readonly Followed[]): Promise<void> {
+  const uses: CpuUse[] = []
+  for (const each of followed)
+    try {
+      const { compute_id: id, cu } = each.endpoint
+      const [before, now] = [each.cpu, { microseconds: await computes.readCpuTime(id), atMs: performance.now() }]
+      each.cpu = now
+      if (before)
+        uses.push({ id, cu, used: (now.microseconds - before.microseconds) / 1000 / (now.atMs - before.atMs) })
+    } catch (error) {
+      log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read the CPU time of a compute')
+    }
+  const heavy = heavyUsers(uses, availableParallelism())
+  for (const each of followed) await weigh(each, !heavy.has(each.endpoint.compute_id))
+
+  async function weigh(each: Followed, comesFirst: boolean): Promise<void> {
+    const { compute_id, cu } = each.endpoint
+    if (each.share?.cu === cu && each.share.comesFirst === comesFirst) return
+    each.share = { cu, comesFirst }
+    await computes.weigh(compute_id, each.share).catch(() => undefined)
+  }
+}
+
 /** Whether an endpoint has a fixed size, and its compute has it. */
-const isSettled = ({ min_cu, max_cu, wanted_cu }: ResizableEndpoint): boolean => min_cu === max_cu && wanted_cu === null
+const isSettled = ({ min_cu, max_cu, wanted_cu }: SizedEndpoint): boolean => min_cu === max_cu && wanted_cu === null
 
 /** Reads a compute and resizes it if need be. Returns false when the endpoint has another compute or size by now. */
 async function decide(context: WorkerContext, each: Followed): Promise<boolean> {
@@ -159,7 +197,7 @@ async function limit({ catalog, computes, log }: WorkerContext, each: Followed):
 
 async function read(
   { computes }: WorkerContext,
-  { compute_id, cu }: ResizableEndpoint,
+  { compute_id, cu }: SizedEndpoint,
   before?: UseReading,
 ): Promise<UseReading> {
   const use = await computes.readUse(compute_id)

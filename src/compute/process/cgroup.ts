@@ -20,6 +20,10 @@ export interface Cgroups {
   groupsFor(instance: string, limits: ResourceLimits): string
   /** Limits a running compute. Returns why it is not limited, in words for its owner; undefined when it is. */
   limit(instance: string, limits: ResourceLimits): Promise<string | undefined>
+  /** Gives a compute its share by size where CPUs are short, or (`first`) a larger one. Errors: the system's. */
+  weigh(instance: string, cpus: number, first: boolean): void
+  /** The CPU time that it has used, in microseconds. Errors: the system's. */
+  cpuTime(instance: string): number
   /** Errors: the system's. */
   use(instance: string): ResourceUse
   /** Errors: the system's. */
@@ -127,11 +131,16 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     groupsFor(instance, limits) {
       if (missing !== undefined) return ''
       const joined = parents.map((parent) => `join\t${join(parent, instance)}`)
-      const set = files
-        .limits(limits)
-        .map(({ controller, file, value }) => `set\t${fileOf(controller, instance, file)}\t${value}`)
+      const set = [...files.limits(limits), files.weight(limits.cpus, true)].map(
+        ({ controller, file, value }) => `set\t${fileOf(controller, instance, file)}\t${value}`,
+      )
       return [...joined, ...set].join('\n')
     },
+    weigh(instance, cpus, first) {
+      const { controller, file, value } = files.weight(cpus, first)
+      writeFileSync(fileOf(controller, instance, file), value)
+    },
+    cpuTime: (instance) => files.cpuTime(reader(instance)),
     use: (instance) => files.use(reader(instance)),
     demand: (instance) => demandOf(reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean).map(Number)),
     outOfMemory(instance) {
@@ -171,7 +180,7 @@ function findMissing(
     }
     const write = ({ controller, file, value }: LimitWrite, group: string) =>
       writeFileSync(join(parentOf.get(controller) ?? '', group, file), value)
-    write(files.weight(availableParallelism()), '')
+    write(files.weightOfAll(availableParallelism()), '')
     for (const each of [files.cpuQuota(TRIAL), ...files.limits(TRIAL)]) if (!each.optional) write(each, trial)
     return undefined
   } catch (error) {

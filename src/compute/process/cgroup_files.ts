@@ -25,8 +25,12 @@ export interface GroupFiles {
   /** What limits a compute beside its CPU quota. */
   limits(size: ResourceLimits): LimitWrite[]
   cpuQuota(size: ResourceLimits): LimitWrite
-  /** What the group above all computes is given: beside other programs it counts as much as a CPU does. */
-  weight(cpus: number): LimitWrite
+  /** The share of a compute where CPUs are short, in proportion to its size, or (`first`) eight times as much. */
+  weight(cpus: number, first: boolean): LimitWrite
+  /** The share of all computes: an eighth of each CPU where other programs, such as the proxies, need it all. */
+  weightOfAll(machineCpus: number): LimitWrite
+  /** The CPU time that was used, in microseconds: a cheaper reading than `use`. */
+  cpuTime(read: ReadGroup): number
   use(read: ReadGroup): ResourceUse
   /** The memory limit at which the kernel has killed a process, in bytes; undefined when it has not. */
   limitExceeded(read: ReadGroup): number | undefined
@@ -35,6 +39,8 @@ export interface GroupFiles {
 const PERIOD_US = 100_000
 /** Unused quota that is kept for later. Not over the least quota there is, so that it never conflicts with one. */
 const BURST_US = PERIOD_US / 4
+/** How many times its share a compute has that comes first. */
+const FIRST = 8
 /** Part of the memory limit above which the kernel reclaims. */
 const SOFT = 0.95
 
@@ -49,17 +55,22 @@ export const VERSION_2: GroupFiles = {
     // Swapped out, it would exceed its memory unseen.
     { controller: 'memory', file: 'memory.swap.max', value: '0', optional: true },
     { controller: 'pids', file: 'pids.max', value: String(size.processes) },
-    { controller: 'cpu', file: 'cpu.weight', value: String(Math.round(100 * size.cpus)) },
     { controller: 'cpu', file: 'cpu.max.burst', value: String(BURST_US), optional: true },
     { controller: 'io', file: 'io.weight', value: `default ${Math.round(100 * size.cpus)}`, optional: true },
   ],
   cpuQuota: (size) => ({ controller: 'cpu', file: 'cpu.max', value: `${quotaOf(size)} ${PERIOD_US}` }),
-  weight: (cpus) => ({ controller: 'cpu', file: 'cpu.weight', value: String(Math.min(100 * cpus, 10_000)) }),
+  weight: (cpus, first) => ({
+    controller: 'cpu',
+    file: 'cpu.weight',
+    value: String(Math.round(100 * cpus * (first ? FIRST : 1))),
+  }),
+  weightOfAll: (cpus) => ({ controller: 'cpu', file: 'cpu.weight', value: String(Math.min(13 * cpus, 10_000)) }),
+  cpuTime: (read) => numberAfter('usage_usec', read('cpu', 'cpu.stat')),
   use(read) {
     const cpu = read('cpu', 'cpu.stat')
     const memory = read('memory', 'memory.stat')
     return {
-      cpuMicroseconds: numberAfter('usage_usec', cpu),
+      cpuMicroseconds: VERSION_2.cpuTime(read),
       periods: numberAfter('nr_periods', cpu),
       throttledPeriods: numberAfter('nr_throttled', cpu),
       anonBytes: numberAfter('anon', memory) + numberAfter('shmem', memory),
@@ -80,18 +91,23 @@ export const VERSION_1: GroupFiles = {
     // Swapped out, it would exceed its memory unseen.
     { controller: 'memory', file: 'memory.swappiness', value: '0', optional: true },
     { controller: 'pids', file: 'pids.max', value: String(size.processes) },
-    { controller: 'cpu', file: 'cpu.shares', value: String(Math.round(1024 * size.cpus)) },
     { controller: 'cpu', file: 'cpu.cfs_burst_us', value: String(BURST_US), optional: true },
     { controller: 'io', file: 'blkio.bfq.weight', value: String(Math.round(100 * size.cpus)), optional: true },
   ],
   cpuQuota: (size) => ({ controller: 'cpu', file: 'cpu.cfs_quota_us', value: String(quotaOf(size)) }),
-  weight: (cpus) => ({ controller: 'cpu', file: 'cpu.shares', value: String(1024 * cpus) }),
+  weight: (cpus, first) => ({
+    controller: 'cpu',
+    file: 'cpu.shares',
+    value: String(Math.round(1024 * cpus * (first ? FIRST : 1))),
+  }),
+  weightOfAll: (cpus) => ({ controller: 'cpu', file: 'cpu.shares', value: String(128 * cpus) }),
+  cpuTime: (read) => Math.round(Number(read('cpuacct', 'cpuacct.usage')) / 1000),
   use(read) {
     const cpu = read('cpu', 'cpu.stat')
     const memory = read('memory', 'memory.stat')
     const shared = numberAfter('total_shmem', memory)
     return {
-      cpuMicroseconds: Math.round(Number(read('cpuacct', 'cpuacct.usage')) / 1000),
+      cpuMicroseconds: VERSION_1.cpuTime(read),
       periods: numberAfter('nr_periods', cpu),
       throttledPeriods: numberAfter('nr_throttled', cpu),
       anonBytes: numberAfter('total_rss', memory) + shared,

@@ -14,7 +14,7 @@ import type { StoreRef } from '../../storage/storage.ts'
 import { isMarkedSubscribed } from '../../storage/subscription_mark.ts'
 import type { Wall } from '../../walls.ts'
 import type { Computes, CurrentSize, ComputeSpec, RunningCompute } from '../compute.ts'
-import { cgroups } from './cgroup.ts'
+import { type Cgroups, cgroups } from './cgroup.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
 import { busyStores } from './running.ts'
 import {
@@ -99,9 +99,7 @@ export function localComputes(options: ComputeOptions): Computes {
     start,
     configure: (store, spec, fence) =>
       configureServer(homeOf(layout, store.id), configFor(spec, store.pgVersion), fence),
-    resize: (id, size) => groups.limit(id, limitsOf(size)),
-    readUse: async (id) => groups.use(id),
-    readDemand: async (id) => groups.demand(id),
+    ...callsOf(groups),
     async stop(store, fence) {
       const home = homeOf(layout, store.id)
       const server = notedServer(home)
@@ -118,7 +116,6 @@ export function localComputes(options: ComputeOptions): Computes {
       [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
     listRunning: () => busyStores(layout),
     walls: async () => [...(await walls()).has],
-    whyNoLimits: async () => groups.missing,
     // Without the wall `network` computes reach all addresses that this machine reaches.
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
     async tidy() {
@@ -128,6 +125,17 @@ export function localComputes(options: ComputeOptions): Computes {
   }
   return { ...explainShortages(calls, layout.dataDir), watch: (ended) => watchComputes(layout, ended) }
 }
+
+/** The calls that concern the size of a compute. */
+const callsOf = (groups: Cgroups) => ({
+  resize: (id: string, size: CurrentSize) => groups.limit(id, limitsOf(size)),
+  weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>
+    groups.weigh(id, cu, comesFirst),
+  readCpuTime: async (id: string) => groups.cpuTime(id),
+  readUse: async (id: string) => groups.use(id),
+  readDemand: async (id: string) => groups.demand(id),
+  whyNoLimits: async () => groups.missing,
+})
 
 const limitsOf = (size: CurrentSize) => ({
   cpus: size.cu,
