@@ -2,7 +2,7 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench chaos docs sbom peers
+.PHONY: help up test check format bench chaos vm docs sbom peers
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
@@ -47,6 +47,9 @@ bench: $(INSTALLED) ## Measure what we claim (BENCH=name for one of bench/*.ts, 
 
 chaos: $(INSTALLED) ## Run Neap under load and faults, all invariants checked (SEED=number MINUTES=5 WITHOUT=regexp)
 	@exec $(NODE) test/chaos/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --without '$(WITHOUT)'
+
+vm: $(INSTALLED) ## Test control groups of version 2 in a virtual machine (needs qemu-system-x86, busybox-static, cpio, kmod)
+	@exec test/vm/run.sh cgroup2.sh
 
 # Newer than the lock file once everything is installed. Says on stderr what happens: stdout belongs to the recipes.
 $(INSTALLED): package.json package-lock.json

@@ -1,9 +1,8 @@
 /* The time from a request to resize a running compute under load until the kernel enforces it, and dropped sessions. */
-import { existsSync, readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
-import { groupParents } from '../src/compute/process/cgroup.ts'
 import { connect } from '../test/clients.ts'
-import { type Neap, startNeap } from '../test/neap.ts'
+import { cpuQuota } from '../test/control_groups.ts'
+import { startNeap } from '../test/neap.ts'
 import { until } from '../test/processes.ts'
 import { firstPlace, type Place } from '../test/project.ts'
 import { percentile, report } from './samples.ts'
@@ -20,12 +19,12 @@ const neap = await startNeap()
 try {
   const place = await firstPlace(neap)
   const { stop } = await load(place)
-  const quota = quotaFile(neap, await computeIdOf(place))
+  const id = await computeIdOf(place)
   for (let round = 0; round <= rounds; round++) {
     const cu = SIZES[round % SIZES.length] as number
     const begun = performance.now()
     const asked = resize(place, cu).then((operations) => ({ operations, ms: performance.now() - begun }))
-    while (readQuota(quota) !== cu * 100_000) await turn()
+    while (cpuQuota(neap.ready.data_dir, id) !== cu * 100_000) await turn()
     const ms = performance.now() - begun
     const answer = await asked
     await neap.ended(answer.operations)
@@ -75,15 +74,6 @@ function computeIdOf({ endpoint_id }: Place): Promise<string> {
     const { computes } = await neap.call('GET /status', {})
     return computes.find((compute) => compute.endpoint_id === endpoint_id)?.compute_id
   })
-}
-
-function quotaFile({ ready }: Neap, computeId: string): string {
-  const group = `${groupParents(ready.data_dir).get('cpu')}/${computeId}`
-  return existsSync(`${group}/cpu.max`) ? `${group}/cpu.max` : `${group}/cpu.cfs_quota_us`
-}
-
-function readQuota(file: string): number {
-  return parseInt(readFileSync(file, 'utf8'), 10)
 }
 
 report(

@@ -27,6 +27,10 @@ declare
   e endpoint%rowtype;
   waited double precision;
 begin
+  -- A step that runs again must not wait for its own first run, which may hold the row.
+  if exists (select from endpoint x where x.id = take_room.endpoint and x.room_host_id = take_room.host and x.waits_since is null) then
+    return null;
+  end if;
   select * into e from endpoint x where x.id = take_room.endpoint for no key update;
   if e.room_host_id = take_room.host and e.waits_since is null then return null; end if;
   perform set_config('synchronous_commit', 'off', true);

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { groupParents } from '../src/compute/process/cgroup.ts'
 import { until } from './processes.ts'
@@ -7,6 +7,22 @@ import { until } from './processes.ts'
 export async function removeGroups(dataDir: string): Promise<void> {
   for (const parent of new Set(groupParents(dataDir).values()))
     if (existsSync(parent)) await until(`${parent} is without processes`, () => isRemoved(parent))
+}
+
+/** The CPU quota of a compute in microseconds per 100 ms, by the kernel; NaN when it has none. */
+export function cpuQuota(dataDir: string, computeId: string): number {
+  return parseInt(readFileSync(quotaFile(dataDir, computeId), 'utf8'), 10)
+}
+
+/** Takes the CPU quota of a compute away. */
+export function removeQuota(dataDir: string, computeId: string): void {
+  const file = quotaFile(dataDir, computeId)
+  writeFileSync(file, file.endsWith('max') ? 'max 100000' : '-1')
+}
+
+function quotaFile(dataDir: string, computeId: string): string {
+  const group = join(groupParents(dataDir).get('cpu') ?? '', computeId)
+  return existsSync(join(group, 'cpu.max')) ? join(group, 'cpu.max') : join(group, 'cpu.cfs_quota_us')
 }
 
 /** A group is in use for a moment after the end of its last process. */

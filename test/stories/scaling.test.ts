@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { groupParents } from '../../src/compute/process/cgroup.ts'
 import { connect, query } from '../clients.ts'
+import { cpuQuota, removeQuota } from '../control_groups.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
 import { endpointOf, firstPlace, type Place, suspend } from '../project.ts'
@@ -92,12 +93,6 @@ test('sessions that wait for a lock do not count when an endpoint grows', async 
   for (const client of [holder, ...waiting]) await client.end()
 })
 
-/** The CPU quota of a compute in microseconds per 100 ms, by the kernel. */
-function quotaFile(computeId: string): string {
-  const group = `${groupParents(neap.ready.data_dir).get('cpu')}/${computeId}`
-  return existsSync(`${group}/cpu.max`) ? `${group}/cpu.max` : `${group}/cpu.cfs_quota_us`
-}
-
 /** The id of its compute; a client has its first answer a moment before that is on record. */
 const computeIdOf = ({ endpoint_id }: Place): Promise<string> =>
   until('it has a compute', async () => {
@@ -107,12 +102,13 @@ const computeIdOf = ({ endpoint_id }: Place): Promise<string> =>
 
 test('a restarted worker holds the computes that it adopts to their sizes', async () => {
   await query(neap, place.uri, 'select 1')
-  const file = quotaFile(await computeIdOf(place))
-  await until('it is limited', () => readFileSync(file, 'utf8').startsWith('25000'))
+  const { data_dir } = neap.ready
+  const id = await computeIdOf(place)
+  await until('it is limited', () => cpuQuota(data_dir, id) === 25_000)
   // As a worker that was killed before it limited the compute would leave it.
-  writeFileSync(file, file.endsWith('max') ? 'max 100000' : '-1')
+  removeQuota(data_dir, id)
   await kill(neap.part('worker') ?? 0)
-  await until('it is limited again', () => readFileSync(file, 'utf8').startsWith('25000'))
+  await until('it is limited again', () => cpuQuota(data_dir, id) === 25_000)
 })
 
 test('an endpoint whose compute has lost its control groups says so, and serves', async () => {

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { until } from '../../../test/processes.ts'
-import { cgroups, groupParents } from './cgroup.ts'
+import { cpuQuota } from '../../../test/control_groups.ts'
+import { cgroups } from './cgroup.ts'
 
 const local = freshHost()
 const { storage, computes, next } = local
@@ -80,9 +81,7 @@ test(
     const groups = cgroups(local.options.dataDir)
     await until('the memory is taken', () => groups.use(id).anonBytes > 1.3e9)
     match((await computes.resize(id, SMALL)) ?? '', /follows what it holds: over 1024 MiB cannot be reclaimed/)
-    const parents = groupParents(local.options.dataDir)
-    const quota = readFileSync(`${parents.get('cpu')}/${id}/cpu.cfs_quota_us`, 'utf8')
-    equal(quota.trim(), '25000')
+    equal(cpuQuota(local.options.dataDir, id), 25_000)
     await query(address, `select pg_terminate_backend(pid) from pg_stat_activity where query like 'do %'`)
     await rejects(holding)
     await until('it fits', async () => (await computes.resize(id, SMALL)) === undefined)

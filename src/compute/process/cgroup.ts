@@ -40,7 +40,7 @@ const NEEDED: readonly Controller[] = ['cpu', 'cpuacct', 'memory', 'pids']
 /** Younger groups may be those of a compute that is starting. */
 const SWEEP_AGE_MS = 60_000
 /** The part of a limit that a compute may hold when its limit had to follow what it holds. */
-const MEMORY_SPARE = 0.9
+const MEMORY_SPARE = 0.75
 /** The processes of one compute that are read at most: there may be two thousand. */
 const READ_AT_MOST = 256
 const TRIAL: ResourceLimits = { cpus: 0.25, memoryBytes: 2 ** 30, processes: 100 }
@@ -49,21 +49,16 @@ const TRIAL: ResourceLimits = { cpus: 0.25, memoryBytes: 2 ** 30, processes: 100
 const isUnified = (hierarchies: readonly Hierarchy[]): boolean =>
   hierarchies.some(({ version, controllers }) => version === 2 && controllers.includes('cpu'))
 
-const isRoot = (): boolean => process.getuid?.() === 0
-
-/**
- * The group, for each controller, in which the computes of a data directory have theirs. Root's is the same
- * whatever group Neap is started in: computes outlive it.
- */
+/** The group, for each controller, in which the computes of a data directory have theirs. */
 export function groupParents(
   dataDir: string,
   hierarchies: readonly Hierarchy[] = readHierarchies(),
 ): ReadonlyMap<Controller, string> {
   const name = `neap-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
   const parents = new Map<Controller, string>()
-  for (const { version, mountPoint, own, controllers } of hierarchies)
+  for (const { version, mountPoint, base, controllers } of hierarchies)
     if (version === 2 || !isUnified(hierarchies))
-      for (const controller of controllers) parents.set(controller, join(mountPoint, isRoot() ? '/' : own, name))
+      for (const controller of controllers) parents.set(controller, join(mountPoint, base, name))
   return parents
 }
 
@@ -194,14 +189,25 @@ const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code
 
 const mib = (bytes: number): string => `${Math.round(bytes / 2 ** 20)} MiB`
 
-/** Gives the groups below a group of version 2 their controllers; it may have no processes, but for the root. */
+/** Gives the groups below a group of version 2 their controllers. Its own processes move to one of them. */
 function enableControllers(group: string): void {
   const has = (file: string) => readFileSync(join(group, file), 'utf8').trim().split(' ')
   const wanted = has('cgroup.controllers').filter((name) => ['cpu', 'memory', 'io', 'pids'].includes(name))
   const enabled = has('cgroup.subtree_control')
   const lacking = wanted.filter((name) => !enabled.includes(name))
-  if (lacking.length > 0)
-    writeFileSync(join(group, 'cgroup.subtree_control'), lacking.map((name) => `+${name}`).join(' '))
+  if (lacking.length === 0) return
+  const enable = () => writeFileSync(join(group, 'cgroup.subtree_control'), lacking.map((name) => `+${name}`).join(' '))
+  try {
+    enable()
+  } catch (error) {
+    // Only a group without processes of its own gives controllers on, unless it is the root of all.
+    if (codeOf(error) !== 'EBUSY') throw error
+    const leaf = join(group, 'neap-plane')
+    mkdirSync(leaf, { recursive: true })
+    for (const pid of readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean))
+      writeFileSync(join(leaf, 'cgroup.procs'), pid)
+    enable()
+  }
 }
 
 /** What processes asked for, all or, of many, a part. */

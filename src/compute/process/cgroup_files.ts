@@ -73,7 +73,7 @@ export const VERSION_2: GroupFiles = {
       cpuMicroseconds: VERSION_2.cpuTime(read),
       periods: numberAfter('nr_periods', cpu),
       throttledPeriods: numberAfter('nr_throttled', cpu),
-      anonBytes: numberAfter('anon', memory) + numberAfter('shmem', memory),
+      anonBytes: ['anon', 'shmem', 'kernel'].reduce((sum, name) => sum + numberAfter(name, memory), 0),
       cacheBytes: numberAfter('file', memory) - numberAfter('shmem', memory),
       refaults: numberAfter('workingset_refault_file', memory) + numberAfter('workingset_refault_anon', memory),
       memoryStallMicroseconds: stallIn(read),

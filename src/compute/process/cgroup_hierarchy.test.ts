@@ -2,19 +2,23 @@ import { deepEqual } from 'node:assert/strict'
 import { test } from 'node:test'
 import { hierarchiesIn } from './cgroup_hierarchy.ts'
 
+const itself = (_mountPoint: string, own: string): string => own
 const CONTROLLERS = 'cpuset cpu io memory pids\n'
 
-test('version 2 under systemd: one hierarchy with the controllers of the own group', () => {
+test('version 2 under systemd: one hierarchy with the controllers of the delegated group', () => {
   const found = hierarchiesIn(
     '30 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n',
     '0::/user.slice/user-1000.slice/user@1000.service/app.slice/neap.scope\n',
-    (mountPoint, own) => (`${mountPoint}${own}`.endsWith('neap.scope') ? CONTROLLERS : ''),
+    {
+      baseOf: (_mountPoint, own) => own.slice(0, own.indexOf('/app.slice')),
+      controllersOf: (mountPoint, group) => (`${mountPoint}${group}`.endsWith('@1000.service') ? CONTROLLERS : ''),
+    },
   )
   deepEqual(found, [
     {
       version: 2,
       mountPoint: '/sys/fs/cgroup',
-      own: '/user.slice/user-1000.slice/user@1000.service/app.slice/neap.scope',
+      base: '/user.slice/user-1000.slice/user@1000.service',
       controllers: ['cpu', 'io', 'memory', 'pids', 'cpuacct', 'pressure'],
     },
   ])
@@ -28,11 +32,11 @@ test('version 1 with shared controllers, in a container that sees only its own g
       '33 30 0:29 /docker/abc /sys/fs/cgroup/systemd ro,nosuid master:11 - cgroup cgroup rw,xattr,name=systemd',
     ].join('\n'),
     '3:cpu,cpuacct:/docker/abc\n2:memory:/docker/abc/inner\n1:name=systemd:/docker/abc\n',
-    () => '',
+    { baseOf: itself, controllersOf: () => '' },
   )
   deepEqual(found, [
-    { version: 1, mountPoint: '/sys/fs/cgroup/cpu,cpuacct', own: '/', controllers: ['cpu', 'cpuacct'] },
-    { version: 1, mountPoint: '/sys/fs/cgroup/memory', own: '/inner', controllers: ['memory'] },
+    { version: 1, mountPoint: '/sys/fs/cgroup/cpu,cpuacct', base: '/', controllers: ['cpu', 'cpuacct'] },
+    { version: 1, mountPoint: '/sys/fs/cgroup/memory', base: '/inner', controllers: ['memory'] },
   ])
 })
 
@@ -43,7 +47,7 @@ test('version 1 with a hierarchy of version 2 beside it, which only measures pre
       '40 30 0:40 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw',
     ].join('\n'),
     '1:cpu:/\n0::/\n',
-    () => '\n',
+    { baseOf: itself, controllersOf: () => '\n' },
   )
   deepEqual(
     found.map(({ version, controllers }) => ({ version, controllers })),
@@ -56,12 +60,6 @@ test('version 1 with a hierarchy of version 2 beside it, which only measures pre
 
 test('groups outside of the mount, or of the own namespace, are not used', () => {
   const mount = (root: string) => `31 30 0:27 ${root} /sys/fs/cgroup rw - cgroup2 cgroup2 rw`
-  deepEqual(
-    hierarchiesIn(mount('/a'), '0::/b', () => CONTROLLERS),
-    [],
-  )
-  deepEqual(
-    hierarchiesIn(mount('/'), '0::/../b', () => CONTROLLERS),
-    [],
-  )
+  deepEqual(hierarchiesIn(mount('/a'), '0::/b', { baseOf: itself, controllersOf: () => CONTROLLERS }), [])
+  deepEqual(hierarchiesIn(mount('/'), '0::/../b', { baseOf: itself, controllersOf: () => CONTROLLERS }), [])
 })

@@ -2,8 +2,8 @@
  * Where the control groups of this machine are mounted (cgroups(7)): all controllers in one hierarchy of version 2, or
  * one hierarchy of version 1 for each, with one of version 2 beside them that has no controller but measures pressure.
  */
-import { join } from 'node:path'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
 /** What a group limits or counts. */
 export type Controller = 'cpu' | 'cpuacct' | 'memory' | 'io' | 'pids' | 'pressure'
@@ -11,8 +11,8 @@ export type Controller = 'cpu' | 'cpuacct' | 'memory' | 'io' | 'pids' | 'pressur
 export interface Hierarchy {
   readonly version: 1 | 2
   readonly mountPoint: string
-  /** The group of this process, below the mount point. Its processes may be moved to groups below it. */
-  readonly own: string
+  /** The group, below the mount point, in which Neap makes its own. */
+  readonly base: string
   readonly controllers: readonly Controller[]
 }
 
@@ -27,27 +27,44 @@ const BY_KERNEL_NAME: Readonly<Record<string, Controller>> = {
 }
 
 export const readHierarchies = (): Hierarchy[] =>
-  hierarchiesIn(
-    readFileSync('/proc/self/mountinfo', 'utf8'),
-    readFileSync('/proc/self/cgroup', 'utf8'),
-    (mountPoint, own) => {
+  hierarchiesIn(readFileSync('/proc/self/mountinfo', 'utf8'), readFileSync('/proc/self/cgroup', 'utf8'), {
+    baseOf,
+    controllersOf(mountPoint, group) {
       try {
-        return readFileSync(join(mountPoint, own, 'cgroup.controllers'), 'utf8')
+        return readFileSync(join(mountPoint, group, 'cgroup.controllers'), 'utf8')
       } catch {
         return ''
       }
     },
-  )
+  })
+
+/**
+ * Root's groups are at the top, and an ordinary user's in the topmost group that was delegated to him: the same
+ * wherever Neap is started from, since computes outlive it.
+ */
+function baseOf(mountPoint: string, own: string): string {
+  const uid = process.getuid?.()
+  if (uid === 0) return '/'
+  let base = own
+  while (base !== '/' && ownerOf(join(mountPoint, dirname(base))) === uid) base = dirname(base)
+  return base
+}
+
+const ownerOf = (directory: string): number | undefined => statSync(directory, { throwIfNoEntry: false })?.uid
 
 /**
  * @param mountinfo as in /proc/self/mountinfo
  * @param membership as in /proc/self/cgroup
- * @param controllersOf the text of cgroup.controllers of a group of version 2
+ * @param read.baseOf the group in which to make others, by the group of this process
+ * @param read.controllersOf the text of cgroup.controllers of a group of version 2
  */
 export function hierarchiesIn(
   mountinfo: string,
   membership: string,
-  controllersOf: (mountPoint: string, own: string) => string,
+  read: {
+    readonly baseOf: (mountPoint: string, own: string) => string
+    readonly controllersOf: (mountPoint: string, group: string) => string
+  },
 ): Hierarchy[] {
   const paths = new Map<string, string>()
   for (const [, names = '', path = ''] of membership.matchAll(/^\d+:([^:]*):(.*)$/gm))
@@ -60,14 +77,16 @@ export function hierarchiesIn(
     if (type === 'cgroup2') {
       const own = ownBelow(root, paths.get('') ?? '/')
       if (own === undefined) continue
-      const controllers = known(controllersOf(unescaped(mountPoint), own).split(/\s+/))
-      found.push({ version: 2, mountPoint: unescaped(mountPoint), own, controllers: withCounts(controllers) })
+      const base = read.baseOf(unescaped(mountPoint), own)
+      const controllers = known(read.controllersOf(unescaped(mountPoint), base).split(/\s+/))
+      found.push({ version: 2, mountPoint: unescaped(mountPoint), base, controllers: withCounts(controllers) })
     } else if (type === 'cgroup') {
       const names = options.split(',').filter((name) => paths.has(name))
       const own = ownBelow(root, paths.get(names[0] ?? '') ?? '/')
       const controllers = known(names)
-      if (own !== undefined && controllers.length > 0)
-        found.push({ version: 1, mountPoint: unescaped(mountPoint), own, controllers })
+      if (own === undefined || controllers.length === 0) continue
+      const base = read.baseOf(unescaped(mountPoint), own)
+      found.push({ version: 1, mountPoint: unescaped(mountPoint), base, controllers })
     }
   }
   return found
