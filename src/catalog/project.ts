@@ -73,6 +73,12 @@ export function findProject(db: Db, accountId: string, id: string): Promise<Proj
   return db.row(sql`select * from project where id = ${id} and account_id = ${accountId} and deleted_at is null`)
 }
 
+/** Those of these projects that an account has. */
+export function findProjects(db: Db, accountId: string, ids: readonly string[]): Promise<Pick<Project, 'id'>[]> {
+  return db.rows(sql`
+    select id from project where id = any (${ids}::text[]) and account_id = ${accountId} and deleted_at is null`)
+}
+
 /** Also finds a deleted project, whose operations can still be read. */
 export function findProjectEver(db: Db, accountId: string, id: string): Promise<Project | undefined> {
   return db.row(sql`select * from project where id = ${id} and account_id = ${accountId}`)

@@ -40,10 +40,17 @@ export async function listUnknownStores(db: Db, storeIds: readonly string[]): Pr
   return rows.map(({ id }) => id)
 }
 
-/** Ready stores of a host that were not measured since their last compute ended, at most `limit` of them. */
+/** How often the store of a running compute is measured. */
+const RUNNING_MINUTES = 15
+
+/** Ready stores of a host to be measured: not since their last compute ended, or not lately; at most `limit`. */
 export function listUnmeasured(db: Db, hostId: string, limit: number): Promise<Pick<Store, 'id'>[]> {
   return db.rows(sql`
-    select id from store where host_id = ${hostId} and state = 'ready' and measured_at is null limit ${limit}`)
+    (select id from store where host_id = ${hostId} and state = 'ready' and measured_at is null limit ${limit})
+    union
+    (select s.id from compute c join store s on s.id = c.store_id
+      where c.host_id = ${hostId} and c.ended_at is null
+        and s.measured_at < clock_timestamp() - make_interval(mins => ${RUNNING_MINUTES}) limit ${limit})`)
 }
 
 export async function setMeasured(db: Db, id: string, bytes: number | null): Promise<void> {

@@ -14,8 +14,8 @@ const KEPT_MONTHS = 13
 const WRITER_DAYS = 7
 
 /**
- * Adds the counts of one proxy process, by endpoint id, to this month: each batch number once, even if it is sent
- * again. Batch numbers of a writer increase. Unknown endpoints are left out.
+ * Adds the counts of one proxy process, by endpoint id, to this month and to what their branches have used: each batch
+ * number once, even if it is sent again. Batch numbers of a writer increase. Unknown endpoints are left out.
  */
 export async function addTraffic(
   db: Db,
@@ -30,40 +30,30 @@ export async function addTraffic(
       insert into traffic_writer as w (id, batch) values (${writer}, ${batch})
       on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at
        where w.batch < excluded.batch
-      returning 1)
+      returning 1),
+    counted as (
+      select e.project_id, e.branch_id, e.id, c.to_clients, c.from_clients, c.connections
+        from unnest(${[...counted.keys()]}::text[], ${counts.map(({ toClients }) => toClients)}::bigint[],
+                    ${counts.map(({ fromClients }) => fromClients)}::bigint[],
+                    ${counts.map(({ connections }) => connections)}::bigint[])
+             c (id, to_clients, from_clients, connections)
+        join endpoint e on e.id = c.id
+       where exists (select from is_new)),
+    consumed as (
+      insert into consumption as u (project_id, branch_id, period, since, transfer_bytes)
+      select c.project_id, c.branch_id, p.period, p.since, sum(c.to_clients)
+        from counted c, periods_of(clock_timestamp()) p
+       group by 1, 2, 3, 4 order by 1, 3, 4, 2
+      on conflict (project_id, period, since, branch_id) do update
+         set transfer_bytes = u.transfer_bytes + excluded.transfer_bytes)
     insert into endpoint_traffic as t (project_id, month, branch_id, endpoint_id,
                                        bytes_to_clients, bytes_from_clients, connections)
-    select e.project_id, this_month(), e.branch_id, e.id, c.to_clients, c.from_clients, c.connections
-      from unnest(${[...counted.keys()]}::text[], ${counts.map(({ toClients }) => toClients)}::bigint[],
-                  ${counts.map(({ fromClients }) => fromClients)}::bigint[],
-                  ${counts.map(({ connections }) => connections)}::bigint[])
-           c (id, to_clients, from_clients, connections)
-      join endpoint e on e.id = c.id
-     where exists (select from is_new)
-     order by 1, 2, 3, 4
+    select project_id, this_month(), branch_id, id, to_clients, from_clients, connections
+      from counted order by 1, 2, 3, 4
     on conflict (project_id, month, branch_id, endpoint_id) do update
        set bytes_to_clients = t.bytes_to_clients + excluded.bytes_to_clients,
            bytes_from_clients = t.bytes_from_clients + excluded.bytes_from_clients,
            connections = t.connections + excluded.connections`)
-}
-
-const trafficThisMonth = (projectId: string) =>
-  sql`endpoint_traffic where project_id = ${projectId} and month = this_month()`
-
-/** Bytes sent to clients of a project this month, including deleted branches and endpoints. */
-export async function projectTransfer(db: Db, projectId: string): Promise<number> {
-  const row = await db.row<{ bytes: number }>(sql`
-    select coalesce(sum(bytes_to_clients), 0)::int8 as bytes from ${trafficThisMonth(projectId)}`)
-  return row?.bytes ?? 0
-}
-
-/** The same per branch of a project, or for the given branch, by id; branches without traffic are absent. */
-export async function branchTransfers(db: Db, projectId: string, branchId?: string): Promise<Map<string, number>> {
-  const rows = await db.rows<{ branch_id: string; bytes: number }>(sql`
-    select branch_id, sum(bytes_to_clients)::int8 as bytes from ${trafficThisMonth(projectId)}
-       and (${branchId}::text is null or branch_id = ${branchId})
-     group by branch_id`)
-  return new Map(rows.map(({ branch_id, bytes }) => [branch_id, bytes]))
 }
 
 export interface EndpointTraffic {
@@ -80,7 +70,8 @@ export async function endpointTraffic(db: Db, projectId: string, endpointId: str
            coalesce(sum(bytes_to_clients), 0)::int8 as bytes_to_clients,
            coalesce(sum(bytes_from_clients), 0)::int8 as bytes_from_clients,
            coalesce(sum(connections), 0)::int8 as connections
-      from ${trafficThisMonth(projectId)} and endpoint_id = ${endpointId}`)
+      from endpoint_traffic
+     where project_id = ${projectId} and month = this_month() and endpoint_id = ${endpointId}`)
   return row as EndpointTraffic
 }
 

@@ -50,11 +50,9 @@ export const NOT_SUPPORTED: readonly Absent[] = [
   },
   {
     product: 'billing',
-    instead: 'What endpoints transfer stands in the branches and projects as data_transfer_bytes.',
+    instead: 'What projects and branches use is in GET /consumption_history/v2/projects and /v2/branches.',
     operations: [
       'GET /consumption_history/projects',
-      'GET /consumption_history/v2/projects',
-      'GET /consumption_history/v2/branches',
       `GET ${ORGANIZATION}/billing/spending_limit`,
       `PUT ${ORGANIZATION}/billing/spending_limit`,
       `DELETE ${ORGANIZATION}/billing/spending_limit`,

@@ -4,7 +4,7 @@ import { findBranch } from '../catalog/branch.ts'
 import { findProjectEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Context } from '../context.ts'
-import { type Branch, branchViewWithTransfer } from '../views/branch.ts'
+import { type Branch, branchViewWithUse } from '../views/branch.ts'
 import { type Endpoint, endpointView } from '../views/endpoint.ts'
 import { type Operation, operationView } from '../views/operation.ts'
 
@@ -60,6 +60,6 @@ async function ended(context: Context, answer: unknown, seconds: number, gone: A
     ...(operations && { operations: operations.map((each) => now.get(each.id) ?? each) }),
     ...(endpoint && { endpoint: await nowOf(endpoint) }),
     ...(endpoints && { endpoints: await Promise.all(endpoints.map(nowOf)) }),
-    ...(branchNow && { branch: { ...wasBranch, ...(await branchViewWithTransfer(context.catalog, branchNow)) } }),
+    ...(branchNow && { branch: { ...wasBranch, ...(await branchViewWithUse(context.catalog, branchNow)) } }),
   }
 }

@@ -1,4 +1,5 @@
 import { expireComputes } from '../catalog/compute.ts'
+import { expireConsumption } from '../catalog/consumption.ts'
 import { expireReplies } from '../catalog/idempotency.ts'
 import { expireEvents } from '../catalog/operation_event.ts'
 import { expireDeletedProjects } from '../catalog/project.ts'
@@ -25,6 +26,7 @@ export function startRetentionLoop({ catalog, log }: WorkerContext): Loop {
     await expireEvents(catalog, KEPT_DAYS)
     await expireDeliveries(catalog, KEPT_DAYS)
     await expireTraffic(catalog)
+    await expireConsumption(catalog)
     await expireComputes(catalog, KEPT_DAYS)
     await expireScalings(catalog, KEPT_DAYS)
     await expireRefusals(catalog)

@@ -18,6 +18,7 @@ import { startRetentionLoop } from '../loops/retention.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
+import { startMeterLoop } from '../loops/meter.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
@@ -95,6 +96,7 @@ export async function startWorker(
     await startCrashLoop(worker),
     startRetentionLoop(worker),
     startMeasureLoop(worker),
+    startMeterLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]

@@ -9,6 +9,7 @@ import { explainShortages } from '../host/shortage.ts'
 import { PG_VERSIONS } from '../postgres/versions.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
+import { checkpointPosition } from '../postgres/control_file.ts'
 import { measureTree } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds } from './remove.ts'
@@ -41,6 +42,7 @@ export function localStorage(options: HostOptions): Storage {
     },
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
     measure: ({ id }) => measureTree(join(homeOf(layout, id), 'pgdata')),
+    walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     list: () => storedIds(layout),
     cloneKind: () => cloneKindOf(layout.dataDir),
     pgVersions: async () => PG_VERSIONS.filter(isInstalled),

@@ -24,6 +24,8 @@ export interface Storage {
   remove(store: StoreRef, fence: Fence): Promise<Progress>
   /** The bytes of a store's files; undefined when they cannot be counted within three seconds. */
   measure(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
+  /** Up to where the WAL of a store was written at its latest checkpoint ("0/3000028"). Errors: the system's. */
+  walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
   /** The ids of all stores here. */
   list(): Promise<string[]>
   /** Whether clones share their blocks with their parents. */

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Branch as BranchRow } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { branchTransfers } from '../catalog/traffic.ts'
+import { branchUses, NO_USE, type Consumed } from '../catalog/consumption.ts'
 
 const BranchState = Type.Union([Type.Literal('init'), Type.Literal('ready')])
 
@@ -33,12 +33,20 @@ export const Branch = Type.Object(
   { $id: 'Branch' },
 )
 
+/** What a branch or a project has used, as clients see it: whole seconds and bytes. */
+export const useView = ({ compute_seconds, active_seconds, written_bytes, transfer_bytes }: Consumed) => ({
+  cpu_used_sec: Math.round(compute_seconds),
+  compute_time_seconds: Math.round(compute_seconds),
+  active_time_seconds: Math.round(active_seconds),
+  written_data_bytes: written_bytes,
+  data_transfer_bytes: transfer_bytes,
+})
+
 /**
- * A branch as clients see it. Consumption other than transfer is not measured yet and reported as zero, since clients'
- * types require the fields.
- * @param transferred bytes sent to clients this month
+ * A branch as clients see it.
+ * @param use what it has used this month
  */
-export function branchView(row: BranchRow, transferred = 0): Static<typeof Branch> {
+export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeof Branch> {
   return {
     id: row.id,
     project_id: row.project_id,
@@ -54,19 +62,15 @@ export function branchView(row: BranchRow, transferred = 0): Static<typeof Branc
     protected: row.protected,
     ...(row.expires_at && { expires_at: row.expires_at, ttl_interval_seconds: secondsUntil(row, row.expires_at) }),
     ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),
-    cpu_used_sec: 0,
-    compute_time_seconds: 0,
-    active_time_seconds: 0,
-    written_data_bytes: 0,
-    data_transfer_bytes: transferred,
+    ...useView(use),
     created_at: row.created_at,
     updated_at: row.updated_at,
   }
 }
 
-/** `branchView` with the branch's transfer of this month. */
-export async function branchViewWithTransfer(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
-  return branchView(row, (await branchTransfers(db, row.project_id, row.id)).get(row.id))
+/** `branchView` with what the branch has used this month. */
+export async function branchViewWithUse(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
+  return branchView(row, (await branchUses(db, row.project_id, row.id)).get(row.id))
 }
 
 function secondsUntil({ updated_at }: BranchRow, moment: string): number {

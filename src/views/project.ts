@@ -1,12 +1,14 @@
 import { type Static, Type } from 'typebox'
 import type { Account } from '../catalog/account.ts'
+import { NO_USE, projectByteHours, projectUses, type Consumed } from '../catalog/consumption.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { whyNoEgress } from '../catalog/host.ts'
 import { PROVISIONERS } from '../catalog/endpoint.ts'
 import type { Project as ProjectRow } from '../catalog/project.ts'
-import { projectTransfer } from '../catalog/traffic.ts'
+
 import type { Config } from '../config.ts'
 import { proxyHost } from '../public_address.ts'
+import { useView } from './branch.ts'
 import { PgbouncerSettings, Provisioner } from './endpoint_settings.ts'
 import { ShownProjectSettings, shownProjectSettings } from './project_settings.ts'
 
@@ -81,7 +83,12 @@ export interface ViewContext {
   readonly account: Account
 }
 
-export function projectListItemView(row: ProjectRow, { config, account }: ViewContext): Static<typeof ProjectListItem> {
+/** @param use what it has used this month */
+export function projectListItemView(
+  row: ProjectRow,
+  { config, account }: ViewContext,
+  use: Consumed = NO_USE,
+): Static<typeof ProjectListItem> {
   const { provisioner = PROVISIONERS[0], ...defaults } = row.default_endpoint_settings
   return {
     id: row.id,
@@ -96,8 +103,8 @@ export function projectListItemView(row: ProjectRow, { config, account }: ViewCo
     branch_logical_size_limit: 0,
     branch_logical_size_limit_bytes: 0,
     store_passwords: true,
-    active_time: 0,
-    cpu_used_sec: 0,
+    active_time: Math.round(use.active_seconds),
+    cpu_used_sec: Math.round(use.compute_seconds),
     creation_source: 'console',
     history_retention_seconds: row.history_retention_seconds,
     owner_id: row.account_id,
@@ -109,23 +116,23 @@ export function projectListItemView(row: ProjectRow, { config, account }: ViewCo
   }
 }
 
-/**
- * A project as clients see it. Consumption other than transfer is not measured yet and reported as zero, since clients'
- * types require the fields.
- */
+/** A project as clients see it, with what it has used this month. */
 export async function projectView(row: ProjectRow, context: ViewContext): Promise<Static<typeof Project>> {
-  const { active_time, deleted_at: _deleted, recoverable_until: _until, ...common } = projectListItemView(row, context)
+  const use = (await projectUses(context.db, [row.id])).get(row.id) ?? NO_USE
+  const {
+    active_time: _active,
+    deleted_at: _deleted,
+    recoverable_until: _until,
+    ...common
+  } = projectListItemView(row, context, use)
   const egressMissing = row.settings.enable_egress ? await whyNoEgress(context.db, row.id) : undefined
   const now = new Date()
   const monthBegin = (months: number) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)).toISOString()
   return {
     ...common,
-    data_storage_bytes_hour: 0,
-    data_transfer_bytes: await projectTransfer(context.db, row.id),
-    written_data_bytes: 0,
-    compute_time_seconds: 0,
-    active_time_seconds: active_time,
+    ...useView(use),
+    data_storage_bytes_hour: Math.round(await projectByteHours(context.db, row.id)),
     ...(egressMissing !== undefined && { egress_missing: egressMissing }),
     consumption_period_start: monthBegin(0),
     consumption_period_end: monthBegin(1),

@@ -33,6 +33,15 @@ const onEndpoint =
   async (scene) => ({ params: { endpoint_id: await scene.endpoint(state) }, ...(body && { body }) })
 const onRole: Make = ({ role }) => ({ params: { role_name: role } })
 const ofConnection = ({ database, role }: Scene) => ({ query: { database_name: database, role_name: role } })
+const ofConsumption = ({ project_id }: Scene) => ({
+  query: {
+    from: new Date(Date.now() - 86_400_000).toISOString(),
+    to: new Date().toISOString(),
+    granularity: 'hourly',
+    metrics: 'compute_unit_seconds,public_network_transfer_bytes',
+    project_ids: project_id,
+  },
+})
 const ofSchema = ({ database }: Scene) => ({ query: { db_name: database } })
 
 /** A valid request for each route. A missing or superfluous route is a compiler error. */
@@ -45,6 +54,8 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
     body: { project: { name: scene.name() } },
   })),
   'GET /projects/:project_id/limits': read(),
+  'GET /consumption_history/v2/projects': read(ofConsumption),
+  'GET /consumption_history/v2/branches': read(ofConsumption),
   'GET /projects/shared': read(),
   'DELETE /projects/:project_id': write(async (scene) => ({ params: { ...(await scene.project()) } })),
   'POST /projects/:project_id/recover': write(async (scene) => ({

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { lookAtBranch } from '../../commands/look.ts'
 import { lookAtParentOf, resetBranch, restoreBranch, type RestoredBranch } from '../../commands/restore_branch.ts'
-import { Branch, branchViewWithTransfer } from '../../views/branch.ts'
+import { Branch, branchViewWithUse } from '../../views/branch.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { type RequestContext, route } from '../route.ts'
 import { BranchParams } from './branches.ts'
@@ -49,7 +49,7 @@ async function restored(
   { branch, restoredTo, operations }: RestoredBranch,
 ): Promise<Static<typeof Restored>> {
   return {
-    branch: { ...(await branchViewWithTransfer(db, branch)), parent_timestamp: restoredTo, last_reset_at: restoredTo },
+    branch: { ...(await branchViewWithUse(db, branch)), parent_timestamp: restoredTo, last_reset_at: restoredTo },
     operations: operations.map((each) => operationView(each)),
   }
 }

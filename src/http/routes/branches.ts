@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { type Branch as BranchRow, countBranches, listBranches } from '../../catalog/branch.ts'
-import { branchTransfers } from '../../catalog/traffic.ts'
+import { branchUses } from '../../catalog/consumption.ts'
 import { deleteBranch } from '../../commands/delete_branch.ts'
 import { requireBranch, requireProject } from '../../commands/require.ts'
 import { changeBranch, makeBranchDefault } from '../../commands/update_branch.ts'
 import { AppError } from '../../errors.ts'
-import { Branch, branchView, branchViewWithTransfer } from '../../views/branch.ts'
+import { Branch, branchView, branchViewWithUse } from '../../views/branch.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { route } from '../route.ts'
 
@@ -61,10 +61,10 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
   const last = branches.length === limit ? branches.at(-1) : undefined
   const next =
     last && writeCursor({ branch_id: last.id, sort_by: sort, sort_by_value: last.sort_value, sort_order: order })
-  const transfers = await branchTransfers(context.db, params.project_id)
+  const uses = await branchUses(context.db, params.project_id)
   const annotated = branches.filter(({ annotation }) => Object.keys(annotation).length > 0)
   return {
-    branches: branches.map((branch) => branchView(branch, transfers.get(branch.id))),
+    branches: branches.map((branch) => branchView(branch, uses.get(branch.id))),
     annotations: Object.fromEntries(annotated.map((branch) => [branch.id, presentAnnotation(branch)])),
     ...(branches.length > 0 && { pagination: { ...(next && { next }), sort_by: sort, sort_order: order } }),
   }
@@ -114,7 +114,7 @@ export const getBranch = route('GET /projects/:project_id/branches/:branch_id', 
 }).handle(async ({ params }, context) => {
   await requireProject(context, params.project_id)
   const branch = await requireBranch(context, params.project_id, params.branch_id)
-  return { branch: await branchViewWithTransfer(context.db, branch), annotation: presentAnnotation(branch) }
+  return { branch: await branchViewWithUse(context.db, branch), annotation: presentAnnotation(branch) }
 })
 
 const BranchAndOperations = Type.Object({ branch: Branch, operations: Type.Array(Operation) })
@@ -134,7 +134,7 @@ export const updateProjectBranch = route('PATCH /projects/:project_id/branches/:
   errors: ['NOT_FOUND', 'BRANCH_ALREADY_EXISTS', 'NOT_ALLOWED'],
 }).handle(async ({ params, body }, context) => {
   const branch = await changeBranch(context, params, body.branch)
-  return { branch: await branchViewWithTransfer(context.db, branch), operations: [] }
+  return { branch: await branchViewWithUse(context.db, branch), operations: [] }
 })
 
 export const setProjectDefaultBranch = route('POST /projects/:project_id/branches/:branch_id/set_as_default', {
@@ -144,7 +144,7 @@ export const setProjectDefaultBranch = route('POST /projects/:project_id/branche
   returns: BranchAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params }, context) => ({
-  branch: await branchViewWithTransfer(context.db, await makeBranchDefault(context, params)),
+  branch: await branchViewWithUse(context.db, await makeBranchDefault(context, params)),
   operations: [],
 }))
 
@@ -155,7 +155,7 @@ export const setProjectPrimaryBranch = route('POST /projects/:project_id/branche
   returns: BranchAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params }, context) => ({
-  branch: await branchViewWithTransfer(context.db, await makeBranchDefault(context, params)),
+  branch: await branchViewWithUse(context.db, await makeBranchDefault(context, params)),
   operations: [],
 }))
 
@@ -168,7 +168,7 @@ export const deleteProjectBranch = route('DELETE /projects/:project_id/branches/
 }).handle(async ({ params }, context) => {
   const { branch, operations } = await deleteBranch(context, params)
   return {
-    branch: await branchViewWithTransfer(context.db, branch),
+    branch: await branchViewWithUse(context.db, branch),
     operations: operations.map((each) => operationView(each)),
   }
 })

@@ -32,6 +32,7 @@ import {
 } from './empty_lists.ts'
 import { getEndpointActivity } from './endpoint_activity.ts'
 import { restartProjectEndpoint, startProjectEndpoint, suspendProjectEndpoint } from './endpoint_life.ts'
+import { getBranchConsumption, getProjectConsumption } from './consumption.ts'
 import { getEndpointScaling } from './endpoint_scaling.ts'
 import { updateProjectEndpoint } from './endpoint_update.ts'
 import { createProjectEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
@@ -98,6 +99,8 @@ export const routes = [
   getEndpoint,
   getEndpointActivity,
   getEndpointScaling,
+  getProjectConsumption,
+  getBranchConsumption,
   updateProjectEndpoint,
   deleteProjectEndpoint,
   startProjectEndpoint,

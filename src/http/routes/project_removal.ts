@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { listBranches } from '../../catalog/branch.ts'
-import { branchTransfers } from '../../catalog/traffic.ts'
+import { branchUses } from '../../catalog/consumption.ts'
 import { deleteProject, recoverProject } from '../../commands/delete_project.ts'
 import { Branch, branchView } from '../../views/branch.ts'
 import { Project, projectView } from '../../views/project.ts'
@@ -29,9 +29,9 @@ export const recoverDeletedProject = route('POST /projects/:project_id/recover',
   const { db } = context
   const project = await recoverProject(context, params.project_id)
   const branches = await listBranches(db, project.id, { sort: 'created_at', descending: false, limit: MAX_BRANCHES })
-  const transfers = await branchTransfers(db, project.id)
+  const uses = await branchUses(db, project.id)
   return {
     project: await projectView(project, context),
-    branches: branches.map((branch) => branchView(branch, transfers.get(branch.id))),
+    branches: branches.map((branch) => branchView(branch, uses.get(branch.id))),
   }
 })

@@ -1,3 +1,4 @@
+import { projectUses } from '../../catalog/consumption.ts'
 import { Type } from 'typebox'
 import { listProjects, listRecoverable } from '../../catalog/project.ts'
 import { createProject } from '../../commands/create_project.ts'
@@ -107,8 +108,12 @@ export const listAccountProjects = route('GET /projects', {
     ? await listRecoverable(context.db, account.id, query.limit ?? 10, query.cursor, projectId)
     : await listProjects(context.db, account.id, query.limit ?? 10, query.cursor, query.search, projectId)
   const last = projects.at(-1)
+  const uses = await projectUses(
+    context.db,
+    projects.map(({ id }) => id),
+  )
   return {
-    projects: projects.map((project) => projectListItemView(project, context)),
+    projects: projects.map((project) => projectListItemView(project, context, uses.get(project.id))),
     applications: {},
     integrations: {},
     ...(last && { pagination: { cursor: last.id } }),

@@ -3,7 +3,8 @@ import { after, before, test } from 'node:test'
 import { connect, type Fixture, makeFixture, until } from '../../../test/proxy/fixture.ts'
 import { type Catalog, openCatalog } from '../../catalog/catalog.ts'
 import { sql } from '../../catalog/sql.ts'
-import { branchTransfers, endpointTraffic, expireTraffic, projectTransfer } from '../../catalog/traffic.ts'
+import { branchUses, projectUses } from '../../catalog/consumption.ts'
+import { endpointTraffic, expireTraffic } from '../../catalog/traffic.ts'
 import { createCountWriter } from './traffic_counts.ts'
 
 /* Traffic is counted per endpoint, completely and once. */
@@ -47,8 +48,8 @@ test('what passes through several proxies, pooled or not, adds up in the catalog
   await Promise.all(clients.map((client) => client.end()))
   await Promise.all([one.stop(), two.stop()])
   const [last] = await trafficOf(endpoint)
-  assert.equal(await projectTransfer(fixture.catalog, endpoint), last)
-  assert.deepEqual(await branchTransfers(fixture.catalog, endpoint), new Map([[endpoint, last]]))
+  assert.equal((await projectUses(fixture.catalog, [endpoint])).get(endpoint)?.transfer_bytes, last)
+  assert.equal((await branchUses(fixture.catalog, endpoint)).get(endpoint)?.transfer_bytes, last)
 })
 
 test('what the catalog has added is not added again by who did not hear of it', async () => {

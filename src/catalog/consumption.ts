@@ -1,0 +1,173 @@
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** What a branch or a project has used. */
+export interface Consumed {
+  /** CU times seconds for which its computes ran. */
+  readonly compute_seconds: number
+  readonly active_seconds: number
+  /** WAL. */
+  readonly written_bytes: number
+  /** Bytes sent to clients. */
+  readonly transfer_bytes: number
+}
+
+export const NO_USE: Consumed = { compute_seconds: 0, active_seconds: 0, written_bytes: 0, transfer_bytes: 0 }
+
+/** Hours are kept for days of the last two months, months for the last year. */
+const KEPT_HOUR_DAYS = 62
+const KEPT_MONTHS = 13
+
+const SUMS = sql`
+  coalesce(sum(compute_seconds), 0) as compute_seconds, coalesce(sum(active_seconds), 0) as active_seconds,
+  coalesce(sum(written_bytes), 0)::int8 as written_bytes, coalesce(sum(transfer_bytes), 0)::int8 as transfer_bytes`
+
+const THIS_MONTH = sql`period = 'month' and since = date_trunc('month', clock_timestamp(), 'UTC')`
+
+/** What projects have used this month, with their deleted branches, by id; those that used nothing are absent. */
+export async function projectUses(db: Db, projectIds: readonly string[]): Promise<Map<string, Consumed>> {
+  const rows = await db.rows<Consumed & { project_id: string }>(sql`
+    select project_id, ${SUMS} from consumption
+     where project_id = any (${projectIds}::text[]) and ${THIS_MONTH} group by project_id`)
+  return new Map(rows.map(({ project_id, ...use }) => [project_id, use]))
+}
+
+/** The same per branch of a project, or for the given branch. */
+export async function branchUses(db: Db, projectId: string, branchId?: string): Promise<Map<string, Consumed>> {
+  const rows = await db.rows<Consumed & { branch_id: string }>(sql`
+    select branch_id, ${SUMS} from consumption
+     where project_id = ${projectId} and ${THIS_MONTH} and (${branchId}::text is null or branch_id = ${branchId})
+     group by branch_id`)
+  return new Map(rows.map(({ branch_id, ...use }) => [branch_id, use]))
+}
+
+/** Bytes of a project's files times hours, this month. */
+export async function projectByteHours(db: Db, projectId: string): Promise<number> {
+  const row = await db.row<{ byte_hours: number }>(sql`
+    select coalesce(sum(bytes * extract(epoch from upto - greatest(since, month)) / 3600), 0)::float8 as byte_hours
+      from (select date_trunc('month', clock_timestamp(), 'UTC') as month, bytes, since,
+                   coalesce(lead(since) over (partition by branch_id order by since), clock_timestamp()) as upto
+              from storage_size where project_id = ${projectId}) size
+     where upto > month`)
+  return row?.byte_hours ?? 0
+}
+
+/**
+ * Counts the running computes of a host up to now.
+ * @param skips leaves out the time since they were last counted: the machine slept
+ */
+export async function meterComputes(db: Db, hostId: string, skips: boolean): Promise<void> {
+  await db.rows(sql`
+    update endpoint set metered_at = case when ${skips}::bool then null else clock_timestamp() end
+     where id in (select e.id from endpoint e join compute c on c.id = e.compute_id
+                   where c.host_id = ${hostId} and c.ended_at is null
+                   order by e.project_id, e.id for no key update of e)`)
+}
+
+/** Counts the WAL of stores up to these positions, by store id, as Postgres writes them ("0/3000028"). */
+export async function countWal(db: Db, positions: ReadonlyMap<string, string>): Promise<void> {
+  if (positions.size === 0) return
+  await db.rows(sql`select count_wal(${[...positions.keys()]}, ${[...positions.values()]}::pg_lsn[])`)
+}
+
+export type Granularity = 'hourly' | 'daily' | 'monthly'
+
+/** The use of a branch, or of all branches of a project, in one part of the time that was asked for. */
+export interface UseInTime {
+  readonly project_id: string
+  readonly branch_id: string | null
+  readonly since: string
+  readonly compute_seconds: number
+  readonly transfer_bytes: number
+  /** Bytes of files times hours, of branches without and with a parent. */
+  readonly root_byte_hours: number
+  readonly child_byte_hours: number
+  /** Branches over the number that is included, times hours; 0 for a branch. */
+  readonly extra_branch_hours: number
+}
+
+export interface UseRange {
+  readonly projectIds: readonly string[]
+  /** RFC 3339. */
+  readonly from: string
+  readonly to: string
+  readonly granularity: Granularity
+  /** Whether each branch is apart. */
+  readonly byBranch: boolean
+  /** Branches of a project that are no extra ones. */
+  readonly includedBranches: number
+}
+
+const UNITS = { hourly: 'hour', daily: 'day', monthly: 'month' } as const
+
+/**
+ * The use of projects in hours, days or months (UTC), oldest first; those without any use are absent. Whole units
+ * count, from the one with `from` to the one before `to`.
+ */
+export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
+  const { projectIds, from, to, byBranch, includedBranches } = range
+  const unit = UNITS[range.granularity]
+  const kept = unit === 'month' ? 'month' : 'hour'
+  return db.rows(sql`
+    with bucket as (
+      select since, since + ('1 ' || ${unit})::interval as upto
+        from generate_series(date_trunc(${unit}, ${from}::timestamptz, 'UTC') at time zone 'UTC',
+                             (${to}::timestamptz - interval '1 microsecond') at time zone 'UTC',
+                             ('1 ' || ${unit})::interval) at_utc,
+             lateral (select at_utc at time zone 'UTC') b (since)),
+    used as (
+      select c.project_id, case when ${byBranch}::bool then c.branch_id end as branch_id, b.since,
+             sum(c.compute_seconds) as compute_seconds, sum(c.transfer_bytes) as transfer_bytes
+        from bucket b join consumption c on c.period = ${kept} and c.since >= b.since and c.since < b.upto
+       where c.project_id = any (${projectIds}::text[])
+       group by 1, 2, 3),
+    size as (
+      select project_id, branch_id, is_root, bytes, since,
+             coalesce(lead(since) over (partition by project_id, branch_id order by since), clock_timestamp()) as upto
+        from storage_size where project_id = any (${projectIds}::text[])),
+    stored as (
+      select s.project_id, case when ${byBranch}::bool then s.branch_id end as branch_id, b.since,
+             sum(case when s.is_root then s.bytes * hours else 0 end) as root_byte_hours,
+             sum(case when s.is_root then 0 else s.bytes * hours end) as child_byte_hours
+        from bucket b join size s on s.since < b.upto and s.upto > b.since,
+             lateral (select extract(epoch from least(s.upto, b.upto) - greatest(s.since, b.since))::float8 / 3600)
+               l (hours)
+       group by 1, 2, 3),
+    step as (
+      select project_id, at, sum(sum(delta)) over (partition by project_id order by at) as branches,
+             lead(at, 1, clock_timestamp()) over (partition by project_id order by at) as upto
+        from (select project_id, created_at as at, 1 as delta from branch where project_id = any (${projectIds}::text[])
+              union all
+              select project_id, deleted_at, -1 from branch
+               where project_id = any (${projectIds}::text[]) and deleted_at is not null) change
+       group by project_id, at),
+    extra as (
+      select s.project_id, null::text as branch_id, b.since,
+             sum((s.branches - ${includedBranches}::int)
+                 * extract(epoch from least(s.upto, b.upto) - greatest(s.at, b.since))::float8 / 3600) as hours
+        from bucket b join step s on s.at < b.upto and s.upto > b.since
+       where not ${byBranch}::bool and s.branches > ${includedBranches}::int
+       group by 1, 2, 3)
+    select project_id, branch_id, since, sum(compute_seconds)::float8 as compute_seconds,
+           sum(transfer_bytes)::int8 as transfer_bytes, sum(root_byte_hours)::float8 as root_byte_hours,
+           sum(child_byte_hours)::float8 as child_byte_hours, sum(hours)::float8 as extra_branch_hours
+      from (select project_id, branch_id, since, compute_seconds, transfer_bytes, 0 as root_byte_hours,
+                   0 as child_byte_hours, 0 as hours from used
+            union all select project_id, branch_id, since, 0, 0, root_byte_hours, child_byte_hours, 0 from stored
+            union all select project_id, branch_id, since, 0, 0, 0, 0, hours from extra) part
+     group by project_id, branch_id, since order by project_id, branch_id, since`)
+}
+
+/** Removes hours and months past their retention, and sizes that were replaced before that. */
+export async function expireConsumption(db: Db): Promise<void> {
+  await db.rows(sql`
+    delete from consumption
+     where period = 'hour' and since < clock_timestamp() - make_interval(days => ${KEPT_HOUR_DAYS})
+        or period = 'month' and since < clock_timestamp() - make_interval(months => ${KEPT_MONTHS})`)
+  await db.rows(sql`
+    delete from storage_size s
+     where since < clock_timestamp() - make_interval(months => ${KEPT_MONTHS})
+       and exists (select from storage_size later
+                    where later.project_id = s.project_id and later.branch_id = s.branch_id and later.since > s.since
+                      and later.since < clock_timestamp() - make_interval(months => ${KEPT_MONTHS}))`)
+}

@@ -1,0 +1,173 @@
+import { type Static, Type } from 'typebox'
+import { type Granularity, listUses, type UseInTime } from '../../catalog/consumption.ts'
+import { findProjects, listProjects } from '../../catalog/project.ts'
+import { requireOrganization } from '../../commands/require.ts'
+import { AppError } from '../../errors.ts'
+import { Consumption, consumptionView, type Metric, METRICS } from '../../views/consumption.ts'
+import { type RequestContext, route } from '../route.ts'
+
+/** Branches of a project that are no extra ones. */
+const INCLUDED_BRANCHES = 10
+const DAY_MS = 86_400_000
+/** How far back each granularity reaches. */
+const REACH_DAYS: Readonly<Record<Granularity, number>> = { hourly: 7, daily: 60, monthly: 366 }
+
+const Asked = {
+  from: Type.String({ format: 'date-time', description: 'From the hour, day or month (UTC) with this moment on' }),
+  to: Type.String({ format: 'date-time' }),
+  granularity: Type.Union([Type.Literal('hourly'), Type.Literal('daily'), Type.Literal('monthly')]),
+  metrics: Type.Array(Type.String(), { minItems: 1, maxItems: 20, description: `Of ${METRICS.join(', ')}` }),
+  org_id: Type.Optional(Type.String()),
+}
+
+const Period = Type.Object({
+  period_id: Type.String(),
+  period_plan: Type.String(),
+  period_start: Type.String({ format: 'date-time' }),
+  period_end: Type.String({ format: 'date-time' }),
+  consumption: Type.Array(Consumption),
+})
+
+export const getProjectConsumption = route('GET /consumption_history/v2/projects', {
+  summary: 'List what projects have used, by hour, day or month; wakes nothing',
+  tag: 'Consumption',
+  anyProject: true,
+  query: Type.Object({
+    ...Asked,
+    project_ids: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
+    limit: Type.Integer({ minimum: 1, maximum: 100, default: 10 }),
+    cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
+  }),
+  returns: Type.Object({
+    projects: Type.Array(Type.Object({ project_id: Type.String(), periods: Type.Array(Period) })),
+    pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
+  }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ query }, context) => {
+  requireOrganization(context, query.org_id)
+  const asked = readAsked(query, METRICS)
+  const { account, projectId } = context.caller
+  const limit = query.limit ?? 10
+  const projects = query.project_ids
+    ? await ownProjects(context, list(query.project_ids))
+    : (await listProjects(context.db, account.id, limit, query.cursor, undefined, projectId)).map(({ id }) => id)
+  const uses = await listUses(context.db, { ...asked, projectIds: projects, byBranch: false, ...INCLUDED })
+  const last = query.project_ids ? undefined : projects.at(-1)
+  return {
+    projects: projects.map((project_id) => ({
+      project_id,
+      periods: periodsOf(
+        uses.filter((use) => use.project_id === project_id),
+        asked,
+        account.plan,
+      ),
+    })),
+    ...(last && { pagination: { cursor: last } }),
+  }
+})
+
+const OF_BRANCHES = METRICS.filter((name) => !['extra_branches_month', 'snapshot_storage_bytes_month'].includes(name))
+
+export const getBranchConsumption = route('GET /consumption_history/v2/branches', {
+  summary: 'List what branches have used, by hour, day or month; wakes nothing',
+  tag: 'Consumption',
+  anyProject: true,
+  query: Type.Object({
+    ...Asked,
+    project_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }),
+    branch_ids: Type.Optional(Type.Array(Type.String(), { maxItems: 1000 })),
+    limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
+    cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
+  }),
+  returns: Type.Object({
+    branches: Type.Array(
+      Type.Object({ project_id: Type.String(), branch_id: Type.String(), periods: Type.Array(Period) }),
+    ),
+    pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
+  }),
+  errors: ['NOT_FOUND'],
+}).handle(async ({ query }, context) => {
+  requireOrganization(context, query.org_id)
+  const asked = readAsked(query, OF_BRANCHES)
+  const projectIds = await ownProjects(context, list(query.project_ids))
+  const uses = await listUses(context.db, { ...asked, projectIds, byBranch: true, ...INCLUDED })
+  const wanted = query.branch_ids && new Set(list(query.branch_ids))
+  const branches = [...Map.groupBy(uses, ({ project_id, branch_id }) => `${project_id} ${branch_id}`)]
+    .filter(
+      ([key, [first]]) => (!query.cursor || key > query.cursor) && (!wanted || wanted.has(first?.branch_id ?? '')),
+    )
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+  const page = branches.slice(0, query.limit ?? 100)
+  const last = branches.length > page.length ? page.at(-1) : undefined
+  return {
+    branches: page.map(([, found]) => ({
+      project_id: found[0]?.project_id ?? '',
+      branch_id: found[0]?.branch_id ?? '',
+      periods: periodsOf(found, asked, context.caller.account.plan),
+    })),
+    ...(last && { pagination: { cursor: last[0] } }),
+  }
+})
+
+const INCLUDED = { includedBranches: INCLUDED_BRANCHES }
+
+interface AskedRange {
+  readonly from: string
+  readonly to: string
+  readonly granularity: Granularity
+  readonly metrics: readonly Metric[]
+}
+
+/** Lists arrive as repeated parameters, or as one with commas. */
+const list = (values: readonly string[]): string[] => values.flatMap((value) => value.split(',')).filter(Boolean)
+
+/** Errors: INVALID_REQUEST. */
+function readAsked(
+  { from, to, granularity, metrics }: Omit<AskedRange, 'metrics'> & { readonly metrics: readonly string[] },
+  known: readonly Metric[],
+): AskedRange {
+  const names = list(metrics)
+  const unknown = names.find((name) => !known.some((each) => each === name))
+  if (unknown !== undefined)
+    throw new AppError('INVALID_REQUEST', `metrics has ${unknown}; it takes ${known.join(', ')}.`)
+  if (Date.parse(from) >= Date.parse(to)) throw new AppError('INVALID_REQUEST', 'from must be before to.')
+  const days = REACH_DAYS[granularity]
+  if (Date.parse(from) < Date.now() - (days + 1) * DAY_MS)
+    throw new AppError(
+      'INVALID_REQUEST',
+      `from is too long ago: with granularity ${granularity} it reaches ${days} days back.`,
+    )
+  const now = new Date().toISOString()
+  return { from, to: to < now ? to : now, granularity, metrics: names as Metric[] }
+}
+
+/** Errors: NOT_FOUND. */
+async function ownProjects({ db, caller }: RequestContext, ids: readonly string[]): Promise<string[]> {
+  const found = (await findProjects(db, caller.account.id, ids)).map(({ id }) => id)
+  const missing = ids.find((id) => !found.includes(id) || (caller.projectId !== null && id !== caller.projectId))
+  if (missing !== undefined) throw new AppError('NOT_FOUND', `project ${missing} not found`)
+  return found.toSorted()
+}
+
+/** The calendar months of what was used, oldest first. */
+function periodsOf(
+  uses: readonly UseInTime[],
+  { granularity, metrics }: AskedRange,
+  plan: string,
+): Static<typeof Period>[] {
+  const months = Map.groupBy(uses, ({ since }) => new Date(since).toISOString().slice(0, 7))
+  return [...months].map(([month, used]) => ({
+    period_id: month,
+    period_plan: plan,
+    period_start: `${month}-01T00:00:00.000Z`,
+    period_end: endOf(`${month}-01T00:00:00.000Z`, 'monthly'),
+    consumption: used.map((use) => consumptionView(use, endOf(use.since, granularity), metrics)),
+  }))
+}
+
+function endOf(start: string, granularity: Granularity): string {
+  const at = new Date(start)
+  if (granularity === 'monthly') at.setUTCMonth(at.getUTCMonth() + 1)
+  else at.setTime(at.getTime() + (granularity === 'daily' ? DAY_MS : 3_600_000))
+  return at.toISOString()
+}

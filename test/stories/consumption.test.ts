@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { query as run } from '../clients.ts'
+import { send } from '../http.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { firstPlace, type Place, suspend } from '../project.ts'
+
+/* What projects and branches use, as their owner sees it. */
+
+let neap: Neap
+let place: Place
+
+before(async () => {
+  neap = await startNeap()
+  place = await firstPlace(neap)
+})
+
+after(() => neap?.stop())
+
+const range = () => ({
+  from: new Date(Date.now() - 3_600_000).toISOString(),
+  to: new Date().toISOString(),
+  granularity: 'hourly' as const,
+})
+
+test('a compute counts by its size for as long as it runs', async () => {
+  const { project_id, branch_id, endpoint_id } = place
+  const { operations } = await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
+    params: { project_id, endpoint_id },
+    body: { endpoint: { autoscaling_limit_min_cu: 2, autoscaling_limit_max_cu: 2 } },
+  })
+  await neap.ended(operations)
+  await run(neap, place.uri, `select repeat('x', 100000), pg_sleep(1.2)`)
+  await suspend(neap, place)
+  const { project } = await neap.call('GET /projects/:project_id', { params: { project_id } })
+  assert.ok(project.active_time_seconds >= 1, `${project.active_time_seconds}`)
+  assert.ok(project.compute_time_seconds >= 2, `${project.compute_time_seconds}`)
+  const { branch } = await neap.call('GET /projects/:project_id/branches/:branch_id', {
+    params: { project_id, branch_id },
+  })
+  assert.deepEqual(
+    [branch.active_time_seconds, branch.compute_time_seconds, branch.cpu_used_sec],
+    [project.active_time_seconds, project.compute_time_seconds, project.cpu_used_sec],
+  )
+  const { projects } = await neap.call('GET /projects', { query: { limit: 100 } })
+  assert.equal(projects.find(({ id }) => id === project_id)?.active_time, project.active_time_seconds)
+})
+
+test('the history has the same by hour, for projects and for branches, and wakes nothing', async () => {
+  const { project_id, branch_id } = place
+  const metrics = ['compute_unit_seconds', 'extra_branches_month']
+  const { projects } = await neap.call('GET /consumption_history/v2/projects', {
+    query: { ...range(), metrics, project_ids: [project_id], limit: 10 },
+  })
+  const [period] = projects[0]?.periods ?? []
+  const values = projects[0]?.periods.flatMap(({ consumption }) => consumption.flatMap((each) => each.metrics)) ?? []
+  const sum = values
+    .filter(({ metric_name }) => metric_name === 'compute_unit_seconds')
+    .reduce((all, { value }) => all + value, 0)
+  assert.ok(sum >= 2, JSON.stringify(projects))
+  assert.match(period?.period_start ?? '', /^\d{4}-\d\d-01T00:00:00.000Z$/)
+  const { branches } = await neap.call('GET /consumption_history/v2/branches', {
+    query: {
+      ...range(),
+      metrics: ['compute_unit_seconds', 'root_branch_bytes_month'],
+      project_ids: [project_id],
+      limit: 10,
+    },
+  })
+  assert.deepEqual(
+    branches.map((branch) => branch.branch_id),
+    [branch_id],
+  )
+  const { endpoints } = await neap.call('GET /projects/:project_id/endpoints', { params: { project_id } })
+  assert.equal(endpoints[0]?.current_state, 'idle')
+})
+
+test('a wrong question for the history is answered with what it takes', async () => {
+  const { project_id } = place
+  const ask = async (changed: object) => {
+    const asked = { ...range(), metrics: 'compute_unit_seconds', project_ids: project_id, ...changed }
+    const query = String(new URLSearchParams(asked))
+    const { status, body } = await send(neap, 'GET', `/consumption_history/v2/branches?${query}`)
+    return [status, (body as { message: string }).message]
+  }
+  const answers = [
+    await ask({ metrics: 'compute_unit_seconds,energy' }),
+    await ask({ metrics: 'extra_branches_month' }),
+    await ask({ from: range().to, to: range().from }),
+    await ask({ from: '2020-01-01T00:00:00Z' }),
+    await ask({ project_ids: 'no-such-project' }),
+  ]
+  assert.deepEqual(
+    answers.map(([status]) => status),
+    [400, 400, 400, 400, 404],
+  )
+  assert.match(String(answers[0]?.[1]), /metrics has energy; it takes compute_unit_seconds, /)
+  assert.match(String(answers[3]?.[1]), /with granularity hourly it reaches 7 days back/)
+})
