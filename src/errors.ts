@@ -36,6 +36,9 @@ export const ERRORS = {
   ROLES_LIMIT_EXCEEDED: { status: 422, text: 'The branch has as many roles as it may.' },
   DATABASES_LIMIT_EXCEEDED: { status: 422, text: 'The branch has as many databases as it may.' },
   API_KEYS_LIMIT_EXCEEDED: { status: 422, text: 'The account has as many API keys as it may.' },
+  COMPUTE_TIME_EXCEEDED: { status: 422, text: 'The project has used up its compute time.' },
+  WRITTEN_DATA_LIMIT_EXCEEDED: { status: 422, text: 'The project has written as much as it may.' },
+  DATA_TRANSFER_LIMIT_EXCEEDED: { status: 422, text: 'The project has transferred as much as it may.' },
   WEBHOOKS_LIMIT_EXCEEDED: { status: 422, text: 'The account has as many webhooks as it may.' },
   NOT_ALLOWED: { status: 422, text: 'That is well-formed but not allowed.' },
   LOCKED: {
@@ -50,6 +53,13 @@ export const ERRORS = {
 } as const
 
 export type ErrorCode = keyof typeof ERRORS
+
+/** A start is refused with these when its project has used up a quota. */
+export const QUOTA_ERRORS = [
+  'COMPUTE_TIME_EXCEEDED',
+  'WRITTEN_DATA_LIMIT_EXCEEDED',
+  'DATA_TRANSFER_LIMIT_EXCEEDED',
+] as const satisfies readonly ErrorCode[]
 
 /** An error with a message for the client. `cause` is for the log only. */
 export class AppError extends Error {

@@ -4,6 +4,7 @@ import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../catalog/en
 import type { Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
 import { newEndpointId } from '../ids.ts'
+import { requireWithinQuota } from '../operations/quota.ts'
 import { queueStart } from '../operations/start_compute.ts'
 import type { ChangedEndpoint } from './changed.ts'
 import type { CommandContext } from './command.ts'
@@ -68,6 +69,7 @@ export async function createEndpoint(
     passwordless_access: asked.passwordless_access ?? false,
   })
   if (inserted.disabled) return { endpoint: inserted, operations: [] }
+  await requireWithinQuota(db, inserted.project_id)
   const operation = await queueStart(db, inserted, 'request')
   return { endpoint: { ...inserted, pending_state: 'active' }, operations: [operation] }
 }

@@ -1,16 +1,18 @@
 import type { Endpoint } from '../catalog/endpoint.ts'
 import { AppError } from '../errors.ts'
+import { requireWithinQuota } from '../operations/quota.ts'
 import { queueStart } from '../operations/start_compute.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 import type { ChangedEndpoint } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { type EndpointId, lockedEndpoint } from './require.ts'
 
-/** Starts the compute of an endpoint. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */
+/** Starts the compute of an endpoint. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled), a quota. */
 export async function startEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
   const endpoint = await lockedEndpoint(context, id)
   requireEnabled(endpoint)
   if (endpoint.current_state === 'active' && endpoint.pending_state === null) return { endpoint, operations: [] }
+  await requireWithinQuota(context.db, endpoint.project_id)
   const operation = await queueStart(context.db, endpoint, 'request')
   return { endpoint: { ...endpoint, pending_state: 'active' }, operations: [operation] }
 }
@@ -23,10 +25,11 @@ export async function suspendEndpoint(context: CommandContext, id: EndpointId): 
   return { endpoint: { ...endpoint, pending_state: 'idle' }, operations: [operation] }
 }
 
-/** Restarts the compute of an endpoint; starts an idle one. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED (disabled). */
+/** Restarts the compute of an endpoint; starts an idle one. Errors: as `startEndpoint`. */
 export async function restartEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
   const endpoint = await lockedEndpoint(context, id)
   requireEnabled(endpoint)
+  await requireWithinQuota(context.db, endpoint.project_id)
   const operations = isIdle(endpoint) ? [] : [await queueSuspend(context.db, endpoint, 'request')]
   operations.push(await queueStart(context.db, endpoint, 'request'))
   return { endpoint: { ...endpoint, pending_state: 'active' }, operations }

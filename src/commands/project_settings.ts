@@ -37,11 +37,11 @@ export function requireProjectSettings(settings: AskedProjectSettings = {}): voi
       'The project setting audit_log_level is not available here, since Neap writes no audit log of statements: ' +
         'leave it out.',
     )
-  const [limited] = Object.entries(settings.quota ?? {}).filter(([, limit]) => limit > 0)
-  if (limited)
+  const size = settings.quota?.['logical_size_bytes'] ?? 0
+  if (size > 0)
     throw new AppError(
       'NOT_ALLOWED',
-      `quota.${limited[0]} is ${limited[1]}, but Neap enforces no quotas of projects: ` +
+      `quota.logical_size_bytes is ${size}, but Neap limits no sizes of branches: ` +
         'leave it out, or give 0, which is no limit.',
     )
   requireNoPreload(settings.preload_libraries)

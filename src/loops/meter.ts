@@ -1,6 +1,10 @@
 import { listComputes } from '../catalog/compute.ts'
 import { countWal, meterComputes } from '../catalog/consumption.ts'
+import { lockEndpoint } from '../catalog/endpoint.ts'
+import { lockProject } from '../catalog/project.ts'
+import { listOverQuota } from '../catalog/quota.ts'
 import type { WorkerContext } from '../context.ts'
+import { queueSuspend } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 /** What is lost at most when the host is. */
@@ -8,8 +12,12 @@ const EVERY_MS = 60_000
 /** A wall clock that went so much further than the machine ran shows that it slept. */
 const SLEPT_MS = 30_000
 
-/** Counts what the computes of this host have used, once a minute; their resizes and ends count by themselves. */
-export function startMeterLoop({ catalog, storage, hostId, log }: WorkerContext): Loop {
+/**
+ * Counts what the computes of this host have used, once a minute, and suspends those over a quota. Resizes and ends
+ * count by themselves.
+ */
+export function startMeterLoop(context: WorkerContext): Loop {
+  const { catalog, storage, hostId, log } = context
   let before = clocks()
   const meter = async (): Promise<void> => {
     const now = clocks()
@@ -25,9 +33,22 @@ export function startMeterLoop({ catalog, storage, hostId, log }: WorkerContext)
       if (position) positions.set(id, position)
     }
     await countWal(catalog, positions)
+    await suspendOverQuota(context)
   }
   return startPeriodic(EVERY_MS, meter, (error) => log.warn({ err: error }, 'could not count what computes have used'))
 }
 
 /** CLOCK_MONOTONIC, which performance.now() reads, stands still while a machine sleeps (clock_gettime(2)). */
 const clocks = () => ({ wall: Date.now(), awake: performance.now() })
+
+/** Suspends the computes of this host whose projects have used up a quota. */
+async function suspendOverQuota({ catalog, hostId, log }: WorkerContext): Promise<void> {
+  for (const { id, account_id, project_id } of await listOverQuota(catalog, hostId))
+    await catalog.transaction(async (tx) => {
+      await lockProject(tx, account_id, project_id)
+      const endpoint = await lockEndpoint(tx, id)
+      if (endpoint?.current_state !== 'active' || endpoint.pending_state !== null) return
+      await queueSuspend(tx, endpoint, 'request')
+      log.info({ endpoint: id, project: project_id }, 'suspends a compute whose project has used up a quota')
+    })
+}

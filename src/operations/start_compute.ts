@@ -12,6 +12,7 @@ import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
+import { requireWithinQuota } from './quota.ts'
 import { type Action, branchOf, fenceOf, placedCompute, refOf, requestOperation } from './request.ts'
 
 export type StartReason = 'request' | 'connection'
@@ -125,7 +126,7 @@ export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpe
  * Ensures that a start_compute of the endpoint is queued or running, and returns its id. Returns undefined when the
  * endpoint is active with a compute other than `deadComputeId`, which the caller found not to answer, and no operation
  * is pending.
- * Errors: NOT_FOUND, NOT_ALLOWED (disabled).
+ * Errors: NOT_FOUND, NOT_ALLOWED (disabled), and those of a quota that is used up.
  */
 export async function requestStart(
   catalog: Catalog,
@@ -140,6 +141,7 @@ export async function requestStart(
       throw new AppError('NOT_ALLOWED', 'The endpoint has been disabled. Enable it using the API and retry.')
     const lives = endpoint.current_state === 'active' && endpoint.compute_id !== deadComputeId
     if (lives && endpoint.pending_state === null) return undefined
+    await requireWithinQuota(tx, endpoint.project_id)
     return (await queueStart(tx, endpoint, 'connection')).id
   })
 }

@@ -3,7 +3,10 @@ import type { Project } from '../catalog/project.ts'
 import { PreloadLibraries } from './endpoint_settings.ts'
 
 const Quota = Type.Optional(
-  Type.Integer({ minimum: 0, description: 'Neap enforces no quotas of projects: 0, no limit, or refused' }),
+  Type.Integer({
+    minimum: 0,
+    description: 'In a calendar month (UTC); 0: no limit. Once it is used up, computes are suspended and do not start',
+  }),
 )
 
 const TimeOfDay = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'HH:MM, in UTC' })
@@ -28,7 +31,9 @@ const others = {
       compute_time_seconds: Quota,
       written_data_bytes: Quota,
       data_transfer_bytes: Quota,
-      logical_size_bytes: Quota,
+      logical_size_bytes: Type.Optional(
+        Type.Integer({ minimum: 0, description: 'Neap limits no sizes of branches: 0, no limit, or refused' }),
+      ),
     }),
   ),
   maintenance_window: Type.Optional(

@@ -14,6 +14,7 @@ import {
   projectUses,
 } from '../../src/catalog/consumption.ts'
 import type { Endpoint } from '../../src/catalog/endpoint.ts'
+import { findExceededQuota, listOverQuota } from '../../src/catalog/quota.ts'
 import { scale } from '../../src/catalog/scaling.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { setMeasured } from '../../src/catalog/store.ts'
@@ -160,4 +161,21 @@ test('sizes count for as long as a branch had them', () =>
     assert.ok(sum(({ extra_branch_hours }) => extra_branch_hours) >= 0)
     assert.ok((await projectByteHours(catalog, project.id)) <= 6001)
     await expireConsumption(catalog)
+  }))
+
+test('the computes of a project that has used up a quota are found, and no others', () =>
+  catalogs.with(async ({ catalog }) => {
+    const [over, within, free] = [await running(catalog, 50), await running(catalog, 50), await running(catalog, 50)]
+    const limit = (project: string, quota: object) =>
+      catalog.rows(sql`update project set settings = ${JSON.stringify({ quota })}::jsonb where id = ${project}`)
+    await limit(over.project_id, { compute_time_seconds: 50, data_transfer_bytes: 0 })
+    await limit(within.project_id, { compute_time_seconds: 52 })
+    await limit(free.project_id, { active_time_seconds: 0 })
+    await meterComputes(catalog, HOST, false)
+    assert.deepEqual(
+      (await listOverQuota(catalog, HOST)).map(({ id }) => id),
+      [over.id],
+    )
+    assert.equal(await findExceededQuota(catalog, over.project_id), 'compute_time_seconds')
+    assert.equal(await findExceededQuota(catalog, within.project_id), undefined)
   }))

@@ -97,3 +97,20 @@ test('a wrong question for the history is answered with what it takes', async ()
   assert.match(String(answers[0]?.[1]), /metrics has energy; it takes compute_unit_seconds, /)
   assert.match(String(answers[3]?.[1]), /with granularity hourly it reaches 7 days back/)
 })
+
+test('a project that has used up a quota starts no compute until it gets more', async () => {
+  const { project_id, endpoint_id } = place
+  const limit = (quota: object) =>
+    neap.call('PATCH /projects/:project_id', { params: { project_id }, body: { project: { settings: { quota } } } })
+  await limit({ active_time_seconds: 1, written_data_bytes: 2 ** 40 })
+  const text = /^Your account or project has exceeded the compute time quota\. .*quota\.active_time_seconds/
+  await assert.rejects(run(neap, place.uri, 'select 1'), { message: text, code: '53400' })
+  const path = `/projects/${project_id}/endpoints/${endpoint_id}`
+  for (const verb of ['start', 'restart']) {
+    const { status, body } = await send(neap, 'POST', `${path}/${verb}`)
+    assert.deepEqual([status, (body as { code: string }).code], [422, 'COMPUTE_TIME_EXCEEDED'])
+  }
+  await limit({ active_time_seconds: 1_000_000 })
+  await run(neap, place.uri, 'select 1')
+  await suspend(neap, place)
+})

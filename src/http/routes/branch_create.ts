@@ -1,3 +1,4 @@
+import { QUOTA_ERRORS } from '../../errors.ts'
 import { Type } from 'typebox'
 import { createBranch, lookAtParent } from '../../commands/create_branch.ts'
 import { passwordOf } from '../../commands/role_password.ts'
@@ -41,7 +42,14 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
     databases: Type.Array(Database),
     connection_uris: Type.Optional(Type.Array(ConnectionDetails)),
   }),
-  errors: ['NOT_FOUND', 'BRANCH_ALREADY_EXISTS', 'BRANCHES_LIMIT_EXCEEDED', 'ENDPOINTS_LIMIT_EXCEEDED', ...REFUSALS],
+  errors: [
+    'NOT_FOUND',
+    'BRANCH_ALREADY_EXISTS',
+    'BRANCHES_LIMIT_EXCEEDED',
+    'ENDPOINTS_LIMIT_EXCEEDED',
+    ...QUOTA_ERRORS,
+    ...REFUSALS,
+  ],
 })
   .ask(({ params, body }, context) => lookAtParent(context, params.project_id, body))
   .handle(async ({ params, body }, context, look) => {

@@ -1,4 +1,5 @@
 import { restartEndpoint, startEndpoint, suspendEndpoint } from '../../commands/endpoint_life.ts'
+import { QUOTA_ERRORS } from '../../errors.ts'
 import { route } from '../route.ts'
 import { EndpointAndOperations, endpointChanged, EndpointParams } from './endpoints.ts'
 
@@ -7,7 +8,7 @@ export const startProjectEndpoint = route('POST /projects/:project_id/endpoints/
   tag: 'Endpoint',
   params: EndpointParams,
   returns: EndpointAndOperations,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', ...QUOTA_ERRORS],
 }).handle(async ({ params }, context) => endpointChanged(context, await startEndpoint(context, params)))
 
 export const suspendProjectEndpoint = route('POST /projects/:project_id/endpoints/:endpoint_id/suspend', {
@@ -23,5 +24,5 @@ export const restartProjectEndpoint = route('POST /projects/:project_id/endpoint
   tag: 'Endpoint',
   params: EndpointParams,
   returns: EndpointAndOperations,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', ...QUOTA_ERRORS],
 }).handle(async ({ params }, context) => endpointChanged(context, await restartEndpoint(context, params)))

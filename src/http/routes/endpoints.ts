@@ -1,3 +1,4 @@
+import { QUOTA_ERRORS } from '../../errors.ts'
 import { type Static, Type } from 'typebox'
 import { listEndpoints } from '../../catalog/endpoint.ts'
 import type { ChangedEndpoint } from '../../commands/changed.ts'
@@ -67,7 +68,7 @@ export const createProjectEndpoint = route('POST /projects/:project_id/endpoints
   body: Type.Object({ endpoint: Type.Interface([NewEndpoint], { branch_id: Type.String() }) }),
   status: 201,
   returns: EndpointAndOperations,
-  errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', ...REFUSALS],
+  errors: ['NOT_FOUND', 'ENDPOINTS_LIMIT_EXCEEDED', ...QUOTA_ERRORS, ...REFUSALS],
 }).handle(async ({ params, body: { endpoint } }, context) => {
   const project = await lockedProject(context, params.project_id)
   const branch = await requireBranch(context, project.id, endpoint.branch_id)

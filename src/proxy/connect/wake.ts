@@ -9,7 +9,7 @@ import { ProxyError } from '../wire/errors.ts'
 /**
  * Requests a start_compute operation of the endpoint, or joins an unfinished one, and returns its id. Returns undefined
  * if the endpoint is already active with another compute than `deadComputeId`. Errors: NOT_FOUND, NOT_ALLOWED
- * (disabled), UNAVAILABLE.
+ * (disabled), a quota, UNAVAILABLE.
  */
 export type RequestStart = (endpointId: string, deadComputeId: string | undefined) => Promise<string | undefined>
 
@@ -19,7 +19,7 @@ export interface Waker {
   /**
    * Wakes the endpoint and returns its target. Concurrent calls for one endpoint share one request.
    * @param deadComputeId the compute that did not answer, if any
-   * Errors: as `find`; start_failed, not_in_time.
+   * Errors: as `find`; quota, start_failed, not_in_time.
    */
   wake(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget>
   stop(): void
@@ -117,6 +117,10 @@ export function rethrowAsProxyError(error: unknown): never {
       throw new ProxyError('unknown_endpoint', { cause: error })
     case 'NOT_ALLOWED':
       throw new ProxyError('disabled_endpoint', { cause: error })
+    case 'COMPUTE_TIME_EXCEEDED':
+    case 'WRITTEN_DATA_LIMIT_EXCEEDED':
+    case 'DATA_TRANSFER_LIMIT_EXCEEDED':
+      throw new ProxyError('quota', { text: error.message, cause: error })
     case 'UNAVAILABLE':
       throw new ProxyError('catalog_away', { cause: error })
     default:

@@ -46,6 +46,7 @@ const PROXY_ERRORS = {
   },
   // The code that the hosted service returns for a disabled endpoint.
   disabled_endpoint: { code: '28000', text: 'The endpoint has been disabled. Enable it using the API and retry.' },
+  quota: { code: '53400', text: 'Your account or project has exceeded a quota.' },
   start_failed: { code: '08001', text: "Couldn't connect to compute node" },
   not_in_time: {
     code: '57P03',
