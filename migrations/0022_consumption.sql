@@ -84,7 +84,7 @@ create trigger endpoint_removed after delete on endpoint for each row when (old.
 create function count_wal(stores text[], positions pg_lsn[]) returns void language plpgsql volatile as $$
 begin
   with now_at as (select * from unnest(stores, positions) n (id, position)),
-  before as (select s.id, s.branch_id, s.wal_position from store s join now_at n using (id) order by s.id for no key update of s),
+  before as (select s.id, s.branch_id, s.wal_position from store s join now_at n using (id) for no key update of s skip locked),
   moved as (
     update store s set wal_position = n.position from now_at n join before b using (id)
      where s.id = n.id and (b.wal_position is null or b.wal_position < n.position)

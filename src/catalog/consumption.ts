@@ -53,15 +53,15 @@ export async function projectByteHours(db: Db, projectId: string): Promise<numbe
 }
 
 /**
- * Counts the running computes of a host up to now.
+ * Counts the running computes of a host up to now. Those that a step has locked are left for the next time: a tenant
+ * could make one last, and all others would wait for it.
  * @param skips leaves out the time since they were last counted: the machine slept
  */
 export async function meterComputes(db: Db, hostId: string, skips: boolean): Promise<void> {
   await db.rows(sql`
     update endpoint set metered_at = case when ${skips}::bool then null else clock_timestamp() end
      where id in (select e.id from endpoint e join compute c on c.id = e.compute_id
-                   where c.host_id = ${hostId} and c.ended_at is null
-                   order by e.project_id, e.id for no key update of e)`)
+                   where c.host_id = ${hostId} and c.ended_at is null for no key update of e skip locked)`)
 }
 
 /** Counts the WAL of stores up to these positions, by store id, as Postgres writes them ("0/3000028"). */
