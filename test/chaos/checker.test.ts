@@ -14,7 +14,7 @@ import type { Actor } from '../surface/account.ts'
 import { firstOf, openWorld } from './chaos.ts'
 import { type Invariant, INVARIANTS } from './checks.ts'
 import { enter } from './data.ts'
-import { audited, confidential, inspect, justified, operationsEnd, removed } from './finale.ts'
+import { accounted, audited, confidential, inspect, justified, operationsEnd, removed } from './finale.ts'
 import { sameReply } from './requests.ts'
 import { ended, paged, separated, single } from './watch.ts'
 import { request, type World } from './world.ts'
@@ -155,6 +155,13 @@ const VIOLATIONS: Record<
   audited: {
     check: () => audited(world),
     violate: async () => inCatalog('delete from audit where request_id = $1', [[...world.answered.keys()][0]]),
+  },
+  accounted: {
+    check: () => accounted(world),
+    async violate() {
+      const { project_id, branch_id } = firstOf(world)
+      await inCatalog(`select count_compute($1, $2, 1, now() - interval '1 day', now())`, [project_id, branch_id])
+    },
   },
   confidential: {
     check: () => confidential(world, [SECRET]),

@@ -17,6 +17,7 @@ export const INVARIANTS = {
   audited: '11 each change has one audit row',
   confidential: '11 no log contains a secret',
   paged: '12 pages of a growing list are exact',
+  accounted: '13 only computes that run take room, and none counts twice',
 } as const
 
 export type Invariant = keyof typeof INVARIANTS

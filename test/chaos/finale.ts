@@ -39,6 +39,7 @@ export async function finale(world: World, secrets: readonly string[]): Promise<
   await operationsEnd(world)
   for (const spot of standing(world)) await inspect(world, spot)
   await justified(world)
+  await accounted(world)
   await audited(world)
   confidential(world, secrets)
   await removeProjects(world, world.spots[0]?.project_id ?? '')
@@ -63,6 +64,20 @@ export async function operationsEnd(world: World): Promise<void> {
   await until('the end of all operations', () => ended().catch(() => false)).catch(() => {})
   const open = left ? left[0] && `an operation does not end: ${JSON.stringify(left[0])}` : 'the catalog does not answer'
   world.checks.record('ended', open)
+}
+
+/** Checks the room that endpoints take and the time that their computes are said to have run. */
+export async function accounted({ neap, checks }: World): Promise<void> {
+  const [wrong] = await catalogQuery<{ what: string }>(
+    neap,
+    `select 'idle endpoint ' || id || ' takes room on ' || room_host_id as what from endpoint
+      where room_host_id is not null and current_state <> 'active' and pending_state is null
+     union all
+     select 'branch ' || b.id || ' counts ' || sum(c.active_seconds) || ' s of ' || age from branch b,
+            lateral (select extract(epoch from clock_timestamp() - b.created_at) as age) a, consumption c
+      where c.branch_id = b.id and c.period = 'month' group by b.id, age having sum(c.active_seconds) > age + 1`,
+  )
+  checks.record('accounted', wrong?.what)
 }
 
 /** Checks that a branch has all acknowledged entries and its parent's data, and no entries of other branches. */
