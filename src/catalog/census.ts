@@ -1,4 +1,5 @@
 import type { Db } from './catalog.ts'
+import { listHosts } from './host.ts'
 import { sql } from './sql.ts'
 
 /** Metrics of the catalog's content. */
@@ -12,6 +13,9 @@ export interface Census {
     readonly init: number
     readonly disabled: number
   }
+  /** The CU of hosts by their ids: what the sizes of computes may sum up to, where that is limited, and what they do. */
+  readonly capacity: Readonly<Record<string, number>>
+  readonly used: Readonly<Record<string, number>>
 }
 
 /**
@@ -19,7 +23,7 @@ export interface Census {
  * no time.
  */
 export async function takeCensus(db: Db): Promise<Census> {
-  const [operations, oldest, endpoints] = await Promise.all([
+  const [operations, oldest, endpoints, hosts] = await Promise.all([
     db.row<Census['operations']>(sql`
       select count(*) filter (where status = 'scheduling') as scheduling,
              count(*) filter (where status = 'running') as running
@@ -40,6 +44,7 @@ export async function takeCensus(db: Db): Promise<Census> {
     db.rows<{ disabled: boolean; current_state: 'active' | 'idle' | 'init'; count: number }>(sql`
       select disabled, current_state, count(*) as count from endpoint
        where deleted_at is null group by disabled, current_state`),
+    listHosts(db),
   ])
   const counts = { active: 0, idle: 0, init: 0, disabled: 0 }
   // A disabled endpoint counts as disabled once its compute has stopped.
@@ -49,5 +54,7 @@ export async function takeCensus(db: Db): Promise<Census> {
     operations: { scheduling: operations?.scheduling ?? 0, running: operations?.running ?? 0 },
     queueAge: oldest?.seconds ?? 0,
     endpoints: counts,
+    capacity: Object.fromEntries(hosts.flatMap(({ id, capacity_cu: cu }) => (cu === null ? [] : [[id, cu]]))),
+    used: Object.fromEntries(hosts.map(({ id, used_cu }) => [id, used_cu])),
   }
 }

@@ -12,6 +12,7 @@ import { setLimitError } from '../catalog/endpoint.ts'
 import { listSized, type SizedEndpoint, scale, type WantedScaling } from '../catalog/scaling.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
+import { createScalingMetrics, type ScalingMetrics } from '../observe/scaling_metrics.ts'
 import { type CpuUse, heavyUsers } from '../scaling/shares.ts'
 import { firstState, nextSize, type ScalingState, type UseSample } from '../scaling/policy.ts'
 import { sampleBetween, type UseReading } from '../scaling/sample.ts'
@@ -44,6 +45,7 @@ interface CpuReading {
 }
 
 export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> {
+  const metrics = createScalingMetrics(context.registry)
   const { catalog, computes, hostId, log } = context
   // Each start and each resize has recorded why.
   if ((await computes.whyNoLimits()) !== undefined) return { stop: async () => undefined }
@@ -95,7 +97,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     try {
       if (each.limitAt !== undefined) {
         if (each.limitAt <= performance.now()) await limit(context, each)
-      } else if (!isSettled(each.endpoint) && !(await decide(context, each))) changed?.add(each.endpoint.id)
+      } else if (!isSettled(each.endpoint) && !(await decide(context, each, metrics))) changed?.add(each.endpoint.id)
     } catch (error) {
       log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read or resize a compute')
       each.limitAt = 0
@@ -146,7 +148,7 @@ async function share({ computes, log }: WorkerContext, followed: readonly Follow
 const isSettled = ({ min_cu, max_cu, wanted_cu }: SizedEndpoint): boolean => min_cu === max_cu && wanted_cu === null
 
 /** Reads a compute and resizes it if need be. Returns false when the endpoint has another compute or size by now. */
-async function decide(context: WorkerContext, each: Followed): Promise<boolean> {
+async function decide(context: WorkerContext, each: Followed, metrics: ScalingMetrics): Promise<boolean> {
   const { endpoint, reading: before } = each
   const { min_cu: min, max_cu: max, cu } = endpoint
   const reading = await read(context, endpoint, before)
@@ -161,7 +163,8 @@ async function decide(context: WorkerContext, each: Followed): Promise<boolean> 
   const asks = wanted !== cu || endpoint.wanted_cu !== null
   if (asks && (mayAsk || wanted < cu)) {
     const figures = reason ? figuresOf(sample) : null
-    if (!(await resize(context, each, { wanted_cu: wanted, reason: reason ?? 'request', figures }))) return false
+    if (!(await resize(context, each, metrics, { wanted_cu: wanted, reason: reason ?? 'request', figures })))
+      return false
     if (each.endpoint.wanted_cu !== null)
       each.state = { ...each.state, memoryCu: Math.max(each.state.cu, known.memoryCu) }
   }
@@ -173,6 +176,7 @@ async function decide(context: WorkerContext, each: Followed): Promise<boolean> 
 async function resize(
   { catalog, log }: WorkerContext,
   each: Followed,
+  metrics: ScalingMetrics,
   wanted: Pick<WantedScaling, 'wanted_cu' | 'reason' | 'figures'>,
 ): Promise<boolean> {
   const { id, compute_id, cu: from_cu } = each.endpoint
@@ -181,7 +185,9 @@ async function resize(
   each.state = { ...each.state, cu }
   each.endpoint = { ...each.endpoint, cu, wanted_cu: cu < wanted.wanted_cu ? wanted.wanted_cu : null }
   if (cu < wanted.wanted_cu) each.askAt = performance.now() + ASK_AGAIN_MS
-  if (cu !== from_cu) log.info({ endpoint: id, compute: compute_id, from: from_cu, to: cu, ...wanted }, 'resized')
+  if (cu === from_cu) return true
+  metrics.resized(wanted.reason, cu >= wanted.wanted_cu)
+  log.info({ endpoint: id, compute: compute_id, from: from_cu, to: cu, ...wanted }, 'resized')
   return true
 }
 

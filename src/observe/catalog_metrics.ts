@@ -36,6 +36,9 @@ export interface CatalogCensus {
   /** Seconds since the oldest due operation that has not begun could have begun; 0 without one. */
   readonly queueAge: number
   readonly endpoints: Readonly<Record<'active' | 'idle' | 'init' | 'disabled', number>>
+  /** CU by host: what the sizes of its computes may sum up to, where that is limited, and what they do. */
+  readonly capacity: Readonly<Record<string, number>>
+  readonly used: Readonly<Record<string, number>>
 }
 
 /** The catalog is queried once per interval, for any number of scrapes. */
@@ -62,7 +65,19 @@ export function createCensusMetrics(registry: Registry, read: () => Promise<Cata
   }
   addGauge(registry, unfinished, async () => (await ask())?.operations)
   addGauge(registry, queueAge, async () => (await ask())?.queueAge)
+  const capacity = {
+    name: 'neap_host_capacity_cu',
+    help: 'What the sizes of the computes of a host may sum up to, in CU.',
+    label: 'host',
+  }
+  const used = {
+    name: 'neap_host_used_cu',
+    help: 'What the sizes of the computes of a host sum up to, in CU.',
+    label: 'host',
+  }
   addGauge(registry, endpoints, async () => (await ask())?.endpoints)
+  addGauge(registry, capacity, async () => (await ask())?.capacity)
+  addGauge(registry, used, async () => (await ask())?.used)
 }
 
 /** Callers share an answer that is under way or fresh; undefined if it failed or takes too long. */

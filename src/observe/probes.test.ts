@@ -66,12 +66,15 @@ test('concurrent scrapes share one catalog query', async () => {
       operations: { scheduling: 3, running: 1 },
       queueAge: 0.5,
       endpoints: { active: 1, idle: 2, init: 0, disabled: 0 },
+      capacity: { here: 32 },
+      used: { here: 1.25 },
     }
   })
   const [one, other] = await Promise.all([registry.metrics(), registry.metrics()])
   assert.equal(one, other)
   assert.match(one, /^neap_operations_unfinished\{status="scheduling"\} 3$/m)
   assert.match(one, /^neap_operation_queue_age_seconds 0.5$/m)
+  assert.match(one, /^neap_host_used_cu\{host="here"\} 1.25$/m)
   assert.equal(asked, 1)
 })
 
