@@ -1,4 +1,4 @@
-/* Many computes at once: their starts, what they cost the worker while nobody uses them, and another's wake beside them. */
+/* Many computes at once: their starts, what they cost the worker while nobody uses them, and another one's wake. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from '../test/clients.ts'
@@ -15,7 +15,6 @@ const wakesAlone: number[] = []
 const wakesBeside: number[] = []
 const starts: number[] = []
 const worker: number[] = []
-let allMs = 0
 const neap = await startNeap()
 try {
   const first = await firstPlace(neap)
@@ -41,7 +40,6 @@ try {
       return client
     }),
   )
-  allMs = performance.now() - begun
   worker.push(await workerShare())
   await wake(first, wakesBeside)
   for (const client of clients) await client.end()
@@ -83,7 +81,7 @@ const [idle = 0, busy = 0] = worker
 report(
   'many',
   [
-    `${many} endpoints of 0.25 CU are asked for at once; starts: until each has answered (all: ${(allMs / 1000).toFixed(1)} s)`,
+    `${many} endpoints of 0.25 CU are asked for at once; starts: until each has answered`,
     `wake: another endpoint, with none of them awake and beside all of them`,
     `the worker takes ${idle.toFixed(2)} % of a core with none awake, ${busy.toFixed(2)} % with all`,
   ],

@@ -13,7 +13,7 @@ export interface Census {
     readonly init: number
     readonly disabled: number
   }
-  /** The CU of hosts by their ids: what the sizes of computes may sum up to, where that is limited, and what they do. */
+  /** The CU of hosts, by id: what the sizes of computes may sum up to, where that is limited, and what they do. */
   readonly capacity: Readonly<Record<string, number>>
   readonly used: Readonly<Record<string, number>>
 }
