@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { type Api, EndpointType, type Operation } from '@neondatabase/api-client'
+import { type Api, ConsumptionHistoryGranularity, EndpointType, type Operation } from '@neondatabase/api-client'
 import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { checkedClient, refusal, type Seen } from './checked_client.ts'
@@ -116,6 +116,25 @@ test('projects are listed, read and searched', async () => {
   assert.equal(read.project.pg_version, 18)
   assert.deepEqual((await api.listSnapshots(project)).data, { snapshots: [] })
   assert.deepEqual((await api.listProjectVpcEndpoints(project)).data, { endpoints: [] })
+})
+
+test('what projects and branches use is listed by day', async () => {
+  const { data: account } = await api.getCurrentUserOrganizations()
+  const query = {
+    from: new Date(Date.now() - 86_400_000).toISOString(),
+    to: new Date().toISOString(),
+    granularity: ConsumptionHistoryGranularity.Daily,
+    org_id: account.organizations[0]?.id ?? '',
+    metrics: ['compute_unit_seconds' as const, 'root_branch_bytes_month' as const],
+    project_ids: [project],
+  }
+  const { projects } = (await api.getConsumptionHistoryPerProjectV2(query)).data
+  assert.deepEqual(
+    projects.map(({ project_id }) => project_id),
+    [project],
+  )
+  const { branches } = (await api.getConsumptionHistoryPerBranchV2(query)).data
+  assert.ok(branches.every(({ project_id }) => project_id === project))
 })
 
 test('the list of shared projects is empty', async () => {
