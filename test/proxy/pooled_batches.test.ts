@@ -131,3 +131,25 @@ test(
     for (const client of [holder, copier, other]) client.close()
   },
 )
+
+test('a Parse that a failed transaction refuses removes the unnamed statement, as it does at Postgres', async () => {
+  const batches = [
+    [parse('', 'begin'), bind('', ''), execute(), execute('none'), parse('', 'select 1'), sync()],
+    [parse('end', 'rollback'), bind('', 'end'), parse('', 'select 2'), sync()],
+    [execute(), bind('', ''), sync()],
+  ]
+  for (const way of [scene.way(), scene.way('pooled')]) {
+    const client = await rawClient(way)
+    const answers: string[][] = []
+    for (const messages of batches) {
+      client.send(...messages)
+      answers.push(outline(await client.answer()))
+    }
+    client.close()
+    assert.deepEqual(answers, [
+      ['E 34000', 'Z E'],
+      ['E 25P02', 'Z E'],
+      ['E 26000', 'Z I'],
+    ])
+  }
+})

@@ -194,8 +194,9 @@ function parse(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolS
     parseNamed(prepared, nameAt(bytes, body, text), refusing ?? bytes.subarray(text, end), end, server, replace)
     return true
   }
-  // After an error of its batch the server skips this Parse and keeps its unnamed statement.
-  if (server.isInBatch()) bringUnnamed(prepared, server, body, replace)
+  // After an error of its batch the server skips this Parse and keeps its unnamed statement. A failed transaction
+  // would refuse the client's earlier one in place of this one.
+  if (server.isInBatch() && !server.hasFailed()) bringUnnamed(prepared, server, body, replace)
   const replacement = refusing && encodeMessage(PARSE, UNNAMED, refusing)
   if (replacement) replace(end, replacement)
   const isKept = isWhole && end - text < MAX_UNNAMED_LENGTH
