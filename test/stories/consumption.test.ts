@@ -92,7 +92,7 @@ test('a wrong question for the history is answered with what it takes', async ()
   ]
   assert.deepEqual(
     answers.map(([status]) => status),
-    [400, 400, 400, 400, 404],
+    [422, 422, 422, 422, 404],
   )
   assert.match(String(answers[0]?.[1]), /metrics has energy; it takes compute_unit_seconds, /)
   assert.match(String(answers[3]?.[1]), /with granularity hourly it reaches 7 days back/)

@@ -3,6 +3,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, type TestContext, test } from 'node:test'
+import { NO_USE } from '../../src/catalog/consumption.ts'
+import { useView } from '../../src/views/branch.ts'
 import { Webhook } from 'standardwebhooks'
 import type { ApiResponse } from '../../src/client.ts'
 import { catalogQuery } from '../admin.ts'
@@ -151,7 +153,8 @@ test("events of branches, endpoints and operations are sent with the API's JSON,
   for (const operation of about) assert.deepEqual(find('operation.finished', operation.id), operation)
   assert.deepEqual(find('endpoint.idle', endpoint_id), asleep)
   assert.deepEqual(find('endpoint.created', endpoint_id)?.['settings'], { pg_settings: {} })
-  assert.deepEqual(find('branch.updated', branch_id), renamed)
+  // Events do not tell what a branch has used.
+  assert.deepEqual(find('branch.updated', branch_id), { ...renamed, ...useView(NO_USE) })
 
   for (const { id, headers, body, event } of heard) {
     assert.deepEqual(new Webhook(secret).verify(body, headers as Record<string, string>), event)

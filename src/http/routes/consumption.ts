@@ -16,7 +16,11 @@ const Asked = {
   from: Type.String({ format: 'date-time', description: 'From the hour, day or month (UTC) with this moment on' }),
   to: Type.String({ format: 'date-time' }),
   granularity: Type.Union([Type.Literal('hourly'), Type.Literal('daily'), Type.Literal('monthly')]),
-  metrics: Type.Array(Type.String(), { minItems: 1, maxItems: 20, description: `Of ${METRICS.join(', ')}` }),
+  metrics: Type.Array(Type.String({ minLength: 1 }), {
+    minItems: 1,
+    maxItems: 20,
+    description: `Of ${METRICS.join(', ')}`,
+  }),
   org_id: Type.Optional(Type.String()),
 }
 
@@ -34,7 +38,7 @@ export const getProjectConsumption = route('GET /consumption_history/v2/projects
   anyProject: true,
   query: Type.Object({
     ...Asked,
-    project_ids: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
+    project_ids: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: 100 })),
     limit: Type.Integer({ minimum: 1, maximum: 100, default: 10 }),
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
   }),
@@ -42,7 +46,7 @@ export const getProjectConsumption = route('GET /consumption_history/v2/projects
     projects: Type.Array(Type.Object({ project_id: Type.String(), periods: Type.Array(Period) })),
     pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
   }),
-  errors: ['NOT_FOUND'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'FORBIDDEN'],
 }).handle(async ({ query }, context) => {
   requireOrganization(context, query.org_id)
   const asked = readAsked(query, METRICS)
@@ -74,8 +78,8 @@ export const getBranchConsumption = route('GET /consumption_history/v2/branches'
   anyProject: true,
   query: Type.Object({
     ...Asked,
-    project_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }),
-    branch_ids: Type.Optional(Type.Array(Type.String(), { maxItems: 1000 })),
+    project_ids: Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: 100 }),
+    branch_ids: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: 1000 })),
     limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
   }),
@@ -85,7 +89,7 @@ export const getBranchConsumption = route('GET /consumption_history/v2/branches'
     ),
     pagination: Type.Optional(Type.Object({ cursor: Type.String() })),
   }),
-  errors: ['NOT_FOUND'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED', 'FORBIDDEN'],
 }).handle(async ({ query }, context) => {
   requireOrganization(context, query.org_id)
   const asked = readAsked(query, OF_BRANCHES)
@@ -121,30 +125,31 @@ interface AskedRange {
 /** Lists arrive as repeated parameters, or as one with commas. */
 const list = (values: readonly string[]): string[] => values.flatMap((value) => value.split(',')).filter(Boolean)
 
-/** Errors: INVALID_REQUEST. */
+/** Errors: NOT_ALLOWED. */
 function readAsked(
   { from, to, granularity, metrics }: Omit<AskedRange, 'metrics'> & { readonly metrics: readonly string[] },
   known: readonly Metric[],
 ): AskedRange {
   const names = list(metrics)
   const unknown = names.find((name) => !known.some((each) => each === name))
-  if (unknown !== undefined)
-    throw new AppError('INVALID_REQUEST', `metrics has ${unknown}; it takes ${known.join(', ')}.`)
-  if (Date.parse(from) >= Date.parse(to)) throw new AppError('INVALID_REQUEST', 'from must be before to.')
+  if (unknown !== undefined) throw new AppError('NOT_ALLOWED', `metrics has ${unknown}; it takes ${known.join(', ')}.`)
+  if (Date.parse(from) >= Date.parse(to)) throw new AppError('NOT_ALLOWED', 'from must be before to.')
   const days = REACH_DAYS[granularity]
   if (Date.parse(from) < Date.now() - (days + 1) * DAY_MS)
     throw new AppError(
-      'INVALID_REQUEST',
+      'NOT_ALLOWED',
       `from is too long ago: with granularity ${granularity} it reaches ${days} days back.`,
     )
   const now = new Date().toISOString()
   return { from, to: to < now ? to : now, granularity, metrics: names as Metric[] }
 }
 
-/** Errors: NOT_FOUND. */
+/** Errors: NOT_FOUND; FORBIDDEN for a key of another project. */
 async function ownProjects({ db, caller }: RequestContext, ids: readonly string[]): Promise<string[]> {
+  if (caller.projectId !== null && ids.some((id) => id !== caller.projectId))
+    throw new AppError('FORBIDDEN', `This API key is for the project ${caller.projectId} only.`)
   const found = (await findProjects(db, caller.account.id, ids)).map(({ id }) => id)
-  const missing = ids.find((id) => !found.includes(id) || (caller.projectId !== null && id !== caller.projectId))
+  const missing = ids.find((id) => !found.includes(id))
   if (missing !== undefined) throw new AppError('NOT_FOUND', `project ${missing} not found`)
   return found.toSorted()
 }
