@@ -8,7 +8,7 @@ import { firstState, nextSize } from '../src/scaling/policy.ts'
 import { connect, query } from '../test/clients.ts'
 import { type Neap, startNeap } from '../test/neap.ts'
 import { until } from '../test/processes.ts'
-import { firstPlace } from '../test/project.ts'
+import { branchOff, endpointOf, firstPlace } from '../test/project.ts'
 import { drawRuns } from './load/chart.ts'
 import { type RunResult, runQueue, slowSeconds, type Tick } from './load/cpu_queue.ts'
 import { neonFormula } from './load/neon_formula.ts'
@@ -61,31 +61,21 @@ try {
 
 /** The seconds from the moment that four sessions of an endpoint of 1 to 7 CU are busy until it has 4 CU. */
 async function secondsToFour(on: Neap): Promise<number> {
-  const { project_id } = await firstPlace(on)
-  const made = await on.call('POST /projects/:project_id/branches', {
-    params: { project_id },
-    body: {
-      branch: {},
-      endpoints: [{ type: 'read_write', autoscaling_limit_min_cu: RANGE.min, autoscaling_limit_max_cu: RANGE.max }],
-    },
-  })
-  await on.ended(made.operations)
-  const uri = made.connection_uris?.[0]?.connection_uri ?? ''
-  const clients = await Promise.all(Array.from({ length: 4 }, () => connect(on, uri)))
-  const params = { project_id, endpoint_id: made.endpoints[0]?.id ?? '' }
+  const place = await branchOff(on, await firstPlace(on), RANGE)
+  const clients = await Promise.all(Array.from({ length: 4 }, () => connect(on, place.uri)))
   const begun = performance.now()
   const busy = clients.map((client) =>
     client.query('do $$ declare n bigint := 0; begin loop n := n + 1; end loop; end $$').catch(() => undefined),
   )
   await until('it has 4 CU', async () => {
-    const { endpoint } = await on.call('GET /projects/:project_id/endpoints/:endpoint_id', { params })
-    return (endpoint.current_cu ?? 0) >= 4
+    const { current_cu = 0 } = await endpointOf(on, place)
+    return current_cu >= 4
   })
   const seconds = (performance.now() - begun) / 1000
-  await query(on, uri, `select pg_terminate_backend(pid) from pg_stat_activity where query like 'do %'`)
+  await query(on, place.uri, `select pg_terminate_backend(pid) from pg_stat_activity where query like 'do %'`)
   await Promise.all(busy)
   const { operations } = await on.call('DELETE /projects/:project_id/branches/:branch_id', {
-    params: { project_id, branch_id: made.branch.id },
+    params: { project_id: place.project_id, branch_id: place.branch_id },
   })
   await on.ended(operations)
   return seconds

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, query } from '../test/clients.ts'
 import { startNeap } from '../test/neap.ts'
-import { branchOff, firstPlace, type Place } from '../test/project.ts'
+import { branchOff, firstPlace, type Place, resize } from '../test/project.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 6, seconds = 5] = process.argv.slice(2).map(Number)
@@ -20,8 +20,8 @@ try {
   const place = await firstPlace(neap)
   const neighbour = await branchOff(neap, place)
   for (const each of [place, neighbour]) await query(neap, each.uri, 'select 1')
-  await resize(place, 1)
-  await resize(neighbour, LARGEST)
+  await neap.ended(await resize(neap, place, { min: 1 }))
+  await neap.ended(await resize(neap, neighbour, { min: LARGEST }))
   const client = await connect(neap, place.uri)
   for (let round = 0; round <= rounds; round++)
     for (const samples of round % 2 === 0 ? [alone, beside] : [beside, alone]) {
@@ -39,14 +39,6 @@ try {
   await client.end()
 } finally {
   await neap.stop()
-}
-
-async function resize({ project_id, endpoint_id }: Place, cu: number): Promise<void> {
-  const { operations } = await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
-    params: { project_id, endpoint_id },
-    body: { endpoint: { autoscaling_limit_min_cu: cu, autoscaling_limit_max_cu: cu } },
-  })
-  await neap.ended(operations)
 }
 
 /** Brings a compute to its limit, until the returned function is called. */

@@ -14,7 +14,7 @@ import { percentile, report } from './samples.ts'
 const [rounds = '5', seconds = '8', alone] = process.argv.slice(2)
 /** How long an attack runs before the measurement. */
 const SETTLE_MS = 2_000
-/** CPU contention from a compute. Computes have no CPU shares yet, so it is a separate row without a mark. */
+/** CPU contention from a compute: a separate row without a mark, since fair_shares measures it. */
 const OF_CPU: readonly AttackName[] = ['load']
 /** Excluded: these end the tenant's own sessions, which the other attacks use. */
 const LEFT_OUT: readonly AttackName[] = ['kills']

@@ -3,8 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { connect } from '../test/clients.ts'
 import { cpuQuota } from '../test/control_groups.ts'
 import { startNeap } from '../test/neap.ts'
-import { until } from '../test/processes.ts'
-import { firstPlace, type Place } from '../test/project.ts'
+import { computeIdOf, firstPlace, type Place, resize } from '../test/project.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 40] = process.argv.slice(2).map(Number)
@@ -19,11 +18,11 @@ const neap = await startNeap()
 try {
   const place = await firstPlace(neap)
   const { stop } = await load(place)
-  const id = await computeIdOf(place)
+  const id = await computeIdOf(neap, place)
   for (let round = 0; round <= rounds; round++) {
     const cu = SIZES[round % SIZES.length] as number
     const begun = performance.now()
-    const asked = resize(place, cu).then((operations) => ({ operations, ms: performance.now() - begun }))
+    const asked = resize(neap, place, { min: cu }).then((operations) => ({ operations, ms: performance.now() - begun }))
     while (cpuQuota(neap.ready.data_dir, id) !== cu * 100_000) await turn()
     const ms = performance.now() - begun
     const answer = await asked
@@ -59,21 +58,6 @@ async function load({ uri }: Place): Promise<{ stop: () => Promise<void> }> {
       await Promise.all(loops)
     },
   }
-}
-
-async function resize({ project_id, endpoint_id }: Place, cu: number) {
-  const { operations } = await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
-    params: { project_id, endpoint_id },
-    body: { endpoint: { autoscaling_limit_min_cu: cu, autoscaling_limit_max_cu: cu } },
-  })
-  return operations
-}
-
-function computeIdOf({ endpoint_id }: Place): Promise<string> {
-  return until('it has a compute', async () => {
-    const { computes } = await neap.call('GET /status', {})
-    return computes.find((compute) => compute.endpoint_id === endpoint_id)?.compute_id
-  })
 }
 
 report(

@@ -75,11 +75,39 @@ export async function operationsOf(neap: Neap, { project_id }: Place) {
   return (await neap.call('GET /projects/:project_id/operations', { params: { project_id } })).operations
 }
 
+/** A size in CU; `max` is `min` where it is left out. */
+export interface SizeRange {
+  readonly min: number
+  readonly max?: number
+}
+
+const limitsOf = ({ min, max = min }: SizeRange) => ({
+  autoscaling_limit_min_cu: min,
+  autoscaling_limit_max_cu: max,
+})
+
+/** Asks for another size of an endpoint. Returns the operations that make it. */
+export async function resize(neap: Neap, { project_id, endpoint_id }: Place, size: SizeRange) {
+  const { operations } = await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
+    params: { project_id, endpoint_id },
+    body: { endpoint: limitsOf(size) },
+  })
+  return operations
+}
+
+/** The id of an endpoint's compute, once it has one. */
+export function computeIdOf(neap: Neap, { endpoint_id }: Place): Promise<string> {
+  return until('it has a compute', async () => {
+    const { computes } = await neap.call('GET /status', {})
+    return computes.find((compute) => compute.endpoint_id === endpoint_id)?.compute_id
+  })
+}
+
 /** Creates a branch with an endpoint and waits for both. Its roles and passwords are its parent's. */
-export async function branchOff(neap: Neap, parent: Place): Promise<Place> {
+export async function branchOff(neap: Neap, parent: Place, size?: SizeRange): Promise<Place> {
   const { branch, endpoints, operations } = await neap.call('POST /projects/:project_id/branches', {
     params: { project_id: parent.project_id },
-    body: { branch: { parent_id: parent.branch_id }, endpoints: [{ type: 'read_write' }] },
+    body: { branch: { parent_id: parent.branch_id }, endpoints: [{ type: 'read_write', ...(size && limitsOf(size)) }] },
   })
   await neap.ended(operations)
   const [endpoint] = endpoints

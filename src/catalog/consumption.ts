@@ -88,6 +88,8 @@ export interface UseInTime {
 
 export interface UseRange {
   readonly projectIds: readonly string[]
+  /** Only these; undefined: all. */
+  readonly branchIds?: readonly string[] | undefined
   /** RFC 3339. */
   readonly from: string
   readonly to: string
@@ -105,7 +107,7 @@ const UNITS = { hourly: 'hour', daily: 'day', monthly: 'month' } as const
  * count, from the one with `from` to the one before `to`.
  */
 export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
-  const { projectIds, from, to, byBranch, includedBranches } = range
+  const { projectIds, branchIds, from, to, byBranch, includedBranches } = range
   const unit = UNITS[range.granularity]
   const kept = unit === 'month' ? 'month' : 'hour'
   return db.rows(sql`
@@ -120,11 +122,14 @@ export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
              sum(c.compute_seconds) as compute_seconds, sum(c.transfer_bytes) as transfer_bytes
         from bucket b join consumption c on c.period = ${kept} and c.since >= b.since and c.since < b.upto
        where c.project_id = any (${projectIds}::text[])
+         and (${branchIds}::text[] is null or c.branch_id = any (${branchIds}::text[]))
        group by 1, 2, 3),
     size as (
       select project_id, branch_id, is_root, bytes, since,
              coalesce(lead(since) over (partition by project_id, branch_id order by since), clock_timestamp()) as upto
-        from storage_size where project_id = any (${projectIds}::text[])),
+        from storage_size
+       where project_id = any (${projectIds}::text[])
+         and (${branchIds}::text[] is null or branch_id = any (${branchIds}::text[]))),
     stored as (
       select s.project_id, case when ${byBranch}::bool then s.branch_id end as branch_id, b.since,
              sum(case when s.is_root then s.bytes * hours else 0 end) as root_byte_hours,
@@ -156,6 +161,29 @@ export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
             union all select project_id, branch_id, since, 0, 0, root_byte_hours, child_byte_hours, 0 from stored
             union all select project_id, branch_id, since, 0, 0, 0, 0, hours from extra) part
      group by project_id, branch_id, since order by project_id, branch_id, since`)
+}
+
+/** A branch, by which pages of branches are ordered. */
+export interface BranchKey {
+  readonly project_id: string
+  readonly branch_id: string
+}
+
+/** The branches of projects, the deleted ones too, that existed in a time, `limit` at most after `after`. */
+export function listBranchesOf(
+  db: Db,
+  { projectIds, branchIds, from, to, granularity }: Omit<UseRange, 'byBranch' | 'includedBranches'>,
+  limit: number,
+  after: BranchKey | undefined,
+): Promise<BranchKey[]> {
+  return db.rows(sql`
+    select project_id, id as branch_id from branch
+     where project_id = any (${projectIds}::text[])
+       and (${branchIds}::text[] is null or id = any (${branchIds}::text[]))
+       and created_at < ${to}::timestamptz
+       and (deleted_at is null or deleted_at > date_trunc(${UNITS[granularity]}, ${from}::timestamptz, 'UTC'))
+       and (${after?.project_id}::text is null or (project_id, id) > (${after?.project_id}, ${after?.branch_id}))
+     order by project_id, id limit ${limit}`)
 }
 
 /** Removes hours and months past their retention, and sizes that were replaced before that. */

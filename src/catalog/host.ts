@@ -104,8 +104,7 @@ export async function whyNoEgress(db: Db, projectId: string): Promise<string | u
 export function listHosts(db: Db): Promise<Host[]> {
   return db.rows(sql`
     select id, region, cpus, memory_bytes, capacity_cu, limit_error, heartbeat_at,
-           (select coalesce(sum(cu), 0) from endpoint e
-             where e.room_host_id = h.id and e.waits_since is null and e.deleted_at is null) as used_cu
+           room_used(id) as used_cu
       from host h order by created_at, id`)
 }
 

@@ -7,15 +7,14 @@
  *                          ▲                                                    │
  *                          └──────────────── limited at last ───────────────────┘
  */
-import { availableParallelism } from 'node:os'
 import { setLimitError } from '../catalog/endpoint.ts'
 import { listSized, type SizedEndpoint, scale, type WantedScaling } from '../catalog/scaling.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
 import { createScalingMetrics, type ScalingMetrics } from '../observe/scaling_metrics.ts'
-import { type CpuUse, heavyUsers } from '../scaling/shares.ts'
 import { firstState, nextSize, type ScalingState, type UseSample } from '../scaling/policy.ts'
 import { sampleBetween, type UseReading } from '../scaling/sample.ts'
+import { createCpuShares } from './cpu_shares.ts'
 import type { Loop } from './periodic.ts'
 
 const EVERY_MS = 250
@@ -34,14 +33,6 @@ interface Followed {
   limitAt: number | undefined
   /** By performance.now(): when it may ask for more than it has. */
   askAt: number
-  cpu: CpuReading | undefined
-  /** The share of the CPUs that it was given; undefined when that is not known. */
-  share: { readonly cu: number; readonly comesFirst: boolean } | undefined
-}
-
-interface CpuReading {
-  readonly atMs: number
-  readonly microseconds: number
 }
 
 export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> {
@@ -49,6 +40,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
   const { catalog, computes, hostId, log } = context
   // Each start and each resize has recorded why.
   if ((await computes.whyNoLimits()) !== undefined) return { stop: async () => undefined }
+  const shareCpus = createCpuShares(context)
   const followed = new Map<string, Followed>()
   /** The endpoints that may have another compute or size; undefined: all. */
   let changed: Set<string> | undefined
@@ -59,8 +51,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     async look() {
       await followChanged()
       for (const each of followed.values()) await lookAt(each)
-      // One alone shares the CPUs with no other.
-      if (followed.size > 1) await share(context, [...followed.values()])
+      await shareCpus([...followed.values()].map(({ endpoint }) => endpoint))
       isPolling = followed.size > 1 || [...followed.values()].some(isWatched)
       if (isPolling) return EVERY_MS
       return [...followed.values()].some(({ limitAt }) => limitAt !== undefined) ? RETRY_MS : undefined
@@ -89,7 +80,7 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     // A worker that ended between a record and its effect may have left another limit.
     const unknownLimit = isSettled(endpoint) && endpoint.limit_error === null ? undefined : 0
     const limitAt = isKnown && known.endpoint.cu === endpoint.cu ? known.limitAt : unknownLimit
-    const fresh = { reading: undefined, askAt: 0, cpu: undefined, share: undefined }
+    const fresh = { reading: undefined, askAt: 0 }
     followed.set(endpoint.id, { ...(isKnown ? known : fresh), endpoint, state, limitAt })
   }
 
@@ -119,30 +110,6 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
 }
 
 const isWatched = ({ endpoint, limitAt }: Followed): boolean => limitAt === undefined && !isSettled(endpoint)
-
-/** Lets those that have used little of their size lately run first. */
-async function share({ computes, log }: WorkerContext, followed: readonly Followed[]): Promise<void> {
-  const uses: CpuUse[] = []
-  for (const each of followed)
-    try {
-      const { compute_id: id, cu } = each.endpoint
-      const [before, now] = [each.cpu, { microseconds: await computes.readCpuTime(id), atMs: performance.now() }]
-      each.cpu = now
-      if (before)
-        uses.push({ id, cu, used: (now.microseconds - before.microseconds) / 1000 / (now.atMs - before.atMs) })
-    } catch (error) {
-      log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read the CPU time of a compute')
-    }
-  const heavy = heavyUsers(uses, availableParallelism())
-  for (const each of followed) await weigh(each, !heavy.has(each.endpoint.compute_id))
-
-  async function weigh(each: Followed, comesFirst: boolean): Promise<void> {
-    const { compute_id, cu } = each.endpoint
-    if (each.share?.cu === cu && each.share.comesFirst === comesFirst) return
-    each.share = { cu, comesFirst }
-    await computes.weigh(compute_id, each.share).catch(() => undefined)
-  }
-}
 
 /** Whether an endpoint has a fixed size, and its compute has it. */
 const isSettled = ({ min_cu, max_cu, wanted_cu }: SizedEndpoint): boolean => min_cu === max_cu && wanted_cu === null

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { query as run } from '../clients.ts'
 import { send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
-import { firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, firstPlace, type Place, resize, suspend } from '../project.ts'
 
 /* What projects and branches use, as their owner sees it. */
 
@@ -24,12 +24,8 @@ const range = () => ({
 })
 
 test('a compute counts by its size for as long as it runs', async () => {
-  const { project_id, branch_id, endpoint_id } = place
-  const { operations } = await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
-    params: { project_id, endpoint_id },
-    body: { endpoint: { autoscaling_limit_min_cu: 2, autoscaling_limit_max_cu: 2 } },
-  })
-  await neap.ended(operations)
+  const { project_id, branch_id } = place
+  await neap.ended(await resize(neap, place, { min: 2 }))
   await run(neap, place.uri, `select repeat('x', 100000), pg_sleep(1.2)`)
   await suspend(neap, place)
   const { project } = await neap.call('GET /projects/:project_id', { params: { project_id } })
@@ -75,6 +71,32 @@ test('the history has the same by hour, for projects and for branches, and wakes
   assert.equal(endpoints[0]?.current_state, 'idle')
 })
 
+test('the branches of the history come in pages, the deleted ones too', async () => {
+  const other = await branchOff(neap, place)
+  const { project_id } = place
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', {
+    params: { project_id, branch_id: other.branch_id },
+  })
+  await neap.ended(operations)
+  const page = (cursor?: string) =>
+    neap.call('GET /consumption_history/v2/branches', {
+      query: {
+        ...range(),
+        metrics: ['compute_unit_seconds'],
+        project_ids: [project_id],
+        limit: 1,
+        ...(cursor !== undefined && { cursor }),
+      },
+    })
+  const first = await page()
+  const second = await page(first.pagination?.cursor)
+  assert.deepEqual(
+    [...first.branches, ...second.branches].map(({ branch_id }) => branch_id),
+    [place.branch_id, other.branch_id].toSorted(),
+  )
+  assert.equal(second.pagination, undefined)
+})
+
 test('a wrong question for the history is answered with what it takes', async () => {
   const { project_id } = place
   const ask = async (changed: object) => {
@@ -88,11 +110,12 @@ test('a wrong question for the history is answered with what it takes', async ()
     await ask({ metrics: 'extra_branches_month' }),
     await ask({ from: range().to, to: range().from }),
     await ask({ from: '2020-01-01T00:00:00Z' }),
+    await ask({ cursor: 'none' }),
     await ask({ project_ids: 'no-such-project' }),
   ]
   assert.deepEqual(
     answers.map(([status]) => status),
-    [422, 422, 422, 422, 404],
+    [422, 422, 422, 422, 422, 404],
   )
   assert.match(String(answers[0]?.[1]), /metrics has energy; it takes compute_unit_seconds, /)
   assert.match(String(answers[3]?.[1]), /with granularity hourly it reaches 7 days back/)

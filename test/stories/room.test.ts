@@ -5,41 +5,30 @@ import { MIB_PER_CU } from '../../src/size.ts'
 import { connect, query } from '../clients.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
-import { endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, endpointOf, firstPlace, type Place, resize, suspend } from '../project.ts'
 
 /* The room of a host: what the sizes of its computes may sum up to. */
 
 const CAPACITY = 3
 let neap: Neap
-let project_id: string
+let root: Place
 
 before(async () => {
   const machine = Math.min(availableParallelism(), totalmem() / (MIB_PER_CU * 2 ** 20))
   // A little more than that, rounded down to a quarter.
   neap = await startNeap({ env: { NEAP_OVERCOMMIT: ((CAPACITY + 0.1) / machine).toFixed(3) } })
-  const place = await firstPlace(neap)
-  project_id = place.project_id
-  await query(neap, place.uri, 'select 1')
-  await suspend(neap, place)
+  root = await firstPlace(neap)
+  await query(neap, root.uri, 'select 1')
+  await suspend(neap, root)
 })
 
 after(() => neap?.stop())
 
 /** Makes a branch with an endpoint of this size, asleep. */
-async function branchOfSize(min: number, max = min): Promise<Place> {
-  const made = await neap.call('POST /projects/:project_id/branches', {
-    params: { project_id },
-    body: {
-      branch: {},
-      endpoints: [{ type: 'read_write', autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max }],
-    },
-  })
-  await neap.ended(made.operations)
-  const [endpoint, connection] = [made.endpoints[0], made.connection_uris?.[0]]
-  assert.ok(endpoint && connection)
-  const place = { project_id, branch_id: made.branch.id, endpoint_id: endpoint.id, uri: connection.connection_uri }
-  if ((await endpointOf(neap, place)).current_state === 'active') await suspend(neap, place)
-  return place
+async function asleep(min: number, max = min): Promise<Place> {
+  const made = await branchOff(neap, root, { min, max })
+  if ((await endpointOf(neap, made)).current_state === 'active') await suspend(neap, made)
+  return made
 }
 
 interface Room {
@@ -57,22 +46,19 @@ async function host(): Promise<Room> {
 const lastOperation = async ({ endpoint_id }: Place) =>
   (
     await neap.call('GET /projects/:project_id/operations', {
-      params: { project_id },
+      params: { project_id: root.project_id },
       query: { endpoint_id, limit: 1 },
     })
   ).operations[0]
 
-async function resize({ endpoint_id }: Place, cu: number) {
-  const { endpoint, operations } = await neap.call('PATCH /projects/:project_id/endpoints/:endpoint_id', {
-    params: { project_id, endpoint_id },
-    body: { endpoint: { autoscaling_limit_min_cu: cu, autoscaling_limit_max_cu: cu } },
-  })
-  await neap.ended(operations)
-  return endpoint
+/** Resizes an endpoint, and returns it as it is then. */
+async function resized(at: Place, min: number) {
+  await neap.ended(await resize(neap, at, { min }))
+  return await endpointOf(neap, at)
 }
 
 test('a start waits for room, says so, and goes on as soon as there is some', async () => {
-  const [first, second] = [await branchOfSize(2), await branchOfSize(2)]
+  const [first, second] = [await asleep(2), await asleep(2)]
   await query(neap, first.uri, 'select 1')
   assert.equal((await host()).capacity_cu, CAPACITY)
   await until('its room is counted', async () => (await host()).used_cu >= 2)
@@ -80,7 +66,7 @@ test('a start waits for room, says so, and goes on as soon as there is some', as
   const waits = await until('it waits', async () => (await lastOperation(second))?.wait_reason)
   assert.equal(waits, 'its host has no room for 2 CU')
   // A smaller one that fits passes it.
-  const small = await branchOfSize(0.25)
+  const small = await asleep(0.25)
   await query(neap, small.uri, 'select 1')
   await suspend(neap, first)
   assert.deepEqual(await waiting, [{ one: 1 }])
@@ -89,8 +75,8 @@ test('a start waits for room, says so, and goes on as soon as there is some', as
 })
 
 test('a start that never gets room fails, and says what to do', async () => {
-  const [first, second, large] = [await branchOfSize(3), await branchOfSize(1), await branchOfSize(2)]
-  await resize(large, 4)
+  const [first, second, large] = [await asleep(3), await asleep(1), await asleep(2)]
+  await resized(large, 4)
   await assert.rejects(query(neap, large.uri, 'select 1'), {
     detail: 'its host has room for 3 CU in all, and it needs 4: choose a smaller size',
   })
@@ -104,22 +90,22 @@ test('a start that never gets room fails, and says what to do', async () => {
 })
 
 test('a compute that is to be larger than there is room gets what there is, says so, and later the rest', async () => {
-  const [other, place] = [await branchOfSize(1), await branchOfSize(0.5)]
+  const [other, place] = [await asleep(1), await asleep(0.5)]
   for (const { uri } of [other, place]) await query(neap, uri, 'select 1')
   await until('both have room', async () => (await host()).used_cu === 1.5)
-  assert.deepEqual(size(await resize(place, 3)), [2, 3])
+  assert.deepEqual(size(await resized(place, 3)), [2, 3])
   assert.deepEqual(size(await endpointOf(neap, place)), [2, 3])
   await suspend(neap, other)
   await until('it has the rest', async () => size(await endpointOf(neap, place))[0] === 3)
   assert.deepEqual(size(await endpointOf(neap, place)), [3, undefined])
-  assert.deepEqual(size(await resize(place, 0.5)), [0.5, undefined])
+  assert.deepEqual(size(await resized(place, 0.5)), [0.5, undefined])
   await suspend(neap, place)
 })
 
 const size = ({ current_cu, wanted_cu }: { current_cu?: number; wanted_cu?: number }) => [current_cu, wanted_cu]
 
 test('an endpoint that autoscales grows to the room that there is', async () => {
-  const [other, scaled] = [await branchOfSize(1), await branchOfSize(1, 6)]
+  const [other, scaled] = [await asleep(1), await asleep(1, 6)]
   for (const { uri } of [other, scaled]) await query(neap, uri, 'select 1')
   const clients = await Promise.all(Array.from({ length: 6 }, () => connect(neap, scaled.uri)))
   const busy = clients.map((client) =>
@@ -136,7 +122,7 @@ test('an endpoint that autoscales grows to the room that there is', async () => 
 })
 
 test('a killed worker loses and doubles no room', async () => {
-  const [first, second] = [await branchOfSize(2), await branchOfSize(1)]
+  const [first, second] = [await asleep(2), await asleep(1)]
   for (const { uri } of [first, second]) await query(neap, uri, 'select 1')
   await kill(neap.part('worker') ?? 0)
   await until('the room is counted', async () => (await host()).used_cu === 3)

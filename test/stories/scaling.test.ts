@@ -6,7 +6,7 @@ import { connect, query } from '../clients.ts'
 import { cpuQuota, removeQuota } from '../control_groups.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
-import { endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, computeIdOf, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
 
 /* Sizes that are enforced, and autoscaling, as a user sees them. */
 
@@ -29,22 +29,6 @@ const scalings = async (of: Place) => {
 /** Keeps a session busy in SQL until it is cancelled. */
 const BUSY = `do $$ declare n bigint := 0; begin loop n := n + 1; end loop; end $$`
 
-/** Makes a branch with an endpoint of this size. */
-async function branchOfSize(min: number, max: number): Promise<Place> {
-  const { project_id } = place
-  const made = await neap.call('POST /projects/:project_id/branches', {
-    params: { project_id },
-    body: {
-      branch: {},
-      endpoints: [{ type: 'read_write', autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max }],
-    },
-  })
-  await neap.ended(made.operations)
-  const [endpoint, connection] = [made.endpoints[0], made.connection_uris?.[0]]
-  assert.ok(endpoint && connection)
-  return { project_id, branch_id: made.branch.id, endpoint_id: endpoint.id, uri: connection.connection_uri }
-}
-
 test('an endpoint shows the size that its compute has, while it runs', async () => {
   await query(neap, place.uri, 'select 1')
   const { current_cu, limit_error } = await endpointOf(neap, place)
@@ -54,7 +38,7 @@ test('an endpoint shows the size that its compute has, while it runs', async () 
 })
 
 test('an endpoint of 1 to 5 CU grows to 4 for four busy sessions, and falls to 1 after them', async () => {
-  const scaled = await branchOfSize(1, 5)
+  const scaled = await branchOff(neap, place, { min: 1, max: 5 })
   const clients = await Promise.all(Array.from({ length: 4 }, () => connect(neap, scaled.uri)))
   assert.equal((await endpointOf(neap, scaled)).current_cu, 1)
   const busy = clients.map((client) => client.query(BUSY).catch(() => undefined))
@@ -70,7 +54,7 @@ test('an endpoint of 1 to 5 CU grows to 4 for four busy sessions, and falls to 1
 })
 
 test('sessions that wait for a lock do not count when an endpoint grows', async () => {
-  const scaled = await branchOfSize(1, 5)
+  const scaled = await branchOff(neap, place, { min: 1, max: 5 })
   const holder = await connect(neap, scaled.uri)
   for (const text of ['create table t (n int)', 'begin', 'lock table t']) await holder.query(text)
   const waiting = await Promise.all(Array.from({ length: 8 }, () => connect(neap, scaled.uri)))
@@ -94,16 +78,10 @@ test('sessions that wait for a lock do not count when an endpoint grows', async 
 })
 
 /** The id of its compute; a client has its first answer a moment before that is on record. */
-const computeIdOf = ({ endpoint_id }: Place): Promise<string> =>
-  until('it has a compute', async () => {
-    const { computes } = await neap.call('GET /status', {})
-    return computes.find((compute) => compute.endpoint_id === endpoint_id)?.compute_id
-  })
-
 test('a restarted worker holds the computes that it adopts to their sizes', async () => {
   await query(neap, place.uri, 'select 1')
   const { data_dir } = neap.ready
-  const id = await computeIdOf(place)
+  const id = await computeIdOf(neap, place)
   await until('it is limited', () => cpuQuota(data_dir, id) === 25_000)
   // As a worker that was killed before it limited the compute would leave it.
   removeQuota(data_dir, id)
@@ -112,9 +90,9 @@ test('a restarted worker holds the computes that it adopts to their sizes', asyn
 })
 
 test('an endpoint whose compute has lost its control groups says so, and serves', async () => {
-  const scaled = await branchOfSize(1, 2)
+  const scaled = await branchOff(neap, place, { min: 1, max: 2 })
   await query(neap, scaled.uri, 'select 1')
-  const id = await computeIdOf(scaled)
+  const id = await computeIdOf(neap, scaled)
   for (const parent of new Set(groupParents(neap.ready.data_dir).values())) {
     await until('the group is empty', () => {
       try {

@@ -1,5 +1,11 @@
 import { type Static, Type } from 'typebox'
-import { type Granularity, listUses, type UseInTime } from '../../catalog/consumption.ts'
+import {
+  type BranchKey,
+  type Granularity,
+  listBranchesOf,
+  listUses,
+  type UseInTime,
+} from '../../catalog/consumption.ts'
 import { findProjects, listProjects } from '../../catalog/project.ts'
 import { requireOrganization } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
@@ -94,24 +100,34 @@ export const getBranchConsumption = route('GET /consumption_history/v2/branches'
   requireOrganization(context, query.org_id)
   const asked = readAsked(query, OF_BRANCHES)
   const projectIds = await ownProjects(context, list(query.project_ids))
-  const uses = await listUses(context.db, { ...asked, projectIds, byBranch: true, ...INCLUDED })
-  const wanted = query.branch_ids && new Set(list(query.branch_ids))
-  const branches = [...Map.groupBy(uses, ({ project_id, branch_id }) => `${project_id} ${branch_id}`)]
-    .filter(
-      ([key, [first]]) => (!query.cursor || key > query.cursor) && (!wanted || wanted.has(first?.branch_id ?? '')),
-    )
-    .toSorted(([one], [other]) => (one < other ? -1 : 1))
-  const page = branches.slice(0, query.limit ?? 100)
-  const last = branches.length > page.length ? page.at(-1) : undefined
+  const limit = query.limit ?? 100
+  const branchIds = query.branch_ids && list(query.branch_ids)
+  const keys = await listBranchesOf(context.db, { ...asked, projectIds, branchIds }, limit + 1, cursorOf(query.cursor))
+  const page = keys.slice(0, limit)
+  const ofPage = {
+    projectIds: [...new Set(page.map(({ project_id }) => project_id))],
+    branchIds: page.map(({ branch_id }) => branch_id),
+  }
+  const uses = await listUses(context.db, { ...asked, ...ofPage, byBranch: true, ...INCLUDED })
+  const byBranch = Map.groupBy(uses, ({ branch_id }) => branch_id)
+  const last = keys.length > page.length ? page.at(-1) : undefined
   return {
-    branches: page.map(([, found]) => ({
-      project_id: found[0]?.project_id ?? '',
-      branch_id: found[0]?.branch_id ?? '',
-      periods: periodsOf(found, asked, context.caller.account.plan),
+    branches: page.map(({ project_id, branch_id }) => ({
+      project_id,
+      branch_id,
+      periods: periodsOf(byBranch.get(branch_id) ?? [], asked, context.caller.account.plan),
     })),
-    ...(last && { pagination: { cursor: last[0] } }),
+    ...(last && { pagination: { cursor: `${last.project_id} ${last.branch_id}` } }),
   }
 })
+
+/** Errors: NOT_ALLOWED. */
+function cursorOf(text: string | undefined): BranchKey | undefined {
+  if (text === undefined) return undefined
+  const [project_id, branch_id] = text.split(' ')
+  if (!project_id || !branch_id) throw new AppError('NOT_ALLOWED', 'cursor is none that a page before this one had.')
+  return { project_id, branch_id }
+}
 
 const INCLUDED = { includedBranches: INCLUDED_BRANCHES }
 
