@@ -1,15 +1,14 @@
 /* Latency of 200 concurrent connects to a suspended endpoint, against the same to a running one. */
 import pg from 'pg'
-import { startNeap } from '../test/neap.ts'
 import { firstPlace, suspend } from '../test/project.ts'
-import { clientConfig, neapTarget } from './load/targets.ts'
+import { clientConfig, neapTarget, startForLoad } from './load/targets.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 5, clients = 200] = process.argv.slice(2).map(Number)
 
 const milliseconds: Record<'running' | 'suspended', number[]> = { running: [], suspended: [] }
 const refused: string[] = []
-const neap = await startNeap()
+const neap = await startForLoad()
 try {
   const place = await firstPlace(neap)
   const config = clientConfig(neapTarget(neap))

@@ -1,14 +1,13 @@
 /* Latency of a new connection to a running compute, through the proxy and directly to a Postgres with TLS. */
 import pg from 'pg'
-import { startNeap } from '../test/neap.ts'
 import { makeServers } from '../test/proxy/servers.ts'
-import { clientConfig, neapTarget, startDirect } from './load/targets.ts'
+import { clientConfig, neapTarget, startDirect, startForLoad } from './load/targets.ts'
 import { percentile, report } from './samples.ts'
 
 const ROUNDS = Number(process.argv[2] ?? 300)
 const WARM_UP = 20
 
-const neap = await startNeap()
+const neap = await startForLoad()
 const servers = await makeServers()
 const through: number[] = []
 const direct: number[] = []

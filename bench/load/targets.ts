@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import type pg from 'pg'
 import { ensureCertificates } from '../../src/tls/certificates.ts'
 import { type Neap, startNeap } from '../../test/neap.ts'
+import { firstPlace, resize } from '../../test/project.ts'
 import { makeServers, PASSWORD, type Servers } from '../../test/proxy/servers.ts'
 import { spawnInSession } from './session.ts'
 
@@ -26,6 +27,16 @@ export interface Target {
 export interface ProxyTarget extends Target {
   /** The pids of its processes at the moment. */
   pids(): readonly number[]
+}
+
+/** The CPUs of the compute under load: more than the machine gives it beside the load. */
+const LOADED_CU = 4
+
+/** Starts a Neap whose first endpoint is not held to the smallest size: the load is for the proxy. */
+export async function startForLoad(): Promise<Neap> {
+  const neap = await startNeap()
+  await neap.ended(await resize(neap, await firstPlace(neap), { min: LOADED_CU }))
+  return neap
 }
 
 /** The first project of a Neap, through its proxy. */
@@ -155,7 +166,7 @@ export async function withTargets(
   const servers = await makeServers()
   const stops = [() => servers.close()]
   try {
-    const neap = await startNeap()
+    const neap = await startForLoad()
     stops.unshift(() => neap.stop())
     const direct = await startDirect(servers)
     const pgbouncer = await startPgbouncer(servers, direct, mode, poolSize)
