@@ -37,6 +37,7 @@ export const ERRORS = {
   DATABASES_LIMIT_EXCEEDED: { status: 422, text: 'The branch has as many databases as it may.' },
   API_KEYS_LIMIT_EXCEEDED: { status: 422, text: 'The account has as many API keys as it may.' },
   COMPUTE_TIME_EXCEEDED: { status: 422, text: 'The project has used up its compute time.' },
+  LOGICAL_SIZE_LIMIT_EXCEEDED: { status: 422, text: 'The branch is larger than it may be.' },
   WRITTEN_DATA_LIMIT_EXCEEDED: { status: 422, text: 'The project has written as much as it may.' },
   DATA_TRANSFER_LIMIT_EXCEEDED: { status: 422, text: 'The project has transferred as much as it may.' },
   WEBHOOKS_LIMIT_EXCEEDED: { status: 422, text: 'The account has as many webhooks as it may.' },
@@ -59,6 +60,7 @@ export const QUOTA_ERRORS = [
   'COMPUTE_TIME_EXCEEDED',
   'WRITTEN_DATA_LIMIT_EXCEEDED',
   'DATA_TRANSFER_LIMIT_EXCEEDED',
+  'LOGICAL_SIZE_LIMIT_EXCEEDED',
 ] as const satisfies readonly ErrorCode[]
 
 /** An error with a message for the client. `cause` is for the log only. */

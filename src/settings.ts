@@ -341,6 +341,15 @@ export const SETTINGS = {
       'one CPU and 4 GiB). Beyond, starts wait for half a minute, and computes grow to what is left.',
     fallback: () => 16,
   }),
+  diskReserveMib: setting<number | undefined>({
+    env: 'NEAP_DISK_RESERVE',
+    parse: whole(0, 1_000_000_000),
+    expects: 'a number of MiB',
+    about:
+      'While less of the disk of the data directory is free, computes refuse writes. ' +
+      'By default 512 MiB, or a twentieth of a smaller disk.',
+    fallback: () => undefined,
+  }),
   computeNetwork: setting<'none' | 'host'>({
     env: 'NEAP_COMPUTE_NETWORK',
     parse: (value) => (value === 'none' || value === 'host' ? value : undefined),

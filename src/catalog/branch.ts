@@ -19,6 +19,8 @@ export interface Branch {
   readonly applied_version: number
   /** The store with its data: initially one of its own id; another branch's after a restore. Null once removed. */
   readonly store_id: string | null
+  /** The bytes of its databases, without WAL, when its store was last measured. */
+  readonly logical_bytes: number | null
   /** For the copy of an unfinished restore: the branch that is to take its data. */
   readonly restores: string | null
   readonly last_reset_at: string | null

@@ -26,6 +26,10 @@ export interface Endpoint {
   readonly wanted_cu: number | null
   /** Why its compute is not held to that size; null: it is, or none runs. */
   readonly limit_error: string | null
+  /** Why its compute accepts no writes by default; null: it accepts them. */
+  readonly writes_refused: 'branch_size' | 'host_disk' | null
+  /** The size of its branch when it began to refuse them because of that size, in bytes. */
+  readonly refused_bytes: number | null
   readonly suspend_timeout_seconds: number
   /** As given by users; a compute uses only `pg_settings`. */
   readonly settings: {
@@ -63,7 +67,12 @@ export function settingsWithDefaults({ settings: kept }: Pick<Endpoint, 'setting
 /** The attributes of an endpoint that users see. */
 export type ShownEndpoint = Omit<
   Endpoint,
-  'account_id' | 'holding_operation_id' | 'compute_id' | `idle_${'check_at' | 'counters' | 'since'}` | 'deleted_at'
+  | 'account_id'
+  | 'holding_operation_id'
+  | 'compute_id'
+  | 'refused_bytes'
+  | `idle_${'check_at' | 'counters' | 'since'}`
+  | 'deleted_at'
 >
 
 export async function insertEndpoint(
@@ -125,9 +134,9 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndp
 /** Selects only the attributes that users see: clients poll this query. */
 export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
   return db.rows(sql`
-    select id, project_id, branch_id, name, min_cu, max_cu, cu, wanted_cu, limit_error, suspend_timeout_seconds,
-           settings, pooler_enabled, disabled, passwordless_access, creation_source, current_state, pending_state,
-           started_at, suspended_at, last_active, created_at, updated_at
+    select id, project_id, branch_id, name, min_cu, max_cu, cu, wanted_cu, limit_error, writes_refused,
+           suspend_timeout_seconds, settings, pooler_enabled, disabled, passwordless_access, creation_source,
+           current_state, pending_state, started_at, suspended_at, last_active, created_at, updated_at
       from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
      order by created_at, id`)
 }

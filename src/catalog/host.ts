@@ -67,9 +67,24 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
   })
 }
 
-/** Records that the worker of a host lives. */
-export async function recordHeartbeat(db: Db, id: string): Promise<void> {
-  await db.rows(sql`update host set heartbeat_at = clock_timestamp() where id = ${id}`)
+/** The disk of a host's data directory, in bytes. */
+export interface HostDisk {
+  readonly bytes: number
+  /** What an ordinary user may still write. */
+  readonly free: number
+  /** With less than this free it is short. */
+  readonly reserve: number
+}
+
+/** A disk that is short remains so until this much more than its reserve is free. */
+const RELIEF = 1.25
+
+/** Records that the worker of a host lives, and the state of its disk. */
+export async function recordHeartbeat(db: Db, id: string, { bytes, free, reserve }: HostDisk): Promise<void> {
+  await db.rows(sql`
+    update host set heartbeat_at = clock_timestamp(), disk_bytes = ${bytes}, disk_free_bytes = ${free},
+           disk_short = ${free}::int8 < ${reserve}::int8 * case when disk_short then ${RELIEF}::float8 else 1 end
+     where id = ${id}`)
 }
 
 /** Records the versions of Postgres that are installed on a host. */

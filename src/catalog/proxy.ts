@@ -1,4 +1,5 @@
 import type { Db } from './catalog.ts'
+import type { Endpoint } from './endpoint.ts'
 import { PROXY_LOCK_CLASS } from './advisory_locks.ts'
 import { sql } from './sql.ts'
 
@@ -18,13 +19,15 @@ export interface ProxyPause {
 }
 
 /**
- * The pause state of an endpoint: the operation that requested the pause, if any, and the compute that its sessions
- * are with.
+ * The pause state of an endpoint: the operation that requested the pause, if any, the compute that its sessions are
+ * with, and whether that refuses writes.
  */
 export interface EndpointPause {
   readonly id: string
   readonly holding_operation_id: string | null
   readonly compute_id: string | null
+  /** Why its compute refuses writes. */
+  readonly writes_refused: Endpoint['writes_refused']
 }
 
 /**
@@ -94,12 +97,15 @@ export async function recordPause(db: Db, operationId: string, proxyNumber: numb
 
 /** The pause states of these endpoints, including deleted ones: their sessions last until their compute has stopped. */
 export function readPauses(db: Db, endpointIds: readonly string[]): Promise<EndpointPause[]> {
-  return db.rows(sql`select id, holding_operation_id, compute_id from endpoint where id = any (${endpointIds}::text[])`)
+  return db.rows(sql`
+    select id, holding_operation_id, compute_id, writes_refused from endpoint where id = any (${endpointIds}::text[])`)
 }
 
-/** The ids of all paused endpoints. */
+/** The ids of all endpoints that are paused or refuse writes. */
 export async function listPaused(db: Db): Promise<string[]> {
-  const rows = await db.rows<{ id: string }>(sql`select id from endpoint where holding_operation_id is not null`)
+  const rows = await db.rows<{ id: string }>(sql`
+    select id from endpoint where holding_operation_id is not null
+    union select id from endpoint where writes_refused is not null`)
   return rows.map((row) => row.id)
 }
 

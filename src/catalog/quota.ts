@@ -1,9 +1,15 @@
 import type { Db } from './catalog.ts'
 import type { Endpoint } from './endpoint.ts'
+import { HAS_GROWN_ON } from './size_limit.ts'
 import { sql } from './sql.ts'
 
-/** What a project may use in a calendar month (UTC). */
-export type QuotaName = 'active_time_seconds' | 'compute_time_seconds' | 'written_data_bytes' | 'data_transfer_bytes'
+/** What a project may use in a calendar month (UTC), and the size that each of its branches may have. */
+export type QuotaName =
+  | 'active_time_seconds'
+  | 'compute_time_seconds'
+  | 'written_data_bytes'
+  | 'data_transfer_bytes'
+  | 'logical_size_bytes'
 
 /** The quotas of projects `p` that are used up, as `x (name)`. */
 const EXCEEDED = sql`
@@ -19,10 +25,17 @@ const EXCEEDED = sql`
              when 'written_data_bytes' then used.written_bytes when 'data_transfer_bytes' then used.transfer_bytes end)
     x (name)`
 
-/** A quota that a project has used up this month. */
-export async function findExceededQuota(db: Db, projectId: string): Promise<QuotaName | undefined> {
+/** A quota that keeps an endpoint from starting: one that its project has used up, or the size of its branch. */
+export async function findExceededQuota(
+  db: Db,
+  { id, project_id }: Pick<Endpoint, 'id' | 'project_id'>,
+): Promise<QuotaName | undefined> {
   const row = await db.row<{ name: string }>(sql`
-    select x.name from project p, ${EXCEEDED} where p.id = ${projectId} and p.settings ? 'quota' limit 1`)
+    (select x.name from project p, ${EXCEEDED} where p.id = ${project_id} and p.settings ? 'quota' limit 1)
+    union all
+    select 'logical_size_bytes' from endpoint e join branch b on b.id = e.branch_id
+     where e.id = ${id} and ${HAS_GROWN_ON}
+    limit 1`)
   return row?.name as QuotaName | undefined
 }
 

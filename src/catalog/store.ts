@@ -27,7 +27,8 @@ export async function exchangeStores(tx: Db, one: string, other: string): Promis
     with exchanged as (
       update store s set branch_id = case s.branch_id when ${one} then ${other} else ${one} end
        where s.id in (select store_id from branch where id = any (${[one, other]}::text[])))
-    update branch b set store_id = counterpart.store_id from branch counterpart
+    update branch b set store_id = counterpart.store_id, logical_bytes = counterpart.logical_bytes
+      from branch counterpart
      where b.id = any (${[one, other]}::text[]) and counterpart.id = any (${[one, other]}::text[])
        and b.id <> counterpart.id`)
 }
@@ -40,19 +41,39 @@ export async function listUnknownStores(db: Db, storeIds: readonly string[]): Pr
   return rows.map(({ id }) => id)
 }
 
-/** How often the store of a running compute is measured. */
-const RUNNING_MINUTES = 15
+/** How often the store of a running compute is measured, and how often one that is used and has a limit. */
+const RUNNING_SECONDS = 900
+const LIMITED_SECONDS = 5
 
-/** Ready stores of a host to be measured: not since their last compute ended, or not lately; at most `limit`. */
+/**
+ * Ready stores of a host to be measured: not since their last compute ended, or not lately; at most `limit` of each,
+ * those first that were measured longest ago.
+ */
 export function listUnmeasured(db: Db, hostId: string, limit: number): Promise<Pick<Store, 'id'>[]> {
   return db.rows(sql`
     (select id from store where host_id = ${hostId} and state = 'ready' and measured_at is null limit ${limit})
     union
-    (select s.id from compute c join store s on s.id = c.store_id
+    (select s.id
+       from compute c join store s on s.id = c.store_id join branch b on b.store_id = s.id
+       join project p on p.id = b.project_id join endpoint e on e.compute_id = c.id
       where c.host_id = ${hostId} and c.ended_at is null
-        and s.measured_at < clock_timestamp() - make_interval(mins => ${RUNNING_MINUTES}) limit ${limit})`)
+        and s.measured_at < clock_timestamp() - make_interval(secs => case
+              when (p.settings -> 'quota' ->> 'logical_size_bytes')::float8 > 0
+                   and e.last_active > s.measured_at - make_interval(secs => ${LIMITED_SECONDS})
+              then ${LIMITED_SECONDS}::int else ${RUNNING_SECONDS}::int end)
+      order by s.measured_at limit ${limit})`)
 }
 
-export async function setMeasured(db: Db, id: string, bytes: number | null): Promise<void> {
-  await db.rows(sql`update store set bytes = ${bytes}, measured_at = clock_timestamp() where id = ${id}`)
+/** Records the size of a store; undefined when it could not be measured. Skips a branch that a step has locked. */
+export async function setMeasured(
+  db: Db,
+  id: string,
+  size: { readonly bytes: number | undefined; readonly logicalBytes: number } | undefined,
+): Promise<void> {
+  await db.rows(sql`
+    with measured as (
+      update branch set logical_bytes = ${size?.logicalBytes}
+       where id in (select id from branch where store_id = ${id} for no key update skip locked)
+         and logical_bytes is distinct from ${size?.logicalBytes}::int8 and ${size !== undefined})
+    update store set bytes = ${size?.bytes}, measured_at = clock_timestamp() where id = ${id}`)
 }

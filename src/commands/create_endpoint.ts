@@ -69,7 +69,7 @@ export async function createEndpoint(
     passwordless_access: asked.passwordless_access ?? false,
   })
   if (inserted.disabled) return { endpoint: inserted, operations: [] }
-  await requireWithinQuota(db, inserted.project_id)
+  await requireWithinQuota(db, inserted)
   const operation = await queueStart(db, inserted, 'request')
   return { endpoint: { ...inserted, pending_state: 'active' }, operations: [operation] }
 }

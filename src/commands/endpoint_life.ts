@@ -12,7 +12,7 @@ export async function startEndpoint(context: CommandContext, id: EndpointId): Pr
   const endpoint = await lockedEndpoint(context, id)
   requireEnabled(endpoint)
   if (endpoint.current_state === 'active' && endpoint.pending_state === null) return { endpoint, operations: [] }
-  await requireWithinQuota(context.db, endpoint.project_id)
+  await requireWithinQuota(context.db, endpoint)
   const operation = await queueStart(context.db, endpoint, 'request')
   return { endpoint: { ...endpoint, pending_state: 'active' }, operations: [operation] }
 }
@@ -29,7 +29,7 @@ export async function suspendEndpoint(context: CommandContext, id: EndpointId): 
 export async function restartEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
   const endpoint = await lockedEndpoint(context, id)
   requireEnabled(endpoint)
-  await requireWithinQuota(context.db, endpoint.project_id)
+  await requireWithinQuota(context.db, endpoint)
   const operations = isIdle(endpoint) ? [] : [await queueSuspend(context.db, endpoint, 'request')]
   operations.push(await queueStart(context.db, endpoint, 'request'))
   return { endpoint: { ...endpoint, pending_state: 'active' }, operations }

@@ -3,8 +3,10 @@ import { raiseConfigVersions } from '../catalog/branch.ts'
 import { listWorkingEndpoints } from '../catalog/endpoint.ts'
 import type { Operation } from '../catalog/operation.ts'
 import type { Project, ProjectSettings } from '../catalog/project.ts'
+import { listWronglyRefusing } from '../catalog/size_limit.ts'
 import { AppError } from '../errors.ts'
 import { applyConfigOperation } from '../operations/apply_config.ts'
+import { decideAndApply } from '../operations/refuse_writes.ts'
 import { requestOperation } from '../operations/request.ts'
 import { subjectOf } from '../operations/start_compute.ts'
 import type { CommandContext } from './command.ts'
@@ -37,13 +39,6 @@ export function requireProjectSettings(settings: AskedProjectSettings = {}): voi
       'The project setting audit_log_level is not available here, since Neap writes no audit log of statements: ' +
         'leave it out.',
     )
-  const size = settings.quota?.['logical_size_bytes'] ?? 0
-  if (size > 0)
-    throw new AppError(
-      'NOT_ALLOWED',
-      `quota.logical_size_bytes is ${size}, but Neap limits no sizes of branches: ` +
-        'leave it out, or give 0, which is no limit.',
-    )
   requireNoPreload(settings.preload_libraries)
   requireAddresses(settings.allowed_ips?.ips)
 }
@@ -73,6 +68,10 @@ export async function applyProjectSettings(
   { account_id, id: project_id, settings }: Project,
 ): Promise<Operation[]> {
   const operations: Operation[] = []
+  for (const { id } of await listWronglyRefusing(db, { projectId: project_id })) {
+    const operation = await decideAndApply(db, id)
+    if (operation) operations.push(operation)
+  }
   const { enable_logical_replication: replication = false, enable_egress: egress = false } = settings
   if (replication !== (before.settings.enable_logical_replication ?? false))
     for (const branch_id of await raiseConfigVersions(db, project_id)) {

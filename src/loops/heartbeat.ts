@@ -1,4 +1,4 @@
-import { realpath, stat } from 'node:fs/promises'
+import { realpath, stat, statfs } from 'node:fs/promises'
 import { availableParallelism, hostname, totalmem } from 'node:os'
 import { recordHeartbeat, listStoresElsewhere, registerHost } from '../catalog/host.ts'
 import type { Config } from '../config.ts'
@@ -45,11 +45,21 @@ async function placeOf({ catalogUrl, dataDir }: Config): Promise<string | undefi
   return `${hostname()} ${await realpath(dataDir)} ${(await stat(dataDir)).ino}`
 }
 
-/** Says every ten seconds that this host's worker lives: new projects are placed on hosts that live. */
-export function startHeartbeat({ catalog, hostId, log }: WorkerContext): Loop {
+/** Computes refuse writes while less is free: this part of the disk, or so many bytes if those are fewer. */
+const RESERVE = 0.05
+const RESERVE_BYTES = 512 * 2 ** 20
+
+/** Says every ten seconds that this host's worker lives, and how much of its disk is free. */
+export function startHeartbeat({ catalog, config, hostId, log }: WorkerContext): Loop {
   return startPeriodic(
     EVERY_MS,
-    () => recordHeartbeat(catalog, hostId),
+    async () => {
+      const { bsize, blocks, bavail } = await statfs(config.dataDir)
+      const bytes = blocks * bsize
+      const reserve =
+        config.diskReserveMib === undefined ? Math.min(RESERVE * bytes, RESERVE_BYTES) : config.diskReserveMib * 2 ** 20
+      await recordHeartbeat(catalog, hostId, { bytes, free: bavail * bsize, reserve: Math.round(reserve) })
+    },
     (error) => log.debug({ err: error }, 'could not record a heartbeat'),
   )
 }

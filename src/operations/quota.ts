@@ -1,4 +1,5 @@
 import type { Db } from '../catalog/catalog.ts'
+import type { Endpoint } from '../catalog/endpoint.ts'
 import { findExceededQuota, type QuotaName } from '../catalog/quota.ts'
 import { AppError, type QUOTA_ERRORS } from '../errors.ts'
 
@@ -7,17 +8,21 @@ const REFUSALS: Readonly<Record<QuotaName, { readonly code: (typeof QUOTA_ERRORS
   compute_time_seconds: { code: 'COMPUTE_TIME_EXCEEDED', what: 'compute time' },
   written_data_bytes: { code: 'WRITTEN_DATA_LIMIT_EXCEEDED', what: 'written data' },
   data_transfer_bytes: { code: 'DATA_TRANSFER_LIMIT_EXCEEDED', what: 'data transfer' },
+  logical_size_bytes: { code: 'LOGICAL_SIZE_LIMIT_EXCEEDED', what: 'branch size' },
 }
 
-/** Errors: those of REFUSALS, when the project has used up a quota of this month. */
-export async function requireWithinQuota(db: Db, projectId: string): Promise<void> {
-  const name = await findExceededQuota(db, projectId)
+/** Errors: those of REFUSALS, when the project has used up a quota, or the branch has outgrown its limit. */
+export async function requireWithinQuota(db: Db, endpoint: Pick<Endpoint, 'id' | 'project_id'>): Promise<void> {
+  const name = await findExceededQuota(db, endpoint)
   if (name === undefined) return
   const { code, what } = REFUSALS[name]
+  const remedy =
+    name === 'logical_size_bytes'
+      ? `Raise the project setting quota.${name}, and then delete data.`
+      : `The project setting quota.${name} holds until the end of the month.`
   throw new AppError(
     code,
-    // Clients know this sentence.
-    `Your account or project has exceeded the ${what} quota. Upgrade your plan to increase limits. ` +
-      `(The project setting quota.${name} holds until the end of the month.)`,
+    // Clients know the first two sentences.
+    `Your account or project has exceeded the ${what} quota. Upgrade your plan to increase limits. (${remedy})`,
   )
 }

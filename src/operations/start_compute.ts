@@ -119,6 +119,7 @@ export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpe
     cu: endpoint.cu,
     pgSettings: endpoint.settings.pg_settings ?? {},
     egress,
+    refusesWrites: endpoint.writes_refused !== null,
   }
 }
 
@@ -141,7 +142,7 @@ export async function requestStart(
       throw new AppError('NOT_ALLOWED', 'The endpoint has been disabled. Enable it using the API and retry.')
     const lives = endpoint.current_state === 'active' && endpoint.compute_id !== deadComputeId
     if (lives && endpoint.pending_state === null) return undefined
-    await requireWithinQuota(tx, endpoint.project_id)
+    await requireWithinQuota(tx, endpoint)
     return (await queueStart(tx, endpoint, 'connection')).id
   })
 }

@@ -9,6 +9,8 @@ export interface SizeRange {
 /** The sizes of a server, and its user's settings. */
 export interface ServerSize extends SizeRange {
   readonly pgSettings: Readonly<Record<string, string>>
+  /** Whether transactions refuse writes unless they begin with READ WRITE. */
+  readonly refusesWrites?: boolean
 }
 
 /** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
@@ -26,16 +28,25 @@ export const processesFor = (spec: SizeRange): number => maxConnections(spec) + 
 const maxConnections = ({ maxCu }: SizeRange): number => Math.max(500, Math.floor((maxCu * MIB_PER_CU) / 16))
 
 /**
- * The configuration of a compute for its size. The user's settings override all others except ENFORCED and those on
- * Postgres' command line.
+ * The configuration of a compute for its size. The user's settings override all others except those of `enforced` and
+ * those on Postgres' command line.
  */
 export function configFor(spec: ServerSize, pgVersion: number): string {
-  const settings = { ...fixedSettings(pgVersion), ...sizeSettings(spec, pgVersion), ...spec.pgSettings, ...ENFORCED }
+  const settings = {
+    ...fixedSettings(pgVersion),
+    ...sizeSettings(spec, pgVersion),
+    ...spec.pgSettings,
+    ...enforced(spec),
+  }
   return Object.entries(settings).map(settingLine).join('')
 }
 
-/** Settings that no setting of an endpoint overrides: a statement in the log may hold a password. */
-const ENFORCED = { log_min_duration_statement: '-1' }
+/** Settings that no setting of an endpoint overrides. */
+const enforced = ({ refusesWrites }: ServerSize): Record<string, string> => ({
+  // A statement in the log may hold a password.
+  log_min_duration_statement: '-1',
+  ...(refusesWrites && { default_transaction_read_only: 'on' }),
+})
 
 function settingLine([name, value]: [string, string]): string {
   if (!/^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$/i.test(name)) throw new Error(`"${name}" is not the name of a setting`)

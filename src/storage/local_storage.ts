@@ -10,7 +10,7 @@ import { PG_VERSIONS } from '../postgres/versions.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { checkpointPosition } from '../postgres/control_file.ts'
-import { measureTree } from './measure.ts'
+import { measureDataDirectory } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds } from './remove.ts'
 import type { Storage, StoreRef } from './storage.ts'
@@ -41,7 +41,7 @@ export function localStorage(options: HostOptions): Storage {
       return fill(store, { from: homeOf(layout, parent.id), parent: reach }, fence)
     },
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
-    measure: ({ id }) => measureTree(join(homeOf(layout, id), 'pgdata')),
+    measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     list: () => storedIds(layout),
     cloneKind: () => cloneKindOf(layout.dataDir),

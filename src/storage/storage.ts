@@ -7,6 +7,14 @@ export interface StoreRef {
   readonly pgVersion: number
 }
 
+/** The size of a store in bytes. */
+export interface StoreSize {
+  /** Of all its files; undefined when they are too many to be counted. */
+  readonly bytes: number | undefined
+  /** Of the files of its databases, as far as they were counted. */
+  readonly logicalBytes: number
+}
+
 /**
  * Makes, clones and removes the stores of one host. An implementation knows no table and no HTTP.
  *
@@ -22,8 +30,8 @@ export interface Storage {
   clone(store: StoreRef, parent: StoreRef, fence: Fence): Promise<Progress>
   /** Stops the compute on a store and removes all its data. */
   remove(store: StoreRef, fence: Fence): Promise<Progress>
-  /** The bytes of a store's files; undefined when they cannot be counted within three seconds. */
-  measure(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
+  /** Measures a store's files, for three seconds at most. */
+  measure(store: Pick<StoreRef, 'id'>): Promise<StoreSize>
   /** Up to where the WAL of a store was written at its latest checkpoint ("0/3000028"). Errors: the system's. */
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
   /** The ids of all stores here. */

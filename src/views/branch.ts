@@ -22,6 +22,9 @@ export const Branch = Type.Object(
     expires_at: Type.Optional(Type.String({ format: 'date-time' })),
     ttl_interval_seconds: Type.Optional(Type.Integer()),
     last_reset_at: Type.Optional(Type.String({ format: 'date-time' })),
+    logical_size: Type.Optional(
+      Type.Integer({ description: 'Bytes of its databases, without WAL, when they were last measured' }),
+    ),
     cpu_used_sec: Type.Integer(),
     compute_time_seconds: Type.Integer(),
     active_time_seconds: Type.Integer(),
@@ -62,6 +65,7 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     protected: row.protected,
     ...(row.expires_at && { expires_at: row.expires_at, ttl_interval_seconds: secondsUntil(row, row.expires_at) }),
     ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),
+    ...(row.logical_bytes !== null && { logical_size: row.logical_bytes }),
     ...useView(use),
     created_at: row.created_at,
     updated_at: row.updated_at,

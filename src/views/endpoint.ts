@@ -27,6 +27,13 @@ export const Endpoint = Type.Object(
     limit_error: Type.Optional(
       Type.String({ description: 'Why the compute is not held to its size; absent while it is, or none runs' }),
     ),
+    writes_refused: Type.Optional(
+      Type.Union([Type.Literal('branch_size'), Type.Literal('host_disk')], {
+        description:
+          'Neap only. Why its compute refuses writes outside of READ WRITE transactions: ' +
+          'its branch is larger than quota.logical_size_bytes, or the disk of its host is almost full',
+      }),
+    ),
     suspend_timeout_seconds: Type.Integer(),
     current_state: EndpointState,
     pending_state: Type.Optional(EndpointState),
@@ -71,6 +78,7 @@ export function endpointView(
     ...(row.current_state === 'active' && { current_cu: row.cu }),
     ...(row.wanted_cu !== null && { wanted_cu: row.wanted_cu }),
     ...(row.limit_error !== null && { limit_error: row.limit_error }),
+    ...(row.writes_refused !== null && { writes_refused: row.writes_refused }),
     suspend_timeout_seconds: row.suspend_timeout_seconds,
     current_state: row.current_state,
     ...(pending && { pending_state: pending }),

@@ -30,7 +30,7 @@ const ListItem = {
   settings: ShownProjectSettings,
   pg_version: Type.Integer(),
   proxy_host: Type.String(),
-  branch_logical_size_limit: Type.Integer(),
+  branch_logical_size_limit: Type.Integer({ description: 'In MiB; 0: no limit' }),
   branch_logical_size_limit_bytes: Type.Integer(),
   store_passwords: Type.Boolean(),
   cpu_used_sec: Type.Integer(),
@@ -90,6 +90,7 @@ export function projectListItemView(
   use: Consumed = NO_USE,
 ): Static<typeof ProjectListItem> {
   const { provisioner = PROVISIONERS[0], ...defaults } = row.default_endpoint_settings
+  const sizeLimit = row.settings.quota?.['logical_size_bytes'] ?? 0
   return {
     id: row.id,
     platform_id: 'neap',
@@ -100,8 +101,8 @@ export function projectListItemView(
     settings: shownProjectSettings(row),
     pg_version: row.pg_version,
     proxy_host: proxyHost(config),
-    branch_logical_size_limit: 0,
-    branch_logical_size_limit_bytes: 0,
+    branch_logical_size_limit: Math.round(sizeLimit / 2 ** 20),
+    branch_logical_size_limit_bytes: sizeLimit,
     store_passwords: true,
     active_time: Math.round(use.active_seconds),
     cpu_used_sec: Math.round(use.compute_seconds),

@@ -32,7 +32,12 @@ const others = {
       written_data_bytes: Quota,
       data_transfer_bytes: Quota,
       logical_size_bytes: Type.Optional(
-        Type.Integer({ minimum: 0, description: 'Neap limits no sizes of branches: 0, no limit, or refused' }),
+        Type.Integer({
+          minimum: 0,
+          description:
+            'The size of each branch, without WAL; 0: no limit. Computes of larger branches refuse writes; ' +
+            'one whose branch grows on by a tenth is suspended and does not start',
+        }),
       ),
     }),
   ),

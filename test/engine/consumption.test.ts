@@ -56,6 +56,8 @@ async function secondsOf(catalog: Catalog, { project_id, branch_id }: Endpoint):
   return [Math.floor(use.compute_seconds), Math.floor(use.active_seconds)]
 }
 
+const sized = (bytes: number) => ({ bytes, logicalBytes: bytes })
+
 test('a running compute counts up to each look, and once', () =>
   catalogs.with(async ({ catalog }) => {
     const endpoint = await running(catalog, 50)
@@ -138,10 +140,10 @@ test('sizes count for as long as a branch had them', () =>
     const branch = await newBranch(catalog, project)
     const store =
       (await catalog.row<{ id: string }>(sql`select id from store where branch_id = ${branch.id}`))?.id ?? ''
-    await setMeasured(catalog, store, 1000)
+    await setMeasured(catalog, store, sized(1000))
     await catalog.rows(sql`update storage_size set since = clock_timestamp() - interval '2 hours'`)
-    await setMeasured(catalog, store, 1000)
-    await setMeasured(catalog, store, 5000)
+    await setMeasured(catalog, store, sized(1000))
+    await setMeasured(catalog, store, sized(5000))
     await catalog.rows(sql`update storage_size set since = clock_timestamp() - interval '1 hour' where bytes = 5000`)
     await deleteBranchData(catalog, branch.id)
     const uses = await listUses(catalog, {
@@ -176,6 +178,6 @@ test('the computes of a project that has used up a quota are found, and no other
       (await listOverQuota(catalog, HOST)).map(({ id }) => id),
       [over.id],
     )
-    assert.equal(await findExceededQuota(catalog, over.project_id), 'compute_time_seconds')
-    assert.equal(await findExceededQuota(catalog, within.project_id), undefined)
+    assert.equal(await findExceededQuota(catalog, over), 'compute_time_seconds')
+    assert.equal(await findExceededQuota(catalog, within), undefined)
   }))

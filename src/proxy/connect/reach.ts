@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Backoff, backoffMs } from '../../backoff.ts'
 import type { ConnectTarget } from '../../catalog/compute.ts'
+import type { Endpoint } from '../../catalog/endpoint.ts'
 import { withSignal } from '../../race.ts'
 import type { Pauses } from '../suspend/pauses.ts'
 import type { Traffic } from '../suspend/traffic.ts'
@@ -15,7 +16,7 @@ import type { Waker } from './wake.ts'
 /** Result of a login. */
 export interface Admitted {
   readonly keys: ScramKeys
-  readonly target: ConnectTarget
+  readonly target: ConnectTarget & Pick<Endpoint, 'writes_refused'>
   /** A speculative session at the compute. */
   readonly speculative?: SpeculativeOpen | undefined
 }
@@ -49,6 +50,7 @@ export async function reachCompute(
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
+  if (traffic.writesRefused === undefined) traffic.writesRefused = target.writes_refused
   const find = (): Promise<ConnectTarget> => waker.find(endpointId)
   // An idle endpoint may be active by now: a lookup costs less than another request to start it.
   let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find

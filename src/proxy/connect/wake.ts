@@ -119,6 +119,7 @@ export function rethrowAsProxyError(error: unknown): never {
       throw new ProxyError('disabled_endpoint', { cause: error })
     case 'COMPUTE_TIME_EXCEEDED':
     case 'WRITTEN_DATA_LIMIT_EXCEEDED':
+    case 'LOGICAL_SIZE_LIMIT_EXCEEDED':
     case 'DATA_TRANSFER_LIMIT_EXCEEDED':
       throw new ProxyError('quota', { text: error.message, cause: error })
     case 'UNAVAILABLE':

@@ -80,6 +80,7 @@ export function createPools(options: {
           cancel: async () => {
             if (reached.key) await cancelAtCompute(reached.address, reached.key)
           },
+          writesRefused: () => traffic.writesRefused,
           onBytes: () => {
             traffic.lastByteAt = Date.now()
           },

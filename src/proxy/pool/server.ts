@@ -6,6 +6,7 @@
  *   idle ──lend──▶ lent ──the client gives it back, or all is answered──▶ idle
  *     └──────────────┴──its end, a reset that fails, or a client that leaves it within a transaction──▶ closed
  */
+import { insertWriteError } from '../session/write_errors.ts'
 import { readShared, writeShared } from '../session/shared_read_buffer.ts'
 import { encodeMessage, MESSAGE_HEAD } from '../wire/messages.ts'
 import {
@@ -44,7 +45,7 @@ import {
   recordReady,
   recordSent,
 } from './protocol_state.ts'
-import { createReader, type Reader } from './reader.ts'
+import { createReader, type Reader } from '../wire/reader.ts'
 import { ADMIN_SHUTDOWN } from './repeat.ts'
 import type { PoolServer, PoolServerOptions } from './server_interface.ts'
 import { createServerSettings, type ServerSettings } from './server_settings.ts'
@@ -256,12 +257,12 @@ function fail(server: Server, body: Buffer): boolean {
     return false
   }
   if (refused.code === '0A000') markStale(use)
-  const passes = !isHidden(protocol)
+  const hidden = isHidden(protocol)
   const dropped = failBatch(protocol, refused)
-  if (dropped.length === 0) return passes
   // Undo the last message first.
   for (const entry of dropped.toReversed()) unprepare(server, entry, entry === dropped[0])
-  return true
+  if (hidden && dropped.length === 0) return false
+  return !insertWriteError(server.reader, server.options.writesRefused(), body)
 }
 
 /** Undoes the records of a message at which the server failed, or which it skips. */

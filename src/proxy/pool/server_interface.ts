@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Endpoint } from '../../catalog/endpoint.ts'
 import type { Borrower } from './borrower.ts'
 import type { Expected, Refused } from './expected.ts'
 import type { Parameters } from './parameters.ts'
@@ -84,6 +85,8 @@ export interface PoolServerOptions {
    * rejects.
    */
   readonly cancel: () => Promise<void>
+  /** Why the compute refuses writes; null while it accepts them. */
+  readonly writesRefused: () => Endpoint['writes_refused'] | undefined
   readonly onBytes: () => void
   readonly onIdle: (server: PoolServer) => void
   readonly onClosed: (server: PoolServer) => void

@@ -3,7 +3,9 @@ import type { Duplex } from 'node:stream'
 import type { ForwardedSession, Traffic } from '../suspend/traffic.ts'
 import { closeGently } from '../wire/close.ts'
 import type { ProxyError } from '../wire/errors.ts'
+import type { Reader } from '../wire/reader.ts'
 import { encodeError, endsWithReadyForQuery, endsWithTerminate } from '../wire/messages.ts'
+import { createWriteErrorReader } from './write_errors.ts'
 import { readShared, writeShared } from './shared_read_buffer.ts'
 
 export interface SplicedSession extends ForwardedSession {
@@ -32,6 +34,8 @@ interface Splice {
   clientEnded: boolean
   /** The last chunk from the compute ended with ReadyForQuery: an error can be sent to the client. */
   atRest: boolean
+  /** While its compute refuses writes: replaces the errors of those. Begins between two messages. */
+  reader: Reader | undefined
   /** The client has sent a request since, and no Terminate. */
   hasAsked: boolean
   /** Called once, when the client disconnects while the compute works for it. */
@@ -53,6 +57,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     isClosing: false,
     clientEnded: false,
     atRest: false,
+    reader: undefined,
     hasAsked: false,
     abandoned: () => {},
   }
@@ -135,9 +140,23 @@ function forwardToClient(splice: Splice, server: Socket, chunk: Buffer): void {
   const { client, traffic } = splice
   traffic.lastByteAt = Date.now()
   traffic.toClients += chunk.length
+  if (traffic.writesRefused && splice.atRest) splice.reader ??= readerOf(splice, server)
   splice.atRest = endsWithReadyForQuery(chunk)
   if (splice.atRest) splice.hasAsked = false
-  if (!writeShared(client, chunk)) server.pause()
+  if (splice.reader) {
+    splice.reader.read(chunk)
+    if (splice.atRest && !traffic.writesRefused) splice.reader = undefined
+  } else if (!writeShared(client, chunk)) server.pause()
+}
+
+function readerOf({ client, traffic }: Splice, server: Socket): Reader {
+  return createWriteErrorReader(
+    () => traffic.writesRefused,
+    (bytes) => {
+      if (!writeShared(client, bytes)) server.pause()
+    },
+    () => server.destroy(),
+  )
 }
 
 /** Forwards the kept bytes, unless the session waits or is paused. */

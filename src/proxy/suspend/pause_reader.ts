@@ -9,14 +9,14 @@ const RETRY_MS = 250
 export interface PauseReader {
   /** Resolves when the endpoint's row has been read and applied. Retries while the catalog is away. */
   read(endpointId: string): Promise<void>
-  /** As `read`, for all endpoints that are paused in the catalog or at this proxy. */
+  /** As `read`, for all endpoints that are paused or refuse writes, in the catalog or at this proxy. */
   readAll(): Promise<void>
   stop(): void
 }
 
 export function createPauseReader(options: {
   catalog: Catalog
-  /** The ids of the endpoints that are paused at this proxy. */
+  /** The ids of the endpoints that are paused, or refuse writes, at this proxy. */
   pausedHere: () => Iterable<string>
   /** Called with each row. undefined when the endpoint's row is gone. */
   apply: (endpointId: string, row: EndpointPause | undefined) => void

@@ -45,6 +45,8 @@ export async function startPauses(options: {
   const paused = new Map<string, PausedEndpoint>()
 
   function apply(endpointId: string, row: EndpointPause | undefined): void {
+    const traffic = table.get(endpointId)
+    if (traffic) traffic.writesRefused = row?.writes_refused ?? null
     const operationId = row?.holding_operation_id ?? undefined
     const now = paused.get(endpointId)
     if (now && now.operationId !== operationId) resume(now, row?.compute_id ?? undefined)
@@ -91,7 +93,8 @@ export async function startPauses(options: {
     table.leave(traffic)
   }
 
-  const reader = createPauseReader({ catalog, pausedHere: () => paused.keys(), apply, log })
+  const pausedHere = () => [...paused.keys(), ...table.refusingWrites().map(({ endpointId }) => endpointId)]
+  const reader = createPauseReader({ catalog, pausedHere, apply, log })
   const unlisten = await catalog.listen('endpoint', (endpointId) => {
     void (endpointId === undefined ? renew() : reader.read(endpointId))
   })

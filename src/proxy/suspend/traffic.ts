@@ -1,3 +1,4 @@
+import type { Endpoint } from '../../catalog/endpoint.ts'
 import type { TrafficCounts } from '../../catalog/traffic.ts'
 
 /** The session's interface for pauses; its byte path is in splice.ts. */
@@ -30,6 +31,8 @@ export interface Traffic {
   fromClients: number
   connections: number
   pause: Pause | undefined
+  /** Why the compute refuses writes; undefined until the first login has told. */
+  writesRefused: Endpoint['writes_refused'] | undefined
   /** Examines a chunk from a client before it is forwarded. */
   look(chunk: Buffer): void
 }
@@ -40,6 +43,7 @@ export interface TrafficTable {
   leave(traffic: Traffic): void
   get(endpointId: string): Traffic | undefined
   paused(): Traffic[]
+  refusingWrites(): Traffic[]
   /** Endpoints with bytes forwarded since the last call, and the time of the last byte. */
   takeSeen(): Map<string, number>
   /** Counts since the last call, by endpoint id. */
@@ -73,6 +77,7 @@ export function createTrafficTable(lookFor: (endpointId: string) => Traffic['loo
     },
     get: (endpointId) => entries.get(endpointId)?.traffic,
     paused: () => [...entries.values()].map((entry) => entry.traffic).filter((traffic) => traffic.pause),
+    refusingWrites: () => [...entries.values()].map(({ traffic }) => traffic).filter((each) => each.writesRefused),
     takeSeen() {
       const seen = new Map<string, number>()
       for (const [endpointId, entry] of entries) {
@@ -103,5 +108,13 @@ const hasCounted = (traffic: Traffic): boolean =>
   traffic.toClients > 0 || traffic.fromClients > 0 || traffic.connections > 0
 
 function newTraffic(endpointId: string, look: Traffic['look']): Traffic {
-  return { endpointId, sessions: new Set(), lastByteAt: 0, ...NOTHING, pause: undefined, look }
+  return {
+    endpointId,
+    sessions: new Set(),
+    lastByteAt: 0,
+    ...NOTHING,
+    pause: undefined,
+    writesRefused: undefined,
+    look,
+  }
 }

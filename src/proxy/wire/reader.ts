@@ -1,8 +1,10 @@
-import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } from '../wire/message_types.ts'
-import { MESSAGE_HEAD } from '../wire/messages.ts'
+import { COMMAND_COMPLETE, ERROR_RESPONSE, PARAMETER_STATUS, READY_FOR_QUERY } from './message_types.ts'
+import { MESSAGE_HEAD } from './messages.ts'
 
 /** Messages that are read whole: short ones that report the state of the session. */
 const READ_WHOLE = new Set([READY_FOR_QUERY, PARAMETER_STATUS, ERROR_RESPONSE, COMMAND_COMPLETE])
+/** A longer one is examined by its beginning, which has all that matters: code in a compute chooses the length. */
+const MAX_WHOLE = 65_536
 
 const NONE = Buffer.alloc(0)
 
@@ -16,8 +18,8 @@ export interface Reader {
 }
 
 /**
- * @param examine called for each message with its type, begin and end; the message may be incomplete, except for those
- *   that are read whole. Returns whether it is forwarded.
+ * @param examine called for each message with its type, begin and end; the message may be incomplete, except for short
+ *   ones that are read whole. Returns whether it is forwarded.
  * @param invalid called when bytes cannot be a message; reading stops then
  */
 export function createReader(
@@ -60,7 +62,7 @@ export function createReader(
       const length = bytes.readInt32BE(at + 1)
       if (length < 4) return invalid()
       const end = at + 1 + length
-      if (end > bytes.length && READ_WHOLE.has(type)) break
+      if (end > bytes.length && READ_WHOLE.has(type) && bytes.length - at < MAX_WHOLE) break
       bodyPasses = examine(type, bytes, at, end)
       if (!bodyPasses) {
         flush(at)

@@ -1,0 +1,53 @@
+import type { Db } from './catalog.ts'
+import type { Endpoint } from './endpoint.ts'
+import { sql } from './sql.ts'
+
+/** How far a branch may grow while its compute refuses writes, before that is suspended: a tenth, and 64 MiB. */
+const GROWTH = 1.1
+const GROWTH_BYTES = 64 * 2 ** 20
+
+/** Whether the branch `b` of an endpoint `e` has grown on although its compute refuses writes. */
+export const HAS_GROWN_ON = sql`b.logical_bytes > e.refused_bytes * ${GROWTH}::float8 + ${GROWTH_BYTES}::int8`
+
+/** Why an endpoint `e` is to refuse writes: its branch is over the project's limit, or its host's disk is full. */
+const DECIDED = sql`
+  endpoint e join branch b on b.id = e.branch_id join store s on s.id = b.store_id join host h on h.id = s.host_id
+  join project p on p.id = e.project_id,
+  lateral (select nullif((p.settings -> 'quota' ->> 'logical_size_bytes')::float8, 0)) l (most),
+  lateral (select case when b.logical_bytes > l.most then 'branch_size' when h.disk_short then 'host_disk' end) d (why)`
+
+/**
+ * The endpoints of a host or a project that should refuse writes and do not, or the reverse. Of those without a compute
+ * only those that refuse them: others are decided on once they run.
+ */
+export function listWronglyRefusing(
+  db: Db,
+  of: { readonly hostId: string } | { readonly projectId: string },
+): Promise<Endpoint[]> {
+  const where =
+    'hostId' in of
+      ? sql`s.host_id = ${of.hostId} and e.id in (
+              select endpoint_id from compute where host_id = ${of.hostId} and ended_at is null
+              union all select id from endpoint where writes_refused is not null)`
+      : sql`e.project_id = ${of.projectId} and (e.compute_id is not null or e.writes_refused is not null)`
+  return db.rows(sql`
+    select e.* from ${DECIDED} where e.deleted_at is null and e.writes_refused is distinct from d.why and ${where}`)
+}
+
+/** Records whether and why an endpoint refuses writes. Returns it if that has changed. */
+export function decideOnWrites(tx: Db, endpointId: string): Promise<Endpoint | undefined> {
+  return tx.row(sql`
+    with decided as (
+      select e.id, d.why, case when d.why = 'branch_size' then coalesce(e.refused_bytes, b.logical_bytes) end as bytes
+        from ${DECIDED} where e.id = ${endpointId} and e.writes_refused is distinct from d.why)
+    update endpoint e set writes_refused = d.why, refused_bytes = d.bytes from decided d where e.id = d.id
+    returning e.*`)
+}
+
+/** The active endpoints of a host whose branches have grown on although they refuse writes. */
+export function listGrownOn(db: Db, hostId: string): Promise<Endpoint[]> {
+  return db.rows(sql`
+    select e.* from endpoint e join compute c on c.id = e.compute_id join branch b on b.id = e.branch_id
+     where c.host_id = ${hostId} and c.ended_at is null and e.pending_state is null and e.deleted_at is null
+       and ${HAS_GROWN_ON}`)
+}
