@@ -15,3 +15,33 @@ drop trigger endpoint_changed on endpoint;
 create trigger endpoint_changed after insert or update of current_state, pending_state, holding_operation_id, compute_id, disabled,
   pooler_enabled, branch_id, suspend_timeout_seconds, min_cu, max_cu, limit_error, writes_refused, deleted_at on endpoint
   for each row execute function endpoint_changed();
+
+-- The used bytes of a host's disk, once an hour, for forecasts.
+create table host_disk (
+  host_id     text not null references host on update cascade on delete cascade,
+  at          timestamptz not null default clock_timestamp(),
+  used_bytes  bigint not null
+);
+create index host_disk_history on host_disk (host_id, at);
+
+-- How far limits are used from 60 percent on: a host's disk, a branch's size, a project's quotas of the month.
+create table notice (
+  id          uuid primary key default gen_random_uuid(),
+  name        text not null,
+  -- The host, branch or project.
+  subject_id  text not null,
+  -- The host whose worker watches it; null for quotas of the month, which any worker watches.
+  host_id     text references host on update cascade on delete cascade,
+  account_id  uuid references account on delete cascade,
+  project_id  text references project on delete cascade,
+  level       int not null,
+  used        double precision not null,
+  most        double precision not null,
+  -- When it will be used up if use goes on as in the last day; null: not within a year, or not in this month.
+  full_at     timestamptz,
+  noticed_at  timestamptz not null default clock_timestamp(),
+  unique (name, subject_id)
+);
+create index notice_account on notice (account_id);
+
+create index project_quota on project (id) where settings ? 'quota';

@@ -16,6 +16,9 @@ export interface Census {
   /** The CU of hosts, by id: what the sizes of computes may sum up to, where that is limited, and what they do. */
   readonly capacity: Readonly<Record<string, number>>
   readonly used: Readonly<Record<string, number>>
+  /** Bytes of hosts' disks, by id, and what is free of them. */
+  readonly disk: Readonly<Record<string, number>>
+  readonly diskFree: Readonly<Record<string, number>>
 }
 
 /**
@@ -56,5 +59,7 @@ export async function takeCensus(db: Db): Promise<Census> {
     endpoints: counts,
     capacity: Object.fromEntries(hosts.flatMap(({ id, capacity_cu: cu }) => (cu === null ? [] : [[id, cu]]))),
     used: Object.fromEntries(hosts.map(({ id, used_cu }) => [id, used_cu])),
+    disk: Object.fromEntries(hosts.map(({ id, disk_bytes: bytes }) => [id, bytes ?? 0])),
+    diskFree: Object.fromEntries(hosts.map(({ id, disk_free_bytes: bytes }) => [id, bytes ?? 0])),
   }
 }

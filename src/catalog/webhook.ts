@@ -17,6 +17,7 @@ export const WEBHOOK_EVENTS = [
   'branch.ready',
   'branch.updated',
   'branch.deleted',
+  'notice.raised',
 ] as const
 
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]

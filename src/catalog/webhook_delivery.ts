@@ -170,6 +170,8 @@ function typeOf(event: string) {
       return sql`null::endpoint`
     case 'branch':
       return sql`null::branch`
+    case 'notice':
+      return sql`null::notice`
     default:
       return undefined
   }

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command, type Option } from 'commander'
+import type { ApiResponse } from '../client.ts'
 import { notedServer } from '../compute/process/server_note.ts'
 import { loadConfig, type Overrides } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
@@ -15,7 +16,8 @@ export function statusCommand(dataDir: Option): Command {
     .addOption(dataDir)
     .option('--json', 'print JSON')
     .action(async (flags: Overrides & { json?: boolean }) => {
-      const { computes, hosts } = await localClient(flags)('GET /status', {})
+      const call = localClient(flags)
+      const [{ computes, hosts }, { notices }] = await Promise.all([call('GET /status', {}), call('GET /notices', {})])
       const { dataDir: directory } = loadConfig(flags)
       const remembered = readState(directory)
       const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } =
@@ -43,6 +45,7 @@ export function statusCommand(dataDir: Option): Command {
             limit_error: limitError,
             computes: measured,
             hosts,
+            notices,
           })}\n`,
         )
         return
@@ -72,9 +75,22 @@ export function statusCommand(dataDir: Option): Command {
       for (const { id, capacity_cu, used_cu } of hosts)
         if (capacity_cu !== undefined)
           process.stdout.write(`Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.\n`)
+      for (const notice of notices) process.stdout.write(`${noticeLine(notice)}\n`)
       const walls = wallTable(missingWalls, egressMissing, limitError)
       if (walls) process.stdout.write(`${walls}\n`)
     })
+}
+
+type Notice = ApiResponse<'GET /notices'>['notices'][number]
+
+/** A notice in one line, such as "90 % of the disk of host-1 is used: 9.0 of 10.0 GiB, all of it by 2026-12-01." */
+function noticeLine({ limit, level, used, most, host_id, branch_id, project_id, full_at }: Notice): string {
+  const subject = branch_id ?? project_id ?? host_id
+  const amount = limit.endsWith('_seconds')
+    ? `${Math.round(used)} of ${most} s`
+    : `${(used / 2 ** 30).toFixed(1)} of ${(most / 2 ** 30).toFixed(1)} GiB`
+  const forecast = full_at === undefined ? '' : `, all of it by ${full_at.slice(0, 16).replace('T', ' ')} UTC`
+  return `${level} % of ${limit} of ${subject} is used: ${amount}${forecast}.`
 }
 
 /** The process of a compute; undefined when it runs on another host. */

@@ -54,8 +54,9 @@ export function startHeartbeat({ catalog, config, hostId, log }: WorkerContext):
   return startPeriodic(
     EVERY_MS,
     async () => {
-      const { bsize, blocks, bavail } = await statfs(config.dataDir)
-      const bytes = blocks * bsize
+      const { bsize, blocks, bfree, bavail } = await statfs(config.dataDir)
+      // As df(1) counts: without what is reserved for root.
+      const bytes = (blocks - bfree + bavail) * bsize
       const reserve =
         config.diskReserveMib === undefined ? Math.min(RESERVE * bytes, RESERVE_BYTES) : config.diskReserveMib * 2 ** 20
       await recordHeartbeat(catalog, hostId, { bytes, free: bavail * bsize, reserve: Math.round(reserve) })

@@ -39,6 +39,9 @@ export interface CatalogCensus {
   /** CU by host: what the sizes of its computes may sum up to, where that is limited, and what they do. */
   readonly capacity: Readonly<Record<string, number>>
   readonly used: Readonly<Record<string, number>>
+  /** Bytes of the disks by host, and what is free of them. */
+  readonly disk: Readonly<Record<string, number>>
+  readonly diskFree: Readonly<Record<string, number>>
 }
 
 /** The catalog is queried once per interval, for any number of scrapes. */
@@ -78,6 +81,18 @@ export function createCensusMetrics(registry: Registry, read: () => Promise<Cata
   addGauge(registry, endpoints, async () => (await ask())?.endpoints)
   addGauge(registry, capacity, async () => (await ask())?.capacity)
   addGauge(registry, used, async () => (await ask())?.used)
+  const disk = {
+    name: 'neap_host_disk_bytes',
+    help: 'The disk of the data directory of a host.',
+    label: 'host',
+  }
+  const diskFree = {
+    name: 'neap_host_disk_free_bytes',
+    help: 'What is free of the disk of the data directory of a host.',
+    label: 'host',
+  }
+  addGauge(registry, disk, async () => (await ask())?.disk)
+  addGauge(registry, diskFree, async () => (await ask())?.diskFree)
 }
 
 /** Callers share an answer that is under way or fresh; undefined if it failed or takes too long. */

@@ -67,6 +67,8 @@ test('concurrent scrapes share one catalog query', async () => {
       queueAge: 0.5,
       endpoints: { active: 1, idle: 2, init: 0, disabled: 0 },
       capacity: { here: 32 },
+      disk: { here: 100 },
+      diskFree: { here: 40 },
       used: { here: 1.25 },
     }
   })

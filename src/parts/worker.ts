@@ -19,6 +19,7 @@ import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
 import { startMeterLoop } from '../loops/meter.ts'
+import { startNoticeLoop } from '../loops/notices.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
@@ -97,6 +98,7 @@ export async function startWorker(
     startRetentionLoop(worker),
     startMeasureLoop(worker),
     startMeterLoop(worker),
+    startNoticeLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]

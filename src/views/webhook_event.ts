@@ -1,9 +1,11 @@
 import type { Branch } from '../catalog/branch.ts'
 import type { Endpoint } from '../catalog/endpoint.ts'
+import type { Notice } from '../catalog/notice.ts'
 import type { Operation } from '../catalog/operation.ts'
 import type { Config } from '../config.ts'
 import { branchView } from './branch.ts'
 import { endpointView } from './endpoint.ts'
+import { noticeView } from './notice.ts'
 import { operationView } from './operation.ts'
 
 /** The data of a webhook's event: the API's JSON of the row at the time of the event. The same in each attempt. */
@@ -24,6 +26,8 @@ export function webhookEventView(
     }
     case 'branch':
       return branchView(row as Branch)
+    case 'notice':
+      return noticeView(row as Notice)
     default:
       return row
   }

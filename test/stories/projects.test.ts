@@ -202,7 +202,6 @@ test('a change of a project keeps other fields, and its defaults apply to new en
     ],
     [{ settings: { allowed_ips: { ips: ['10.0.0.0/8/more'] } } }, 422, 'NOT_ALLOWED', /allowed_ips has/],
     [{ settings: { hipaa: true } }, 422, 'NOT_ALLOWED', /hipaa/],
-    [{ settings: { quota: { logical_size_bytes: 1 } } }, 422, 'NOT_ALLOWED', /quota\.logical_size_bytes is 1.* 0/],
     [{ settings: { audit_log_level: 'base' } }, 422, 'NOT_ALLOWED', /audit_log_level .* leave it out/],
     [
       { settings: { preload_libraries: { enabled_libraries: ['auto_explain'] } } },

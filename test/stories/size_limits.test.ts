@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { connect, query } from '../clients.ts'
 import { send } from '../http.ts'
-import { type Neap, startNeap } from '../neap.ts'
-import { until } from '../processes.ts'
+import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
+import { kill, until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, newProject, operationsOf, type Place, suspend } from '../project.ts'
 
 /* The size limit of branches, and a disk that is almost full, as their users see them. */
@@ -137,4 +137,22 @@ test('while the disk of the host is almost full, writes are refused and reads ar
   await accepting(place)
   await query(neap, place.uri, fill(1))
   await query(neap, other.uri, 'create table t ()')
+})
+
+test('a limit that is nearly used has a notice', async () => {
+  await limit(Math.round((await sizeOf(place)) / 0.8))
+  const dataDir = neap.ready.data_dir
+  // The worker looks at once, and then every minute.
+  await kill(neap.part('worker'))
+  const { project_id, branch_id } = place
+  const notice = await until('a notice', async () => {
+    const { notices } = await neap.call('GET /notices', {})
+    return notices.find((each) => each.branch_id === branch_id)
+  })
+  assert.deepEqual([notice.limit, notice.project_id, notice.host_id], ['logical_size_bytes', project_id, undefined])
+  const { stdout } = await neapRun(['status'], envOf(dataDir))
+  assert.match(
+    stdout,
+    new RegExp(`^(75|85) % of logical_size_bytes of ${branch_id} is used: 0\\.\\d of 0\\.\\d GiB`, 'm'),
+  )
 })

@@ -193,5 +193,6 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   })),
   'GET /organizations/:org_id/vpc/region/:region_id/vpc_endpoints': read(),
   'GET /regions': read(),
+  'GET /notices': read(),
   'GET /status': admin(),
 }

@@ -59,6 +59,7 @@ import {
 import { listRegions } from './regions.ts'
 import { resetBranchRolePassword, revealRolePassword } from './role_passwords.ts'
 import { createBranchRole, deleteBranchRole, getRole, listBranchRoles } from './roles.ts'
+import { getNotices } from './notices.ts'
 import { getStatus } from './status.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
@@ -136,6 +137,7 @@ export const routes = [
   redeliverToWebhook,
   listAuditEntries,
   getStatus,
+  getNotices,
   getAuth,
   getCurrentUser,
   listUserOrganizations,

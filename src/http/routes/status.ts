@@ -28,6 +28,8 @@ const HostView = Type.Object(
     memory_bytes: Type.Optional(Type.Integer()),
     capacity_cu: Type.Optional(Type.Number({ description: 'What the sizes of its computes may sum up to' })),
     used_cu: Type.Number({ description: 'What they sum up to now' }),
+    disk_bytes: Type.Optional(Type.Integer({ description: 'The disk of its data directory' })),
+    disk_free_bytes: Type.Optional(Type.Integer()),
     limit_error: Type.Optional(Type.String({ description: 'Why computes are not held to their sizes there' })),
     heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
   },
@@ -73,6 +75,8 @@ function shownHost({
   memory_bytes,
   capacity_cu,
   used_cu,
+  disk_bytes,
+  disk_free_bytes,
   limit_error,
   heartbeat_at,
 }: Host): Static<typeof HostView> {
@@ -83,6 +87,8 @@ function shownHost({
     ...(memory_bytes !== null && { memory_bytes }),
     ...(capacity_cu !== null && { capacity_cu }),
     used_cu,
+    ...(disk_bytes !== null && { disk_bytes }),
+    ...(disk_free_bytes !== null && { disk_free_bytes }),
     ...(limit_error !== null && { limit_error }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
