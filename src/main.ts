@@ -4,6 +4,7 @@ import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
 import { doctorCommand } from './cli/doctor.ts'
 import { endpointsCommand } from './cli/endpoints.ts'
+import { accountCommand } from './cli/account.ts'
 import { keysCommand } from './cli/keys.ts'
 import { operationsCommand } from './cli/operations.ts'
 import { projectsCommand } from './cli/projects.ts'
@@ -78,6 +79,7 @@ for (const make of [
   adopt(program, make(access))
 
 program.commandsGroup('Access:')
+adopt(program, accountCommand(access))
 adopt(program, keysCommand(access))
 adopt(program, webhooksCommand(access))
 

@@ -1,5 +1,6 @@
 import { newOrganizationId, newUuid } from '../ids.ts'
 import type { Db } from './catalog.ts'
+import type { MonthlyQuota } from './quota.ts'
 import { sql } from './sql.ts'
 
 export interface Account {
@@ -8,16 +9,25 @@ export interface Account {
   readonly email: string
   readonly plan: 'free' | 'paid'
   readonly organization_id: string
+  /** Null: those of the settings of this Neap. */
+  readonly own_plan: Account['plan'] | null
+  readonly projects_limit: number | null
+  readonly branches_limit: number | null
+  /** What all its projects may use in a calendar month (UTC); 0 or absent: no limit. */
+  readonly quota: Partial<Record<MonthlyQuota, number>>
+  /** A quota of those that is used up. */
+  readonly quota_exceeded: MonthlyQuota | null
   readonly created_at: string
 }
 
-/** The account of the operator of this Neap, with the plan from the settings; created on the first call. */
+/** The account of the operator of this Neap, with the plan from the settings or its own; created on the first call. */
 export async function ensureDefaultAccount(db: Db, plan: Account['plan']): Promise<Account> {
   const row = await db.row<Account>(sql`
     insert into account (id, organization_id, name, email, plan, is_default)
     values (${newUuid()}, ${newOrganizationId()}, 'Owner', 'owner@neap.localhost', ${plan}, true)
     on conflict (is_default) where is_default
-    do update set plan = excluded.plan, organization_id = coalesce(account.organization_id, excluded.organization_id)
+    do update set plan = coalesce(account.own_plan, excluded.plan),
+                  organization_id = coalesce(account.organization_id, excluded.organization_id)
     returning *`)
   return row as Account
 }
@@ -33,4 +43,21 @@ export function findAccount(db: Db, id: string): Promise<Account | undefined> {
 /** Locks an account's row. Transactions that check a limit of the account before an insert take this lock first. */
 export async function lockAccount(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`select 1 from account where id = ${id} for no key update`)
+}
+
+/** The limits of an account that a request may change. Null returns to the settings of this Neap. */
+export type AccountLimits = Partial<Pick<Account, 'own_plan' | 'projects_limit' | 'branches_limit' | 'quota'>>
+
+/** Changes the given limits of an account. `plan` is that of the settings. */
+export async function updateAccount(
+  tx: Db,
+  before: Account,
+  changes: AccountLimits,
+  plan: Account['plan'],
+): Promise<void> {
+  const { own_plan, projects_limit, branches_limit, quota } = { ...before, ...changes }
+  await tx.rows(sql`
+    update account set own_plan = ${own_plan}, plan = ${own_plan ?? plan}, projects_limit = ${projects_limit},
+           branches_limit = ${branches_limit}, quota = ${JSON.stringify(quota)}
+     where id = ${before.id}`)
 }

@@ -11,6 +11,7 @@ import { requestOperation } from '../operations/request.ts'
 import { addDatabase } from './add_database.ts'
 import { addRole } from './add_role.ts'
 import type { ChangedBranch } from './changed.ts'
+import { limitsOf } from './account_limits.ts'
 import type { CommandContext } from './command.ts'
 import { createEndpoint } from './create_endpoint.ts'
 import { requireProvisioner } from './endpoint_settings.ts'
@@ -104,12 +105,14 @@ export async function createProject(context: CommandContext, request: NewProject
  * Checks the project limit and locks the account, so that no other transaction takes the room. `made` counts projects
  * already inserted. Errors: PROJECTS_LIMIT_EXCEEDED.
  */
-export async function requireRoomForProject({ db, config, account }: CommandContext, made = 0): Promise<void> {
+export async function requireRoomForProject(context: CommandContext, made = 0): Promise<void> {
+  const { db, account } = context
   await lockAccount(db, account.id)
-  const most = config.projectsLimit + made
+  const { projects } = limitsOf(context)
+  const most = projects + made
   if ((await countProjects(db, account.id, most)) < most) return
   throw new AppError(
     'PROJECTS_LIMIT_EXCEEDED',
-    `The account has ${config.projectsLimit} projects, as many as it may. Delete one, or raise NEAP_PROJECTS_LIMIT.`,
+    `The account has ${projects} projects, as many as it may. Delete one, or raise its projects_limit (neap account).`,
   )
 }

@@ -9,6 +9,11 @@ const account = (plan: Account['plan']): Account => ({
   email: '',
   plan,
   organization_id: '',
+  own_plan: null,
+  projects_limit: null,
+  branches_limit: null,
+  quota: {},
+  quota_exceeded: null,
   created_at: '',
 })
 const limits = (min?: number, max?: number) => ({

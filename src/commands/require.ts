@@ -7,6 +7,7 @@ import { findProject, lockProject, type Project } from '../catalog/project.ts'
 import { findRole, type Role } from '../catalog/role.ts'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
+import { limitsOf } from './account_limits.ts'
 import type { CommandContext } from './command.ts'
 
 const noProject = (id: string) => new AppError('NOT_FOUND', `project ${id} not found`)
@@ -94,11 +95,12 @@ export async function requireFreeBranchName({ db }: CommandContext, projectId: s
 }
 
 /** Checks the limit for one more branch, or for the copy of a restore. Errors: BRANCHES_LIMIT_EXCEEDED. */
-export async function requireRoomForBranch({ db, config }: CommandContext, projectId: string): Promise<void> {
-  if ((await countAgainstQuota(db, projectId)) >= config.branchesLimit)
+export async function requireRoomForBranch(context: CommandContext, projectId: string): Promise<void> {
+  const { branches } = limitsOf(context)
+  if ((await countAgainstQuota(context.db, projectId)) >= branches)
     throw new AppError(
       'BRANCHES_LIMIT_EXCEEDED',
-      `The project has ${config.branchesLimit} branches, as many as it may. Delete one, or raise NEAP_BRANCHES_LIMIT.`,
+      `The project has ${branches} branches, as many as it may. Delete one, or raise branches_limit (neap account).`,
     )
 }
 

@@ -14,6 +14,7 @@ import { queueStart, subjectOf } from '../operations/start_compute.ts'
 import { suspendCompute } from '../operations/suspend_compute.ts'
 import { changeableBranch } from './branch_config.ts'
 import type { ChangedBranch } from './changed.ts'
+import { limitsOf } from './account_limits.ts'
 import type { CommandContext } from './command.ts'
 import { type Look, lookAtBranch } from './look.ts'
 import {
@@ -117,11 +118,12 @@ async function restore(
  * A copy that replaces a branch's data does not count against the quota; this limits copies under way. Errors:
  * BRANCHES_LIMIT_EXCEEDED.
  */
-async function requireRoomForCopy({ db, config }: CommandContext, projectId: string): Promise<void> {
-  if ((await countCopies(db, projectId)) >= config.branchesLimit)
+async function requireRoomForCopy(context: CommandContext, projectId: string): Promise<void> {
+  const { branches } = limitsOf(context)
+  if ((await countCopies(context.db, projectId)) >= branches)
     throw new AppError(
       'BRANCHES_LIMIT_EXCEEDED',
-      `The project has ${config.branchesLimit} restores under way, as many as it may. Try again when one has ended.`,
+      `The project has ${branches} restores under way, as many as it may. Try again when one has ended.`,
     )
 }
 

@@ -2,7 +2,7 @@ import { listComputes } from '../catalog/compute.ts'
 import { countWal, meterComputes } from '../catalog/consumption.ts'
 import { lockEndpoint } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
-import { listOverQuota } from '../catalog/quota.ts'
+import { listOverQuota, renewAccountQuotas } from '../catalog/quota.ts'
 import type { WorkerContext } from '../context.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
@@ -33,6 +33,7 @@ export function startMeterLoop(context: WorkerContext): Loop {
       if (position) positions.set(id, position)
     }
     await countWal(catalog, positions)
+    await renewAccountQuotas(catalog)
     await suspendOverQuota(context)
   }
   return startPeriodic(EVERY_MS, meter, (error) => log.warn({ err: error }, 'could not count what computes have used'))
@@ -41,7 +42,7 @@ export function startMeterLoop(context: WorkerContext): Loop {
 /** CLOCK_MONOTONIC, which performance.now() reads, stands still while a machine sleeps (clock_gettime(2)). */
 const clocks = () => ({ wall: Date.now(), awake: performance.now() })
 
-/** Suspends the computes of this host whose projects have used up a quota. */
+/** Suspends the computes of this host whose accounts or projects have used up a quota. */
 async function suspendOverQuota({ catalog, hostId, log }: WorkerContext): Promise<void> {
   for (const { id, account_id, project_id } of await listOverQuota(catalog, hostId))
     await catalog.transaction(async (tx) => {
@@ -49,6 +50,6 @@ async function suspendOverQuota({ catalog, hostId, log }: WorkerContext): Promis
       const endpoint = await lockEndpoint(tx, id)
       if (endpoint?.current_state !== 'active' || endpoint.pending_state !== null) return
       await queueSuspend(tx, endpoint, 'request')
-      log.info({ endpoint: id, project: project_id }, 'suspends a compute whose project has used up a quota')
+      log.info({ endpoint: id, project: project_id }, 'suspends a compute because a quota is used up')
     })
 }

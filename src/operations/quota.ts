@@ -1,8 +1,9 @@
 import type { Db } from '../catalog/catalog.ts'
 import type { Endpoint } from '../catalog/endpoint.ts'
-import { findExceededQuota, type QuotaName } from '../catalog/quota.ts'
+import { type ExceededQuota, findExceededQuota } from '../catalog/quota.ts'
 import { AppError, type QUOTA_ERRORS } from '../errors.ts'
 
+type QuotaName = ExceededQuota['name']
 const REFUSALS: Readonly<Record<QuotaName, { readonly code: (typeof QUOTA_ERRORS)[number]; readonly what: string }>> = {
   active_time_seconds: { code: 'COMPUTE_TIME_EXCEEDED', what: 'compute time' },
   compute_time_seconds: { code: 'COMPUTE_TIME_EXCEEDED', what: 'compute time' },
@@ -13,13 +14,14 @@ const REFUSALS: Readonly<Record<QuotaName, { readonly code: (typeof QUOTA_ERRORS
 
 /** Errors: those of REFUSALS, when the project has used up a quota, or the branch has outgrown its limit. */
 export async function requireWithinQuota(db: Db, endpoint: Pick<Endpoint, 'id' | 'project_id'>): Promise<void> {
-  const name = await findExceededQuota(db, endpoint)
-  if (name === undefined) return
+  const exceeded = await findExceededQuota(db, endpoint)
+  if (!exceeded) return
+  const { of, name } = exceeded
   const { code, what } = REFUSALS[name]
   const remedy =
-    name === 'logical_size_bytes'
+    of === 'branch'
       ? `Raise the project setting quota.${name}, and then delete data.`
-      : `The project setting quota.${name} holds until the end of the month.`
+      : `The ${of} setting quota.${name} holds until the end of the month.`
   throw new AppError(
     code,
     // Clients know the first two sentences.

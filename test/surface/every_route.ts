@@ -194,5 +194,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /organizations/:org_id/vpc/region/:region_id/vpc_endpoints': read(),
   'GET /regions': read(),
   'GET /notices': read(),
+  'GET /account': read(),
+  'PATCH /account': admin(() => ({ body: { account: { projects_limit: null } } })),
   'GET /status': admin(),
 }

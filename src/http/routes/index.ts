@@ -59,6 +59,7 @@ import {
 import { listRegions } from './regions.ts'
 import { resetBranchRolePassword, revealRolePassword } from './role_passwords.ts'
 import { createBranchRole, deleteBranchRole, getRole, listBranchRoles } from './roles.ts'
+import { getAccount, updateAccount } from './account.ts'
 import { getNotices } from './notices.ts'
 import { getStatus } from './status.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
@@ -138,6 +139,8 @@ export const routes = [
   listAuditEntries,
   getStatus,
   getNotices,
+  getAccount,
+  updateAccount,
   getAuth,
   getCurrentUser,
   listUserOrganizations,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
+import { limitsOf } from '../../commands/account_limits.ts'
 import { requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
 import { ProjectId } from './projects.ts'
@@ -27,7 +28,7 @@ export const getProjectLimits = route('GET /projects/:project_id/limits', {
   const largest = caller.account.plan === 'free' ? SMALLEST_CU : LARGEST_CU
   return {
     limits: {
-      max_branches: config.branchesLimit,
+      max_branches: limitsOf({ account: caller.account, config }).branches,
       max_roles_per_branch: config.rolesLimit,
       max_databases_per_branch: config.databasesLimit,
       max_read_only_endpoints: 0,

@@ -1,6 +1,7 @@
 import { projectUses } from '../../catalog/consumption.ts'
 import { Type } from 'typebox'
 import { listProjects, listRecoverable } from '../../catalog/project.ts'
+import { limitsOf } from '../../commands/account_limits.ts'
 import { createProject } from '../../commands/create_project.ts'
 import { requireOrganization, requireProject } from '../../commands/require.ts'
 import { changeProject } from '../../commands/update_project.ts'
@@ -138,8 +139,9 @@ export const getProject = route('GET /projects/:project_id', {
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
   const { name, email, plan } = context.caller.account
+  const { branches } = limitsOf(context)
   const project = await projectView(await requireProject(context, params.project_id), context)
-  const owner = { name, email, branches_limit: context.config.branchesLimit, subscription_type: subscriptionType(plan) }
+  const owner = { name, email, branches_limit: branches, subscription_type: subscriptionType(plan) }
   return { project: { ...project, owner } }
 })
 

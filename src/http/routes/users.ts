@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { limitsOf } from '../../commands/account_limits.ts'
 import { BillingAccount, billingAccount } from '../billing_account.ts'
 import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
 import { route } from '../route.ts'
@@ -51,12 +52,12 @@ export const getCurrentUser = route('GET /users/me', {
   plan: account.plan,
   auth_accounts: [],
   billing_account: billingAccount(account),
-  projects_limit: config.projectsLimit,
-  branches_limit: config.branchesLimit,
+  projects_limit: limitsOf({ account, config }).projects,
+  branches_limit: limitsOf({ account, config }).branches,
   max_autoscaling_limit: account.plan === 'free' ? SMALLEST_CU : LARGEST_CU,
-  // Clients read 0 as "no limit": compute time is not limited here.
-  active_seconds_limit: 0,
-  compute_seconds_limit: 0,
+  // Clients read 0 as "no limit".
+  active_seconds_limit: account.quota.active_time_seconds ?? 0,
+  compute_seconds_limit: account.quota.compute_time_seconds ?? 0,
 }))
 
 export const listUserOrganizations = route('GET /users/me/organizations', {
