@@ -25,7 +25,7 @@ const MAY_IMPORT: Record<string, string> = {
     operations, postgres, secrets, size, webhooks`,
   views: 'catalog, config(types), public_address',
   loops: `catalog, commands, compute(types), compute_admin, config(types), context(types), engine, errors, event_loop,
-    observe, operations, scaling, size, webhooks`,
+    network, observe, operations, scaling, size, webhooks`,
   scaling: 'compute(types), size',
   operations: `await_condition, catalog, compute(types), compute_admin, context(types), engine, errors,
     host(types), ids, observe, secrets(types), storage(types), walls(types)`,

@@ -41,27 +41,28 @@ export async function listUnknownStores(db: Db, storeIds: readonly string[]): Pr
   return rows.map(({ id }) => id)
 }
 
-/** How often the store of a running compute is measured, and how often one that is used and has a limit. */
-const RUNNING_SECONDS = 900
-const LIMITED_SECONDS = 5
+/** How often the store of a running compute is measured. */
+const RUNNING_MINUTES = 15
 
-/**
- * Ready stores of a host to be measured: not since their last compute ended, or not lately; at most `limit` of each,
- * those first that were measured longest ago.
- */
+/** Ready stores of a host to be measured: not since their last compute ended, or not lately; at most `limit` of each. */
 export function listUnmeasured(db: Db, hostId: string, limit: number): Promise<Pick<Store, 'id'>[]> {
   return db.rows(sql`
     (select id from store where host_id = ${hostId} and state = 'ready' and measured_at is null limit ${limit})
     union
-    (select s.id
-       from compute c join store s on s.id = c.store_id join branch b on b.store_id = s.id
-       join project p on p.id = b.project_id join endpoint e on e.compute_id = c.id
+    (select s.id from compute c join store s on s.id = c.store_id
       where c.host_id = ${hostId} and c.ended_at is null
-        and s.measured_at < clock_timestamp() - make_interval(secs => case
-              when (p.settings -> 'quota' ->> 'logical_size_bytes')::float8 > 0
-                   and e.last_active > s.measured_at - make_interval(secs => ${LIMITED_SECONDS})
-              then ${LIMITED_SECONDS}::int else ${RUNNING_SECONDS}::int end)
-      order by s.measured_at limit ${limit})`)
+        and s.measured_at < clock_timestamp() - make_interval(mins => ${RUNNING_MINUTES}) limit ${limit})`)
+}
+
+/** The stores of running computes on a host whose branches have a size limit, those first measured longest ago. */
+export function listLimited(db: Db, hostId: string): Promise<{ id: string; compute_id: string }[]> {
+  return db.rows(sql`
+    select s.id, c.id as compute_id
+      from compute c join store s on s.id = c.store_id join branch b on b.store_id = s.id
+      join project p on p.id = b.project_id
+     where c.host_id = ${hostId} and c.ended_at is null and p.settings ? 'quota'
+       and (p.settings -> 'quota' ->> 'logical_size_bytes')::float8 > 0
+     order by s.measured_at nulls first`)
 }
 
 /** Records the size of a store; undefined when it could not be measured. Skips a branch that a step has locked. */

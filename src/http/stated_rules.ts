@@ -1,6 +1,6 @@
 /*
  * Rules of request fields that are checked outside of their schemas: in handlers, which answer with a code of their own
- * (422), or for every text at once (`unfit.ts`). The OpenAPI document states them for generated clients.
+ * (422), or for every text at once (`storable_text.ts`). The OpenAPI document states them for generated clients.
  */
 
 const COMPUTE_UNITS = { minimum: 0.25, maximum: 7, multipleOf: 0.25 }

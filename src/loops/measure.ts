@@ -1,32 +1,59 @@
 import { countWal } from '../catalog/consumption.ts'
-import { listUnmeasured, setMeasured } from '../catalog/store.ts'
+import { listLimited, listUnmeasured, setMeasured } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
-import { limitSizes } from './size_limits.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
+import { limitSizes } from './size_limits.ts'
 
 const EVERY_MS = 10_000
 /** Stores measured in one round. */
 const AT_ONCE = 20
+/** A compute that has used less CPU than this since it was measured has written nothing. */
+const IDLE_MICROSECONDS = 5_000
 
 /**
  * Measures the stores of this host that are new, or whose compute has ended since they were measured; those of running
- * computes now and then, and often if their size is limited. Then it limits sizes.
+ * computes now and then, and in each round if their size is limited and they work. Then it limits sizes.
  */
 export function startMeasureLoop(context: WorkerContext): Loop {
   const { catalog, storage, hostId, log } = context
-  const measure = async (): Promise<void> => {
-    for (const store of await listUnmeasured(catalog, hostId, AT_ONCE)) {
-      const size = await storage.measure(store).catch((error: unknown) => {
-        // It was removed meanwhile, or is damaged: the others are measured.
-        log.debug({ err: error, store: store.id }, 'could not measure a store')
-        return undefined
-      })
-      await setMeasured(catalog, store.id, size)
-      // All that the compute wrote counts, now that it has ended.
-      const position = await storage.walPosition(store).catch(() => undefined)
-      if (position) await countWal(catalog, new Map([[store.id, position]]))
-    }
+  const hasWorked = createWorkWatch(context)
+
+  async function measure({ id }: { readonly id: string }): Promise<void> {
+    const size = await storage.measure({ id }).catch((error: unknown) => {
+      // It was removed meanwhile, or is damaged: the others are measured.
+      log.debug({ err: error, store: id }, 'could not measure a store')
+      return undefined
+    })
+    await setMeasured(catalog, id, size)
+    // All that the compute wrote counts, now that it has ended.
+    const position = await storage.walPosition({ id }).catch(() => undefined)
+    if (position) await countWal(catalog, new Map([[id, position]]))
+  }
+
+  const round = async (): Promise<void> => {
+    for (const store of await listUnmeasured(catalog, hostId, AT_ONCE)) await measure(store)
+    const limited = await listLimited(catalog, hostId)
+    for (const store of await hasWorked(limited)) await measure(store)
     await limitSizes(context)
   }
-  return startPeriodic(EVERY_MS, measure, (error) => log.warn({ err: error }, 'could not measure stores'))
+  return startPeriodic(EVERY_MS, round, (error) => log.warn({ err: error }, 'could not measure stores'))
+}
+
+/** Returns a function that returns those stores whose computes have used CPU since it returned them last. */
+function createWorkWatch({ computes }: WorkerContext) {
+  let known = new Map<string, number>()
+  return async (stores: readonly { readonly id: string; readonly compute_id: string }[]) => {
+    const before = known
+    known = new Map()
+    const worked = []
+    for (const store of stores) {
+      const used = before.get(store.compute_id)
+      // Where nothing counts its CPU time, it may have worked.
+      const now = await computes.readCpuTime(store.compute_id).catch(() => Infinity)
+      const isIdle = used !== undefined && now - used < IDLE_MICROSECONDS
+      known.set(store.compute_id, isIdle ? used : now)
+      if (!isIdle) worked.push(store)
+    }
+    return worked
+  }
 }

@@ -7,7 +7,7 @@ import {
 } from '../catalog/webhook_delivery.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
-import { networks } from '../webhooks/address.ts'
+import { cidrList } from '../network.ts'
 import { deliver, type Delivering, type Present } from '../webhooks/deliver.ts'
 import type { Loop } from './periodic.ts'
 
@@ -34,7 +34,7 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
     secrets,
     present,
     reach: {
-      allowed: networks(config.webhookAllow),
+      allowed: cidrList(config.webhookAllow),
       timeoutMs: config.webhookTimeout * 1000,
       signal: stopping.signal,
     },

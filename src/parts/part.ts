@@ -10,7 +10,8 @@ import { createRegistry } from '../observe/registry.ts'
 import { loadPartSecrets, type Secrets } from '../secrets/secrets.ts'
 import { followKeys } from '../supervisor/follow_keys.ts'
 import { awaitCatalog } from './await_catalog.ts'
-import { type PartName, type PartProbes, startProbes } from './probes.ts'
+import type { PartName } from '../secrets/part_keys.ts'
+import { type PartProbes, startProbes } from './probes.ts'
 import { isSupervised, onStop, notifySupervisor } from './supervised.ts'
 
 /** A running part of Neap. */

@@ -2,8 +2,7 @@ import { sql } from '../catalog/sql.ts'
 import type { Context } from '../context.ts'
 import { createProbes, type Probes, startProbeServer } from '../observe/probes.ts'
 import { type Check, createReadiness } from '../observe/readiness.ts'
-
-export type PartName = 'api' | 'worker' | 'proxy'
+import type { PartName } from '../secrets/part_keys.ts'
 
 /** The probes of a part on a port of their own, available before the part has started, which takes a worker long. */
 export interface PartProbes {

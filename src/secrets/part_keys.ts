@@ -7,8 +7,8 @@ import { decodeKeys, encodeKeys, readKeyFile } from './key_file.ts'
 import { FIRST_GENERATION, type Generation, readRing, type Ring } from './ring.ts'
 
 /** The parts of Neap that have keys of their own. */
-export type KeyHolder = 'api' | 'worker' | 'proxy'
-export const KEY_HOLDERS: readonly KeyHolder[] = ['api', 'worker', 'proxy']
+export type PartName = 'api' | 'worker' | 'proxy'
+export const PART_NAMES: readonly PartName[] = ['api', 'worker', 'proxy']
 
 /** The keys that derive from a master key, each for one purpose. */
 export interface Keys {
@@ -30,7 +30,7 @@ export interface Keys {
 }
 
 /** The keys of each part, and no more than it needs: a proxy opens no password and mints no key. */
-const NEEDS: Record<KeyHolder, readonly (keyof Keys)[]> = {
+const NEEDS: Record<PartName, readonly (keyof Keys)[]> = {
   api: ['password', 'webhook', 'reply', 'sealedFirst', 'apiKey', 'storeAdmin'],
   worker: ['webhook', 'storeAdmin', 'storeLogin', 'shared'],
   proxy: ['storeLogin', 'catalogProxy'],
@@ -42,7 +42,7 @@ export interface GenerationKeys extends Pick<Generation, 'id' | 'state'> {
 
 /** The keys that a part reads, of all generations that still have some, the current one first. */
 export interface PartKeys {
-  readonly holder: KeyHolder | 'all'
+  readonly holder: PartName | 'all'
   readonly revision: number
   readonly lost: boolean
   /** Of proxies and `all` only. */
@@ -89,12 +89,12 @@ const derivedKeys = (master: Buffer, isFirst: boolean): Keys => ({
 })
 
 /** The path of a part's keys; no part has the master key beside them. */
-export const partKeysFile = (dataDir: string, holder: KeyHolder): string => join(dataDir, 'keys', `${holder}.key`)
+export const partKeysFile = (dataDir: string, holder: PartName): string => join(dataDir, 'keys', `${holder}.key`)
 
 /** Writes the key file of each part. */
 export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> {
   await mkdir(dirname(partKeysFile(dataDir, 'api')), { recursive: true, mode: 0o700 })
-  for (const holder of KEY_HOLDERS)
+  for (const holder of PART_NAMES)
     await replaceFile(partKeysFile(dataDir, holder), 0o600, encodeKeys(keysFor(holder, ring)))
 }
 
@@ -102,7 +102,7 @@ export async function writePartKeys(dataDir: string, ring: Ring): Promise<void> 
  * The keys for a part in `file`: its own, or the master key, of which it keeps only the part's own keys.
  * Returns undefined when there is no such file. Errors: UsageError.
  */
-export async function readPartKeys(file: string, holder: KeyHolder): Promise<PartKeys | undefined> {
+export async function readPartKeys(file: string, holder: PartName): Promise<PartKeys | undefined> {
   const bytes = await readKeyFile(file)
   const own = bytes && decodeKeys<PartKeys>(bytes)
   if (own?.holder === undefined) {

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { UsageError } from '../errors.ts'
-import { catalogProxyPassword, type KeyHolder, type Keys, keysFor, type PartKeys, readPartKeys } from './part_keys.ts'
+import { catalogProxyPassword, type PartName, type Keys, keysFor, type PartKeys, readPartKeys } from './part_keys.ts'
 import { readOrCreateRing } from './ring.ts'
 import { generationOf, open, seal, sealedUnderLostKey } from './sealing.ts'
 import { CATALOG, type Passwords, type StoreSecrets, storeSecrets } from './stores.ts'
@@ -51,7 +51,7 @@ export async function loadOrCreateSecrets(file: string): Promise<Secrets> {
 }
 
 /** The secrets of one part, by the keys in `file`. Errors: UsageError, also when there is no such file. */
-export async function loadPartSecrets(file: string, holder: KeyHolder): Promise<Secrets> {
+export async function loadPartSecrets(file: string, holder: PartName): Promise<Secrets> {
   const read = async (): Promise<PartKeys> => {
     const keys = await readPartKeys(file, holder)
     if (keys) return keys

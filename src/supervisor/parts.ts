@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { rotateLog } from '../host/logs.ts'
 import { type Config, configEnv } from '../config.ts'
 import { messageOf } from '../errors.ts'
-import { type KeyHolder, partKeysFile } from '../secrets/part_keys.ts'
+import { type PartName, partKeysFile } from '../secrets/part_keys.ts'
 import { type Child, type ChildOptions, launchChild } from './child.ts'
 import { updateState } from './data_dir.ts'
 import { bindProxy } from './listener.ts'
@@ -27,7 +27,7 @@ export interface Parts {
 }
 
 /** The settings of a part. Its key file holds only its own keys. */
-const partEnv = (config: Config, part: KeyHolder): NodeJS.ProcessEnv => {
+const partEnv = (config: Config, part: PartName): NodeJS.ProcessEnv => {
   const catalogUrl = part === 'proxy' ? (config.proxyCatalogUrl ?? config.catalogUrl) : config.catalogUrl
   return configEnv({ ...config, catalogUrl, secretFile: partKeysFile(config.dataDir, part) })
 }
@@ -50,7 +50,7 @@ export async function startParts(
   progress: ProgressReporter,
 ): Promise<Parts> {
   const pids = new Set<number>()
-  const launch = (name: string, part: KeyHolder, more: Partial<ChildOptions> = {}): Child =>
+  const launch = (name: string, part: PartName, more: Partial<ChildOptions> = {}): Child =>
     launchChild({
       name,
       entry: ENTRY,

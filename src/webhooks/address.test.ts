@@ -4,11 +4,12 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, isIP } from 'node:net'
 import { test } from 'node:test'
-import { addressesOf, judge, networks, NotDelivered, requireWebhookUrl } from './address.ts'
+import { cidrList } from '../network.ts'
+import { addressesOf, judge, NotDelivered, requireWebhookUrl } from './address.ts'
 import { post } from './post.ts'
 
-const NONE = networks([])
-const LOOPBACK = networks(['127.0.0.1/32', 'fd00:1::/32'])
+const NONE = cidrList([])
+const LOOPBACK = cidrList(['127.0.0.1/32', 'fd00:1::/32'])
 
 const PUBLIC = [
   '1.1.1.1',

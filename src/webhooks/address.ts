@@ -4,9 +4,9 @@
  */
 import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
-import { BlockList, isIP } from 'node:net'
+import { type BlockList, isIP } from 'node:net'
 import { AppError } from '../errors.ts'
-import { CLOSED_V4, CLOSED_V6, GLOBAL_V6 } from '../network.ts'
+import { cidrList, CLOSED_V4, CLOSED_V6, GLOBAL_V6 } from '../network.ts'
 
 /** Why a request was not sent or answered, for the creator of the webhook: it discloses no internal detail. */
 export class NotDelivered extends Error {
@@ -18,18 +18,8 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>
 
 export const systemResolve: Resolve = (host) => lookup(host, { all: true, order: 'verbatim' })
 
-const closed = networks([...CLOSED_V4, ...CLOSED_V6])
-const global = networks(GLOBAL_V6)
-
-/** Networks in CIDR notation as one list to look addresses up in. */
-export function networks(cidrs: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const cidr of cidrs) {
-    const [network = '', prefix] = cidr.split('/')
-    list.addSubnet(network, Number(prefix), isIP(network) === 6 ? 'ipv6' : 'ipv4')
-  }
-  return list
-}
+const closed = cidrList([...CLOSED_V4, ...CLOSED_V6])
+const global = cidrList(GLOBAL_V6)
 
 type Verdict = 'allowed' | 'public' | 'closed'
 
@@ -61,7 +51,7 @@ export function requireWebhookUrl(text: string, allow: readonly string[]): strin
   if (url.username || url.password)
     throw new AppError('NOT_ALLOWED', 'webhook.url holds a user or password: leave them out, requests are signed.')
   const host = hostOf(url)
-  const verdict = isIP(host) ? judge(host, networks(allow)) : undefined
+  const verdict = isIP(host) ? judge(host, cidrList(allow)) : undefined
   if (verdict === 'closed') throw new AppError('NOT_ALLOWED', `The address in webhook.url ${NOT_REACHED}.`)
   if (url.protocol === 'http:' && (verdict === 'public' || allow.length === 0))
     throw new AppError('NOT_ALLOWED', `${PLAIN}.`)

@@ -6,10 +6,10 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { type TestContext, test } from 'node:test'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { issueAuthority, issueServer, newKey } from '../tls/issue.ts'
-import { networks } from './address.ts'
+import { cidrList } from '../network.ts'
 import { post } from './post.ts'
 
-const reach = { allowed: networks(['127.0.0.0/8']), timeoutMs: 10_000 }
+const reach = { allowed: cidrList(['127.0.0.0/8']), timeoutMs: 10_000 }
 
 async function listening(t: TestContext, server: Server): Promise<number> {
   server.listen(0, '127.0.0.1')

@@ -50,7 +50,9 @@ export interface RunningServer {
   readonly ready: boolean
 }
 
-const CAP_MS = 4500
+/** How long one call waits for a start or a stop: the step that called it is repeated. */
+const START_MS = 4_500
+const STOP_MS = 4_000
 const REPORT_MS = 1000
 
 /**
@@ -58,8 +60,8 @@ const REPORT_MS = 1000
  * @throws ServerStartError with the reason from its log
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function startServer(plan: ServerPlan, capMs = CAP_MS): Promise<RunningServer | 'pending'> {
-  const deadline = performance.now() + capMs
+export async function startServer(plan: ServerPlan): Promise<RunningServer | 'pending'> {
+  const deadline = performance.now() + START_MS
   const pgdata = join(plan.home, 'pgdata')
   if (!existsSync(pgdata)) throw new Error(`There is no database in ${plan.home}.`)
   while (performance.now() < deadline) {
@@ -258,8 +260,8 @@ export async function hasEarlierServer(home: string): Promise<boolean> {
  * longer than `seconds`.
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function stopServer(home: string, fence?: Fence, seconds = 4): Promise<Progress> {
-  const deadline = performance.now() + seconds * 1000
+export async function stopServer(home: string, fence?: Fence): Promise<Progress> {
+  const deadline = performance.now() + STOP_MS
   while (performance.now() < deadline) {
     const outcome = await interruptServer(home, fence)
     if (outcome === 'done' || outcome === 'gone') return 'done'

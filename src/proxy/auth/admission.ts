@@ -4,7 +4,8 @@ import type { Catalog } from '../../catalog/catalog.ts'
 import { findLogin, type RoleLogin } from '../../catalog/login.ts'
 import { messageOf } from '../../errors.ts'
 import { createTokenBuckets } from '../accept/token_buckets.ts'
-import { addressOf, type SessionAddress } from '../connect/compute.ts'
+import type { ComputeLocation } from '../../catalog/compute.ts'
+import { addressOf } from '../connect/compute.ts'
 import { retryMs } from '../connect/reach.ts'
 import { rethrowAsProxyError, type Waker } from '../connect/wake.ts'
 import { ProxyError } from '../wire/errors.ts'
@@ -13,7 +14,7 @@ import { mockVerifier, parseVerifier, type Verifier } from './verifier.ts'
 
 /** Reads the verifier of a role from a compute. Errors: any, when the compute does not answer. */
 export type ReadVerifier = (
-  address: SessionAddress,
+  address: ComputeLocation,
   computeId: string,
   role: string,
 ) => Promise<string | null | undefined>
@@ -32,7 +33,7 @@ export interface Admission {
 export type FindAdmission = (endpointId: string, role: string) => Promise<Admission>
 
 /** The address and id of a compute. The id tells it from a later compute at the same address. */
-interface Place extends SessionAddress {
+interface Place extends ComputeLocation {
   readonly id: string
 }
 

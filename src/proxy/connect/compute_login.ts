@@ -18,7 +18,7 @@ import {
 } from '../wire/message_types.ts'
 import { encodeMessage, int32, MESSAGE_HEAD, messageAt } from '../wire/messages.ts'
 import { SCRAM, type ScramKeys } from '../wire/scram.ts'
-import type { SessionAddress } from './compute.ts'
+import type { ComputeLocation } from '../../catalog/compute.ts'
 import { announcesEnd, failureOf, failureOfSocket, type LoginFailure, type LoginOutcome } from './login_outcome.ts'
 import { type ScramClient, scramClient } from './scram_client.ts'
 
@@ -32,7 +32,7 @@ const CLOSED: LoginFailure = { is: 'unavailable', why: 'it closed the connection
 
 /** A session at a compute that is being opened, up to the client's proof. */
 export interface SessionOpening {
-  readonly address: SessionAddress
+  readonly address: ComputeLocation
   /** Called when the attempt ends before `logIn`. */
   onLost: () => void
   /**
@@ -45,7 +45,7 @@ export interface SessionOpening {
 }
 
 /** Connects and runs the login up to the server's challenge, which needs no password. */
-export function openSession(address: SessionAddress, startup: Buffer): SessionOpening {
+export function openSession(address: ComputeLocation, startup: Buffer): SessionOpening {
   const socket = openServerSocket(address)
   const scram = scramClient()
   const answered = Promise.withResolvers<LoginOutcome>()

@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Backoff, backoffMs } from '../../backoff.ts'
-import type { ConnectTarget } from '../../catalog/compute.ts'
+import type { ComputeLocation, ConnectTarget } from '../../catalog/compute.ts'
 import type { Endpoint } from '../../catalog/endpoint.ts'
 import { withSignal } from '../../race.ts'
 import type { Pauses } from '../suspend/pauses.ts'
 import type { Traffic } from '../suspend/traffic.ts'
 import { ProxyError } from '../wire/errors.ts'
 import type { ScramKeys } from '../wire/scram.ts'
-import { addressOf, type SessionAddress } from './compute.ts'
+import { addressOf } from './compute.ts'
 import { openSession } from './compute_login.ts'
 import type { SpeculativeOpen } from './speculative_open.ts'
 import type { Waker } from './wake.ts'
@@ -22,7 +22,7 @@ export interface Admitted {
 }
 
 export interface Reached {
-  readonly address: SessionAddress
+  readonly address: ComputeLocation
   readonly computeId: string | undefined
   readonly socket: Socket
   /** Bytes that the compute has sent already. */

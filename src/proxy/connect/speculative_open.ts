@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
-import type { ConnectTarget } from '../../catalog/compute.ts'
-import { addressOf, type SessionAddress } from './compute.ts'
+import type { ComputeLocation, ConnectTarget } from '../../catalog/compute.ts'
+import { addressOf } from './compute.ts'
 import { openSession, type SessionOpening } from './compute_login.ts'
 
 /**
@@ -13,7 +13,7 @@ const open = new Set<SessionOpening>()
 /** A speculative session at a compute, opened before its client's login is complete. */
 export interface SpeculativeOpen {
   /** Returns the opening, which the caller then owns; undefined if it is at another address or already taken. */
-  take(address: SessionAddress): SessionOpening | undefined
+  take(address: ComputeLocation): SessionOpening | undefined
 }
 
 /**

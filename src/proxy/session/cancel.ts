@@ -18,7 +18,7 @@ import {
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Client } from '../accept/client.ts'
 import { openServerSocket } from '../../postgres/server_socket.ts'
-import type { SessionAddress } from '../connect/compute.ts'
+import type { ComputeLocation } from '../../catalog/compute.ts'
 import { closeGently } from '../wire/close.ts'
 import { CANCEL_REQUEST } from '../wire/startup.ts'
 import { createBatches } from './batches.ts'
@@ -136,7 +136,7 @@ export async function startCancelKeys(catalog: Catalog, secret: Buffer, log: Log
 }
 
 /** Sends a CancelRequest to the compute that issued the key. Resolves when the compute has closed the connection. */
-export function cancelAtCompute(address: SessionAddress, key: Buffer): Promise<void> {
+export function cancelAtCompute(address: ComputeLocation, key: Buffer): Promise<void> {
   const packet = Buffer.alloc(LENGTH_AND_CODE + key.length)
   packet.writeInt32BE(packet.length, 0)
   packet.writeInt32BE(CANCEL_REQUEST, 4)

@@ -4,7 +4,7 @@ import type { Parsed } from './body_parser.ts'
 import { Refusal } from './refusal.ts'
 import { parseRequest } from './request.ts'
 
-/* The worker thread of parsing.ts. */
+/* The worker thread of body_parser.ts. */
 
 function parsed({ headers, body }: { headers: IncomingHttpHeaders; body: Uint8Array }): Parsed {
   try {
