@@ -28,6 +28,15 @@ export function whole(least: number, most: number) {
   }
 }
 
+/** Directories of programs of Postgres, by version. */
+export const postgresPrograms = {
+  parse: (value: string) => {
+    const pairs = value.split(',').map((each) => each.trim())
+    return pairs.every((pair) => /^1[5-8]=\/./.test(pair)) ? pairs : undefined
+  },
+  expects: 'versions and directories of programs, as 17=/opt/postgres-17/bin,15=/usr/lib/postgresql/15/bin',
+}
+
 export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
 
 export const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }

@@ -1,6 +1,19 @@
 import { join } from 'node:path'
 import { defaultDataDir, defaultRuntimeDir } from './directories.ts'
-import { addresses, cidrs, connections, file, host, name, port, quota, seconds, text, whole } from './setting_kinds.ts'
+import {
+  addresses,
+  cidrs,
+  connections,
+  file,
+  host,
+  name,
+  port,
+  postgresPrograms,
+  quota,
+  seconds,
+  text,
+  whole,
+} from './setting_kinds.ts'
 
 export interface Setting<T> {
   /** The environment variable. */
@@ -15,6 +28,9 @@ export interface Setting<T> {
 }
 
 const setting = <T>(declared: Setting<T>): Setting<T> => declared
+
+const limit = (env: string, about: string, most: number): Setting<number> =>
+  setting<number>({ env, ...quota, about, fallback: () => most })
 
 /** All settings. docs/settings.md is made from them. */
 export const SETTINGS = {
@@ -224,30 +240,10 @@ export const SETTINGS = {
       'one second of it may be taken at once.',
     fallback: () => 10,
   }),
-  projectsLimit: setting<number>({
-    env: 'NEAP_PROJECTS_LIMIT',
-    ...quota,
-    about: 'Projects of one account.',
-    fallback: () => 1000,
-  }),
-  branchesLimit: setting<number>({
-    env: 'NEAP_BRANCHES_LIMIT',
-    ...quota,
-    about: 'Branches of one project.',
-    fallback: () => 1000,
-  }),
-  rolesLimit: setting<number>({
-    env: 'NEAP_ROLES_LIMIT',
-    ...quota,
-    about: 'Roles of one branch.',
-    fallback: () => 500,
-  }),
-  databasesLimit: setting<number>({
-    env: 'NEAP_DATABASES_LIMIT',
-    ...quota,
-    about: 'Databases of one branch.',
-    fallback: () => 500,
-  }),
+  projectsLimit: limit('NEAP_PROJECTS_LIMIT', 'Projects of one account.', 1000),
+  branchesLimit: limit('NEAP_BRANCHES_LIMIT', 'Branches of one project.', 1000),
+  rolesLimit: limit('NEAP_ROLES_LIMIT', 'Roles of one branch.', 500),
+  databasesLimit: limit('NEAP_DATABASES_LIMIT', 'Databases of one branch.', 500),
   recoverHours: setting<number>({
     env: 'NEAP_RECOVER_HOURS',
     parse: whole(0, 720),
@@ -349,6 +345,14 @@ export const SETTINGS = {
       'While less of the disk of the data directory is free, computes refuse writes. ' +
       'By default 512 MiB, or a twentieth of a smaller disk.',
     fallback: () => undefined,
+  }),
+  programs: setting<readonly string[]>({
+    env: 'NEAP_POSTGRES',
+    ...postgresPrograms,
+    about:
+      'The Postgres to use for versions, with the extensions that are installed there. By default Neap brings 18 and ' +
+      'uses /usr/lib/postgresql/<version>/bin for others.',
+    fallback: () => [],
   }),
   computeNetwork: setting<'none' | 'host'>({
     env: 'NEAP_COMPUTE_NETWORK',

@@ -38,7 +38,7 @@ const MAY_IMPORT: Record<string, string> = {
   catalog: 'await_condition, errors, ids, race',
   compute: 'await_condition, errors, host, network, postgres, race, secrets, size, storage, walls',
   storage: 'durable_file, errors, host, postgres, race, secrets',
-  host: 'await_condition, durable_file, errors, observe, race, secrets(types)',
+  host: 'await_condition, durable_file, errors, observe, postgres, race, secrets(types)',
   observe: 'errors, pipelining, race',
   config: 'directories, errors, settings',
   settings: 'directories, setting_kinds',

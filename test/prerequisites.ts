@@ -24,6 +24,9 @@ const packages = Object.entries(PACKAGES).flatMap(([name, programs]) => (program
 const reasons = [
   ...(packages.length > 0 ? [`install ${packages.join(', ')}`] : []),
   ...(existsSync('/usr/lib/postgresql/15/bin/initdb') ? [] : ['install postgresql-15']),
+  ...(existsSync('/usr/share/postgresql/15/extension/postgis.control')
+    ? []
+    : ['install postgresql-15-postgis-3, postgresql-15-partman, postgresql-15-hypopg']),
   ...[16, 17].flatMap((version) => (withoutVersion(version) === false ? [] : [`Postgres ${version} is missing`])),
   ...(existsSync(peer('.installed')) ? [] : ['make peers brings the public clients']),
   ...(process.getuid?.() === 0 ? [] : ['some need root']),

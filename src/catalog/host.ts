@@ -90,11 +90,31 @@ export async function recordHeartbeat(db: Db, id: string, { bytes, free, reserve
      where id = ${id}`)
 }
 
-/** Records the versions of Postgres that are installed on a host. */
-export async function recordPgVersions(db: Db, id: string, versions: readonly number[]): Promise<void> {
+/** The extensions that tenants may create, by the version of Postgres. */
+export type ExtensionsByVersion = Readonly<Record<number, readonly { name: string; default_version: string }[]>>
+
+/** Records the versions of Postgres that are installed on a host, and the extensions that they offer. */
+export async function recordPgVersions(
+  db: Db,
+  id: string,
+  versions: readonly number[],
+  extensions: ExtensionsByVersion,
+): Promise<void> {
+  const offered = JSON.stringify(extensions)
   await db.rows(sql`
-    update host set pg_versions = ${versions}::int[]
-     where id = ${id} and pg_versions is distinct from ${versions}::int[]`)
+    update host set pg_versions = ${versions}::int[], extensions = ${offered}::jsonb
+     where id = ${id} and (pg_versions, extensions) is distinct from (${versions}::int[], ${offered}::jsonb)`)
+}
+
+/** The versions of Postgres of all hosts with the extensions that some host offers. */
+export function listOffered(
+  db: Db,
+): Promise<{ version: number; extensions: { name: string; default_version: string }[] }[]> {
+  return db.rows(sql`
+    select v.version::int as version,
+           jsonb_agg(distinct x.extension order by x.extension) as extensions
+      from host h, jsonb_each(h.extensions) v (version, list), jsonb_array_elements(v.list) x (extension)
+     group by v.version order by v.version::int`)
 }
 
 /** The versions that hosts have recorded. Returns undefined before one has recorded any. */

@@ -38,7 +38,8 @@ export async function findExceededQuota(
   { id, project_id }: Pick<Endpoint, 'id' | 'project_id'>,
 ): Promise<ExceededQuota | undefined> {
   const row = await db.row<{ of: string; name: string }>(sql`
-    (select 'project' as of, x.name from project p, ${EXCEEDED} where p.id = ${project_id} and p.settings ? 'quota' limit 1)
+    (select 'project' as of, x.name from project p, ${EXCEEDED}
+      where p.id = ${project_id} and p.settings ? 'quota' limit 1)
     union all
     select 'account', a.quota_exceeded from project p join account a on a.id = p.account_id
      where p.id = ${project_id} and a.quota_exceeded is not null

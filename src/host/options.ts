@@ -1,4 +1,5 @@
 import type { StoreSecrets } from '../secrets/stores.ts'
+import type { ChosenPrograms } from './binaries.ts'
 import type { Log } from './layout.ts'
 
 /** This machine as a host. */
@@ -11,4 +12,6 @@ export interface HostOptions {
   /** Passwords of Neap's own roles in stores. */
   readonly secrets: StoreSecrets
   readonly log: Log
+  /** The directories of programs of Postgres that the operator has chosen, by version. */
+  readonly programs?: ChosenPrograms
 }

@@ -1,4 +1,5 @@
 import { localComputes } from '../compute/process/local_computes.ts'
+import { chosenPrograms } from '../host/binaries.ts'
 import { ConfigurationError } from '../host/failures.ts'
 import { FencedError } from '../host/fence.ts'
 import type pino from 'pino'
@@ -52,6 +53,7 @@ export async function startWorker(
     secrets: secrets.stores,
     lacks: unwanted(config),
     egressAllow: config.egressAllow,
+    programs: chosenPrograms(config.programs),
     log: (level: pino.Level, message: string, facts?: object) => log[level](facts ?? {}, message),
   }
   const [storage, computes] = [localStorage(host), localComputes(host)]
@@ -127,7 +129,9 @@ async function noteWhetherEgress({ computes, catalog, hostId: id, log }: WorkerC
 /** Lets the API refuse versions of Postgres that are not installed. */
 async function noteVersions({ storage, catalog, hostId: id, log }: WorkerContext): Promise<void> {
   try {
-    await recordPgVersions(catalog, id, await storage.pgVersions())
+    const versions = await storage.pgVersions()
+    const extensions = await Promise.all(versions.map(async (each) => [each, await storage.extensions(each)] as const))
+    await recordPgVersions(catalog, id, versions, Object.fromEntries(extensions))
   } catch (error) {
     log.warn({ err: error }, 'could not record the installed versions of Postgres')
   }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { copyFile, constants, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isInstalled } from '../host/binaries.ts'
+import { isInstalled, offeredExtensions } from '../host/binaries.ts'
 import type { Fence } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
@@ -32,7 +32,7 @@ export function localStorage(options: HostOptions): Storage {
 
   const calls: Storage = {
     prepare: async (pgVersion) => {
-      await prepareVersion(layout, pgVersion, options.secrets)
+      await prepareVersion(layout, pgVersion, options.secrets, options.programs)
       await expireRemovalNotes(layout)
     },
     create: (store, fence) => fill(store, { from: join(layout.templates, String(store.pgVersion)) }, fence),
@@ -45,7 +45,8 @@ export function localStorage(options: HostOptions): Storage {
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     list: () => storedIds(layout),
     cloneKind: () => cloneKindOf(layout.dataDir),
-    pgVersions: async () => PG_VERSIONS.filter(isInstalled),
+    pgVersions: async () => PG_VERSIONS.filter((version) => isInstalled(version, options.programs)),
+    extensions: (pgVersion) => offeredExtensions(pgVersion, options.programs),
     stopCopies: () => endCopies(layout),
   }
   return explainShortages(calls, layout.dataDir)

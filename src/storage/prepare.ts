@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UsageError, messageOf } from '../errors.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
-import { installBinaries } from '../host/binaries.ts'
+import { type ChosenPrograms, installBinaries } from '../host/binaries.ts'
 import type { Layout } from '../host/layout.ts'
 import { checkReachable, makeTemplate } from './template.ts'
 
@@ -16,6 +16,7 @@ export async function prepareVersion(
   layout: Layout,
   pgVersion: number,
   secrets: StoreSecrets,
+  programs?: ChosenPrograms,
 ): Promise<{ bin: string; template: string }> {
   const { dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root } = layout
   for (const directory of [dataDir, runtimeDir, binaries, templates, branches, logs, trash, removed, root]) {
@@ -27,7 +28,7 @@ export async function prepareVersion(
   }
   await checkReachable(dataDir)
   await checkReachable(runtimeDir)
-  const bin = await installBinaries(binaries, pgVersion)
+  const bin = await installBinaries(binaries, pgVersion, programs)
   const template = join(templates, String(pgVersion))
   await makeTemplate(template, pgVersion, bin, secrets)
   return { bin, template }

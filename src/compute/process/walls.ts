@@ -42,6 +42,9 @@ export async function probeWalls(root: string, lacks: readonly Wall[] = []): Pro
 
 /** Directories of programs and libraries on all kinds of distributions; absent ones are left out. */
 const PROGRAMS = ['/usr', '/lib', '/lib64', '/lib32', '/bin', '/sbin', '/nix/store', '/gnu/store']
+/** The directory of all files of a server by that of its programs, as server_copy.ts lays them out. */
+const programsRoot = (bin: string): string => dirname(bin).replace(/\/lib\/postgresql\/\d+$/, '')
+
 /** Files that libraries read: for linking, time zones, names and authorities. */
 const READ = ['ld.so.cache', 'localtime', 'alternatives', 'nsswitch.conf', 'hosts', 'ssl', 'pki']
 
@@ -54,7 +57,7 @@ export function mountsOf(
   place: { bin: string; conf: string; pgdata: string; sockets: string },
   egress: boolean,
 ): string {
-  const programs = place.bin.startsWith('/usr/') ? PROGRAMS : [...PROGRAMS, dirname(place.bin)]
+  const programs = place.bin.startsWith('/usr/') ? PROGRAMS : [...PROGRAMS, programsRoot(place.bin)]
   return [
     ...programs.map((path) => `exec ${path}`),
     ...[...READ.map((name) => `/etc/${name}`), place.conf].map((path) => `read ${path}`),

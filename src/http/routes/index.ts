@@ -61,6 +61,7 @@ import { resetBranchRolePassword, revealRolePassword } from './role_passwords.ts
 import { createBranchRole, deleteBranchRole, getRole, listBranchRoles } from './roles.ts'
 import { getAccount, updateAccount } from './account.ts'
 import { getNotices } from './notices.ts'
+import { listPostgresVersions } from './postgres_versions.ts'
 import { getStatus } from './status.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
@@ -138,6 +139,7 @@ export const routes = [
   redeliverToWebhook,
   listAuditEntries,
   getStatus,
+  listPostgresVersions,
   getNotices,
   getAccount,
   updateAccount,

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto'
+import { existsSync, statSync } from 'node:fs'
+import { appendFile, cp, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { controlValue, isOffered, type OfferedExtension, UNSERVED_EXTENSIONS } from '../postgres/extensions.ts'
+import { syncFilesystem } from './durable.ts'
+
+/** The files of a Postgres server, below one directory: it finds them by their places relative to its programs. */
+export interface ServerTree {
+  readonly root: string
+  /** Paths below `root`. */
+  readonly bin: string
+  readonly lib: string
+  readonly extensions: string
+  /** The directories that hold all of it. */
+  readonly parts: readonly string[]
+}
+
+/** The tree of a server by the directory of its programs: as Debian lays it out, or as `make install` does. */
+export function serverTree(bin: string): ServerTree {
+  const [, root, version] = /^(.*)\/lib\/postgresql\/(\d+)\/bin$/.exec(bin) ?? []
+  if (root !== undefined && version !== undefined) {
+    const [lib, share] = [`lib/postgresql/${version}`, `share/postgresql/${version}`]
+    const parts = [lib, share]
+    return { root, bin: `${lib}/bin`, lib: `${lib}/lib`, extensions: `${share}/extension`, parts }
+  }
+  const top = dirname(bin)
+  const below = existsSync(join(top, 'share/postgresql')) ? '/postgresql' : ''
+  const parts = ['bin', 'lib', 'share']
+  return { root: top, bin: basename(bin), lib: `lib${below}`, extensions: `share${below}/extension`, parts }
+}
+
+/** Tells the state of a tree: changes when a server or extension is installed or updated there. */
+export function idOf({ root, bin, lib, extensions }: ServerTree): string {
+  const states = [join(bin, 'postgres'), lib, extensions].map((path) => {
+    const { mtimeMs, size } = statSync(join(root, path))
+    return `${path} ${mtimeMs} ${size}`
+  })
+  return createHash('sha256').update(states.join('\n')).digest('hex').slice(0, 12)
+}
+
+/** Not needed to run: static libraries, manuals, headers, and what JIT compilation would inline. */
+const LEFT_OUT = /\.a$|\/(man|bitcode|include|pkgconfig|pgxs)$/
+
+/** Copies a server, with its allowed extensions open to tenants. Repeatable. */
+export async function copyServer(tree: ServerTree, target: string): Promise<void> {
+  const making = `${target}.${process.pid}.making`
+  await rm(making, { recursive: true, force: true })
+  try {
+    for (const part of tree.parts) {
+      await mkdir(dirname(join(making, part)), { recursive: true, mode: 0o755 })
+      const filter = (path: string): boolean => !LEFT_OUT.test(path)
+      await cp(join(tree.root, part), join(making, part), { recursive: true, verbatimSymlinks: true, filter })
+    }
+    await openExtensions(join(making, tree.extensions))
+    await syncFilesystem(making)
+    await rename(making, target)
+  } catch (error) {
+    await rm(making, { recursive: true, force: true })
+    // Another process was first.
+    if (!existsSync(target)) throw error
+  }
+}
+
+async function openExtensions(directory: string): Promise<void> {
+  for (const { name, control } of await controlsIn(directory)) {
+    const file = join(directory, `${name}.control`)
+    if (UNSERVED_EXTENSIONS.has(name)) await rm(file)
+    else if (isOffered(name, control) && controlValue(control, 'trusted') !== 'true')
+      await appendFile(file, '\ntrusted = true\n')
+  }
+}
+
+/** The extensions of a server that tenants may create, by name. */
+export async function extensionsIn({ root, extensions }: ServerTree): Promise<OfferedExtension[]> {
+  const controls = await controlsIn(join(root, extensions))
+  return controls
+    .filter(({ name, control }) => isOffered(name, control))
+    .map(({ name, control }) => ({ name, default_version: controlValue(control, 'default_version') ?? '' }))
+}
+
+async function controlsIn(directory: string): Promise<{ name: string; control: string }[]> {
+  const files = (await readdir(directory)).filter((file) => file.endsWith('.control')).toSorted()
+  return Promise.all(
+    files.map(async (file) => ({
+      name: file.slice(0, -'.control'.length),
+      control: await readFile(join(directory, file), 'utf8'),
+    })),
+  )
+}
