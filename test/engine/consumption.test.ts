@@ -178,6 +178,7 @@ test('the computes of a project that has used up a quota are found, and no other
       (await listOverQuota(catalog, HOST)).map(({ id }) => id),
       [over.id],
     )
-    assert.equal(await findExceededQuota(catalog, over), 'compute_time_seconds')
+    const exceeded = await findExceededQuota(catalog, over)
+    assert.deepEqual({ ...exceeded }, { of: 'project', name: 'compute_time_seconds' })
     assert.equal(await findExceededQuota(catalog, within), undefined)
   }))
