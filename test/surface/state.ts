@@ -8,8 +8,9 @@ import { outsidePids, postmastersOf, until } from '../processes.ts'
 
 /** The tables of user resources, each with the columns that change without a request. */
 const RESOURCES: Record<string, readonly string[]> = {
+  account: [],
   project: [],
-  branch: [],
+  branch: ['logical_bytes'],
   endpoint: ['idle_check_at', 'idle_counters', 'idle_since'],
   role: [],
   database: [],
