@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startNeap } from '../test/neap.ts'
-import { endpointOf, firstPlace, resize } from '../test/project.ts'
+import { branchOff, endpointOf, firstPlace, type Place } from '../test/project.ts'
 import { spawnInSession } from './load/session.ts'
 import { libpqEnv, need, neapTarget } from './load/targets.ts'
 import { drawOverTime } from './load/time_chart.ts'
@@ -34,9 +34,14 @@ const second = () => Math.floor((Date.now() - begun) / 1000)
 let isOver = false
 
 /** Runs pgbench for so many seconds, and notes its transactions per second. */
-async function load(args: readonly string[], seconds: number, ends: () => boolean = () => false): Promise<void> {
+async function load(
+  place: Place,
+  args: readonly string[],
+  seconds: number,
+  ends: () => boolean = () => false,
+): Promise<void> {
   const all = ['-n', '-f', file, '-M', 'prepared', ...args, '-T', String(seconds), '-P', '1']
-  const child = spawnInSession('pgbench', all, { env: libpqEnv(neapTarget(neap)) })
+  const child = spawnInSession('pgbench', all, { env: libpqEnv(neapTarget(neap, { uri: place.uri })) })
   const ended = once(child, 'exit')
   createInterface({ input: child.stderr }).on('line', (line) => {
     const [, rate] = /^progress: [\d.]+ s, ([\d.]+) tps/.exec(line) ?? []
@@ -47,8 +52,7 @@ async function load(args: readonly string[], seconds: number, ends: () => boolea
   await ended
 }
 
-async function followSize(): Promise<void> {
-  const place = await firstPlace(neap)
+async function followSize(place: Place): Promise<void> {
   while (!isOver) {
     cu[second()] = (await endpointOf(neap, place)).current_cu
     await sleep(250)
@@ -58,13 +62,13 @@ async function followSize(): Promise<void> {
 let heavyFrom = 0
 let lastFrom = 0
 try {
-  await neap.ended(await resize(neap, await firstPlace(neap), { min: 1, max: 7 }))
-  const following = followSize()
-  await load(LIGHT, lightSeconds)
+  const place = await branchOff(neap, await firstPlace(neap), { min: 1, max: 7 })
+  const following = followSize(place)
+  await load(place, LIGHT, lightSeconds)
   heavyFrom = second()
-  await load(HEAVY, heavySeconds)
+  await load(place, HEAVY, heavySeconds)
   lastFrom = second()
-  await load(LIGHT, lastSeconds, () => cu.at(-1) === 1)
+  await load(place, LIGHT, lastSeconds, () => cu.at(-1) === 1)
   isOver = true
   await following
 } finally {

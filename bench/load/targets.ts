@@ -39,9 +39,12 @@ export async function startForLoad(): Promise<Neap> {
   return neap
 }
 
-/** The first project of a Neap, through its proxy. */
-export function neapTarget({ ready }: Neap, { pooled = false } = {}): Target {
-  const url = new URL(ready.connection_uri ?? '')
+/** An endpoint of a Neap through its proxy: that of its first project, or of another connection URI. */
+export function neapTarget(
+  { ready }: Neap,
+  { pooled = false, uri = ready.connection_uri ?? '' }: { readonly pooled?: boolean; readonly uri?: string } = {},
+): Target {
+  const url = new URL(uri)
   const options = url.searchParams.get('options')
   const pooler = pooled ? '-pooler' : ''
   return {
