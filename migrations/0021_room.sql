@@ -12,15 +12,12 @@ update endpoint e set room_host_id = c.host_id from compute c where c.id = e.com
 -- What an operation waits for at the moment; null: for nothing.
 alter table operation add column wait_reason text;
 
--- The CU that the computes of a host take.
-create function room_used(host text) returns double precision language sql volatile as $$
-  select coalesce(sum(cu), 0) from endpoint e
-   where e.room_host_id = host and e.waits_since is null and e.deleted_at is null
-$$;
-
 -- The CU that a host has left. To take some of it, lock the host first; an endpoint is locked before a host.
 create function room_left(host text) returns double precision language sql volatile as $$
-  select coalesce(capacity_cu, 'infinity') - room_used(h.id) from host h where h.id = host
+  select coalesce(capacity_cu, 'infinity')
+         - (select coalesce(sum(cu), 0) from endpoint e
+             where e.room_host_id = h.id and e.waits_since is null and e.deleted_at is null)
+    from host h where h.id = host
 $$;
 
 -- Gives the compute of an endpoint room on a host, in order: not before a smaller or equal one that waits longer. A larger one that does not

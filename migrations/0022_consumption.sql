@@ -51,7 +51,7 @@ create function count_compute(project text, branch text, cu double precision, fr
 $$;
 
 -- Counts the running compute of an endpoint up to a change of its size or its end, and whenever `metered_at` is set. A worker sets that once a
--- minute, so when an end is noticed much later, the time since then is left out: the true end is unknown.
+-- minute, so when an end is noticed much later the time since then is left out: nobody knows how long it ran.
 create function endpoint_metered() returns trigger language plpgsql as $$
 declare
   upto timestamptz := clock_timestamp();

@@ -45,3 +45,14 @@ create table notice (
 create index notice_account on notice (account_id);
 
 create index project_quota on project (id) where settings ? 'quota';
+
+-- The CU that the computes of a host take.
+create function room_used(host text) returns double precision language sql volatile as $$
+  select coalesce(sum(cu), 0) from endpoint e
+   where e.room_host_id = host and e.waits_since is null and e.deleted_at is null
+$$;
+
+-- As before, by the sum above.
+create or replace function room_left(host text) returns double precision language sql volatile as $$
+  select coalesce(capacity_cu, 'infinity') - room_used(h.id) from host h where h.id = host
+$$;

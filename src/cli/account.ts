@@ -7,7 +7,7 @@ import { noun, type VerbSession, verb } from './verb.ts'
 type ApiAccount = ApiResponse<'GET /account'>['account']
 type Quota = keyof ApiAccount['quota']
 
-const MOST_LIMIT = 1_000_000
+const MAX_LIMIT = 1_000_000
 
 /** "12 of 100 s", or "12 s" where there is no limit. */
 const use = (quota: Quota, unit: string) => (account: ApiAccount) => {
@@ -41,7 +41,7 @@ interface Changes {
 type Limit = number | 'default'
 
 /** Reads a whole number from 1 on, or `default`. */
-const limit = (text: string): Limit => (text === 'default' ? text : wholeNumber(1, MOST_LIMIT)(text))
+const limit = (text: string): Limit => (text === 'default' ? text : wholeNumber(1, MAX_LIMIT)(text))
 
 const orNull = <T>(value: T | 'default'): T | null => (value === 'default' ? null : value)
 

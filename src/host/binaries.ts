@@ -76,7 +76,11 @@ export const isInstalled = (pgVersion: number, chosen: ChosenPrograms = {}): boo
 const directoryOf = (pgVersion: number, chosen: ChosenPrograms): string =>
   chosen[pgVersion] ?? `/usr/lib/postgresql/${pgVersion}/bin`
 
-const hasPrograms = (bin: string): boolean => existsSync(join(bin, 'postgres')) && existsSync(join(bin, 'initdb'))
+/** Whether a directory has the programs of a server, with its extensions where they belong. */
+function hasPrograms(bin: string): boolean {
+  const { root, extensions } = serverTree(bin)
+  return ['postgres', 'initdb'].every((name) => existsSync(join(bin, name))) && existsSync(join(root, extensions))
+}
 
 function requireTree(pgVersion: number, chosen: ChosenPrograms): ServerTree {
   const bin = directoryOf(pgVersion, chosen)

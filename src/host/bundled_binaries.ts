@@ -35,7 +35,7 @@ async function fill(native: string, making: string): Promise<void> {
 }
 
 /** Opens the programs to the computes' own users, independent of the umask when npm unpacked them. */
-async function openToAll(directory: string): Promise<void> {
+export async function openToAll(directory: string): Promise<void> {
   await chmod(directory, 0o755)
   for (const entry of await readdir(directory, { withFileTypes: true })) {
     const path = join(directory, entry.name)

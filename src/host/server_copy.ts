@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { appendFile, cp, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { controlValue, isOffered, type OfferedExtension, UNSERVED_EXTENSIONS } from '../postgres/extensions.ts'
+import { openToAll } from './bundled_binaries.ts'
 import { syncFilesystem } from './durable.ts'
 
 /** The files of a Postgres server, below one directory: it finds them by their places relative to its programs. */
@@ -53,6 +54,7 @@ export async function copyServer(tree: ServerTree, target: string): Promise<void
       await cp(join(tree.root, part), join(making, part), { recursive: true, verbatimSymlinks: true, filter })
     }
     await openExtensions(join(making, tree.extensions))
+    await openToAll(making)
     await syncFilesystem(making)
     await rename(making, target)
   } catch (error) {

@@ -12,13 +12,13 @@ import { queueSuspend } from '../operations/suspend_compute.ts'
 export async function limitSizes({ catalog, hostId, log }: WorkerContext): Promise<void> {
   for (const { id, account_id, project_id } of await listWronglyRefusing(catalog, { hostId }))
     await catalog.transaction(async (tx) => {
-      await lockProject(tx, account_id, project_id)
+      if (!(await lockProject(tx, account_id, project_id))) return
       const operation = await decideAndApply(tx, id)
       log.info({ endpoint: id, project: project_id, operation: operation?.id }, 'writes are refused, or no longer')
     })
   for (const { id, account_id, project_id } of await listGrownOn(catalog, hostId))
     await catalog.transaction(async (tx) => {
-      await lockProject(tx, account_id, project_id)
+      if (!(await lockProject(tx, account_id, project_id))) return
       const endpoint = await lockEndpoint(tx, id)
       if (endpoint?.current_state !== 'active' || endpoint.pending_state !== null) return
       await queueSuspend(tx, endpoint, 'request')

@@ -9,7 +9,7 @@ const Quotas = Object.fromEntries(MONTHLY_QUOTAS.map((name) => [name, Type.Integ
   (typeof MONTHLY_QUOTAS)[number],
   ReturnType<typeof Type.Integer>
 >
-const MOST_LIMIT = 1_000_000
+const MAX_LIMIT = 1_000_000
 
 const Account = Type.Object(
   {
@@ -45,8 +45,8 @@ export const updateAccount = route('PATCH /account', {
   body: Type.Object({
     account: Type.Object({
       plan: nullable(Plan, OF_SETTINGS),
-      projects_limit: nullable(Type.Integer({ minimum: 1, maximum: MOST_LIMIT }), OF_SETTINGS),
-      branches_limit: nullable(Type.Integer({ minimum: 1, maximum: MOST_LIMIT }), OF_SETTINGS),
+      projects_limit: nullable(Type.Integer({ minimum: 1, maximum: MAX_LIMIT }), OF_SETTINGS),
+      branches_limit: nullable(Type.Integer({ minimum: 1, maximum: MAX_LIMIT }), OF_SETTINGS),
       quota: Type.Optional(
         Type.Object(
           Object.fromEntries(
@@ -74,7 +74,7 @@ async function accountView({ db, config, caller: { account } }: RequestContext):
     name,
     email,
     plan,
-    projects: await countProjects(db, id, MOST_LIMIT),
+    projects: await countProjects(db, id, MAX_LIMIT),
     projects_limit: projects,
     branches_limit: branches,
     quota: perQuota((each) => quota[each] ?? 0),
