@@ -82,6 +82,7 @@ test('a branch over its limit refuses writes, and takes them again once it is sm
 })
 
 test('a limit below the size stops nothing, holds after a sleep, and ends with a higher limit', async () => {
+  await until('it is measured', () => sizeOf(place))
   const session = await connect(neap, place.uri)
   await limit(1 * MIB)
   assert.equal((await endpointOf(neap, place)).writes_refused, 'branch_size')
