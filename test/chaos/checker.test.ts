@@ -13,9 +13,10 @@ import { kill, postmastersOf, until } from '../processes.ts'
 import type { Actor } from '../surface/account.ts'
 import { firstOf, openWorld } from './chaos.ts'
 import { type Invariant, INVARIANTS } from './checks.ts'
-import { enter } from './data.ts'
+import { enter, holdings } from './data.ts'
 import { accounted, audited, confidential, inspect, justified, operationsEnd, removed } from './finale.ts'
 import { sameReply } from './requests.ts'
+import { spotAfter } from './restore.ts'
 import { ended, paged, separated, single } from './watch.ts'
 import { request, type World } from './world.ts'
 import { write } from './writers.ts'
@@ -181,6 +182,19 @@ const VIOLATIONS: Record<
     },
   },
 }
+
+test('a preserved copy that was never read is not judged by the past of the restored branch', async () => {
+  const client = await enter(world, firstOf(world), () => {})
+  assert.ok(client)
+  const { inherited } = await holdings(client, firstOf(world).branch_id)
+  await client.end()
+  const restored = { ...firstOf(world), inherited }
+  // The preserved copy is another branch: what was written to the restored one is its past.
+  const copy = spotAfter(restored, { name: 'copy', branch_id: 'br-of-the-copy', before: restored })
+  const earlier = world.checks.violations.length
+  await inspect(world, copy)
+  assert.equal(world.checks.violations.length, earlier, world.checks.violations.at(-1)?.what)
+})
 
 for (const invariant of Object.keys(INVARIANTS) as Invariant[]) {
   const { check, violate } = VIOLATIONS[invariant]

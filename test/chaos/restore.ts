@@ -25,9 +25,9 @@ export const restore: Act = async ({ world, random }, name) => {
   await awaitEnds(world, answer)
   const stores = await storesOf(world, branch_id, name)
   if (!stores) return
-  const again: Spot = { ...spot, store: stores.own, leaving: false, writers: [], pooled: new Set() }
+  // Without a preserved copy the restore failed, possibly for lack of space, and had no effect.
+  const again = spotAfter(spot, { store: stores.own, ...(!stores.kept && { inherited: spot.inherited }) })
   world.spots.push(again)
-  // The restore failed, possibly for lack of space, without effect.
   if (!stores.kept) return
   parent.children++
   const restored = await look(world, again)
@@ -54,21 +54,23 @@ async function keep(world: World, spot: Spot, name: string, { id, store }: Store
   world.checks.record('answered', answer.status !== 201 && `an endpoint of ${name} was answered ${answer.status}`)
   const endpoint_id = (answer.body['endpoint'] as { id: string }).id
   const uri = spot.uri.replace(spot.endpoint_id, endpoint_id)
-  const kept = {
-    ...spot,
-    name,
-    branch_id: id,
-    endpoint_id,
-    uri,
-    store,
-    before: spot,
-    leaving: false,
-    writers: [],
-    pooled: new Set<Promise<void>>(),
-  }
+  const kept = spotAfter(spot, { name, branch_id: id, endpoint_id, uri, store, before: spot })
   world.spots.push(kept)
   return kept
 }
+
+/**
+ * The state of a branch after a restore. Its inherited entries are unknown until they are read: those of `spot`
+ * are of other data, and a run that ends before the read would judge the branch by them.
+ */
+export const spotAfter = (spot: Spot, changes: Partial<Spot>): Spot => ({
+  ...spot,
+  inherited: undefined,
+  ...changes,
+  leaving: false,
+  writers: [],
+  pooled: new Set(),
+})
 
 async function look(world: World, spot: Spot) {
   const client = await enter(world, spot, () => {})

@@ -16,8 +16,8 @@ export interface Spot extends Place {
   readonly name: string
   /** The directory of its data: after a restore not the branch's own. */
   readonly store: string
-  /** The hash of the entries it inherited from its parent, which never changes. */
-  inherited?: string
+  /** The hash of the entries it inherited from its parent, which never changes. Unknown until they are first read. */
+  inherited?: string | undefined
   /** A request to delete it has been sent, and possibly answered. */
   leaving: boolean
   readonly writers: Writer[]
