@@ -80,7 +80,7 @@ try {
 const phases = [
   { name: '20 transactions per second', from: 0 },
   { name: '8 clients, as fast as they can', from: heavyFrom },
-  { name: '20 per second', from: lastFrom },
+  { name: '20', from: lastFrom },
 ]
 const curves = [
   { name: 'size', unit: ' CU', values: Array.from(cu) },

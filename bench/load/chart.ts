@@ -16,13 +16,12 @@ const MAX_CU = 8
 export function drawRuns(runs: readonly DrawnRun[]): string {
   const height = runs.length * (HEIGHT + GAP) + 50
   const legend = [
-    ['#c9ced6', 'jobs that want a CPU'],
-    ['#d9822b', "size by the formula of Neon's autoscaler"],
-    ['#1f6feb', "size by Neap's policy"],
+    { x: LEFT, color: '#c9ced6', text: 'jobs that want a CPU' },
+    { x: LEFT + 170, color: '#1f6feb', text: "size by Neap's policy" },
+    { x: LEFT + 340, color: '#d9822b', text: "size by the formula of Neon's autoscaler" },
   ].map(
-    ([color, text], index) =>
-      `<rect x="${LEFT + index * 230}" y="14" width="12" height="12" fill="${color}"/>` +
-      `<text x="${LEFT + index * 230 + 18}" y="24">${text}</text>`,
+    ({ x, color, text }) =>
+      `<rect x="${x}" y="14" width="12" height="12" fill="${color}"/><text x="${x + 18}" y="24">${text}</text>`,
   )
   const panels = runs.map((run, index) => panel(run, 40 + index * (HEIGHT + GAP)))
   return (

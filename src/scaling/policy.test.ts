@@ -43,6 +43,21 @@ test('four runnable processes have four CPUs within a second, in one move', () =
   deepEqual(changes, [{ at: 1.75, cu: 4, reason: 'cpu' }])
 })
 
+test('a size above the CPUs of a busy host does not swing', () => {
+  // Two CPUs for between 4 and 8 runnable processes, and other work that takes up to half a CPU.
+  const { changes } = run((at, cu) => {
+    const count = 6 + 2 * Math.sin(at)
+    const free = 1.75 + 0.25 * Math.cos(at / 3)
+    return { used: Math.min(cu, free), wanted: count, throttled: cu < free ? 0.9 : 0 }
+  }, 300)
+  equal(changes[0]?.reason, 'cpu')
+  ok(changes.length <= 2, JSON.stringify(changes))
+})
+
+test('a busy host raises no size whose limit is not reached', () => {
+  deepEqual(run(() => ({ used: 0.4, wanted: 3 }), 60).changes, [])
+})
+
 test('a size never exceeds its upper limit', () => {
   equal(run((_, cu) => runnable(30, cu), 5).state.cu, 7)
 })

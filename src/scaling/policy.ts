@@ -2,11 +2,12 @@
  * Decides the size of an autoscaling compute from what the kernel measured, and from nothing else.
  *
  *   up     at once and in one move, when its processes want more CPUs than it has: to those that they ran on or waited
- *          for. A process that waits for a lock, a disk or a client waits for no CPU, and raises nothing.
+ *          for. A process that waits for a lock, a disk or a client waits for no CPU, and raises nothing; nor does one
+ *          that waits for a CPU of a busy host while the compute has not reached its limit.
  *   up     at once, when memory that cannot be reclaimed nears the limit, or pages are evicted that it needs.
- *   down   to what it needed in the last three seconds: a rise takes less than a second, so a fall that proves wrong
- *          costs little. Each that does makes the next one leave more room, up to twice what it needed. Memory follows
- *          five minutes later, since pages that were evicted come back slowly.
+ *   down   to what its processes used and wanted in the last three seconds: a rise takes less than a second, so a fall
+ *          that proves wrong costs little. Each that does makes the next one leave more room, up to twice what it used.
+ *          Memory follows five minutes later, since pages that were evicted come back slowly.
  *
  * Sizes are in CU: a CPU and 4 GiB of memory each. bench/autoscale.ts measures the constants on eight loads.
  */
@@ -60,9 +61,10 @@ export interface ScalingDecision {
 
 export const CU_BYTES = MIB_PER_CU * 2 ** 20
 const STEP = 0.25
-/** A rise takes so many more CPUs than it has, wanted in each sample of so many seconds. */
+/** A rise takes so many more CPUs than it has, wanted in each sample of so many seconds while its limit stopped it. */
 const LACKING = 1.25
 const LACKING_SECONDS = 0.75
+const LIMITED = 0.05
 const STALLED = 0.05
 const STALLED_SECONDS = 1
 const MEMORY_FULL = 0.85
@@ -129,7 +131,8 @@ function wantedRise(
   sample: UseSample,
 ): { readonly cu: number; readonly reason: ScalingReason } | undefined {
   const latest = lastSeconds(recent, LACKING_SECONDS)
-  if (lengthOf(latest) >= LACKING_SECONDS && latest.every(({ wanted }) => wanted > LACKING * cu))
+  const lacks = ({ wanted, throttled }: UseSample) => wanted > LACKING * cu && throttled > LIMITED
+  if (lengthOf(latest) >= LACKING_SECONDS && latest.every(lacks))
     return { cu: roundUp(mean(latest, ({ wanted }) => wanted)), reason: 'cpu' }
   if (sample.anonBytes > MEMORY_FULL * memoryCu * CU_BYTES) return { cu: heldByMemory(sample), reason: 'memory' }
   const stalled = lastSeconds(recent, STALLED_SECONDS)
@@ -140,10 +143,10 @@ function wantedRise(
   return undefined
 }
 
-/** What it needed in the last three seconds, once these are over. */
+/** What it used, with a margin, or wanted in the last three seconds, once these are over. */
 function wantedFall({ sinceRise, sinceFall, recent, margin }: ScalingState): number | undefined {
   if (sinceRise < HOLD_SECONDS || sinceFall < BETWEEN_FALLS_SECONDS || recent.length === 0) return undefined
-  return roundUp(margin * mean(recent, ({ used, wanted, throttled }) => (throttled > 0.5 ? wanted : used)))
+  return roundUp(mean(recent, ({ used, wanted }) => Math.max(margin * used, wanted)))
 }
 
 const calmer = (margin: number, seconds: number): number =>
