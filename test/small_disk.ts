@@ -1,5 +1,17 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 /** A small separate filesystem, mounted for a test. Root only. */
@@ -53,6 +65,17 @@ export function mountSmallDisk(directory: string, mebibytes: number): SmallDisk 
     readOnly: (yes) => void remount(yes ? ',ro' : ',rw'),
     unmount: () => void execFileSync('umount', [directory]),
   }
+}
+
+/** Mounts a disk with XFS, which has reflinks, from an image. Returns its unmount. */
+export function mountXfs(directory: string, image: string, mebibytes: number): () => void {
+  mkdirSync(directory, { recursive: true })
+  writeFileSync(image, '')
+  truncateSync(image, mebibytes * 2 ** 20)
+  execFileSync('mkfs.xfs', ['-q', '-m', 'reflink=1', image])
+  execFileSync('mount', ['-o', 'loop', image, directory])
+  chmodSync(directory, 0o711)
+  return () => void execFileSync('umount', [directory])
 }
 
 function writeUntilFull(file: number, bytes: Buffer): void {

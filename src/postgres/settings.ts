@@ -30,10 +30,13 @@ const maxConnections = ({ maxCu }: SizeRange): number => Math.max(500, Math.floo
 /**
  * The configuration of a compute for its size. The user's settings override all others except those of `enforced` and
  * those on Postgres' command line.
+ * @param clonesFiles whether the filesystem of the data directory has reflinks
  */
-export function configFor(spec: ServerSize, pgVersion: number): string {
+export function configFor(spec: ServerSize, pgVersion: number, clonesFiles: boolean): string {
   const settings = {
     ...fixedSettings(pgVersion),
+    // CREATE DATABASE … STRATEGY file_copy shares the blocks of its template then.
+    ...(pgVersion >= 18 && clonesFiles && { file_copy_method: 'clone' }),
     ...sizeSettings(spec, pgVersion),
     ...spec.pgSettings,
     ...enforced(spec),

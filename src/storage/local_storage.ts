@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { copyFile, constants, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isInstalled, offeredExtensions } from '../host/binaries.ts'
+import { cloneKindOf } from '../host/clone_kind.ts'
 import type { Fence } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
@@ -50,18 +49,4 @@ export function localStorage(options: HostOptions): Storage {
     stopCopies: () => endCopies(layout),
   }
   return explainShortages(calls, layout.dataDir)
-}
-
-async function cloneKindOf(directory: string): Promise<'reflink' | 'copy'> {
-  const probe = join(directory, `.probe-${randomUUID()}`)
-  await writeFile(probe, Buffer.alloc(8192, 1))
-  try {
-    await copyFile(probe, `${probe}-clone`, constants.COPYFILE_FICLONE_FORCE)
-    return 'reflink'
-  } catch {
-    return 'copy'
-  } finally {
-    await rm(probe, { force: true })
-    await rm(`${probe}-clone`, { force: true })
-  }
 }

@@ -1,4 +1,5 @@
 import type { OfferedExtension } from '../postgres/extensions.ts'
+import type { CloneKind } from '../host/clone_kind.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog: a host may derive a uid from it. */
@@ -38,7 +39,7 @@ export interface Storage {
   /** The ids of all stores here. */
   list(): Promise<string[]>
   /** Whether clones share their blocks with their parents. */
-  cloneKind(): Promise<'reflink' | 'copy'>
+  cloneKind(): Promise<CloneKind>
   /** The installed major versions of Postgres, oldest first. */
   pgVersions(): Promise<number[]>
   /** The extensions that tenants may create in an installed version. */

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { installBinaries } from '../../host/binaries.ts'
+import { cloneKindOf } from '../../host/clone_kind.ts'
 import type { Fence } from '../../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn, rotateLogs } from '../../host/logs.ts'
@@ -29,7 +30,7 @@ import {
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
-import { probeWalls, type Walls } from './walls.ts'
+import { probeWalls } from './walls.ts'
 import { watchComputes } from './watch.ts'
 
 export interface ComputeOptions extends HostOptions {
@@ -45,6 +46,9 @@ export function localComputes(options: ComputeOptions): Computes {
   const logFile = (storeId: string) => join(logDirOf(layout, storeId), 'postgres.log')
   const groups = cgroups(layout.dataDir)
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
+  const cloneKind = probeOnce(() => cloneKindOf(layout.dataDir))
+  const configOf = async ({ pgVersion }: StoreRef, spec: ComputeSpec) =>
+    configFor(spec, pgVersion, (await cloneKind()) === 'reflink')
 
   async function planOf(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<ServerPlan> {
     const bin = await installBinaries(layout.binaries, store.pgVersion, options.programs)
@@ -61,7 +65,7 @@ export function localComputes(options: ComputeOptions): Computes {
       processes: processesFor(spec),
       groups: (instance) => groups.groupsFor(instance, limitsOf(spec)),
       hba: HBA,
-      config: configFor(spec, store.pgVersion),
+      config: await configOf(store, spec),
       logFile: logFile(store.id),
       fence,
     }
@@ -89,8 +93,8 @@ export function localComputes(options: ComputeOptions): Computes {
 
   const calls: Omit<Computes, 'watch'> = {
     start,
-    configure: (store, spec, fence) =>
-      configureServer(homeOf(layout, store.id), configFor(spec, store.pgVersion), fence),
+    configure: async (store, spec, fence) =>
+      configureServer(homeOf(layout, store.id), await configOf(store, spec), fence),
     ...callsOf(groups),
     async stop(store, fence) {
       const home = homeOf(layout, store.id)
@@ -136,8 +140,8 @@ const limitsOf = (size: CurrentSize) => ({
 })
 
 /** Probes at the first call. A failure may be temporary, such as a full disk: the next call probes again. */
-function probeOnce(probe: () => Promise<Walls>): () => Promise<Walls> {
-  let probed: Promise<Walls> | undefined
+function probeOnce<T>(probe: () => Promise<T>): () => Promise<T> {
+  let probed: Promise<T> | undefined
   return () =>
     (probed ??= probe().catch((error: unknown) => {
       probed = undefined
