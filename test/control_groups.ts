@@ -14,6 +14,13 @@ export function cpuQuota(dataDir: string, computeId: string): number {
   return parseInt(readFileSync(quotaFile(dataDir, computeId), 'utf8'), 10)
 }
 
+/** The memory limit of a compute in bytes, by the kernel. */
+export function memoryLimit(dataDir: string, computeId: string): number {
+  const group = join(groupParents(dataDir).get('memory') ?? '', computeId)
+  const file = existsSync(join(group, 'memory.max')) ? 'memory.max' : 'memory.limit_in_bytes'
+  return Number(readFileSync(join(group, file), 'utf8'))
+}
+
 /** Takes the CPU quota of a compute away. */
 export function removeQuota(dataDir: string, computeId: string): void {
   const file = quotaFile(dataDir, computeId)

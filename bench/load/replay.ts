@@ -21,7 +21,8 @@ export interface Replayed {
   readonly computeId: string
   /** Rows of generate_series whose count uses a CPU for a second. */
   readonly rowsPerSecond: number
-  size(): Promise<number>
+  /** Reads the size, in CU. */
+  readonly size: () => Promise<number>
 }
 
 /** A part of a trace, with the demand for CPUs multiplied. */

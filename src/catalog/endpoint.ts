@@ -178,7 +178,7 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
            cu = case when room_host_id is null or waits_since is not null then coalesce(${changes.min_cu}, min_cu)
                      else cu end,
            wanted_cu = case when room_host_id is not null and waits_since is null and compute_id is null
-                            then coalesce(${changes.min_cu}, min_cu) else wanted_cu end,
+                            then nullif(coalesce(${changes.min_cu}, min_cu), cu) else wanted_cu end,
            settings = coalesce(${settings}::jsonb, settings),
            suspend_timeout_seconds = coalesce(${changes.suspend_timeout_seconds}, suspend_timeout_seconds),
            disabled = coalesce(${changes.disabled}, disabled),

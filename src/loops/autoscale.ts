@@ -7,30 +7,25 @@
  *                          ▲                                                    │
  *                          └──────────────── limited at last ───────────────────┘
  */
-import { setLimitError } from '../catalog/endpoint.ts'
 import { listSized, type SizedEndpoint, scale, type WantedScaling } from '../catalog/scaling.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
 import { createScalingMetrics, type ScalingMetrics } from '../observe/scaling_metrics.ts'
-import { firstState, nextSize, type ScalingState, type UseSample } from '../scaling/policy.ts'
+import { firstState, nextSize, type ScalingState, type UseSample, withSize } from '../scaling/policy.ts'
 import { sampleBetween, type UseReading } from '../scaling/sample.ts'
 import { createCpuShares } from './cpu_shares.ts'
+import { createLimiter, type Limited, LIMIT_RETRY_MS } from './limiter.ts'
 import type { Loop } from './periodic.ts'
 
 const EVERY_MS = 250
-/** The time until a compute that could not be limited is tried again. */
-const RETRY_MS = 10_000
 /** The time until a compute that got less than it wanted asks again. */
 const ASK_AGAIN_MS = 2_000
 /** The part of its size from which on it is read how many CPUs its processes wait for. */
 const BUSY = 0.5
 
-interface Followed {
-  endpoint: SizedEndpoint
+interface Followed extends Limited {
   state: ScalingState
   reading: UseReading | undefined
-  /** By performance.now(): when it is to be limited; undefined once it is. */
-  limitAt: number | undefined
   /** By performance.now(): when it may ask for more than it has. */
   askAt: number
 }
@@ -38,8 +33,8 @@ interface Followed {
 export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> {
   const metrics = createScalingMetrics(context.registry)
   const { catalog, computes, hostId, log } = context
-  // Each start and each resize has recorded why.
-  if ((await computes.whyNoLimits()) !== undefined) return { stop: async () => undefined }
+  // Where computes cannot be limited, they only ask for the room that they lack: each start has recorded why.
+  const canLimit = (await computes.whyNoLimits()) === undefined
   const shareCpus = createCpuShares(context)
   const followed = new Map<string, Followed>()
   /** The endpoints that may have another compute or size; undefined: all. */
@@ -51,10 +46,11 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     async look() {
       await followChanged()
       for (const each of followed.values()) await lookAt(each)
+      if (!canLimit) return [...followed.values()].some(wantsMore) ? ASK_AGAIN_MS : undefined
       await shareCpus([...followed.values()].map(({ endpoint }) => endpoint))
       isPolling = followed.size > 1 || [...followed.values()].some(isWatched)
       if (isPolling) return EVERY_MS
-      return [...followed.values()].some(({ limitAt }) => limitAt !== undefined) ? RETRY_MS : undefined
+      return [...followed.values()].some(({ limitAt }) => limitAt !== undefined) ? LIMIT_RETRY_MS : undefined
     },
     onError: (error) => log.warn({ err: error }, 'could not list the computes that may be resized'),
   })
@@ -73,22 +69,33 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     }
   }
 
+  const limit = createLimiter(
+    context,
+    (id) => followed.get(id),
+    () => !isPolling && loop.wake(),
+  )
+
   function follow(endpoint: SizedEndpoint): void {
     const known = followed.get(endpoint.id)
     const isKnown = known?.endpoint.compute_id === endpoint.compute_id
-    const state = isKnown ? { ...known.state, cu: endpoint.cu } : firstState(endpoint.cu)
+    const state = isKnown ? withSize(known.state, endpoint.cu) : firstState(endpoint.cu)
     // A worker that ended between a record and its effect may have left another limit.
     const unknownLimit = isSettled(endpoint) && endpoint.limit_error === null ? undefined : 0
-    const limitAt = isKnown && known.endpoint.cu === endpoint.cu ? known.limitAt : unknownLimit
+    const isSame = isKnown && known.endpoint.cu === endpoint.cu && known.endpoint.limit_error === endpoint.limit_error
+    const limitAt = isSame ? known.limitAt : unknownLimit
     const fresh = { reading: undefined, askAt: 0 }
     followed.set(endpoint.id, { ...(isKnown ? known : fresh), endpoint, state, limitAt })
   }
 
   async function lookAt(each: Followed): Promise<void> {
     try {
-      if (each.limitAt !== undefined) {
-        if (each.limitAt <= performance.now()) await limit(context, each)
-      } else if (!isSettled(each.endpoint) && !(await decide(context, each, metrics))) changed?.add(each.endpoint.id)
+      if (!canLimit) {
+        if (wantsMore(each)) await askAgain(context, each, metrics)
+        return
+      }
+      const decides = each.limitAt === undefined && !isSettled(each.endpoint)
+      if (decides && !(await decide(context, each, metrics))) changed?.add(each.endpoint.id)
+      if (each.limitAt !== undefined && each.limitAt <= performance.now()) limit(each)
     } catch (error) {
       log.debug({ err: error, endpoint: each.endpoint.id }, 'could not read or resize a compute')
       each.limitAt = 0
@@ -108,6 +115,8 @@ export async function startAutoscaleLoop(context: WorkerContext): Promise<Loop> 
     },
   }
 }
+
+const wantsMore = ({ endpoint }: Followed): boolean => endpoint.wanted_cu !== null
 
 const isWatched = ({ endpoint, limitAt }: Followed): boolean => limitAt === undefined && !isSettled(endpoint)
 
@@ -132,11 +141,18 @@ async function decide(context: WorkerContext, each: Followed, metrics: ScalingMe
     const figures = reason ? figuresOf(sample) : null
     if (!(await resize(context, each, metrics, { wanted_cu: wanted, reason: reason ?? 'request', figures })))
       return false
-    if (each.endpoint.wanted_cu !== null)
-      each.state = { ...each.state, memoryCu: Math.max(each.state.cu, known.memoryCu) }
+    // It has less than it wanted, of memory too.
+    if (wantsMore(each)) each.state = withSize({ ...each.state, memoryCu: known.memoryCu }, each.endpoint.cu)
   }
-  if (each.state.memoryCu !== known.memoryCu || each.endpoint.cu !== cu) await limit(context, each)
+  if (each.state.memoryCu !== known.memoryCu || each.endpoint.cu !== cu) each.limitAt = 0
   return true
+}
+
+/** Asks for the room that a compute lacks, where none is limited or measured. */
+async function askAgain(context: WorkerContext, each: Followed, metrics: ScalingMetrics): Promise<void> {
+  const { wanted_cu, min_cu, max_cu } = each.endpoint
+  const wanted = Math.min(Math.max(wanted_cu ?? min_cu, min_cu), max_cu)
+  await resize(context, each, metrics, { wanted_cu: wanted, reason: 'request', figures: null })
 }
 
 /** Records a new size. Returns false when the endpoint has another compute or size by now. */
@@ -149,23 +165,14 @@ async function resize(
   const { id, compute_id, cu: from_cu } = each.endpoint
   const cu = await scale(catalog, { endpoint_id: id, compute_id, from_cu, ...wanted })
   if (cu === undefined) return false
-  each.state = { ...each.state, cu }
+  const wantedBefore = each.endpoint.wanted_cu
+  each.state = withSize(each.state, cu)
   each.endpoint = { ...each.endpoint, cu, wanted_cu: cu < wanted.wanted_cu ? wanted.wanted_cu : null }
   if (cu < wanted.wanted_cu) each.askAt = performance.now() + ASK_AGAIN_MS
-  if (cu === from_cu) return true
+  if (cu === from_cu && each.endpoint.wanted_cu === wantedBefore) return true
   metrics.resized(wanted.reason, cu >= wanted.wanted_cu)
   log.info({ endpoint: id, compute: compute_id, from: from_cu, to: cu, ...wanted }, 'resized')
   return true
-}
-
-async function limit({ catalog, computes, log }: WorkerContext, each: Followed): Promise<void> {
-  const { id, compute_id, cu, min_cu: minCu, max_cu: maxCu, limit_error } = each.endpoint
-  const error = (await computes.resize(compute_id, { minCu, maxCu, cu, memoryCu: each.state.memoryCu })) ?? null
-  each.limitAt = error === null ? undefined : performance.now() + RETRY_MS
-  if (error === limit_error) return
-  if (error !== null) log.warn({ endpoint: id, compute: compute_id, error }, 'a compute is not held to its size')
-  await setLimitError(catalog, id, compute_id, error)
-  each.endpoint = { ...each.endpoint, limit_error: error }
 }
 
 async function read(

@@ -53,7 +53,11 @@ export function createCpuShares({ computes, log }: WorkerContext): (running: rea
   async function weigh({ compute_id: id, cu }: SizedCompute, comesFirst: boolean): Promise<void> {
     const shared = known.get(id)
     if (!shared || (shared.share?.cu === cu && shared.share.comesFirst === comesFirst)) return
-    shared.share = { cu, comesFirst }
-    await computes.weigh(id, shared.share).catch(() => undefined)
+    try {
+      await computes.weigh(id, { cu, comesFirst })
+      shared.share = { cu, comesFirst }
+    } catch (error) {
+      log.debug({ err: error, compute: id }, 'could not set the CPU share of a compute')
+    }
   }
 }

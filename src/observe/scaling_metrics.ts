@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
 
-/** Counts the resizes of computes that autoscale. */
+/** Counts the resizes by the autoscaling loop: by its own decision, or once there is room for what was asked. */
 export interface ScalingMetrics {
   readonly resized: (reason: string, wasGranted: boolean) => void
 }
@@ -11,10 +11,10 @@ const REASONS = ['request', 'cpu', 'memory', 'cache', 'less_use']
 export function createScalingMetrics(registry: Registry): ScalingMetrics {
   const total = new Counter({
     name: 'neap_compute_resizes_total',
-    help: 'Resizes of running computes by this worker, by reason; granted: whether the host had room for all of it.',
+    help: 'Resizes that the autoscaling loop made or asked for, by reason; granted: whether the host had room for all.',
     labelNames: ['reason', 'granted'],
     registers: [registry],
   })
-  for (const reason of REASONS) total.inc({ reason, granted: 'true' }, 0)
+  for (const reason of REASONS) for (const granted of ['true', 'false']) total.inc({ reason, granted }, 0)
   return { resized: (reason, wasGranted) => total.inc({ reason, granted: String(wasGranted) }) }
 }

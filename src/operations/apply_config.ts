@@ -67,9 +67,9 @@ export const applyConfigOperation: Action<Input> = {
       if (!running) return done
       const { endpoint, compute } = running
       const spec = specOf(endpoint, branch)
-      // The autoscaling loop alone resizes an endpoint that autoscales: another writer could undo its last change.
-      if (spec.minCu === spec.maxCu)
-        await setLimitError(tx, endpoint.id, compute.id, (await context.computes.resize(compute.id, spec)) ?? null)
+      // The autoscaling loop alone limits a compute that it may resize: another writer could undo its last change.
+      const isFixed = spec.minCu === spec.maxCu && endpoint.wanted_cu === null
+      const limitError = isFixed ? ((await context.computes.resize(compute.id, spec)) ?? null) : undefined
       await context.computes.configure(refOf(branch), spec, fenceOf(operation))
       const options = { purpose: 'apply_config' }
       const { pendingRestart, refused } = await withAdminSession(
@@ -80,6 +80,7 @@ export const applyConfigOperation: Action<Input> = {
       )
       if (refused.length > 0)
         throw new OperationFailed(`Postgres does not take ${refused.join(', ')}; set another value`)
+      if (limitError !== undefined) await setLimitError(tx, endpoint.id, compute.id, limitError)
       // A setting that only the size changed waits for the next start.
       return operation.input.settings?.some((name) => pendingRestart.includes(name)) ? undefined : done
     },

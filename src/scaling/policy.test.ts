@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { CU_BYTES, firstState, nextSize, type ScalingReason, type UseSample } from './policy.ts'
+import { CU_BYTES, firstState, nextSize, type ScalingReason, type UseSample, withSize } from './policy.ts'
 
 const RANGE = { min: 1, max: 7 }
 const IDLE: UseSample = {
@@ -109,4 +109,9 @@ test('pages that are evicted and needed again raise the size', () => {
   equal(changes[0]?.reason, 'cache')
   ok((changes[0]?.at ?? 9) <= 3.5)
   ok((changes.at(-1)?.cu ?? 0) >= 1.5)
+})
+
+test('a size that was changed by a request has its memory at once', () => {
+  deepEqual(withSize(firstState(1), 4), { ...firstState(1), cu: 4, memoryCu: 4 })
+  equal(withSize({ ...firstState(1), memoryCu: 6 }, 4).memoryCu, 6)
 })

@@ -91,6 +91,13 @@ export const firstState = (cu: number): ScalingState => ({
   recent: [],
 })
 
+/** The state of a compute that has another size: its memory is never less than that of the size. */
+export const withSize = (state: ScalingState, cu: number): ScalingState => ({
+  ...state,
+  cu,
+  memoryCu: Math.max(cu, state.memoryCu),
+})
+
 /** The state after one more sample, and the reason of a change of size. Pure. */
 export function nextSize(before: ScalingState, sample: UseSample, range: ScalingRange): ScalingDecision {
   const state = withMemory(withSample(before, sample), sample)
@@ -123,7 +130,7 @@ function withMemory(state: ScalingState, { memoryStall }: UseSample): ScalingSta
 function raised(state: ScalingState, cu: number): ScalingState {
   const regrets = state.sinceFall < REGRET_SECONDS
   const margin = regrets ? Math.min(state.margin * MARGIN_GROWTH, MAX_MARGIN) : state.margin
-  return { ...state, cu, margin, memoryCu: Math.max(cu, state.memoryCu), sinceRise: 0, recent: [] }
+  return { ...withSize(state, cu), margin, sinceRise: 0, recent: [] }
 }
 
 function wantedRise(

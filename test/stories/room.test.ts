@@ -3,9 +3,10 @@ import { availableParallelism, totalmem } from 'node:os'
 import { after, before, test } from 'node:test'
 import { MIB_PER_CU } from '../../src/size.ts'
 import { connect, query } from '../clients.ts'
+import { memoryLimit } from '../control_groups.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
-import { branchOff, endpointOf, firstPlace, type Place, resize, suspend } from '../project.ts'
+import { branchOff, computeIdOf, endpointOf, firstPlace, type Place, resize, suspend } from '../project.ts'
 
 /* The room of a host: what the sizes of its computes may sum up to. */
 
@@ -98,6 +99,8 @@ test('a compute that is to be larger than there is room gets what there is, says
   await suspend(neap, other)
   await until('it has the rest', async () => size(await endpointOf(neap, place))[0] === 3)
   assert.deepEqual(size(await endpointOf(neap, place)), [3, undefined])
+  const id = await computeIdOf(neap, place)
+  await until('the kernel has its memory limit', () => memoryLimit(neap.ready.data_dir, id) === 3 * 4 * 2 ** 30)
   assert.deepEqual(size(await resized(place, 0.5)), [0.5, undefined])
   await suspend(neap, place)
 })

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { until } from '../../../test/processes.ts'
-import { cpuQuota } from '../../../test/control_groups.ts'
+import { cpuQuota, memoryLimit } from '../../../test/control_groups.ts'
 import { cgroups } from './cgroup.ts'
 
 const local = freshHost()
@@ -54,7 +54,7 @@ test('a compute that exceeds its memory limit ends alone, and the reason is on r
   const neighbour = await local.start(other, next())
   const fill = query(
     address,
-    `do $$ declare a text := repeat('a', 700000000); b text := repeat('b', 700000000); begin end $$`,
+    `do $$ declare a text := repeat('a', 850000000); b text := repeat('b', 850000000); begin end $$`,
   )
   await rejects(fill, /terminated|closed|57P02/)
   await until('the end of the compute', async () => (await computes.find(greedy)) === undefined)
@@ -79,9 +79,11 @@ test(
        begin perform pg_sleep(60); end $$`,
     )
     const groups = cgroups(local.options.dataDir)
-    await until('the memory is taken', () => groups.use(id).anonBytes > 1.3e9)
+    await until('the memory is taken', () => groups.use(id).anonBytes > 1.65e9)
     match((await computes.resize(id, SMALL)) ?? '', /follows what it holds: over 1024 MiB cannot be reclaimed/)
     equal(cpuQuota(local.options.dataDir, id), 25_000)
+    // Not more than the 2 GiB that it had: a tenant would raise his limit by what he holds.
+    equal(memoryLimit(local.options.dataDir, id), 2 * 2 ** 30)
     await query(address, `select pg_terminate_backend(pid) from pg_stat_activity where query like 'do %'`)
     await rejects(holding)
     await until('it fits', async () => (await computes.resize(id, SMALL)) === undefined)

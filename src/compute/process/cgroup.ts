@@ -87,7 +87,9 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     const held = files.use(reader(instance)).anonBytes
     // Version 2 would end a process of it, version 1 refuses.
     const isOver = limits.memoryBytes < held
-    const memoryBytes = isOver ? Math.ceil(held / MEMORY_SPARE) : limits.memoryBytes
+    // Never more than it has: a tenant decides what he holds.
+    const spare = Math.min(Math.ceil(held / MEMORY_SPARE), files.memoryLimit(reader(instance)))
+    const memoryBytes = isOver ? Math.max(spare, limits.memoryBytes) : limits.memoryBytes
     const error = await writeAll(instance, { ...limits, memoryBytes })
     if (isOver) return `its memory limit follows what it holds: over ${mib(limits.memoryBytes)} cannot be reclaimed`
     if (error) throw error

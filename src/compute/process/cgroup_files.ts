@@ -32,6 +32,8 @@ export interface GroupFiles {
   /** The CPU time that was used, in microseconds: a cheaper reading than `use`. */
   cpuTime(read: ReadGroup): number
   use(read: ReadGroup): ResourceUse
+  /** The memory limit, in bytes; Infinity without one. */
+  memoryLimit(read: ReadGroup): number
   /** The memory limit at which the kernel has killed a process, in bytes; undefined when it has not. */
   limitExceeded(read: ReadGroup): number | undefined
 }
@@ -50,8 +52,9 @@ const soft = ({ memoryBytes }: ResourceLimits): string => String(Math.floor(memo
 /** Kernel manual, "Control Group v2". */
 export const VERSION_2: GroupFiles = {
   limits: (size) => [
-    { controller: 'memory', file: 'memory.max', value: String(size.memoryBytes) },
+    // The soft limit first: it reclaims, while a hard limit that is lowered below what is in use ends processes.
     { controller: 'memory', file: 'memory.high', value: soft(size) },
+    { controller: 'memory', file: 'memory.max', value: String(size.memoryBytes) },
     // Swapped out, it would exceed its memory unseen.
     { controller: 'memory', file: 'memory.swap.max', value: '0', optional: true },
     { controller: 'pids', file: 'pids.max', value: String(size.processes) },
@@ -79,8 +82,12 @@ export const VERSION_2: GroupFiles = {
       memoryStallMicroseconds: stallIn(read),
     }
   },
+  memoryLimit: (read) => Number(read('memory', 'memory.max').trim().replace('max', 'Infinity')),
+  // Processes are also killed when the host runs out of memory: then the group's own limit was not reached.
   limitExceeded: (read) =>
-    numberAfter('oom_kill', read('memory', 'memory.events')) > 0 ? Number(read('memory', 'memory.max')) : undefined,
+    ['oom', 'oom_kill'].every((name) => numberAfter(name, read('memory', 'memory.events')) > 0)
+      ? VERSION_2.memoryLimit(read)
+      : undefined,
 }
 
 /** Kernel manual, "CFS Bandwidth Control" and "Memory Resource Controller" (cgroup v1). */
@@ -117,9 +124,10 @@ export const VERSION_1: GroupFiles = {
       memoryStallMicroseconds: stallIn(read),
     }
   },
+  memoryLimit: (read) => Number(read('memory', 'memory.limit_in_bytes')),
   limitExceeded: (read) =>
-    numberAfter('oom_kill', read('memory', 'memory.oom_control')) > 0
-      ? Number(read('memory', 'memory.limit_in_bytes'))
+    numberAfter('oom_kill', read('memory', 'memory.oom_control')) > 0 && Number(read('memory', 'memory.failcnt')) > 0
+      ? VERSION_1.memoryLimit(read)
       : undefined,
 }
 
