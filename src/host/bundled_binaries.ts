@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
-import { chmod, cp, mkdir, readFile, readdir, rename, rm, symlink } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readFile, readdir, rename, rm, symlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { syncFilesystem } from './durable.ts'
 
 /** Copies a package's programs and libraries to a directory that they can run from. Repeatable. */
 export async function copyPackage(native: string, target: string): Promise<void> {
-  const making = `${target}.${process.pid}.making`
-  await rm(making, { recursive: true, force: true })
   await mkdir(dirname(target), { recursive: true })
+  // Two calls in one process may copy at the same time.
+  const making = await mkdtemp(`${target}.making-`)
   try {
     await fill(native, making)
     await rename(making, target)

@@ -1,8 +1,28 @@
 import { createHash } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
-import { appendFile, cp, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import {
+  appendFile,
+  copyFile,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  writeFile,
+} from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { controlValue, isOffered, type OfferedExtension, UNSERVED_EXTENSIONS } from '../postgres/extensions.ts'
+import {
+  controlValue,
+  GUARDED_EXTENSIONS,
+  isOffered,
+  type OfferedExtension,
+  SCRIPT_GUARD,
+  UNSERVED_EXTENSIONS,
+} from '../postgres/extensions.ts'
 import { openToAll } from './bundled_binaries.ts'
 import { syncFilesystem } from './durable.ts'
 
@@ -31,13 +51,16 @@ export function serverTree(bin: string): ServerTree {
   return { root: top, bin: basename(bin), lib: `lib${below}`, extensions: `share${below}/extension`, parts }
 }
 
-/** Tells the state of a tree: changes when a server or extension is installed or updated there. */
+/** Tells the state of a copy: changes when a server or extension is installed or updated, or guarded otherwise. */
 export function idOf({ root, bin, lib, extensions }: ServerTree): string {
   const states = [join(bin, 'postgres'), lib, extensions].map((path) => {
     const { mtimeMs, size } = statSync(join(root, path))
     return `${path} ${mtimeMs} ${size}`
   })
-  return createHash('sha256').update(states.join('\n')).digest('hex').slice(0, 12)
+  return createHash('sha256')
+    .update([...states, SCRIPT_GUARD].join('\n'))
+    .digest('hex')
+    .slice(0, 12)
 }
 
 /** Not needed to run: static libraries, manuals, headers, and what JIT compilation would inline. */
@@ -45,8 +68,9 @@ const LEFT_OUT = /\.a$|\/(man|bitcode|include|pkgconfig|pgxs)$/
 
 /** Copies a server, with its allowed extensions open to tenants. Repeatable. */
 export async function copyServer(tree: ServerTree, target: string): Promise<void> {
-  const making = `${target}.${process.pid}.making`
-  await rm(making, { recursive: true, force: true })
+  await mkdir(dirname(target), { recursive: true })
+  // Two calls in one process may copy at the same time.
+  const making = await mkdtemp(`${target}.making-`)
   try {
     for (const part of tree.parts) {
       await mkdir(dirname(join(making, part)), { recursive: true, mode: 0o755 })
@@ -65,12 +89,28 @@ export async function copyServer(tree: ServerTree, target: string): Promise<void
 }
 
 async function openExtensions(directory: string): Promise<void> {
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name)
+    if (entry.isSymbolicLink()) await bringHere(path, directory)
+    const [name = ''] = entry.name.split('--')
+    // A link leads to another script of the copy.
+    const isScript = entry.name.endsWith('.sql') && !(await lstat(path)).isSymbolicLink()
+    if (isScript && GUARDED_EXTENSIONS.has(name)) await writeFile(path, SCRIPT_GUARD + (await readFile(path, 'utf8')))
+  }
   for (const { name, control } of await controlsIn(directory)) {
     const file = join(directory, `${name}.control`)
     if (UNSERVED_EXTENSIONS.has(name)) await rm(file)
     else if (isOffered(name, control) && controlValue(control, 'trusted') !== 'true')
       await appendFile(file, '\ntrusted = true\n')
   }
+}
+
+/** Replaces a link that leads out of a directory by the file. */
+async function bringHere(link: string, directory: string): Promise<void> {
+  const file = await realpath(link)
+  if (file.startsWith(`${await realpath(directory)}/`)) return
+  await rm(link)
+  await copyFile(file, link)
 }
 
 /** The extensions of a server that tenants may create, by name. */

@@ -67,6 +67,30 @@ test('PostGIS, pg_partman and hypopg work for the owner of a database', { skip: 
   assert.deepEqual(await query(neap, child.uri, distance), [{ km: 878 }])
 })
 
+test('the script of an extension calls no function of a tenant as superuser', { skip: withoutPostgis }, async () => {
+  const place = await projectOn(15)
+  const isSuperuser = `select rolsuper from pg_roles where rolname = current_user`
+  const sql = (text: string) => query(neap, place.uri, text)
+  await sql('create schema topology')
+  await sql(`create function topology.addtosearchpath(a text) returns text language plpgsql as
+             $$ begin execute format('alter role %I superuser', session_user); return 'x'; end $$`)
+  await sql('create extension postgis')
+  await assert.rejects(sql('create extension postgis_topology'), {
+    code: '55000',
+    message: 'topology.addtosearchpath is in a schema that this extension searches',
+    hint: /in a schema without functions/,
+  })
+  // A snapshot from before a function was made would not show it.
+  await assert.rejects(sql('begin isolation level repeatable read; create extension pg_partman'), { code: '55000' })
+  await sql('drop function topology.addtosearchpath(text); drop schema topology')
+  await sql('create extension postgis_topology')
+  assert.deepEqual(await sql(isSuperuser), [{ rolsuper: false }])
+  // A type that hides one of PostGIS.
+  await sql('create schema own; create type own.geometry as (x int)')
+  await sql('create function own.f() returns int return 1')
+  await assert.rejects(sql('create extension address_standardizer schema own'), { code: '55000' })
+})
+
 test(
   'a table of vectors with an HNSW index survives suspend, branch and restore',
   { skip: withoutVector() },
