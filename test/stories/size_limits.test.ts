@@ -81,6 +81,30 @@ test('a branch over its limit refuses writes, and takes them again once it is sm
   }
 })
 
+test('pooled clients follow the limit, whenever their pool was made', async () => {
+  const pooled = place.uri.replace(place.endpoint_id, `${place.endpoint_id}-pooler`)
+  const inserts = async (clients: Awaited<ReturnType<typeof connect>>[]) =>
+    (await Promise.allSettled(clients.map((client) => client.query(fill(1))))).map(({ status }) => status)
+  const before = await Promise.all([pooled, pooled, pooled].map((uri) => connect(neap, uri)))
+  assert.deepEqual(await inserts(before), ['fulfilled', 'fulfilled', 'fulfilled'])
+  await limit(1 * MIB)
+  await refusing(place)
+  // Each server connection of the pool comes to each client in turn.
+  for (let round = 0; round < 3; round++) assert.deepEqual(await inserts(before), ['rejected', 'rejected', 'rejected'])
+  await assert.rejects(query(neap, pooled, fill(1)), { code: '53100' })
+  for (const client of before) await client.end()
+  await suspend(neap, place)
+  const after = await Promise.all([pooled, pooled].map((uri) => connect(neap, uri)))
+  assert.deepEqual(await inserts(after), ['rejected', 'rejected'])
+  await limit(0)
+  await until('they write again', async () => (await inserts(after)).join() === 'fulfilled,fulfilled')
+  // What a client chooses for itself stays its own.
+  await after[0]?.query('set default_transaction_read_only = on')
+  for (let round = 0; round < 3; round++) assert.deepEqual(await inserts(after), ['rejected', 'fulfilled'])
+  await query(neap, pooled, fill(1))
+  for (const client of after) await client.end()
+})
+
 test('a limit below the size stops nothing, holds after a sleep, and ends with a higher limit', async () => {
   await until('it is measured', () => sizeOf(place))
   const session = await connect(neap, place.uri)

@@ -1,4 +1,4 @@
-import { isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
+import { CONFIGURED, isTracked, keyOf, type Parameters, settingStatements } from './parameters.ts'
 import type { PoolServer } from './server_interface.ts'
 
 /** The settings that follow a client from one server connection to the next. */
@@ -16,22 +16,45 @@ export interface ClientSettings {
   restore(): readonly (readonly [name: string, value: string])[]
 }
 
-/** @param parameters the settings that the client chose when it connected */
-export function createClientSettings(parameters: Parameters): ClientSettings {
+/**
+ * @param parameters the settings that the client chose when it connected
+ * @param configured the value of CONFIGURED by the compute's configuration
+ */
+export function createClientSettings(parameters: Parameters, configured: () => string): ClientSettings {
   const chosen = [...parameters]
   /** Comparison key of the settings; undefined after a change. */
   let key: string | undefined
+  /** The configured value for which that key is. */
+  let keyConfigured: string | undefined
   let isDiscarded = false
+
+  /** The key of the settings that a server is to have. */
+  function keyNow(): string {
+    const value = configured()
+    if (value !== keyConfigured) key = undefined
+    keyConfigured = value
+    return (key ??= keyOf(parameters.has(CONFIGURED) ? parameters : new Map([...parameters, [CONFIGURED, value]])))
+  }
+
+  function statementsFor(has: Parameters): string[] {
+    const statements = settingStatements(parameters, has)
+    // Another client has chosen its value there.
+    if (!parameters.has(CONFIGURED) && has.has(CONFIGURED) && has.get(CONFIGURED) !== configured())
+      statements.push(`SET ${CONFIGURED} TO DEFAULT`)
+    return statements
+  }
 
   return {
     note(name, value) {
       if (!isTracked(name)) return
-      parameters.set(name, value)
+      // A reload of the configuration is no choice of the client.
+      if (name === CONFIGURED && value === configured()) parameters.delete(name)
+      else parameters.set(name, value)
       key = undefined
     },
     applyTo(to) {
-      key ??= keyOf(parameters)
-      if (to.settings() === key) {
+      const statements = to.settings() === keyNow() ? [] : statementsFor(to.parameters())
+      if (statements.length === 0) {
         if (to.mustReport()) to.run('')
         return
       }
@@ -40,7 +63,6 @@ export function createClientSettings(parameters: Parameters): ClientSettings {
         for (const name of parameters.keys()) parameters.set(name, to.parameters().get(name) ?? '')
         key = undefined
       }
-      const statements = settingStatements(parameters, to.parameters())
       for (const [index, statement] of statements.entries())
         to.run(statement, index === statements.length - 1 ? adopt : undefined)
     },

@@ -16,6 +16,12 @@ const TRACKED = [
   'TimeZone',
 ] as const
 
+/**
+ * The one of them that Neap configures: it follows the configuration of the compute, not the client, until the client
+ * chooses another value than that.
+ */
+export const CONFIGURED = 'default_transaction_read_only'
+
 const BY_LOWER_CASE = new Map<string, string>(TRACKED.map((name) => [name.toLowerCase(), name]))
 
 /** Parameters that drivers set and that do not change the behaviour that a client may rely on. */
@@ -86,9 +92,10 @@ const quote = (value: string): string => {
   return value.includes('\\') ? `E${text.replaceAll('\\', '\\\\')}` : text
 }
 
-/** The tracked settings among those that a server reports. */
+/** The settings among those that a server reports which follow a client from its login on. */
 export function trackedOf(reported: Parameters): Parameters {
-  return new Map(TRACKED.flatMap((name) => (reported.has(name) ? [[name, reported.get(name) ?? '']] : [])))
+  const names = TRACKED.filter((name) => name !== CONFIGURED && reported.has(name))
+  return new Map(names.map((name) => [name, reported.get(name) ?? '']))
 }
 
 /** Comparison key: equal for equal tracked settings. */

@@ -12,7 +12,7 @@
 import type { Traffic } from '../suspend/traffic.ts'
 import type { Borrower } from './borrower.ts'
 import { createIdleServers, type IdleServers } from './idle_servers.ts'
-import type { Parameters } from './parameters.ts'
+import { CONFIGURED, type Parameters } from './parameters.ts'
 import type { PoolServer } from './server_interface.ts'
 import { createStatements, type Statements } from './statements.ts'
 import { createWaitQueue, type Waiter, type WaitQueue } from './wait_queue.ts'
@@ -22,6 +22,8 @@ export interface Pool {
   readonly statements: Statements
   /** The settings of a server connection opened without an application_name. Returns undefined before the first one. */
   reported(): Parameters | undefined
+  /** The value of the setting CONFIGURED by the compute's configuration. */
+  configured(): string
   /**
    * Takes an idle server connection that the client can use without a reset. Returns undefined when there is no such
    * connection, other clients wait or the endpoint is paused.
@@ -83,6 +85,8 @@ interface State {
   opening: number
   clients: number
   reported: Parameters | undefined
+  /** The value of CONFIGURED that the last server reported while the compute accepted writes. */
+  configured: string
   /** The waiting clients are served when the pause ends. */
   servesAfterPause: boolean
   /** Until this time, server connections that become idle are closed. */
@@ -104,6 +108,7 @@ export function createPool(options: PoolOptions): Pool {
     opening: 0,
     clients: 0,
     reported: undefined,
+    configured: 'off',
     servesAfterPause: false,
     closingUntil: -Infinity,
   }
@@ -115,6 +120,7 @@ export function createPool(options: PoolOptions): Pool {
     traffic,
     statements: createStatements(),
     reported: () => pool.reported,
+    configured: () => (traffic.writesRefused ? 'on' : pool.configured),
     takeFor: (borrower) => (lendsIdle() ? idle.takeFor(borrower) : undefined),
     takeUsed: () => (lendsIdle() ? idle.take() : undefined),
     wait(waiter) {
@@ -225,6 +231,7 @@ async function openOne(pool: State): Promise<void> {
     const name = waiters.first()?.applicationName() ?? ''
     const server = await options.open(hooks, name)
     if (name === '') pool.reported ??= new Map(server.parameters())
+    if (!options.traffic.writesRefused) pool.configured = server.parameters().get(CONFIGURED) ?? 'off'
     servers.add(server)
     pool.opening--
     addIdle(pool, server)

@@ -74,7 +74,7 @@ function createClient(
 ): PooledClient {
   const translator = createTranslator(pool.statements)
   const sent = createSent()
-  const settings = createClientSettings(parameters)
+  const settings = createClientSettings(parameters, () => pool.configured())
   const borrower: Borrower = {
     receive(bytes) {
       sent.answered()

@@ -83,6 +83,7 @@ function makeFixture(): Fixture {
   const pool = {
     traffic: traffic as unknown as Traffic,
     statements: createStatements(),
+    configured: () => '',
     takeFor: () => undefined,
     takeUsed: () => undefined,
     wait: (waiter: Waiter) => enter(waiters, waiter),

@@ -3,7 +3,7 @@ import { ClientGone, ProxyError } from '../wire/errors.ts'
 import { encodeMessage } from '../wire/messages.ts'
 import { encodeReady } from './aborted.ts'
 import type { Borrower } from './borrower.ts'
-import { type Parameters, requestedParameters, settingStatements, trackedOf } from './parameters.ts'
+import { CONFIGURED, type Parameters, requestedParameters, settingStatements, trackedOf } from './parameters.ts'
 import type { Pool } from './pool.ts'
 import { BACKEND_KEY_DATA, IDLE, PARAMETER_STATUS } from '../wire/message_types.ts'
 import type { PoolServer } from './server_interface.ts'
@@ -41,7 +41,9 @@ export async function settingsOf(
     await withServer(pool, client, (server) => apply(server, refusable))
     for (const [name, value] of refusable) tracked.set(name, value)
   }
-  return { all: new Map([...reported, ...tracked]), tracked }
+  // What the first server reported may be out of date.
+  const configured = reported.has(CONFIGURED) ? new Map([[CONFIGURED, pool.configured()]]) : undefined
+  return { all: new Map([...reported, ...(configured ?? []), ...tracked]), tracked }
 }
 
 /** Applies settings to a server, and records how the server writes them. Errors: compute_refused. */
