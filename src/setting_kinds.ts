@@ -32,9 +32,11 @@ export function whole(least: number, most: number) {
 export const postgresPrograms = {
   parse: (value: string) => {
     const pairs = value.split(',').map((each) => each.trim())
-    return pairs.every((pair) => /^1[5-8]=\/./.test(pair)) ? pairs : undefined
+    const versions = new Set(pairs.map((pair) => pair.slice(0, 2)))
+    return versions.size === pairs.length && pairs.every((pair) => /^1[5-8]=\/./.test(pair)) ? pairs : undefined
   },
-  expects: 'versions and directories of programs, as 17=/opt/postgres-17/bin,15=/usr/lib/postgresql/15/bin',
+  expects:
+    'versions and directories of programs, each version once, as 17=/opt/postgres-17/bin,15=/usr/lib/postgresql/15/bin',
 }
 
 export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }

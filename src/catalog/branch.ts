@@ -59,10 +59,11 @@ export async function insertBranch(
              (select store_id from branch where id = ${branch.parent_id}),
              case when ${branch.parent_id}::text is null then 'template' else 'clone' end)
     insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
-                        annotation, pending_state, store_id)
-    values (${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
-            ${branch.is_default}, ${branch.protected}, ${branch.expires_at},
-            ${JSON.stringify(branch.annotation ?? {})}, 'ready', ${branch.id})
+                        annotation, pending_state, store_id, logical_bytes, refused_bytes)
+    select ${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
+           ${branch.is_default}::bool, ${branch.protected}::bool, ${branch.expires_at}::timestamptz,
+           ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes
+      from (values (1)) one left join branch p on p.id = ${branch.parent_id}
     returning *`)
   return row as Branch
 }

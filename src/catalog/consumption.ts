@@ -58,10 +58,7 @@ export async function projectByteHours(db: Db, projectId: string): Promise<numbe
  * @param skips leaves out the time since they were last counted: the machine slept
  */
 export async function meterComputes(db: Db, hostId: string, skips: boolean): Promise<void> {
-  await db.rows(sql`
-    update endpoint set metered_at = case when ${skips}::bool then null else clock_timestamp() end
-     where id in (select e.id from endpoint e join compute c on c.id = e.compute_id
-                   where c.host_id = ${hostId} and c.ended_at is null for no key update of e skip locked)`)
+  await db.rows(sql`select meter_computes(${hostId}, ${skips})`)
 }
 
 /** Counts the WAL of stores up to these positions, by store id, as Postgres writes them ("0/3000028"). */

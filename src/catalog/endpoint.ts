@@ -28,8 +28,6 @@ export interface Endpoint {
   readonly limit_error: string | null
   /** Why its compute accepts no writes by default; null: it accepts them. */
   readonly writes_refused: 'branch_size' | 'host_disk' | null
-  /** The size of its branch when it began to refuse them because of that size, in bytes. */
-  readonly refused_bytes: number | null
   readonly suspend_timeout_seconds: number
   /** As given by users; a compute uses only `pg_settings`. */
   readonly settings: {
@@ -67,12 +65,7 @@ export function settingsWithDefaults({ settings: kept }: Pick<Endpoint, 'setting
 /** The attributes of an endpoint that users see. */
 export type ShownEndpoint = Omit<
   Endpoint,
-  | 'account_id'
-  | 'holding_operation_id'
-  | 'compute_id'
-  | 'refused_bytes'
-  | `idle_${'check_at' | 'counters' | 'since'}`
-  | 'deleted_at'
+  'account_id' | 'holding_operation_id' | 'compute_id' | `idle_${'check_at' | 'counters' | 'since'}` | 'deleted_at'
 >
 
 export async function insertEndpoint(

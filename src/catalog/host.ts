@@ -156,3 +156,11 @@ export function listStoresElsewhere(
     select s.id, s.host_id from store s join host h on h.id = s.host_id
      where s.id = any (${storeIds}::text[]) and s.host_id <> ${hostId} and h.heartbeat_at is not null order by s.id`)
 }
+
+/** Whether the disk of the host that has a branch is so full that computes there accept no writes. */
+export async function isDiskShort(db: Db, branchId: string): Promise<boolean> {
+  const row = await db.row<{ disk_short: boolean }>(sql`
+    select h.disk_short from branch b join store s on s.id = b.store_id join host h on h.id = s.host_id
+     where b.id = ${branchId}`)
+  return row?.disk_short ?? false
+}

@@ -1,12 +1,12 @@
-import type { Db } from './catalog.ts'
+import type { Catalog, Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** How far a limit is used: a host's disk, a branch's size, or a quota of a project for this month. */
+/** How far a limit is used: a host's disk, a branch's size, or a quota of a project or an account for this month. */
 export interface Notice {
   readonly id: string
   /** `host_disk`, or the name of a quota. */
   readonly name: string
-  /** The host, branch or project. */
+  /** The host, branch, project or account. */
   readonly subject_id: string
   readonly account_id: string | null
   readonly project_id: string | null
@@ -68,6 +68,20 @@ const monthQuotas = sql`
                      and c.since >= m.month) d (used)
    where p.settings ? 'quota' and p.deleted_at is null and q.name <> 'logical_size_bytes' and q.most::float8 > 0`
 
+/** The quotas of accounts for this month, as those of projects. */
+const accountQuotas = sql`
+  select q.name, a.id::text, null::text, a.id, null::text, u.used, q.most::float8,
+         (d.used / least(86400, extract(epoch from clock_timestamp() - m.month)))::float8, m.month + interval '1 month'
+    from account a,
+         lateral (select date_trunc('month', clock_timestamp(), 'UTC')) m (month),
+         lateral jsonb_each_text(a.quota) q (name, most),
+         lateral (select ${usedOf()} from consumption c join project p on p.id = c.project_id
+                   where p.account_id = a.id and c.period = 'month' and c.since = m.month) u (used),
+         lateral (select ${usedOf()} from consumption c join project p on p.id = c.project_id
+                   where p.account_id = a.id and c.period = 'hour' and c.since > clock_timestamp() - interval '1 day'
+                     and c.since >= m.month) d (used)
+   where a.quota <> '{}' and q.most::float8 > 0`
+
 function usedOf() {
   return sql`
     coalesce(sum(case q.name when 'active_time_seconds' then c.active_seconds
@@ -77,18 +91,28 @@ function usedOf() {
 }
 
 /**
- * Writes the notices of a host's disk, its branches and of all projects' quotas anew, and tells webhooks of each level
+ * Writes the notices of a host's disk, its branches and of all quotas anew, and tells webhooks of each level
  * that was reached since. Returns those.
  */
-export function renewNotices(db: Db, hostId: string): Promise<Notice[]> {
-  return db.rows(sql`
-    with reading as (${hostDisk(hostId)} union all ${branchSizes(hostId)} union all ${monthQuotas}),
+export async function renewNotices(catalog: Catalog, hostId: string): Promise<Notice[]> {
+  return catalog.transaction(async (tx) => {
+    // Of several workers each level is told by one: the others see it as told.
+    await tx.rows(sql`select pg_advisory_xact_lock(hashtext('notices'))`)
+    return renew(tx, hostId)
+  })
+}
+
+function renew(tx: Db, hostId: string): Promise<Notice[]> {
+  return tx.rows(sql`
+    with reading as (${hostDisk(hostId)} union all ${branchSizes(hostId)}
+                     union all ${monthQuotas} union all ${accountQuotas}),
     leveled as (
       select r.*, o.level as before,
              (select max(l) from unnest(${LEVELS}::int[]) l
                where r.used >= r.most * (l - case when l <= o.level then ${RELIEF}::int else 0 end) / 100) as level,
-             case when r.rate > 0 and (r.most - r.used) / r.rate < 31536000
-                  then clock_timestamp() + make_interval(secs => greatest(0, (r.most - r.used) / r.rate)) end as full_at
+             case when r.rate > 0 and r.used < r.most
+                       and (r.most - r.used) / r.rate < 31536000
+                  then clock_timestamp() + make_interval(secs => (r.most - r.used) / r.rate) end as full_at
         from reading r left join notice o on o.name = r.name and o.subject_id = r.subject_id),
     gone as (
       delete from notice n

@@ -14,7 +14,7 @@ export type MonthlyQuota = (typeof MONTHLY_QUOTAS)[number]
 
 /** A quota that keeps an endpoint from starting. */
 export interface ExceededQuota {
-  readonly of: 'account' | 'project' | 'branch'
+  readonly of: 'account' | 'project' | 'branch' | 'host'
   readonly name: MonthlyQuota | 'logical_size_bytes'
 }
 
@@ -44,7 +44,8 @@ export async function findExceededQuota(
     select 'account', a.quota_exceeded from project p join account a on a.id = p.account_id
      where p.id = ${project_id} and a.quota_exceeded is not null
     union all
-    select 'branch', 'logical_size_bytes' from endpoint e join branch b on b.id = e.branch_id
+    select case e.writes_refused when 'host_disk' then 'host' else 'branch' end, 'logical_size_bytes'
+      from endpoint e join branch b on b.id = e.branch_id
      where e.id = ${id} and ${HAS_GROWN_ON}
     limit 1`)
   return row as ExceededQuota | undefined

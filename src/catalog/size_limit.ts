@@ -2,12 +2,20 @@ import type { Db } from './catalog.ts'
 import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
-/** How far a branch may grow while its compute refuses writes, before that is suspended: a tenth, and 64 MiB. */
-const GROWTH = 1.1
+/**
+ * How many times its limit a branch may grow to by a tenant's override, before its compute is suspended: VACUUM FULL
+ * needs each table twice. Where the disk is almost full, how many times its size.
+ */
+const GROWTH = 2
+const GROWTH_ON_FULL_DISK = 1.1
 const GROWTH_BYTES = 64 * 2 ** 20
 
 /** Whether the branch `b` of an endpoint `e` has grown on although its compute refuses writes. */
-export const HAS_GROWN_ON = sql`b.logical_bytes > e.refused_bytes * ${GROWTH}::float8 + ${GROWTH_BYTES}::int8`
+export const HAS_GROWN_ON = sql`
+  b.logical_bytes > b.refused_bytes
+                    * case e.writes_refused when 'host_disk' then ${GROWTH_ON_FULL_DISK}::float8
+                                            else ${GROWTH}::float8 end
+                    + ${GROWTH_BYTES}::int8`
 
 /** Why an endpoint `e` is to refuse writes: its branch is over the project's limit, or its host's disk is full. */
 const DECIDED = sql`
@@ -35,13 +43,28 @@ export function listWronglyRefusing(
 }
 
 /** Records whether and why an endpoint refuses writes. Returns it if that has changed. */
-export function decideOnWrites(tx: Db, endpointId: string): Promise<Endpoint | undefined> {
-  return tx.row(sql`
+export function decideOnWrites(db: Db, endpointId: string): Promise<Endpoint | undefined> {
+  return db.row(sql`
     with decided as (
-      select e.id, d.why, case when d.why = 'branch_size' then coalesce(e.refused_bytes, b.logical_bytes) end as bytes
-        from ${DECIDED} where e.id = ${endpointId} and e.writes_refused is distinct from d.why)
-    update endpoint e set writes_refused = d.why, refused_bytes = d.bytes from decided d where e.id = d.id
+      select e.id, e.branch_id, d.why,
+             case d.why when 'branch_size' then coalesce(b.refused_bytes, l.most::int8)
+                        when 'host_disk' then case when e.writes_refused is null
+                                                   then coalesce(b.refused_bytes, b.logical_bytes)
+                                                   else b.logical_bytes end end as bytes
+        from ${DECIDED} where e.id = ${endpointId} and e.writes_refused is distinct from d.why),
+    counted as (
+      update branch b set refused_bytes = d.bytes from decided d
+       where b.id = d.branch_id and b.refused_bytes is distinct from d.bytes)
+    update endpoint e set writes_refused = d.why from decided d where e.id = d.id
     returning e.*`)
+}
+
+/** After a change of a project's limit: branches that are larger already may grow from their present size on. */
+export async function forgiveGrowth(tx: Db, projectId: string): Promise<void> {
+  await tx.rows(sql`
+    update branch b set refused_bytes = b.logical_bytes from project p,
+           lateral (select nullif((p.settings -> 'quota' ->> 'logical_size_bytes')::float8, 0)) l (most)
+     where p.id = ${projectId} and b.project_id = p.id and b.deleted_at is null and b.logical_bytes > l.most`)
 }
 
 /** The active endpoints of a host whose branches have grown on although they refuse writes. */

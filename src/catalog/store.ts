@@ -54,27 +54,48 @@ export function listUnmeasured(db: Db, hostId: string, limit: number): Promise<P
         and s.measured_at < clock_timestamp() - make_interval(mins => ${RUNNING_MINUTES}) limit ${limit})`)
 }
 
-/** The stores of running computes on a host whose branches have a size limit, those first measured longest ago. */
+/** The stores of running computes on a host whose sizes are limited, those first measured longest ago. */
 export function listLimited(db: Db, hostId: string): Promise<{ id: string; compute_id: string }[]> {
   return db.rows(sql`
     select s.id, c.id as compute_id
       from compute c join store s on s.id = c.store_id join branch b on b.store_id = s.id
-      join project p on p.id = b.project_id
-     where c.host_id = ${hostId} and c.ended_at is null and p.settings ? 'quota'
-       and (p.settings -> 'quota' ->> 'logical_size_bytes')::float8 > 0
+      join project p on p.id = b.project_id join endpoint e on e.id = c.endpoint_id
+     where c.host_id = ${hostId} and c.ended_at is null
+       and (e.writes_refused is not null
+            or p.settings ? 'quota' and (p.settings -> 'quota' ->> 'logical_size_bytes')::float8 > 0)
      order by s.measured_at nulls first`)
 }
 
-/** Records the size of a store; undefined when it could not be measured. Skips a branch that a step has locked. */
-export async function setMeasured(
-  db: Db,
-  id: string,
-  size: { readonly bytes: number | undefined; readonly logicalBytes: number } | undefined,
-): Promise<void> {
+/** The size of a store; the least one, when there were too many files to count. */
+interface MeasuredSize {
+  readonly bytes: number
+  readonly logicalBytes: number
+  readonly isWhole: boolean
+}
+
+/** How often the changed bytes of a running compute's store are kept, for hours of use. */
+const BYTES_MINUTES = 5
+
+/**
+ * Records the size of a store; undefined when it could not be measured: then the last one remains. Skips a branch that
+ * a step has locked.
+ */
+export async function setMeasured(db: Db, id: string, size: MeasuredSize | undefined): Promise<void> {
+  const { bytes, logicalBytes, isWhole } = size ?? { bytes: 0, logicalBytes: 0, isWhole: false }
   await db.rows(sql`
     with measured as (
-      update branch set logical_bytes = ${size?.logicalBytes}
+      update branch set logical_bytes = case when ${isWhole}::bool then ${logicalBytes}::int8
+                                             else greatest(logical_bytes, ${logicalBytes}::int8) end
        where id in (select id from branch where store_id = ${id} for no key update skip locked)
-         and logical_bytes is distinct from ${size?.logicalBytes}::int8 and ${size !== undefined})
-    update store set bytes = ${size?.bytes}, measured_at = clock_timestamp() where id = ${id}`)
+         and logical_bytes is distinct from ${logicalBytes}::int8 and ${size !== undefined})
+    update store s
+       set bytes = case when ${size === undefined}
+                          or exists (select from compute c join storage_size z on z.branch_id = s.branch_id
+                                       join branch b on b.id = z.branch_id and b.project_id = z.project_id
+                                      where c.store_id = s.id and c.ended_at is null
+                                        and z.since > clock_timestamp() - make_interval(mins => ${BYTES_MINUTES}))
+                        then s.bytes
+                        when ${isWhole}::bool then ${bytes}::int8 else greatest(s.bytes, ${bytes}::int8) end,
+           measured_at = clock_timestamp()
+     where s.id = ${id}`)
 }

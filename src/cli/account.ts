@@ -45,15 +45,15 @@ const limit = (text: string): Limit => (text === 'default' ? text : wholeNumber(
 
 const orNull = <T>(value: T | 'default'): T | null => (value === 'default' ? null : value)
 
-const BYTES: Record<string, number> = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }
-const SECONDS: Record<string, number> = { '': 1, m: 60, h: 3600, d: 86_400 }
+const BYTES = new Map(Object.entries({ '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }))
+const SECONDS = new Map(Object.entries({ '': 1, m: 60, h: 3600, d: 86_400 }))
 
 /** Reads an amount such as `90`, `10h` or `5GiB`; `none` is 0. */
-const amount = (units: Record<string, number>, example: string) => (text: string) => {
+const amount = (units: ReadonlyMap<string, number>, example: string) => (text: string) => {
   if (text === 'none') return 0
   const [, count, unit = ''] = /^(\d{1,12})([A-Za-z]*)$/.exec(text) ?? []
-  const factor = units[unit]
-  if (count === undefined || factor === undefined)
+  const factor = units.get(unit)
+  if (count === undefined || factor === undefined || Number(count) * factor > Number.MAX_SAFE_INTEGER)
     throw new InvalidArgumentError(`It takes a whole number, an amount like ${example}, or none.`)
   return Number(count) * factor
 }

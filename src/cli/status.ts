@@ -103,12 +103,28 @@ type Notice = ApiResponse<'GET /notices'>['notices'][number]
 
 /** A notice in one line, such as "90 % of the disk of host-1 is used: 9.0 of 10.0 GiB, all of it by 2026-12-01." */
 function noticeLine({ limit, level, used, most, host_id, branch_id, project_id, full_at }: Notice): string {
-  const subject = branch_id ?? project_id ?? host_id
-  const amount = limit.endsWith('_seconds')
-    ? `${Math.round(used)} of ${most} s`
-    : `${(used / 2 ** 30).toFixed(1)} of ${(most / 2 ** 30).toFixed(1)} GiB`
+  const [what, unit] = LIMITS[limit] ?? [limit, 'bytes']
+  const subject = branch_id ?? project_id ?? host_id ?? 'the account'
+  const amount = unit === 'bytes' ? bytesOf(used, most) : `${Math.round(used)} of ${most} ${unit}`
   const forecast = full_at === undefined ? '' : `, all of it by ${full_at.slice(0, 16).replace('T', ' ')} UTC`
-  return `${level} % of ${limit} of ${subject} is used: ${amount}${forecast}.`
+  return `${level} % of ${what} of ${subject} is used: ${amount}${forecast}.`
+}
+
+const LIMITS: Readonly<Record<string, readonly [what: string, unit: string]>> = {
+  host_disk: ['the disk', 'bytes'],
+  logical_size_bytes: ['the size limit', 'bytes'],
+  active_time_seconds: ["the month's active time", 's'],
+  compute_time_seconds: ["the month's compute time", 'CU-seconds'],
+  written_data_bytes: ["the month's written data", 'bytes'],
+  data_transfer_bytes: ["the month's transfer", 'bytes'],
+}
+
+/** Both in the unit of the second. */
+function bytesOf(used: number, most: number): string {
+  const power = Math.min(4, Math.max(0, Math.floor(Math.log2(most) / 10)))
+  const unit = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'][power]
+  const digits = power === 0 ? 0 : 1
+  return `${(used / 1024 ** power).toFixed(digits)} of ${(most / 1024 ** power).toFixed(digits)} ${unit}`
 }
 
 /** The process of a compute; undefined when it runs on another host. */

@@ -14,6 +14,7 @@ import { type Look, lookAtBranch, noteLook } from './look.ts'
 import {
   lockedProject,
   requireBranch,
+  requireDiskForCopy,
   requireFreeBranchName,
   requireFuture,
   requireNow,
@@ -72,6 +73,7 @@ export async function createBranch(
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
+  await requireDiskForCopy(context, parent.id)
   const id = newBranchId()
   const name = asked.name ?? id
   await requireFreeBranchName(context, project.id, name)

@@ -3,7 +3,7 @@ import { raiseConfigVersions } from '../catalog/branch.ts'
 import { listWorkingEndpoints } from '../catalog/endpoint.ts'
 import type { Operation } from '../catalog/operation.ts'
 import type { Project, ProjectSettings } from '../catalog/project.ts'
-import { listWronglyRefusing } from '../catalog/size_limit.ts'
+import { forgiveGrowth, listWronglyRefusing } from '../catalog/size_limit.ts'
 import { AppError } from '../errors.ts'
 import { applyConfigOperation } from '../operations/apply_config.ts'
 import { decideAndApply } from '../operations/refuse_writes.ts'
@@ -68,6 +68,8 @@ export async function applyProjectSettings(
   { account_id, id: project_id, settings }: Project,
 ): Promise<Operation[]> {
   const operations: Operation[] = []
+  if (settings.quota?.['logical_size_bytes'] !== before.settings.quota?.['logical_size_bytes'])
+    await forgiveGrowth(db, project_id)
   for (const { id } of await listWronglyRefusing(db, { projectId: project_id })) {
     const operation = await decideAndApply(db, id)
     if (operation) operations.push(operation)

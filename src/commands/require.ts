@@ -2,6 +2,7 @@ import { type Branch, findBranch, findBranchNamed } from '../catalog/branch.ts'
 import { countAgainstQuota } from '../catalog/branch_quota.ts'
 import { type Database, findDatabase } from '../catalog/database.ts'
 import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
+import { isDiskShort } from '../catalog/host.ts'
 import { hasUnfinishedOperations } from '../catalog/operation.ts'
 import { findProject, lockProject, type Project } from '../catalog/project.ts'
 import { findRole, type Role } from '../catalog/role.ts'
@@ -131,4 +132,10 @@ export async function requireDatabase({ db }: CommandContext, branch: Branch, na
   const database = await findDatabase(db, branch.id, name)
   if (!database) throw new AppError('NOT_FOUND', `database not found; database_name:"${name}"`)
   return database
+}
+
+/** Errors: NOT_ALLOWED when the disk of the host that has a branch is almost full. */
+export async function requireDiskForCopy({ db }: CommandContext, branchId: string): Promise<void> {
+  if (await isDiskShort(db, branchId))
+    throw new AppError('NOT_ALLOWED', 'The disk of its host is almost full: make room there, or delete branches first.')
 }

@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { UsageError } from '../errors.ts'
 import { copyPackage } from './bundled_binaries.ts'
 import { copyServer, extensionsIn, idOf, type ServerTree, serverTree } from './server_copy.ts'
@@ -72,6 +74,22 @@ function bundledFor(pgVersion: number, chosen: ChosenPrograms): string | undefin
 /** Whether this machine has the programs of a Postgres version. */
 export const isInstalled = (pgVersion: number, chosen: ChosenPrograms = {}): boolean =>
   bundledFor(pgVersion, chosen) !== undefined || hasPrograms(directoryOf(pgVersion, chosen))
+
+/** Directories of many programs: a copy of one would be of the whole system. */
+const SHARED_BY_ALL = new Set(['/bin', '/usr/bin', '/usr/local/bin'])
+
+/** Errors: UsageError when the operator has chosen a directory for a version that has no server of that version. */
+export async function checkChosen(chosen: ChosenPrograms): Promise<void> {
+  for (const [version, bin] of Object.entries(chosen)) {
+    const where = `NEAP_POSTGRES names ${bin} for Postgres ${version}`
+    if (SHARED_BY_ALL.has(bin)) throw new UsageError(`${where}: Postgres must have a directory of its own.`)
+    if (!hasPrograms(bin))
+      throw new UsageError(`${where}: there is no Postgres; name the directory that has postgres and initdb.`)
+    const { stdout } = await promisify(execFile)(join(bin, 'postgres'), ['--version'])
+    const [, found] = /\) (\d+)/.exec(stdout) ?? []
+    if (found !== version) throw new UsageError(`${where}: there is ${stdout.trim()}.`)
+  }
+}
 
 const directoryOf = (pgVersion: number, chosen: ChosenPrograms): string =>
   chosen[pgVersion] ?? `/usr/lib/postgresql/${pgVersion}/bin`

@@ -9,7 +9,8 @@ use strict;
 
 my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
 my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83);
-my ($ENOENT, $ENOTDIR) = (2, 20);
+my ($ENOENT, $ENOTDIR, $ENOSPC) = (2, 20, 28);
+my $EDQUOT = $^O eq "linux" ? 122 : 69;
 
 sub leave { exit $EXIT{$_[0]} }
 # The code says what was wrong too: on a full disk the words may never reach their file.
@@ -217,9 +218,22 @@ sub seal_running {
 sub configure {
   my ($home, $seq, $generation, $config) = @_;
   enter($home, $seq, $generation);
-  write_file("$home/conf/neap.conf.new", $config);
-  rename("$home/conf/neap.conf.new", "$home/conf/neap.conf") or fail("$home/conf/neap.conf");
+  replace_file("$home/conf/neap.conf", $config);
   leave('done');
+}
+
+# Replaces a file, in one step as long as the disk has room; else in its own blocks: that writes are refused must be written on a full disk.
+sub replace_file {
+  my ($path, $text) = @_;
+  open(my $new, '>', "$path.new") or fail("$path.new");
+  print $new $text;
+  return rename("$path.new", $path) || fail($path) if close $new;
+  $! == $ENOSPC || $! == $EDQUOT or fail("$path.new");
+  unlink "$path.new";
+  open(my $file, '+<', $path) or fail($path);
+  print $file $text or fail($path);
+  truncate($file, length $text) or fail($path);
+  close $file or fail($path);
 }
 
 # copy HOME SEQ GENERATION GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told

@@ -2,7 +2,6 @@ import { countWal } from '../catalog/consumption.ts'
 import { listLimited, listUnmeasured, setMeasured } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
-import { limitSizes } from './size_limits.ts'
 
 const EVERY_MS = 10_000
 /** Stores measured in one round. */
@@ -12,7 +11,7 @@ const IDLE_MICROSECONDS = 5_000
 
 /**
  * Measures the stores of this host that are new, or whose compute has ended since they were measured; those of running
- * computes now and then, and in each round if their size is limited and they work. Then it limits sizes.
+ * computes now and then, and in each round if their size is limited and they work.
  */
 export function startMeasureLoop(context: WorkerContext): Loop {
   const { catalog, storage, hostId, log } = context
@@ -34,7 +33,6 @@ export function startMeasureLoop(context: WorkerContext): Loop {
     for (const store of await listUnmeasured(catalog, hostId, AT_ONCE)) await measure(store)
     const limited = await listLimited(catalog, hostId)
     for (const store of await hasWorked(limited)) await measure(store)
-    await limitSizes(context)
   }
   return startPeriodic(EVERY_MS, round, (error) => log.warn({ err: error }, 'could not measure stores'))
 }

@@ -1,11 +1,9 @@
 import { listComputes } from '../catalog/compute.ts'
 import { countWal, meterComputes } from '../catalog/consumption.ts'
-import { lockEndpoint } from '../catalog/endpoint.ts'
-import { lockProject } from '../catalog/project.ts'
 import { listOverQuota, renewAccountQuotas } from '../catalog/quota.ts'
 import type { WorkerContext } from '../context.ts'
-import { queueSuspend } from '../operations/suspend_compute.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
+import { suspendActive } from './suspend_active.ts'
 
 /** What is lost at most when the host is. */
 const EVERY_MS = 60_000
@@ -43,13 +41,7 @@ export function startMeterLoop(context: WorkerContext): Loop {
 const clocks = () => ({ wall: Date.now(), awake: performance.now() })
 
 /** Suspends the computes of this host whose accounts or projects have used up a quota. */
-async function suspendOverQuota({ catalog, hostId, log }: WorkerContext): Promise<void> {
-  for (const { id, account_id, project_id } of await listOverQuota(catalog, hostId))
-    await catalog.transaction(async (tx) => {
-      await lockProject(tx, account_id, project_id)
-      const endpoint = await lockEndpoint(tx, id)
-      if (endpoint?.current_state !== 'active' || endpoint.pending_state !== null) return
-      await queueSuspend(tx, endpoint, 'request')
-      log.info({ endpoint: id, project: project_id }, 'suspends a compute because a quota is used up')
-    })
+async function suspendOverQuota(context: WorkerContext): Promise<void> {
+  for (const endpoint of await listOverQuota(context.catalog, context.hostId))
+    await suspendActive(context, endpoint, 'a quota is used up')
 }

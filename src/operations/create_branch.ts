@@ -13,6 +13,7 @@ import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { setStoreReady } from '../catalog/store.ts'
 import { done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { countStoreWal } from './store_wal.ts'
 
 export interface CreateBranchInput {
   readonly parent_id: string
@@ -42,6 +43,7 @@ export const createBranch: Action<CreateBranchInput> = {
       const progress = await storage.clone(refOf(branch), refOf(parent), fenceOf(operation))
       if (progress === 'pending') return wait(0, 'the parent is being copied')
       await setStoreReady(tx, branch.store_id)
+      await countStoreWal(storage, tx, branch.store_id)
       return undefined
     },
     async branch_ready(operation, _context, tx) {

@@ -2,6 +2,7 @@ import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
 import { setStoreReady } from '../catalog/store.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { countStoreWal } from './store_wal.ts'
 
 /** Creates the first branch of a new project from the template of its Postgres version. */
 export const createTimeline: Action<Record<string, never>> = {
@@ -18,6 +19,7 @@ export const createTimeline: Action<Record<string, never>> = {
       const progress = await storage.create(refOf(branch), fenceOf(operation))
       if (progress === 'pending') return wait(0, 'the template is being copied')
       await setStoreReady(tx, branch.store_id)
+      await countStoreWal(storage, tx, branch.store_id)
       return undefined
     },
     async branch_ready(operation, _context, tx) {

@@ -3,6 +3,7 @@ import { moveToHost } from '../catalog/operation.ts'
 import { deleteProject } from '../catalog/project.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
+import { countStoreWal } from './store_wal.ts'
 
 /** Removes all stored data of a deleted project. */
 export const deleteTenant: Action<Record<string, never>> = {
@@ -17,6 +18,7 @@ export const deleteTenant: Action<Record<string, never>> = {
       await deleteProject(tx, operation.project_id)
       const branches = await listStoredBranches(tx, operation.project_id)
       for (const branch of branches.filter((each) => each.host_id === hostId)) {
+        await countStoreWal(storage, tx, branch.store_id)
         const progress = await storage.remove(refOf(branch), fenceOf(operation))
         if (progress === 'pending') return wait(0, 'files are being removed')
         await deleteBranchData(tx, branch.id)

@@ -1,6 +1,7 @@
 import { findStoredBranch, deleteBranchData } from '../catalog/branch.ts'
 import { wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
+import { countStoreWal } from './store_wal.ts'
 
 /** Removes the stored data of a deleted branch. */
 export const deleteTimeline: Action<Record<string, never>> = {
@@ -12,6 +13,7 @@ export const deleteTimeline: Action<Record<string, never>> = {
     async store_removed(operation, { storage }, tx) {
       const branch = await findStoredBranch(tx, operation.branch_id as string)
       if (!branch) return undefined
+      await countStoreWal(storage, tx, branch.store_id)
       const progress = await storage.remove(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'files are being removed') : undefined
     },

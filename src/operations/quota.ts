@@ -18,6 +18,12 @@ export async function requireWithinQuota(db: Db, endpoint: Pick<Endpoint, 'id' |
   if (!exceeded) return
   const { of, name } = exceeded
   const { code, what } = REFUSALS[name]
+  if (of === 'host')
+    throw new AppError(
+      code,
+      'The disk of its host is almost full, and the branch grew on although writes are refused. ' +
+        'It starts again once there is room on that disk.',
+    )
   const remedy =
     of === 'branch'
       ? `Raise the project setting quota.${name}, and then delete data.`

@@ -7,6 +7,7 @@ import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
 import { capacityOf, takeRoom } from '../catalog/room.ts'
+import { decideOnWrites } from '../catalog/size_limit.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
@@ -54,9 +55,14 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
     throw new OperationFailed('the endpoint was moved to another branch before it could start')
   if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
   if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
-  const waits = await waitsForRoom(context, endpoint)
+  // A client waits: both at the same time.
+  const [waits, decided] = await Promise.all([
+    waitsForRoom(context, endpoint),
+    decideOnWrites(context.catalog, endpoint.id),
+  ])
   if (waits) return waits
-  const compute = await context.computes.start(refOf(branch), specOf(endpoint, branch), fenceOf(operation))
+  const spec = specOf(decided ?? endpoint, branch)
+  const compute = await context.computes.start(refOf(branch), spec, fenceOf(operation))
   if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
   const configured = branch.applied_version >= branch.config_version
   const { id, address } = compute

@@ -1,5 +1,5 @@
 import { localComputes } from '../compute/process/local_computes.ts'
-import { chosenPrograms } from '../host/binaries.ts'
+import { checkChosen, chosenPrograms } from '../host/binaries.ts'
 import { ConfigurationError } from '../host/failures.ts'
 import { FencedError } from '../host/fence.ts'
 import type pino from 'pino'
@@ -16,6 +16,7 @@ import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
 import { startRetentionLoop } from '../loops/retention.ts'
+import { startSizeLimitLoop } from '../loops/size_limits.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
@@ -56,6 +57,7 @@ export async function startWorker(
     programs: chosenPrograms(config.programs),
     log: (level: pino.Level, message: string, facts?: object) => log[level](facts ?? {}, message),
   }
+  await checkChosen(host.programs)
   const [storage, computes] = [localStorage(host), localComputes(host)]
   const worker: WorkerContext = { ...context, storage, computes, hostId: host.id }
   await register(worker)
@@ -99,6 +101,7 @@ export async function startWorker(
     await startCrashLoop(worker),
     startRetentionLoop(worker),
     startMeasureLoop(worker),
+    startSizeLimitLoop(worker),
     startMeterLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),

@@ -11,10 +11,12 @@ export interface StoreRef {
 
 /** The size of a store in bytes. */
 export interface StoreSize {
-  /** Of all its files; undefined when they are too many to be counted. */
-  readonly bytes: number | undefined
-  /** Of the files of its databases, as far as they were counted. */
+  /** Of all its files. */
+  readonly bytes: number
+  /** Of all its files but WAL and the temporary files of queries. */
   readonly logicalBytes: number
+  /** Whether they are all: too many are not counted to the end. */
+  readonly isWhole: boolean
 }
 
 /**

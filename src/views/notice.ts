@@ -4,7 +4,9 @@ import type { Notice as NoticeRow } from '../catalog/notice.ts'
 export const Notice = Type.Object(
   {
     id: Type.String(),
-    limit: Type.String({ description: '`host_disk`, or the name of a quota of projects' }),
+    limit: Type.String({
+      description: '`host_disk`, or the name of a quota; without a host and a project it is one of the account',
+    }),
     level: Type.Integer({ description: 'In percent: 60, 75, 85, 90, 95 or 100' }),
     used: Type.Number({ description: 'Bytes or seconds' }),
     most: Type.Number({ description: 'Bytes or seconds' }),
@@ -32,7 +34,7 @@ export function noticeView(row: NoticeRow): Static<typeof Notice> {
     used,
     most,
     ...(full_at !== null && { full_at }),
-    ...(project_id === null && { host_id: subject_id }),
+    ...(name === 'host_disk' && { host_id: subject_id }),
     ...(project_id !== null && { project_id }),
     ...(project_id !== null && project_id !== subject_id && { branch_id: subject_id }),
     noticed_at,

@@ -5,6 +5,7 @@ import { PreloadLibraries } from './endpoint_settings.ts'
 const Quota = Type.Optional(
   Type.Integer({
     minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
     description: 'In a calendar month (UTC); 0: no limit. Once it is used up, computes are suspended and do not start',
   }),
 )
@@ -34,9 +35,10 @@ const others = {
       logical_size_bytes: Type.Optional(
         Type.Integer({
           minimum: 0,
+          maximum: Number.MAX_SAFE_INTEGER,
           description:
             'The size of each branch, without WAL; 0: no limit. Computes of larger branches refuse writes; ' +
-            'one whose branch grows on by a tenth is suspended and does not start',
+            'one whose branch grows on to twice that is suspended and does not start',
         }),
       ),
     }),

@@ -56,7 +56,7 @@ async function secondsOf(catalog: Catalog, { project_id, branch_id }: Endpoint):
   return [Math.floor(use.compute_seconds), Math.floor(use.active_seconds)]
 }
 
-const sized = (bytes: number) => ({ bytes, logicalBytes: bytes })
+const sized = (bytes: number) => ({ bytes, logicalBytes: bytes, isWhole: true })
 
 test('a running compute counts up to each look, and once', () =>
   catalogs.with(async ({ catalog }) => {

@@ -27,7 +27,7 @@ const setDisk = (catalog: Catalog, free: number) => recordHeartbeat(catalog, HOS
 /** Measures the store of a branch. */
 async function measure(catalog: Catalog, branchId: string, bytes: number): Promise<void> {
   const store = await catalog.row<{ id: string }>(sql`select id from store where branch_id = ${branchId}`)
-  await setMeasured(catalog, store?.id ?? '', { bytes, logicalBytes: bytes })
+  await setMeasured(catalog, store?.id ?? '', { bytes, logicalBytes: bytes, isWhole: true })
 }
 
 const levelsOf = (notices: readonly Notice[]) => notices.map(({ name, level }) => [name, level] as const)
@@ -140,9 +140,10 @@ test('endpoints refuse writes by size and disk, and those that grow on are found
     )
     assert.equal(await decide(), 'branch_size')
     assert.deepEqual([await wrong(), await decide()], [[], undefined])
-    await measure(catalog, branch.id, 64 * 2 ** 20)
+    // VACUUM FULL needs twice the limit.
+    await measure(catalog, branch.id, 64 * 2 ** 20 + 2000)
     assert.deepEqual(await listGrownOn(catalog, HOST), [])
-    await measure(catalog, branch.id, 64 * 2 ** 20 + 1200)
+    await measure(catalog, branch.id, 64 * 2 ** 20 + 2001)
     assert.deepEqual(
       (await listGrownOn(catalog, HOST)).map((each) => each.id),
       [id],
@@ -151,6 +152,11 @@ test('endpoints refuse writes by size and disk, and those that grow on are found
     await setDisk(catalog, 99)
     assert.equal(await decide(), 'host_disk')
     assert.deepEqual(await listGrownOn(catalog, HOST), [])
+    await measure(catalog, branch.id, 200 * 2 ** 20)
+    assert.deepEqual(
+      (await listGrownOn(catalog, HOST)).map((each) => each.id),
+      [id],
+    )
     await setDisk(catalog, 120)
     assert.deepEqual(await wrong(), [], 'a disk remains short until a quarter more than its reserve is free')
     await setDisk(catalog, 130)

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { query as run } from '../clients.ts'
 import { send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { branchOff, firstPlace, type Place, resize, suspend } from '../project.ts'
 
 /* What projects and branches use, as their owner sees it. */
@@ -95,6 +96,31 @@ test('the branches of the history come in pages, the deleted ones too', async ()
     [place.branch_id, other.branch_id].toSorted(),
   )
   assert.equal(second.pagination, undefined)
+})
+
+test('what a branch has written counts although it is deleted, or restored from another, at once', async () => {
+  const { project_id, branch_id: source_branch_id } = place
+  const written = async () =>
+    (await neap.call('GET /projects/:project_id', { params: { project_id } })).project.written_data_bytes
+  const write = async ({ uri }: Place) => {
+    await run(neap, uri, `create table wide as select repeat(md5(n::text), 200) as t from generate_series(1, 1) n`)
+    await run(neap, uri, 'alter table wide alter t set storage external')
+    await run(neap, uri, 'insert into wide select repeat(md5(n::text), 200) from generate_series(1, 5000) n')
+  }
+  const other = await branchOff(neap, place)
+  const params = { project_id, branch_id: other.branch_id }
+  const earlier = await written()
+  await write(other)
+  const restored = await neap.call('POST /projects/:project_id/branches/:branch_id/restore', {
+    params,
+    body: { source_branch_id },
+  })
+  await neap.ended(restored.operations)
+  await until('the old data has counted', async () => (await written()) > earlier + 30e6)
+  const between = await written()
+  await write(other)
+  await neap.ended((await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })).operations)
+  assert.ok((await written()) > between + 30e6, `${await written()} after ${between}`)
 })
 
 test('a wrong question for the history is answered with what it takes', async () => {

@@ -21,11 +21,17 @@ const settings = ({ settings: { pg_settings } }: ApiEndpoint): string | undefine
     .map(([name, value]) => `${name}=${value}`)
     .join(', ') || undefined
 
+const WRITES_REFUSED = {
+  branch_size: 'the branch is larger than the limit of its project',
+  host_disk: 'the disk of its host is almost full',
+}
+
 const ONE: Columns<ApiEndpoint> = {
   ...COLUMNS,
   'SIZE NOW': ({ current_cu }) => (current_cu === undefined ? undefined : `${current_cu} CU`),
   'SIZE WANTED': ({ wanted_cu }) =>
     wanted_cu === undefined ? undefined : `${wanted_cu} CU; its host has no room for more now`,
+  'WRITES REFUSED': ({ writes_refused }) => writes_refused && WRITES_REFUSED[writes_refused],
   'SIZE NOT ENFORCED': ({ limit_error }) => limit_error,
   HOST: ({ host }) => host,
   'PG SETTINGS': settings,

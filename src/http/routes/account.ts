@@ -5,10 +5,9 @@ import { changeAccount, limitsOf } from '../../commands/account_limits.ts'
 import { type RequestContext, route } from '../route.ts'
 
 const Plan = Type.Union([Type.Literal('free'), Type.Literal('paid')])
-const Quotas = Object.fromEntries(MONTHLY_QUOTAS.map((name) => [name, Type.Integer({ minimum: 0 })])) as Record<
-  (typeof MONTHLY_QUOTAS)[number],
-  ReturnType<typeof Type.Integer>
->
+const Quotas = Object.fromEntries(
+  MONTHLY_QUOTAS.map((name) => [name, Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })]),
+) as Record<(typeof MONTHLY_QUOTAS)[number], ReturnType<typeof Type.Integer>>
 const MAX_LIMIT = 1_000_000
 
 const Account = Type.Object(

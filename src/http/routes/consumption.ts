@@ -25,10 +25,12 @@ const Asked = {
   metrics: Type.Array(Type.String({ minLength: 1 }), {
     minItems: 1,
     maxItems: 20,
-    description: `Of ${METRICS.join(', ')}`,
+    description: `Of ${METRICS.join(', ')}; of branches all but extra_branches_month and snapshot_storage_bytes_month`,
   }),
   org_id: Type.Optional(Type.String()),
 }
+
+const MAX_PROJECTS = 100
 
 const Period = Type.Object({
   period_id: Type.String(),
@@ -44,7 +46,7 @@ export const getProjectConsumption = route('GET /consumption_history/v2/projects
   anyProject: true,
   query: Type.Object({
     ...Asked,
-    project_ids: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: 100 })),
+    project_ids: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: MAX_PROJECTS })),
     limit: Type.Integer({ minimum: 1, maximum: 100, default: 10 }),
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
   }),
@@ -84,7 +86,7 @@ export const getBranchConsumption = route('GET /consumption_history/v2/branches'
   anyProject: true,
   query: Type.Object({
     ...Asked,
-    project_ids: Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: 100 }),
+    project_ids: Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: MAX_PROJECTS }),
     branch_ids: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: 1000 })),
     limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
@@ -156,12 +158,14 @@ function readAsked(
       'NOT_ALLOWED',
       `from is too long ago: with granularity ${granularity} it reaches ${days} days back.`,
     )
-  const now = new Date().toISOString()
-  return { from, to: to < now ? to : now, granularity, metrics: names as Metric[] }
+  const until = new Date(Math.min(Date.parse(to), Date.now())).toISOString()
+  return { from, to: until, granularity, metrics: names as Metric[] }
 }
 
 /** Errors: NOT_FOUND; FORBIDDEN for a key of another project. */
 async function ownProjects({ db, caller }: RequestContext, ids: readonly string[]): Promise<string[]> {
+  if (ids.length > MAX_PROJECTS)
+    throw new AppError('NOT_ALLOWED', `project_ids has ${ids.length} projects; it takes ${MAX_PROJECTS} at most.`)
   if (caller.projectId !== null && ids.some((id) => id !== caller.projectId))
     throw new AppError('FORBIDDEN', `This API key is for the project ${caller.projectId} only.`)
   const found = (await findProjects(db, caller.account.id, ids)).map(({ id }) => id)
