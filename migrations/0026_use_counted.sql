@@ -46,3 +46,18 @@ create or replace function room_used(host text) returns double precision languag
   select coalesce(sum(cu), 0) from endpoint e
    where e.room_host_id = host and e.waits_since is null and (e.deleted_at is null or e.compute_id is not null)
 $$;
+
+-- The sizes of projects' branches that held in a time or later: of each branch the last one before, and those since. The branches are found one by
+-- one in the index, whatever number of sizes they have.
+create function storage_sizes(projects text[], from_time timestamptz) returns setof storage_size language sql stable as $$
+  with recursive found as (
+    select p.id as project_id, (select min(s.branch_id) from storage_size s where s.project_id = p.id) as branch_id from unnest(projects) p (id)
+    union all
+    select f.project_id, (select min(s.branch_id) from storage_size s where s.project_id = f.project_id and s.branch_id > f.branch_id)
+      from found f where f.branch_id is not null)
+  select held.* from found f, lateral (
+    (select s.* from storage_size s
+      where s.project_id = f.project_id and s.branch_id = f.branch_id and s.since < from_time order by s.since desc limit 1)
+    union all
+    select s.* from storage_size s where s.project_id = f.project_id and s.branch_id = f.branch_id and s.since >= from_time) held
+$$;

@@ -190,7 +190,7 @@ export const SETTINGS = {
     env: 'NEAP_PLAN',
     parse: (value) => (value === 'free' || value === 'paid' ? value : undefined),
     expects: 'free or paid',
-    about: 'Plan of the account that owns this Neap. With `free` every endpoint has 0.25 CU.',
+    about: 'Plan of the account that owns this Neap. With `free` every new or resized endpoint has 0.25 CU.',
     fallback: () => 'paid',
   }),
   rateLimitPerMinute: setting<number>({

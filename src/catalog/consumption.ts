@@ -45,9 +45,9 @@ export async function branchUses(db: Db, projectId: string, branchId?: string): 
 export async function projectByteHours(db: Db, projectId: string): Promise<number> {
   const row = await db.row<{ byte_hours: number }>(sql`
     select coalesce(sum(bytes * extract(epoch from upto - greatest(since, month)) / 3600), 0)::float8 as byte_hours
-      from (select date_trunc('month', clock_timestamp(), 'UTC') as month, bytes, since,
+      from (select month, bytes, since,
                    coalesce(lead(since) over (partition by branch_id order by since), clock_timestamp()) as upto
-              from storage_size where project_id = ${projectId}) size
+              from date_trunc('month', clock_timestamp(), 'UTC') month, storage_sizes(array[${projectId}], month)) size
      where upto > month`)
   return row?.byte_hours ?? 0
 }
@@ -124,9 +124,8 @@ export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
     size as (
       select project_id, branch_id, is_root, bytes, since,
              coalesce(lead(since) over (partition by project_id, branch_id order by since), clock_timestamp()) as upto
-        from storage_size
-       where project_id = any (${projectIds}::text[])
-         and (${branchIds}::text[] is null or branch_id = any (${branchIds}::text[]))),
+        from storage_sizes(${projectIds}::text[], date_trunc(${unit}, ${from}::timestamptz, 'UTC'))
+       where (${branchIds}::text[] is null or branch_id = any (${branchIds}::text[]))),
     stored as (
       select s.project_id, case when ${byBranch}::bool then s.branch_id end as branch_id, b.since,
              sum(case when s.is_root then s.bytes * hours else 0 end) as root_byte_hours,

@@ -72,7 +72,7 @@ export async function renewAccountQuotas(db: Db, accountId?: string): Promise<vo
         from account a join project p on p.account_id = a.id
         join consumption c on c.project_id = p.id and c.period = 'month'
                               and c.since = date_trunc('month', clock_timestamp(), 'UTC')
-       where a.quota <> '{}' group by a.id)
+       where a.quota <> '{}' and (${accountId}::uuid is null or a.id = ${accountId}::uuid) group by a.id)
     update account a
        set quota_exceeded = x.name
       from account b left join used u on u.id = b.id,

@@ -7,6 +7,7 @@ import { loadConfig, type Overrides } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { wallTable } from '../walls.ts'
 import { localClient } from './connect.ts'
+import { print } from './print.ts'
 import { duration, table } from './table.ts'
 
 /** `neap status`: the running computes, their uptime and their memory. */
@@ -34,8 +35,8 @@ export function statusCommand(dataDir: Option): Command {
         return { ...compute, pid, memory_bytes: pid && memoryOf([pid, ...(children.get(pid) ?? [])]) }
       })
       if (flags.json) {
-        process.stdout.write(
-          `${JSON.stringify({
+        print(
+          JSON.stringify({
             pid: pids?.[0],
             api_port: apiPort,
             proxy_port: proxyPort,
@@ -51,7 +52,7 @@ export function statusCommand(dataDir: Option): Command {
             hosts,
             notices,
             postgres_versions: versions,
-          })}\n`,
+          }),
         )
         return
       }
@@ -64,26 +65,24 @@ export function statusCommand(dataDir: Option): Command {
         pid && started_at ? duration(Date.now() - Date.parse(started_at)) : '-',
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
       ])
-      process.stdout.write(
+      const roomOf = ({ id, capacity_cu, used_cu }: (typeof hosts)[number]) =>
+        capacity_cu === undefined
+          ? undefined
+          : `Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.`
+      const lines = [
         `Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, ` +
-          `proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.\n`,
-      )
-      process.stdout.write(
+          `proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.`,
         `Metrics: /metrics on the ports ${apiMetricsPort} (API), ${workerMetricsPort} (worker), ` +
-          `${proxyMetricsPorts.join(', ')} (proxy).\n`,
-      )
-      process.stdout.write(
+          `${proxyMetricsPorts.join(', ')} (proxy).`,
         rows.length === 0
-          ? 'No compute runs: a connection wakes one.\n'
-          : `${table(['ENDPOINT', 'BRANCH', 'STATE', 'SIZE', 'PID', 'UP', 'MEMORY'], rows)}\n`,
-      )
-      for (const { id, capacity_cu, used_cu } of hosts)
-        if (capacity_cu !== undefined)
-          process.stdout.write(`Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.\n`)
-      for (const offered of versions) process.stdout.write(`${versionLine(offered)}\n`)
-      for (const notice of notices) process.stdout.write(`${noticeLine(notice)}\n`)
-      const walls = wallTable(missingWalls, egressMissing, limitError)
-      if (walls) process.stdout.write(`${walls}\n`)
+          ? 'No compute runs: a connection wakes one.'
+          : table(['ENDPOINT', 'BRANCH', 'STATE', 'SIZE', 'PID', 'UP', 'MEMORY'], rows),
+        ...hosts.map(roomOf),
+        ...versions.map(versionLine),
+        ...notices.map(noticeLine),
+        wallTable(missingWalls, egressMissing, limitError),
+      ]
+      print(lines.filter(Boolean).join('\n'))
     })
 }
 

@@ -2,6 +2,7 @@ import { Command, Option } from 'commander'
 import type { ApiClient } from '../client.ts'
 import { UsageError } from '../errors.ts'
 import { type Access, apiClient } from './connect.ts'
+import { print } from './print.ts'
 import { branchId, endpointId, projectId } from './resolve.ts'
 import { isEnded, type ApiOperation, problemOf, waitFor } from './wait.ts'
 import { wholeNumber } from './values.ts'
@@ -85,16 +86,6 @@ async function waited<A extends object>(call: ApiClient, outcome: VerbOutcome<A>
 
 function operationsIn(answer: object): readonly ApiOperation[] {
   return (answer as { readonly operations?: readonly ApiOperation[] }).operations ?? []
-}
-
-function print(line: string): void {
-  process.stdout.once('error', ({ code, message }: NodeJS.ErrnoException) => {
-    // The reader may have closed the pipe: `neap operations list --all | head`.
-    if (code === 'EPIPE') process.exit(0)
-    process.stderr.write(`neap: ${message}\n`)
-    process.exit(1)
-  })
-  process.stdout.write(`${line}\n`)
 }
 
 /** Adds the options to wait for the operations in a command's answer. */

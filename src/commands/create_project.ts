@@ -113,6 +113,6 @@ export async function requireRoomForProject(context: CommandContext, made = 0): 
   if ((await countProjects(db, account.id, most)) < most) return
   throw new AppError(
     'PROJECTS_LIMIT_EXCEEDED',
-    `The account has ${projects} projects, as many as it may. Delete one, or raise its projects_limit (neap account).`,
+    `The account may have ${projects} projects. Delete one, or raise its projects_limit (neap account).`,
   )
 }

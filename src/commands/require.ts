@@ -101,7 +101,7 @@ export async function requireRoomForBranch(context: CommandContext, projectId: s
   if ((await countAgainstQuota(context.db, projectId)) >= branches)
     throw new AppError(
       'BRANCHES_LIMIT_EXCEEDED',
-      `The project has ${branches} branches, as many as it may. Delete one, or raise branches_limit (neap account).`,
+      `A project may have ${branches} branches. Delete one, or raise branches_limit (neap account).`,
     )
 }
 
