@@ -76,7 +76,19 @@ export function findProject(db: Db, accountId: string, id: string): Promise<Proj
 /** Those of these projects that an account has. */
 export function findProjects(db: Db, accountId: string, ids: readonly string[]): Promise<Pick<Project, 'id'>[]> {
   return db.rows(sql`
-    select id from project where id = any (${ids}::text[]) and account_id = ${accountId} and deleted_at is null`)
+    select id from project where id = any (${ids}::text[]) and account_id = ${accountId}`)
+}
+
+/** A page of an account's projects, with deleted ones until they are forgotten: what they used counts. */
+export function listProjectsEver(
+  db: Db,
+  accountId: string,
+  limit: number,
+  cursor: string | undefined,
+  only: string | null = null,
+): Promise<Pick<Project, 'id'>[]> {
+  return db.rows(sql`
+    select id from project where account_id = ${accountId} and ${pageById(cursor, only, limit)}`)
 }
 
 /** Also finds a deleted project, whose operations can still be read. */

@@ -123,6 +123,20 @@ test('what a branch has written counts although it is deleted, or restored from 
   assert.ok((await written()) > between + 30e6, `${await written()} after ${between}`)
 })
 
+test('a deleted project stays in the history', async () => {
+  const made = await neap.call('POST /projects', { body: { project: { name: 'short-lived' } } })
+  await neap.ended(made.operations)
+  const { id } = made.project
+  await neap.call('DELETE /projects/:project_id', { params: { project_id: id } })
+  const asked = { ...range(), metrics: ['compute_unit_seconds'] }
+  const all = await neap.call('GET /consumption_history/v2/projects', { query: { ...asked, limit: 100 } })
+  assert.ok(all.projects.some(({ project_id }) => project_id === id))
+  const one = await neap.call('GET /consumption_history/v2/projects', {
+    query: { ...asked, project_ids: [id], limit: 10 },
+  })
+  assert.equal(one.projects[0]?.project_id, id)
+})
+
 test('a wrong question for the history is answered with what it takes', async () => {
   const { project_id } = place
   const ask = async (changed: object) => {

@@ -6,7 +6,7 @@ import {
   listUses,
   type UseInTime,
 } from '../../catalog/consumption.ts'
-import { findProjects, listProjects } from '../../catalog/project.ts'
+import { findProjects, listProjectsEver } from '../../catalog/project.ts'
 import { requireOrganization } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
 import { Consumption, consumptionView, type Metric, METRICS } from '../../views/consumption.ts'
@@ -62,7 +62,7 @@ export const getProjectConsumption = route('GET /consumption_history/v2/projects
   const limit = query.limit ?? 10
   const projects = query.project_ids
     ? await ownProjects(context, list(query.project_ids))
-    : (await listProjects(context.db, account.id, limit, query.cursor, undefined, projectId)).map(({ id }) => id)
+    : (await listProjectsEver(context.db, account.id, limit, query.cursor, projectId)).map(({ id }) => id)
   const uses = await listUses(context.db, { ...asked, projectIds: projects, byBranch: false, ...INCLUDED })
   const last = query.project_ids ? undefined : projects.at(-1)
   return {
