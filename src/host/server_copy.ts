@@ -115,9 +115,13 @@ async function bringHere(link: string, directory: string): Promise<void> {
 
 /** The extensions of a server that tenants may create, by name. */
 export async function extensionsIn({ root, extensions }: ServerTree): Promise<OfferedExtension[]> {
-  const controls = await controlsIn(join(root, extensions))
+  const directory = join(root, extensions)
+  const files = await readdir(directory)
+  // Debian's packages have control files under a second name, without scripts.
+  const hasScript = (name: string) => files.some((file) => file.startsWith(`${name}--`) && file.endsWith('.sql'))
+  const controls = await controlsIn(directory)
   return controls
-    .filter(({ name, control }) => isOffered(name, control))
+    .filter(({ name, control }) => isOffered(name, control) && hasScript(name))
     .map(({ name, control }) => ({ name, default_version: controlValue(control, 'default_version') ?? '' }))
 }
 
