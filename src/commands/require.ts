@@ -1,5 +1,5 @@
 import { type Branch, findBranch, findBranchNamed } from '../catalog/branch.ts'
-import { countAgainstQuota } from '../catalog/branch_quota.ts'
+import { countAgainstLimit } from '../catalog/branch_limit.ts'
 import { type Database, findDatabase } from '../catalog/database.ts'
 import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
 import { isDiskShort } from '../catalog/host.ts'
@@ -98,7 +98,7 @@ export async function requireFreeBranchName({ db }: CommandContext, projectId: s
 /** Checks the limit for one more branch, or for the copy of a restore. Errors: BRANCHES_LIMIT_EXCEEDED. */
 export async function requireRoomForBranch(context: CommandContext, projectId: string): Promise<void> {
   const { branches } = limitsOf(context)
-  if ((await countAgainstQuota(context.db, projectId)) >= branches)
+  if ((await countAgainstLimit(context.db, projectId)) >= branches)
     throw new AppError(
       'BRANCHES_LIMIT_EXCEEDED',
       `A project may have ${branches} branches. Delete one, or raise branches_limit (neap account).`,

@@ -1,6 +1,6 @@
 import { type Branch, findBranch, hasChildren } from '../catalog/branch.ts'
 import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
-import { countCopies } from '../catalog/branch_quota.ts'
+import { countCopies } from '../catalog/branch_limit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'

@@ -63,7 +63,7 @@ export function localComputes(options: ComputeOptions): Computes {
       root: layout.root,
       egress: spec.egress && mayReachOut(computeWalls) ? filterOf(options.egressAllow ?? []) : '',
       processes: processesFor(spec),
-      groups: (instance) => groups.groupsFor(instance, limitsOf(spec)),
+      groups: (instance) => groups.groupsFor(instance, resourceLimits(spec)),
       hba: HBA,
       config: await configOf(store, spec),
       logFile: logFile(store.id),
@@ -124,7 +124,7 @@ export function localComputes(options: ComputeOptions): Computes {
 
 /** The calls that concern the size of a compute. */
 const callsOf = (groups: Cgroups) => ({
-  resize: (id: string, size: CurrentSize) => groups.limit(id, limitsOf(size)),
+  resize: (id: string, size: CurrentSize) => groups.limit(id, resourceLimits(size)),
   weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>
     groups.weigh(id, cu, comesFirst),
   readCpuTime: async (id: string) => groups.cpuTime(id),
@@ -133,7 +133,7 @@ const callsOf = (groups: Cgroups) => ({
   whyNoLimits: async () => groups.missing,
 })
 
-const limitsOf = (size: CurrentSize) => ({
+const resourceLimits = (size: CurrentSize) => ({
   cpus: size.cu,
   memoryBytes: (size.memoryCu ?? size.cu) * MIB_PER_CU * 2 ** 20,
   processes: processesFor(size),

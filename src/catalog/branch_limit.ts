@@ -2,7 +2,7 @@ import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
 /** The branches of a project that count against its quota: visible ones, and copies of unfinished restores. */
-export async function countAgainstQuota(db: Db, projectId: string): Promise<number> {
+export async function countAgainstLimit(db: Db, projectId: string): Promise<number> {
   const row = await db.row<{ count: number }>(sql`
     select count(*)::int as count from branch
      where project_id = ${projectId} and (deleted_at is null or restores is not null)`)
