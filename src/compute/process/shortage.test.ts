@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
-import { outsidePid } from '../../../test/processes.ts'
+import { outsidePid, until } from '../../../test/processes.ts'
 import { mountSmallDisk, type SmallDisk, withoutMounts } from '../../../test/small_disk.ts'
 
 /*
@@ -189,4 +189,23 @@ test('without free descriptors a lookup fails, and does not report a running com
     await limit(soft)
   }
   equal((await computes.find(branch))?.id, id)
+})
+
+test('a running compute is told to refuse writes on a full disk', { skip: cannotMount }, async () => {
+  const branch = await newBranch('refusing')
+  const { address } = await local.start(branch, next())
+  const setting = async () => {
+    await query(address, 'select pg_reload_conf()')
+    return query(address, 'show default_transaction_read_only')
+  }
+  // The first session of a database writes a file, which on a full disk it cannot.
+  await setting()
+  await full(async () => {
+    await computes.configure(branch, { ...SMALL, refusesWrites: true }, next())
+    await until('it refuses writes', async () => JSON.stringify(await setting()).includes('"on"'))
+    await computes.configure(branch, SMALL, next())
+    await until('it accepts writes', async () => JSON.stringify(await setting()).includes('"off"'))
+  })
+  deepEqual(readdirSync(`${home(branch)}/conf`).toSorted(), ['neap.conf', 'pg_hba.conf'])
+  await settled(() => computes.stop(branch, next()))
 })
