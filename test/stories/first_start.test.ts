@@ -11,7 +11,7 @@ import { kill, postmastersOf, processesOf, until } from '../processes.ts'
 /* The first start and its child processes are killed. The next start must behave as a first one. */
 
 const moments: Record<string, (dataDir: string) => boolean> = {
-  'while the programs of Postgres are copied': (dataDir) => globSync(join(dataDir, 'pg/*.making')).length > 0,
+  'while the programs of Postgres are copied': (dataDir) => globSync(join(dataDir, 'pg/*.making-*')).length > 0,
   'while the template is made': (dataDir) => globSync(join(dataDir, 'templates/18/making-*/base/1')).length > 0,
   'when its key is stored and not yet shown': (dataDir) => stateOf(dataDir).includes('"isFirstStart": true'),
   'when its project is being made': (dataDir) => stateOf(dataDir).includes('"projectId"'),
