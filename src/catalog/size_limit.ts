@@ -54,8 +54,9 @@ export function decideOnWrites(db: Db, endpointId: string): Promise<Endpoint | u
         from ${DECIDED} where e.id = ${endpointId} and e.writes_refused is distinct from d.why),
     counted as (
       update branch b set refused_bytes = d.bytes from decided d
-       where b.id = d.branch_id and b.refused_bytes is distinct from d.bytes)
-    update endpoint e set writes_refused = d.why from decided d where e.id = d.id
+       where b.id = d.branch_id and b.refused_bytes is distinct from d.bytes returning b.id)
+    -- The branch is locked before the endpoint: a WITH that is not read would run last.
+    update endpoint e set writes_refused = d.why from decided d, (select count(*) from counted) first where e.id = d.id
     returning e.*`)
 }
 

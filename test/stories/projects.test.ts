@@ -234,9 +234,9 @@ test('a change of a project keeps other fields, and its defaults apply to new en
   ] as const)
     refused(await patch(wrong), status, code, problem)
   // What it uses counts meanwhile.
-  const { data_transfer_bytes, data_storage_bytes_hour } = project
+  const { written_data_bytes, data_transfer_bytes, data_storage_bytes_hour } = project
   const later = body(await http('GET', `/projects/${place.project_id}`)).project
-  assert.deepEqual({ ...later, data_transfer_bytes, data_storage_bytes_hour }, project)
+  assert.deepEqual({ ...later, written_data_bytes, data_transfer_bytes, data_storage_bytes_hour }, project)
 })
 
 test('a project has its owner and its limits, and is shared with no other account', async () => {

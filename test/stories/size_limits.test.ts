@@ -124,7 +124,7 @@ test('a branch that grows on over its limit is suspended, and starts with a high
   const session = await connect(neap, place.uri)
   session.on('error', () => undefined)
   await session.query('set default_transaction_read_only = off')
-  await session.query(fill(90))
+  await session.query(fill(200))
   const text = /^Your account or project has exceeded the branch size quota\. .*quota\.logical_size_bytes/
   await until('it is suspended', async () => (await endpointOf(neap, place)).current_state === 'idle')
   await assert.rejects(query(neap, place.uri, 'select 1'), { message: text, code: '53400' })
