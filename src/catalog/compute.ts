@@ -138,7 +138,7 @@ export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<vo
     update endpoint set current_state = 'idle', holding_operation_id = null, compute_id = null, idle_check_at = null,
            cu = min_cu, wanted_cu = null, limit_error = null, room_host_id = null, waits_since = null,
            suspended_at = clock_timestamp(), updated_at = clock_timestamp(),
-           metered_at = case when ${reason} = 'crash' then metered_at else clock_timestamp() end
+           metered_at = case when ${reason} = 'crash' or compute_id is null then metered_at else clock_timestamp() end
      where id = ${id}`)
 }
 

@@ -1,24 +1,5 @@
 /**
- * Extensions that tenants may create although their authors leave them to superusers. Those that Postgres' own control
- * files call trusted need no entry (Postgres manual, "Packaging Related Objects into an Extension"). Their scripts run
- * as the superuser of one compute, which the walls around it hold (docs/walls.md).
- */
-export const ALLOWED_EXTENSIONS: ReadonlySet<string> = new Set([
-  'postgis',
-  'postgis_raster',
-  'postgis_sfcgal',
-  'postgis_topology',
-  'postgis_tiger_geocoder',
-  'address_standardizer',
-  'address_standardizer_data_us',
-  'pgrouting',
-  'vector',
-  'pg_partman',
-  'hypopg',
-])
-
-/**
- * Those of them whose scripts call functions by unqualified names: as a superuser, and in a schema where a tenant may
+ * Extensions whose scripts call functions by unqualified names: as a superuser, and in a schema where a tenant may
  * have made functions that fit the call better (Postgres manual, "Security Considerations for Extension Scripts").
  */
 export const GUARDED_EXTENSIONS: ReadonlySet<string> = new Set([
@@ -32,6 +13,13 @@ export const GUARDED_EXTENSIONS: ReadonlySet<string> = new Set([
   'pgrouting',
   'pg_partman',
 ])
+
+/**
+ * Extensions that tenants may create although their authors leave them to superusers. Those that Postgres' own control
+ * files call trusted need no entry (Postgres manual, "Packaging Related Objects into an Extension"). Their scripts run
+ * as the superuser of one compute, which the walls around it hold (docs/walls.md).
+ */
+export const ALLOWED_EXTENSIONS: ReadonlySet<string> = new Set([...GUARDED_EXTENSIONS, 'vector', 'hypopg'])
 
 /**
  * The beginning of a guarded script: it fails where a role has made functions or operators, or types that hide others,
