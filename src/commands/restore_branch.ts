@@ -21,6 +21,7 @@ import {
   type BranchId,
   lockedProject,
   requireBranch,
+  requireDiskForCopy,
   requireFreeBranchName,
   requireNow,
   requireRoomForBranch,
@@ -93,6 +94,7 @@ async function restore(
   const { db } = context
   requireData(branch)
   requireData(source)
+  await requireDiskForCopy(context, source.id)
   const itself = branch.id === source.id
   if (keptName === undefined) {
     if (itself) throw new AppError('NOT_ALLOWED', 'A branch is restored from itself: preserve_under_name is required')

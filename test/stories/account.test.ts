@@ -41,13 +41,13 @@ test('an account shows its plan, its limits and what it has used', async () => {
 
 test('limits hold at once for keys that are in use, and end with the default', async () => {
   await account('update', '--projects-limit', '1', '--plan', 'free')
-  refused(await create(), 422, 'PROJECTS_LIMIT_EXCEEDED', /has 1 projects.*neap account/)
+  refused(await create(), 422, 'PROJECTS_LIMIT_EXCEEDED', /may have 1 projects.*neap account/)
   const { project_id } = place
   const { limits } = await neap.call('GET /projects/:project_id/limits', { params: { project_id } })
   assert.equal(limits.max_autoscaling_cu, 0.25)
   await account('update', '--branches-limit', '1')
   const branch = await send(neap, 'POST', `/projects/${project_id}/branches`, { key, body: {} })
-  refused(branch, 422, 'BRANCHES_LIMIT_EXCEEDED', /has 1 branches/)
+  refused(branch, 422, 'BRANCHES_LIMIT_EXCEEDED', /may have 1 branches/)
   const shown = await account(
     'update',
     '--projects-limit',

@@ -158,6 +158,11 @@ test('while the disk of the host is almost full, writes are refused and reads ar
   })
   assert.equal((await query(neap, place.uri, 'select count(*)::int from filled')).length, 1)
   await assert.rejects(branchOff(neap, place), /The disk of its host is almost full/)
+  const restore = neap.call('POST /projects/:project_id/branches/:branch_id/restore', {
+    params: { project_id: place.project_id, branch_id: place.branch_id },
+    body: { source_branch_id: place.branch_id, preserve_under_name: 'before' },
+  })
+  await assert.rejects(restore, /The disk of its host is almost full/)
   await neap.stop({ keep: true })
   neap = await startNeap({ dataDir })
   await accepting(place)
