@@ -2,29 +2,33 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench chaos vm docs sbom peers
+.PHONY: help up test check format bench chaos vm docs sbom peers console
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
+CONSOLE := dist/console/index.html
 PEERS := .peers/.installed
 POSTGRES := .postgres/.installed
 
 help: ## List what make can do here
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 15
 
-up: $(INSTALLED) ## Start Neap and print where to go (ARGS="--data-dir D --api-port P --json …")
+up: $(INSTALLED) $(CONSOLE) ## Start Neap and print where to go (ARGS="--data-dir D --api-port P --json …")
 	@exec bin/neap up $(ARGS)
 
-test: $(INSTALLED) $(if $(NEAP_TEST_POSTGRES),,$(POSTGRES)) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
+test: $(INSTALLED) $(CONSOLE) $(if $(NEAP_TEST_POSTGRES),,$(POSTGRES)) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
 	@$(NODE) test/prerequisites.ts >&2
 	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
+
+console: $(CONSOLE) ## Build the console's pages
 
 peers: $(PEERS) ## Install the public clients that only tests use, pinned (npm, python3, go 1.25, JDK and Maven)
 
 check: $(INSTALLED) ## Check types, lint, format, unused code, architecture and published advisories; says all that is wrong
 	@wrong=; check() { $(NODE) "$$@" || wrong="$$wrong $${1##*/}"; }; \
 	check node_modules/.bin/tsc -p .; \
+	check node_modules/.bin/tsc -p console; \
 	check node_modules/.bin/oxlint --type-aware --deny-warnings --report-unused-disable-directives; \
 	check node_modules/.bin/oxfmt --check; \
 	check node_modules/.bin/knip; \
@@ -57,6 +61,11 @@ $(INSTALLED): package.json package-lock.json
 	@[ -w . ] || { echo "neap: cannot install dependencies: $$PWD is not writable by $$(id -un)" >&2; exit 1; }
 	@echo 'neap: installing dependencies (about ten seconds, once)' >&2
 	@npm ci --loglevel=error >&2
+	@touch $@
+
+$(CONSOLE): $(INSTALLED) $(shell find console -type f)
+	@echo 'neap: building the console (a few seconds, once)' >&2
+	@$(NODE) node_modules/.bin/vite build console --logLevel warn >&2
 	@touch $@
 
 # Without a registry in reach the tests of these versions skip, and say so.

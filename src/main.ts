@@ -11,6 +11,7 @@ import { projectsCommand } from './cli/projects.ts'
 import { psqlCommand } from './cli/psql.ts'
 import { rolesCommand } from './cli/roles.ts'
 import { secretsCommand } from './cli/secrets.ts'
+import { signInCommand } from './cli/sign_in.ts'
 import { statusCommand } from './cli/status.ts'
 import { webhooksCommand } from './cli/webhooks.ts'
 import { printReady } from './cli/ready.ts'
@@ -64,7 +65,8 @@ program
   .action(runUp)
 
 program.commandsGroup('This machine:')
-for (const command of [statusCommand, psqlCommand, doctorCommand, secretsCommand]) adopt(program, command(dataDir))
+for (const command of [statusCommand, signInCommand, psqlCommand, doctorCommand, secretsCommand])
+  adopt(program, command(dataDir))
 
 program.commandsGroup('Projects and what is in them:')
 for (const make of [

@@ -14,6 +14,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   iproute2: ['ip'],
   haproxy: ['haproxy'],
   'nginx-light': ['nginx'],
+  chromium: ['chromium'],
 }
 
 const PATH = `${process.env['PATH']}:/usr/sbin:/sbin`

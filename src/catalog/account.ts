@@ -20,7 +20,10 @@ export interface Account {
   readonly created_at: string
 }
 
-/** The account of the operator of this Neap, with the plan from the settings or its own; created on the first call. */
+/**
+ * The account of the operator of this Neap, with the plan from the settings or its own; created on the first call, with
+ * its first member.
+ */
 export async function ensureDefaultAccount(db: Db, plan: Account['plan']): Promise<Account> {
   const row = await db.row<Account>(sql`
     insert into account (id, organization_id, name, email, plan, is_default)
@@ -29,7 +32,17 @@ export async function ensureDefaultAccount(db: Db, plan: Account['plan']): Promi
     do update set plan = coalesce(account.own_plan, excluded.plan),
                   organization_id = coalesce(account.organization_id, excluded.organization_id)
     returning *`)
-  return row as Account
+  const account = row as Account
+  await addFirstMember(db, account)
+  return account
+}
+
+/** Makes the first member of an account: a person with the account's id, name and email. Repeatable. */
+async function addFirstMember(db: Db, { id, name, email }: Account): Promise<void> {
+  await db.rows(sql`
+    with made as (
+      insert into person (id, name, email) values (${id}, ${name}, ${email}) on conflict do nothing returning id)
+    insert into membership (account_id, person_id, role) select id, id, 'admin' from made on conflict do nothing`)
 }
 
 export function findDefaultAccount(db: Db): Promise<Account | undefined> {

@@ -5,6 +5,7 @@ import { sql } from './sql.ts'
 export interface AuditEntry {
   readonly accountId: string | undefined
   readonly apiKeyId: number | undefined
+  readonly personId: string | undefined
   readonly requestId: string
   /** The route, as `METHOD /path` with its placeholders. */
   readonly action: string
@@ -17,9 +18,9 @@ export interface AuditEntry {
 
 export async function insertAudit(tx: Db, entry: AuditEntry): Promise<void> {
   await tx.rows(sql`
-    insert into audit (account_id, api_key_id, request_id, action, project_id, subject, status, address)
-    values (${entry.accountId}, ${entry.apiKeyId}, ${entry.requestId}, ${entry.action}, ${entry.projectId},
-            ${entry.subject}, ${entry.status}, ${entry.address})`)
+    insert into audit (account_id, api_key_id, person_id, request_id, action, project_id, subject, status, address)
+    values (${entry.accountId}, ${entry.apiKeyId}, ${entry.personId}, ${entry.requestId}, ${entry.action},
+            ${entry.projectId}, ${entry.subject}, ${entry.status}, ${entry.address})`)
 }
 
 export interface AuditRow {
@@ -31,6 +32,7 @@ export interface AuditRow {
   readonly status: number
   readonly project_id: string | null
   readonly api_key_id: number | null
+  readonly person_id: string | null
   readonly address: string
 }
 
@@ -44,7 +46,7 @@ export function listAudit(
 ): Promise<AuditRow[]> {
   const ofProject = projectId === undefined ? sql`` : sql`and project_id = ${projectId}`
   return db.rows(sql`
-    select id, created_at, request_id, action, subject, status, project_id, api_key_id, address from audit
+    select id, created_at, request_id, action, subject, status, project_id, api_key_id, person_id, address from audit
      where account_id = ${accountId} ${ofProject} and id < coalesce(${before}::bigint, 9223372036854775807)
      order by id desc limit ${limit}`)
 }

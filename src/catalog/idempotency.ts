@@ -7,13 +7,16 @@ export interface IdempotencySlot {
   readonly method: string
   readonly path: string
   readonly key: string
-  /** The caller's API key; undefined on the administration socket. */
+  /** The caller's API key; undefined for sessions and on the administration socket. */
   readonly apiKeyId: number | undefined
+  /** The person of the caller's session. */
+  readonly personId: string | undefined
 }
 
 export interface IdempotentReply {
-  /** Of the first caller, null for the administration socket. */
+  /** Of the first caller, null for sessions and the administration socket. */
   readonly api_key_id: number | null
+  readonly person_id: string | null
   readonly request_hash: Buffer
   readonly status: number
   readonly reply: Buffer
@@ -28,15 +31,17 @@ const isAt = ({ accountId, method, path, key }: IdempotencySlot) =>
  */
 export async function takeSlot(tx: Db, slot: IdempotencySlot, requestHash: Buffer): Promise<boolean> {
   const taken = await tx.row(sql`
-    insert into idempotency_key (account_id, method, path, key, request_hash, api_key_id)
-    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}, ${slot.apiKeyId})
+    insert into idempotency_key (account_id, method, path, key, request_hash, api_key_id,
+                                 person_id)
+    values (${slot.accountId}, ${slot.method}, ${slot.path}, ${slot.key}, ${requestHash}, ${slot.apiKeyId},
+            ${slot.personId})
     on conflict do nothing returning 1`)
   return taken !== undefined
 }
 
 export function findReply(tx: Db, slot: IdempotencySlot): Promise<IdempotentReply | undefined> {
   return tx.row(sql`
-    select api_key_id, request_hash, status, reply from idempotency_key where ${isAt(slot)}`)
+    select api_key_id, person_id, request_hash, status, reply from idempotency_key where ${isAt(slot)}`)
 }
 
 export async function storeReply(tx: Db, slot: IdempotencySlot, status: number, reply: Buffer): Promise<void> {

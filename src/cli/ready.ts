@@ -17,6 +17,8 @@ function lines(ready: Ready): string[] {
     '',
     '  Neap is up.',
     '',
+    `  Console  ${ready.console_url}`,
+    '           (signs you in once; another link: npx neap sign-in)',
     `  API      ${ready.api_url}`,
     `  Key      ${ready.api_key ?? `kept as a hash only; make another with: npx neap keys create${where}`}`,
     '  Proxy    ' +

@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import { ownerOf } from '../network.ts'
 import { type Authenticate, authorize } from './auth.ts'
 import type { Limit } from './rate_limit.ts'
-import type { Caller, Route } from './route.ts'
+import { type Caller, credentialName, type Route } from './route.ts'
 
 /**
  * The first gates of every operation, before its body is read: key, rate limit, scope.
@@ -24,7 +24,8 @@ export async function admit(
     throw error
   })
   request.caller = caller
-  if (caller.apiKeyId !== undefined) limit(reply, String(caller.apiKeyId), route.tag)
+  const name = credentialName(caller)
+  if (name !== undefined) limit(reply, name, route.tag)
   authorize(caller, route, request.params as { project_id?: string })
   return caller
 }

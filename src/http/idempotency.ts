@@ -12,7 +12,7 @@ import { FormBody } from './bodies.ts'
 export interface Reply {
   readonly status: number
   readonly body: unknown
-  readonly replayed?: 'to its key' | 'to another key'
+  readonly replayed?: 'to its caller' | 'to another caller'
 }
 
 /** Refusals that a retry may avoid are not stored. */
@@ -47,10 +47,11 @@ export async function once(
       throw new AppError('UNAVAILABLE', 'The first request with this Idempotency-Key has just been forgotten.')
     if (!first.request_hash.equals(hash)) throw new AppError('IDEMPOTENCY_KEY_REUSED')
     const body = JSON.parse(secrets.decrypt('reply', first.reply, replyContext(slot))) as unknown
+    const isOwn = first.api_key_id === (slot.apiKeyId ?? null) && first.person_id === (slot.personId ?? null)
     return {
       status: first.status,
       body,
-      replayed: first.api_key_id === (slot.apiKeyId ?? null) ? 'to its key' : 'to another key',
+      replayed: isOwn ? 'to its caller' : 'to another caller',
     }
   }
   await tx.rows(sql`savepoint change`)

@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify'
 import { createKeyUse } from './key_use.ts'
 import type { Caller } from './route.ts'
 
-const caller = { apiKeyId: 'key', account: { id: 'account' } } as unknown as Caller
+const caller = { credential: { kind: 'api_key', id: 1 }, account: { id: 'account' } } as unknown as Caller
 
 test('concurrent requests of a key begin only within its remaining CPU time', (t) => {
   const use = createKeyUse({ requestsPerKey: 100, streamsPerKey: 100, cpuPerKey: 25 }, () => 0)

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
-import type { Caller } from './route.ts'
+import { type Caller, credentialName } from './route.ts'
 
 /** The limits of an account, over all its keys, as a multiple of those of one key. */
 const ACCOUNT_FACTOR = 2
@@ -22,14 +22,14 @@ declare module 'fastify' {
   }
 }
 
-/** Limits the use of this process by API keys. The admin socket has no key and no limit. */
+/** Limits the use of this process by API keys and sessions. The admin socket has no limit. */
 export interface KeyUse {
   /**
    * Counts a request as under way until its response has been sent or its connection has closed. Errors: RATE_LIMITED
    * (too many at once, or no CPU time left), with `Retry-After` on the reply.
    */
   enter(caller: Caller, kind: 'requests' | 'streams', reply: FastifyReply): void
-  /** Takes milliseconds of CPU time from the budgets of the caller's key and account. */
+  /** Takes milliseconds of CPU time from the budgets of the caller's credential and account. */
   charge(caller: Caller | undefined, ms: number): void
   stop(): void
 }
@@ -64,11 +64,11 @@ export function createKeyUse(
     return use
   }
 
-  /** The budgets of the caller's key and of its account. */
-  const budgetsOf = ({ apiKeyId, account }: Caller) =>
+  /** The budgets of the caller's credential and of its account. */
+  const budgetsOf = (caller: Caller, name: string) =>
     [
-      { use: useOf(`key ${apiKeyId}`, 1), factor: 1, of: 'This API key' },
-      { use: useOf(`account ${account.id}`, ACCOUNT_FACTOR), factor: ACCOUNT_FACTOR, of: 'This account' },
+      { use: useOf(name, 1), factor: 1, of: caller.credential.kind === 'session' ? 'This session' : 'This API key' },
+      { use: useOf(`account ${caller.account.id}`, ACCOUNT_FACTOR), factor: ACCOUNT_FACTOR, of: 'This account' },
     ] as const
 
   function refill(use: Use, factor: number): number {
@@ -80,8 +80,9 @@ export function createKeyUse(
 
   return {
     enter(caller, kind, reply) {
-      if (caller.apiKeyId === undefined) return
-      const budgets = budgetsOf(caller)
+      const name = credentialName(caller)
+      if (name === undefined) return
+      const budgets = budgetsOf(caller, name)
       for (const { use, factor, of } of budgets) {
         const limit = limits[kind] * factor
         if (limit > 0 && use[kind] >= limit)
@@ -105,8 +106,10 @@ export function createKeyUse(
       })
     },
     charge(caller, ms) {
-      if (share === 0 || caller?.apiKeyId === undefined) return
-      for (const { use } of budgetsOf(caller)) use.cpuMs -= ms
+      if (share === 0 || !caller) return
+      const name = credentialName(caller)
+      if (name === undefined) return
+      for (const { use } of budgetsOf(caller, name)) use.cpuMs -= ms
     },
     stop: () => clearInterval(timer),
   }

@@ -15,7 +15,15 @@ import { awaited, preferredWait } from './prefer.ts'
 import type { Limit } from './rate_limit.ts'
 import { auditEntry, errorBody, toAppError } from './refusal.ts'
 import { noteOperations } from './request_log.ts'
-import { type Caller, ErrorBody, EventStream, type RequestContext, type Route } from './route.ts'
+import {
+  actorOf,
+  type Caller,
+  credentialName,
+  ErrorBody,
+  EventStream,
+  type RequestContext,
+  type Route,
+} from './route.ts'
 
 /** CPU time of sending a text to one stream of a project. */
 const STREAMED_MS = 0.05
@@ -95,7 +103,7 @@ export function mount(
     const caller = request.caller as Caller
     const stillIn = () =>
       authenticate(request).then(
-        (now) => now.apiKeyId === caller.apiKeyId,
+        (now) => credentialName(now) === credentialName(caller),
         () => false,
       )
     return {
@@ -145,7 +153,7 @@ export function mount(
       const caller = request.caller as Caller
       const slot = {
         accountId: caller.account.id,
-        apiKeyId: caller.apiKeyId,
+        ...actorOf(caller),
         method,
         path: request.url.split('?')[0] ?? '',
         key,
@@ -156,7 +164,7 @@ export function mount(
         return refused
       })
       // The stored reply may hold a password.
-      if (answer.replayed === 'to another key') await insertAudit(tx, auditEntry(request, route.key, answer.status))
+      if (answer.replayed === 'to another caller') await insertAudit(tx, auditEntry(request, route.key, answer.status))
       return answer
     }, request.id)
   }

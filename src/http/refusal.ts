@@ -5,6 +5,7 @@ import { isBusy } from '../catalog/busy.ts'
 import type { Context } from '../context.ts'
 import { AppError, ERRORS, messageOf } from '../errors.ts'
 import { BODY_BYTES } from './bodies.ts'
+import { actorOf } from './route.ts'
 
 /** Delay of a 429: a client that retries at once must not cost as much as one that is served. */
 const OVER_LIMIT_MS = 500
@@ -62,7 +63,7 @@ export function auditEntry(request: FastifyRequest, action: string, status: numb
   const { project_id } = (request.params ?? {}) as { project_id?: string }
   return {
     accountId: request.caller?.account.id,
-    apiKeyId: request.caller?.apiKeyId,
+    ...actorOf(request.caller),
     requestId: request.id,
     action,
     projectId: project_id,

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { AnsweredRequest } from '../observe/http_metrics.ts'
+import { actorOf } from './route.ts'
 
 /** An operation that a request created. */
 interface Asked {
@@ -35,13 +36,14 @@ export function logRequests(app: FastifyInstance, log: Logger, count: (answered:
     if (!log.isLevelEnabled(level)) return
     const { project_id } = (request.params ?? {}) as { project_id?: string }
     const { caller, operations } = request
+    const by = actorOf(caller)
     request.log[level](
       {
         method,
         route,
         status,
         ms: Math.round(reply.elapsedTime * 10) / 10,
-        ...(caller && { account: caller.account.id, api_key: caller.apiKeyId }),
+        ...(caller && { account: caller.account.id, api_key: by.apiKeyId, person: by.personId }),
         // After a 404 the client may have invented the id.
         ...(project_id !== undefined && caller && status !== 404 && { project: project_id }),
         ...(operations && { operations: operations.map(({ id, action }) => ({ id, action })) }),

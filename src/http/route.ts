@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Static, type TSchema, Type } from 'typebox'
 import type { Account } from '../catalog/account.ts'
 import type { Scope } from '../catalog/api_key.ts'
+import type { Person } from '../catalog/person.ts'
 import type { CommandContext } from '../commands/command.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { OperationFeeds } from './operation_feed.ts'
@@ -10,12 +11,33 @@ type MaybeSchema = TSchema | undefined
 type Of<S> = S extends TSchema ? Static<S> : undefined
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** The authenticated account and the rights of its key. The admin socket has no key. */
+/** How a caller was authenticated: by the 0600 admin socket, an API key, or the session of a person. */
+export type Credential =
+  | { readonly kind: 'admin_socket' }
+  | { readonly kind: 'api_key'; readonly id: number }
+  | { readonly kind: 'session'; readonly id: number; readonly person: Person }
+
+/** The authenticated account and the rights of its key or member. */
 export interface Caller {
   readonly account: Account
   readonly scope: Scope
-  readonly apiKeyId: number | undefined
+  readonly credential: Credential
+  /** The only project of an API key; null: all. */
   readonly projectId: string | null
+}
+
+/** The name of a credential, the same for all of its requests. Undefined for the admin socket, which has no limits. */
+export function credentialName({ credential }: Caller): string | undefined {
+  return credential.kind === 'admin_socket' ? undefined : `${credential.kind} ${credential.id}`
+}
+
+/** The API key or the person of a request, as audit rows and stored replies name them. */
+export function actorOf(caller: Caller | undefined): { apiKeyId: number | undefined; personId: string | undefined } {
+  const { credential } = caller ?? {}
+  return {
+    apiKeyId: credential?.kind === 'api_key' ? credential.id : undefined,
+    personId: credential?.kind === 'session' ? credential.person.id : undefined,
+  }
 }
 
 export interface Contract<P, Q, B, R> {

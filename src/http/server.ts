@@ -16,6 +16,8 @@ import { knowClients } from './client_address.ts'
 import { acceptBodies, BODY_BYTES } from './bodies.ts'
 import { limitConnections } from './connection_limit.ts'
 import { limitOpenConnections } from './open_connections.ts'
+import { servePages } from './console/pages.ts'
+import { serveSignIn } from './console/sign_in.ts'
 import { serveDocuments } from './documents.ts'
 import { chargeRequests, createKeyUse } from './key_use.ts'
 import { createPipelineLimit } from '../pipelining.ts'
@@ -100,6 +102,8 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     namesResolve: await watchNames(context.config),
     closing: closing.signal,
   }
+  servePages(app)
+  serveSignIn(app, context, gates)
   for (const route of routes) mount(app, route, context, gates)
   mountNotSupported(app, gates)
   return app

@@ -1,6 +1,7 @@
 import { expireComputes } from '../catalog/compute.ts'
 import { expireConsumption } from '../catalog/consumption.ts'
 import { expireReplies } from '../catalog/idempotency.ts'
+import { expireSessions } from '../catalog/session.ts'
 import { expireEvents } from '../catalog/operation_event.ts'
 import { expireDeletedProjects } from '../catalog/project.ts'
 import { expirePauses } from '../catalog/proxy.ts'
@@ -23,6 +24,7 @@ export function startRetentionLoop({ catalog, log }: WorkerContext): Loop {
     await expireDeletedProjects(catalog, KEPT_DAYS)
     await expirePauses(catalog)
     await expireReplies(catalog, REPLY_HOURS)
+    await expireSessions(catalog)
     await expireEvents(catalog, KEPT_DAYS)
     await expireDeliveries(catalog, KEPT_DAYS)
     await expireTraffic(catalog)

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { base62 } from '../base62.ts'
 
@@ -25,6 +25,20 @@ function checksum(text: string): string {
   const bytes = Buffer.alloc(4)
   bytes.writeUInt32BE(crc32(text))
   return base62(bytes, CHECKSUM_WIDTH)
+}
+
+/** A new token of a session or a link: 256 random bits in base 62, always 43 characters. */
+export function newToken(): string {
+  return base62(randomBytes(KEY_BYTES), KEY_WIDTH)
+}
+
+export function isWellFormedToken(token: string): boolean {
+  return /^[0-9A-Za-z]{43}$/.test(token)
+}
+
+/** The stored form of a token. A plain hash is enough for 256 random bits. */
+export function tokenHash(token: string): Buffer {
+  return createHash('sha256').update(token).digest()
 }
 
 /** A new role password: `npg_` and 128 random bits in letters and digits, which need no escaping in a URI. */

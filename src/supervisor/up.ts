@@ -7,7 +7,8 @@ import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { migrate } from '../catalog/migrate.ts'
 import { setProxyPassword } from '../catalog/proxy_role.ts'
 import { hasFirstSeals } from '../catalog/sealed_rows.ts'
-import type { Config } from '../config.ts'
+import { makeClient } from '../client.ts'
+import { adminSocket, type Config } from '../config.ts'
 import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
@@ -58,6 +59,8 @@ export interface UpOptions {
 
 export interface Ready extends ReadyProject {
   readonly api_url: string
+  /** Signs the operator in at the console, once. */
+  readonly console_url: string
   /** Null unless this start created it: only its hash is stored. */
   readonly api_key: string | null
   readonly proxy_host: string
@@ -134,8 +137,10 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(keepRotating(config, progress))
     updateState(config.dataDir, { extraProxyPort: parts.extraProxyPort || undefined })
     const project = await firstProject(config, catalog, { make: options.project && isFirstStart }, progress)
+    const link = await makeClient({ socket: adminSocket(config) })('POST /sign_in_links', {})
     options.onReady({
       api_url: `${apiOrigin(config)}/api/v2`,
+      console_url: link.url,
       api_key: key,
       proxy_host: isOpen(config) ? publicHost(config) : (config.listen[0] ?? ''),
       proxy_port: config.proxyPort,

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { type Actor, keyOf, owner, type Scope } from './account.ts'
 import { ask, requestOf } from './ask.ts'
-import { EVERY_ROUTE } from './every_route.ts'
+import { EVERY_ROUTE, keyedRoutes } from './every_route.ts'
 import { fixedScene, NOWHERE, realScene, type Scene } from './scene.ts'
 import { openState, type State, withoutWorker } from './state.ts'
 
@@ -31,7 +30,7 @@ after(async () => {
   await neap?.stop()
 })
 
-for (const { key, status = 200, reveals = false } of routes) {
+for (const { key, status = 200, reveals = false } of keyedRoutes) {
   const { scope, input, asksCompute } = EVERY_ROUTE[key]
   const reads = key.startsWith('GET ')
 

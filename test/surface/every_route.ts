@@ -1,4 +1,4 @@
-import type { routes } from '../../src/http/routes/index.ts'
+import { routes } from '../../src/http/routes/index.ts'
 import type { Scope } from './account.ts'
 import type { Scene } from './scene.ts'
 
@@ -20,6 +20,8 @@ export interface Entry {
   readonly input: (scene: Scene) => Input | Promise<Input>
   /** The answer comes from a compute, through the worker; 501 where this machine lacks a program for it. */
   readonly asksCompute?: boolean
+  /** Every key is refused with 403: only sessions or the admin socket are admitted. */
+  readonly refusesKeys?: boolean
 }
 
 type Make = Entry['input']
@@ -48,6 +50,9 @@ const ofSchema = ({ database }: Scene) => ({ query: { db_name: database } })
 export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects': write((scene) => ({ body: { project: { name: scene.name() } } })),
   'GET /projects': read(),
+  'POST /sign_in_links': { ...admin(), refusesKeys: true },
+  'GET /users/me/sessions': { ...read(), refusesKeys: true },
+  'DELETE /users/me/sessions/:session_id': { ...read(() => ({ params: { session_id: 1 } })), refusesKeys: true },
   'GET /projects/:project_id': read(),
   'PATCH /projects/:project_id': write(async (scene) => ({
     params: { ...(await scene.project()) },
@@ -199,3 +204,6 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'PATCH /account': admin(() => ({ body: { account: { projects_limit: null } } })),
   'GET /status': admin(),
 }
+
+/** The routes that admit keys. */
+export const keyedRoutes = routes.filter(({ key }) => !EVERY_ROUTE[key].refusesKeys)

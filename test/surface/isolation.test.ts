@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { type Actor, keyOf, owner, type Scope, otherAccount } from './account.ts'
 import { ask, type Ready, requestOf } from './ask.ts'
-import { EVERY_ROUTE, type Key } from './every_route.ts'
+import { EVERY_ROUTE, type Key, keyedRoutes } from './every_route.ts'
 import { fixedScene, NOWHERE, realScene, type Scene, type Things } from './scene.ts'
 import { openState, type State, withoutWorker } from './state.ts'
 
@@ -76,7 +75,7 @@ function headersOf({ headers }: { headers: Headers }): string[] {
 
 // Runs first: later his audit log contains her ids, from his own requests.
 test('the lists of an account have only its own resources', async () => {
-  for (const { key } of routes) {
+  for (const { key } of keyedRoutes) {
     if (!key.startsWith('GET ')) continue
     const { input, asksCompute } = EVERY_ROUTE[key]
     for (const [actor, scene, others] of [
@@ -90,7 +89,7 @@ test('the lists of an account have only its own resources', async () => {
   }
 })
 
-for (const { key } of routes) {
+for (const { key } of keyedRoutes) {
   if (!key.includes('/:')) continue
   test(`${key}: a resource of another account is answered as a missing one`, async () => {
     await expectSameRefusal(bob.key, key, plain(hers), NOWHERE)
@@ -113,7 +112,7 @@ test('an account lists only its own keys', async () => {
   assert.ok(ids.includes(his.key_id) && !ids.includes(hers.key_id))
 })
 
-for (const { key } of routes) {
+for (const { key } of keyedRoutes) {
   const { scope, input } = EVERY_ROUTE[key]
   const request = async (things: Things): Promise<Ready> => requestOf(key, things, await input(fixedScene(things)))
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { type Actor, owner } from './account.ts'
 import { ask, requestOf } from './ask.ts'
-import { EVERY_ROUTE } from './every_route.ts'
+import { EVERY_ROUTE, keyedRoutes } from './every_route.ts'
 import { realScene, type Scene } from './scene.ts'
 
 /* Every write with Prefer: wait. The answer is rebuilt after the wait, and must still conform to its route. */
@@ -23,7 +22,7 @@ before(async () => {
 
 after(() => neap?.stop())
 
-for (const { key, status = 200 } of routes) {
+for (const { key, status = 200 } of keyedRoutes) {
   if (key.startsWith('GET ')) continue
   test(`${key} with Prefer: wait is answered after its operations have finished`, async () => {
     const request = requestOf(key, scene, await EVERY_ROUTE[key].input(scene))

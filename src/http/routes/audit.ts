@@ -12,7 +12,8 @@ const AuditEntry = Type.Object(
     subject: Type.String({ description: 'The path that was asked for' }),
     status: Type.Integer({ description: 'The HTTP status of the answer' }),
     project_id: Type.Optional(Type.String()),
-    api_key_id: Type.Optional(Type.Integer({ description: 'Absent for requests over the administration socket' })),
+    api_key_id: Type.Optional(Type.Integer({ description: 'Absent for sessions and the administration socket' })),
+    person_id: Type.Optional(Type.String({ description: 'The person of a session' })),
     address: Type.String(),
   },
   { $id: 'AuditEntry' },
@@ -78,10 +79,11 @@ export const listAuditEntries = route('GET /audit', {
   const isFirst = query.cursor === undefined && query.project_id === undefined
   return {
     ...(isFirst && { refused: (await listRefusals(db, caller.account.id)).map(presentRefused) }),
-    audit: rows.map(({ project_id, api_key_id, ...row }) => ({
+    audit: rows.map(({ project_id, api_key_id, person_id, ...row }) => ({
       ...row,
       ...(project_id !== null && { project_id }),
       ...(api_key_id !== null && { api_key_id }),
+      ...(person_id !== null && { person_id }),
     })),
     ...(last && { pagination: { cursor: String(last.id) } }),
   }

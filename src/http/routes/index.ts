@@ -62,6 +62,7 @@ import { createBranchRole, deleteBranchRole, getRole, listBranchRoles } from './
 import { getAccount, updateAccount } from './account.ts'
 import { getNotices } from './notices.ts'
 import { listPostgresVersions } from './postgres_versions.ts'
+import { createSignInLink, endOwnSession, listOwnSessions } from './sessions.ts'
 import { getStatus } from './status.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
@@ -145,6 +146,9 @@ export const routes = [
   updateAccount,
   getAuth,
   getCurrentUser,
+  listOwnSessions,
+  endOwnSession,
+  createSignInLink,
   listUserOrganizations,
   getOrganization,
   listOrganizationMembers,

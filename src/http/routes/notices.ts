@@ -13,8 +13,7 @@ export const getNotices = route('GET /notices', {
   const notices = await listNotices(db, {
     accountId: caller.account.id,
     projectId: caller.projectId,
-    // Without a key the request came over the 0600 admin socket.
-    withHosts: caller.apiKeyId === undefined,
+    withHosts: caller.credential.kind === 'admin_socket',
   })
   return { notices: notices.map(noticeView) }
 })

@@ -43,8 +43,7 @@ export const getStatus = route('GET /status', {
   returns: Type.Object({ computes: Type.Array(Compute), hosts: Type.Array(HostView) }),
   errors: [],
 }).handle(async (_request, { db, caller }) => {
-  // Without a key the request came over the 0600 admin socket.
-  const administers = caller.apiKeyId === undefined
+  const administers = caller.credential.kind === 'admin_socket'
   const endpoints = await listEndpointsWithCompute(db)
   return {
     hosts: administers ? (await listHosts(db)).map(shownHost) : [],

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { listAccountsOf, type Person } from '../../catalog/person.ts'
 import { limitsOf } from '../../commands/account_limits.ts'
 import { BillingAccount, billingAccount } from '../billing_account.ts'
 import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
@@ -11,14 +12,14 @@ export const getAuth = route('GET /auth', {
   anyProject: true,
   returns: Type.Object({
     account_id: Type.String(),
-    auth_method: Type.Literal('api_key_user'),
+    auth_method: Type.Union([Type.Literal('api_key_user'), Type.Literal('session_cookie')]),
     auth_data: Type.Optional(Type.String()),
   }),
   errors: [],
 }).handle(async (_request, { caller }) => ({
   account_id: caller.account.id,
-  auth_method: 'api_key_user',
-  ...(caller.apiKeyId !== undefined && { auth_data: String(caller.apiKeyId) }),
+  auth_method: caller.credential.kind === 'session' ? 'session_cookie' : 'api_key_user',
+  ...(caller.credential.kind === 'api_key' && { auth_data: String(caller.credential.id) }),
 }))
 
 export const getCurrentUser = route('GET /users/me', {
@@ -42,11 +43,12 @@ export const getCurrentUser = route('GET /users/me', {
     compute_seconds_limit: Type.Integer(),
   }),
   errors: [],
-}).handle(async (_request, { caller: { account }, config }) => ({
+}).handle(async (_request, { caller: { account, credential }, config }) => ({
   id: account.id,
   login: account.name,
   email: account.email,
   name: account.name,
+  ...(credential.kind === 'session' && personOf(credential)),
   last_name: '',
   image: '',
   plan: account.plan,
@@ -60,10 +62,17 @@ export const getCurrentUser = route('GET /users/me', {
   compute_seconds_limit: account.quota.compute_time_seconds ?? 0,
 }))
 
+function personOf({ person: { id, name, email } }: { readonly person: Person }) {
+  return { id, login: name, name, email }
+}
+
 export const listUserOrganizations = route('GET /users/me/organizations', {
-  summary: "The account's organization: each account is its own",
+  summary: "A key's organization, or those of which a person is a member",
   tag: 'User',
   anyProject: true,
   returns: Type.Object({ organizations: Type.Array(Organization) }),
   errors: [],
-}).handle(async (_request, { caller }) => ({ organizations: [presentOrganization(caller.account)] }))
+}).handle(async (_request, { db, caller: { account, credential } }) => {
+  const accounts = credential.kind === 'session' ? await listAccountsOf(db, credential.person.id) : [account]
+  return { organizations: accounts.map(presentOrganization) }
+})

@@ -1,0 +1,98 @@
+import type { ApiClient, ApiResponse } from '../../src/client.ts'
+
+export type Branch = ApiResponse<'GET /projects/:project_id/branches'>['branches'][number]
+export type Endpoint = ApiResponse<'GET /projects/:project_id/endpoints'>['endpoints'][number]
+export type Operation = ApiResponse<'GET /projects/:project_id/operations'>['operations'][number]
+
+const BASE = '/api/v2'
+
+/** An answer of the API other than success, or none at all (status 0). */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly code: string
+
+  constructor(status: number, code: string, message: string) {
+    super(message)
+    this.status = status
+    this.code = code
+  }
+}
+
+/** Whether an error says that the browser is not signed in. */
+export const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
+
+const AWAY = new ApiError(0, 'AWAY', 'Neap does not answer. The page goes on when it is back.')
+
+let isAway = false
+const listeners = new Set<() => void>()
+
+function setAway(away: boolean): void {
+  if (away === isAway) return
+  isAway = away
+  for (const listener of listeners) listener()
+}
+
+/** Whether the last request had no answer from the API, or one that it cannot serve now. */
+export const reachability = {
+  isAway: () => isAway,
+  subscribe: (listener: () => void) => {
+    listeners.add(listener)
+    return () => void listeners.delete(listener)
+  },
+}
+
+interface SentWith {
+  /** Sent as JSON. */
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+  /** The event of a stream after which to go on. */
+  readonly lastEventId?: string | undefined
+}
+
+/** Sends a request with the session's cookie. Errors: ApiError. */
+export async function send(method: string, path: string, init: SentWith = {}): Promise<Response> {
+  const { body, signal, lastEventId } = init
+  const response = await fetch(path, {
+    method,
+    headers: {
+      'neap-organization': '',
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    setAway(true)
+    throw AWAY
+  })
+  setAway(response.status === 503)
+  if (response.ok) return response
+  const { code, message } = (await response.json().catch(() => ({}))) as { code?: string; message?: string }
+  throw new ApiError(
+    response.status,
+    code ?? 'UNKNOWN',
+    message ?? `The API answered with the status ${response.status}.`,
+  )
+}
+
+/** Calls a route of the API, as Neap's own client does. Errors: ApiError. */
+export const call: ApiClient = async (key, input) => {
+  const [method, template] = key.split(' ') as [string, string]
+  const {
+    params = {},
+    query = {},
+    body,
+  } = input as {
+    params?: Record<string, string | number>
+    query?: Record<string, string | number | boolean | undefined>
+    body?: unknown
+  }
+  const path = template.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])))
+  const search = new URLSearchParams(
+    Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+  ).toString()
+  const response = await send(method, `${BASE}${path}${search && `?${search}`}`, { body })
+  return (await response.json()) as never
+}

@@ -1,0 +1,55 @@
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { Route, Switch } from 'wouter'
+import { ApiError, isSignedOut } from './api.ts'
+import { Keys } from './pages/keys.tsx'
+import { NotFound } from './pages/not_found.tsx'
+import { ProjectPage } from './pages/project.tsx'
+import { Projects } from './pages/projects.tsx'
+import { Sessions } from './pages/sessions.tsx'
+import { SignedIn } from './session.tsx'
+import { Shell } from './shell.tsx'
+import './style.css'
+
+const MAX_PAUSE_MS = 5_000
+
+/** A session that has ended shows the sign-in page, whichever request noticed it. */
+function noticeSignedOut(error: Error, isMe: boolean): void {
+  if (isSignedOut(error) && !isMe) void queries.invalidateQueries({ queryKey: ['me'] })
+}
+
+const queries: QueryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: (error, query) => noticeSignedOut(error, query.queryKey[0] === 'me') }),
+  mutationCache: new MutationCache({ onError: (error) => noticeSignedOut(error, false) }),
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      // An API that is away is asked until it is back; a refusal is final.
+      retry: (_count, error) => error instanceof ApiError && (error.status === 0 || error.status === 503),
+      retryDelay: (attempt) => Math.min(MAX_PAUSE_MS, 250 * 2 ** attempt),
+      networkMode: 'always',
+    },
+    mutations: { networkMode: 'always' },
+  },
+})
+
+createRoot(document.getElementById('root') as HTMLElement).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <SignedIn>
+        <Shell>
+          <Switch>
+            <Route path="/" component={Projects} />
+            <Route path="/projects/:project_id/:tab?">
+              {({ project_id, tab }) => <ProjectPage projectId={project_id} tab={tab ?? 'branches'} />}
+            </Route>
+            <Route path="/keys" component={Keys} />
+            <Route path="/sessions" component={Sessions} />
+            <Route component={NotFound} />
+          </Switch>
+        </Shell>
+      </SignedIn>
+    </QueryClientProvider>
+  </StrictMode>,
+)

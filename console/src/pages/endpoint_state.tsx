@@ -1,0 +1,48 @@
+import { useMutation } from '@tanstack/react-query'
+import { call, type Endpoint } from '../api.ts'
+
+/** The word that people know an endpoint's state by. */
+function wordFor({ current_state, pending_state, disabled }: Endpoint): string {
+  if (pending_state !== undefined && pending_state !== current_state)
+    return pending_state === 'active' ? 'Starting' : 'Suspending'
+  if (current_state === 'active') return 'Active'
+  return disabled ? 'Stopped' : 'Idle'
+}
+
+/** An endpoint's state and size, and what can be done about it now. */
+export function EndpointState({ endpoint, onChange }: { readonly endpoint: Endpoint; readonly onChange: () => void }) {
+  const params = { project_id: endpoint.project_id, endpoint_id: endpoint.id }
+  const change = useMutation({
+    mutationFn: (starts: boolean) =>
+      starts
+        ? call('POST /projects/:project_id/endpoints/:endpoint_id/start', { params })
+        : call('POST /projects/:project_id/endpoints/:endpoint_id/suspend', { params }),
+    onSettled: onChange,
+  })
+  const word = wordFor(endpoint)
+  const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max, current_cu } = endpoint
+  const isMoving = word === 'Starting' || word === 'Suspending' || change.isPending
+  return (
+    <span className="endpoint">
+      <span className={`mark ${word.toLowerCase()}`}>{word}</span>
+      <small>{current_cu === undefined ? sizes(min, max) : `${current_cu} CU of ${sizes(min, max)}`}</small>
+      {word === 'Active' || word === 'Suspending' ? (
+        <button type="button" disabled={isMoving} onClick={() => change.mutate(false)}>
+          Suspend
+        </button>
+      ) : (
+        <button
+          type="button"
+          disabled={isMoving || endpoint.disabled}
+          title={endpoint.disabled ? 'The endpoint is disabled: enable it first.' : undefined}
+          onClick={() => change.mutate(true)}
+        >
+          Start
+        </button>
+      )}
+      {change.error && <small role="alert">{change.error.message}</small>}
+    </span>
+  )
+}
+
+const sizes = (min: number, max: number): string => (min === max ? `${min} CU` : `${min} to ${max} CU`)

@@ -1,0 +1,76 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useLocation } from 'wouter'
+import type { ApiResponse } from '../../../src/client.ts'
+import { call } from '../api.ts'
+import { bytes } from '../parts/amounts.ts'
+import { Field, FormDialog, textOf } from '../parts/form_dialog.tsx'
+import { Empty, Failure, Loading } from '../parts/states.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { Moment } from '../parts/time.tsx'
+
+type Project = ApiResponse<'GET /projects'>['projects'][number]
+
+/** The projects of the organization. */
+export function Projects() {
+  const projects = useQuery({
+    queryKey: ['projects'],
+    queryFn: async () => (await call('GET /projects', { query: { limit: 400 } })).projects,
+  })
+  return (
+    <>
+      <div className="heading">
+        <h1>Projects</h1>
+        <NewProject />
+      </div>
+      {projects.data?.length === 0 && (
+        <Empty title="No projects yet">
+          <p>A project holds a database, its branches and their computes. The first is made in a second.</p>
+        </Empty>
+      )}
+      {projects.data && projects.data.length > 0 && (
+        <Table label="Projects" columns={COLUMNS} rows={projects.data} keyOf={({ id }) => id} />
+      )}
+      {projects.isPending && <Loading what="Reading the projects" />}
+      {projects.error && <Failure error={projects.error} retry={() => void projects.refetch()} />}
+    </>
+  )
+}
+
+const COLUMNS: readonly Column<Project>[] = [
+  {
+    title: 'Name',
+    of: ({ id, name }) => (
+      <>
+        <Link href={`/projects/${id}`}>{name}</Link> <small>{id}</small>
+      </>
+    ),
+  },
+  { title: 'Postgres', of: ({ pg_version }) => pg_version },
+  { title: 'Active this month', of: ({ active_time }) => `${Math.round(active_time / 60)} min` },
+  {
+    title: 'Branch size limit',
+    of: ({ branch_logical_size_limit_bytes: limit }) => (limit ? bytes(limit) : 'none'),
+  },
+  { title: 'Created', of: ({ created_at }) => <Moment at={created_at} /> },
+]
+
+function NewProject() {
+  const queries = useQueryClient()
+  const [, navigate] = useLocation()
+  return (
+    <FormDialog
+      opener="New project"
+      title="New project"
+      verb="Create project"
+      submit={async (fields) => {
+        const { project } = await call('POST /projects', { body: { project: { name: textOf(fields, 'name') } } })
+        await queries.invalidateQueries({ queryKey: ['projects'] })
+        navigate(`/projects/${project.id}`)
+      }}
+    >
+      <Field label="Name" hint="Leave it empty to have one made up.">
+        <input name="name" maxLength={64} autoComplete="off" />
+      </Field>
+    </FormDialog>
+  )
+}
