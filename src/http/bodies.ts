@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import { FormError, parseForm } from './form.ts'
-import type { KeyUse } from './key_use.ts'
+import { type KeyUse, threadCpuMs } from './key_use.ts'
 import { unstorableReason } from './storable_text.ts'
 
 /** Default limit of a body, in bytes; most bodies have a few hundred. */
@@ -23,11 +23,11 @@ export class FormBody {
 export function acceptBodies(app: FastifyInstance, use: KeyUse): void {
   const accept = (type: string, read: (body: string) => unknown): void => {
     app.addContentTypeParser(type, { parseAs: 'string' }, async ({ caller }: FastifyRequest, body: string) => {
-      const began = performance.now()
+      const began = threadCpuMs()
       try {
         return body.trim() === '' ? undefined : read(body)
       } finally {
-        use.charge(caller, performance.now() - began)
+        use.charge(caller, threadCpuMs() - began)
       }
     })
   }

@@ -9,7 +9,7 @@ import { admit } from './admit.ts'
 import type { Authenticate } from './auth.ts'
 import { BODY_BYTES } from './bodies.ts'
 import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
-import type { KeyUse } from './key_use.ts'
+import { type KeyUse, threadCpuMs } from './key_use.ts'
 import type { OperationFeeds } from './operation_feed.ts'
 import { awaited, preferredWait } from './prefer.ts'
 import type { Limit } from './rate_limit.ts'
@@ -124,9 +124,9 @@ export function mount(
 
   async function perform(request: FastifyRequest, reply: FastifyReply, db: Db, asked?: unknown): Promise<Reply> {
     if (request.validationError) throw toAppError(request.validationError as FastifyError)
-    const began = performance.now()
+    const began = threadCpuMs()
     const answer = route.handle(inputOf(request), contextOf(request, reply, db), asked as never)
-    use.charge(request.caller, performance.now() - began)
+    use.charge(request.caller, threadCpuMs() - began)
     return { status, body: await answer }
   }
 

@@ -39,7 +39,7 @@ export const restore: Act = async ({ world, random }, name) => {
     checks.record('isolated', own && `${spot.name}, restored, still has what was written to it before`)
   }
   const kept = await keep(world, spot, name, stores.kept)
-  const found = await look(world, kept)
+  const found = kept && (await look(world, kept))
   if (!found) return
   kept.inherited = found.inherited
   const lost = spot.writers.find((writer) => lastOf(found, writer.name) < writer.acknowledged)
@@ -47,11 +47,13 @@ export const restore: Act = async ({ world, random }, name) => {
 }
 
 /** The preserved branch, with an endpoint. */
-async function keep(world: World, spot: Spot, name: string, { id, store }: Stored): Promise<Spot> {
+async function keep(world: World, spot: Spot, name: string, { id, store }: Stored): Promise<Spot | undefined> {
   const { project_id } = spot
   const body = { endpoint: { branch_id: id, type: 'read_write' } }
   const answer = await request(world, 'POST', `/projects/${project_id}/endpoints`, body)
-  world.checks.record('answered', answer.status !== 201 && `an endpoint of ${name} was answered ${answer.status}`)
+  const refusal = answer.status !== 201 && `${answer.status}: ${answer.body.message}`
+  world.checks.record('answered', refusal && `an endpoint of ${name} was answered ${refusal}`)
+  if (refusal) return undefined
   const endpoint_id = (answer.body['endpoint'] as { id: string }).id
   const uri = spot.uri.replace(spot.endpoint_id, endpoint_id)
   const kept = spotAfter(spot, { name, branch_id: id, endpoint_id, uri, store, before: spot })
