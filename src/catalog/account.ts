@@ -1,5 +1,6 @@
 import { newOrganizationId, newUuid } from '../ids.ts'
 import type { Db } from './catalog.ts'
+import type { MemberRole } from './person.ts'
 import type { MonthlyQuota } from './quota.ts'
 import { sql } from './sql.ts'
 
@@ -73,4 +74,14 @@ export async function updateAccount(
     update account set own_plan = ${own_plan}, plan = ${own_plan ?? plan}, projects_limit = ${projects_limit},
            branches_limit = ${branches_limit}, quota = ${JSON.stringify(quota)}
      where id = ${before.id}`)
+}
+
+/** An account of which a person is a member. */
+export type MemberAccount = Account & { readonly role: MemberRole }
+
+/** The accounts of which a person is a member, the one joined first first. */
+export function listAccountsOf(db: Db, personId: string): Promise<MemberAccount[]> {
+  return db.rows(sql`
+    select a.*, m.role from membership m join account a on a.id = m.account_id
+     where m.person_id = ${personId} order by m.joined_at, a.id`)
 }

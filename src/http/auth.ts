@@ -1,7 +1,13 @@
 import type { FastifyRequest } from 'fastify'
-import { type Account, findAccount, findDefaultAccount } from '../catalog/account.ts'
+import {
+  type Account,
+  findAccount,
+  findDefaultAccount,
+  listAccountsOf,
+  type MemberAccount,
+} from '../catalog/account.ts'
 import { type ApiKey, type Scope, useApiKey } from '../catalog/api_key.ts'
-import { listAccountsOf, type MemberAccount, SCOPE_OF } from '../catalog/person.ts'
+import { SCOPE_OF } from '../catalog/person.ts'
 import type { RefusalWriter } from '../catalog/refusal_writer.ts'
 import { type SessionOfPerson, useSession } from '../catalog/session.ts'
 import type { Context } from '../context.ts'

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { insertAudit } from '../../catalog/audit.ts'
-import { listAccountsOf } from '../../catalog/person.ts'
+import { listAccountsOf } from '../../catalog/account.ts'
 import { endSession } from '../../catalog/session.ts'
 import { signInByLink } from '../../commands/sign_in.ts'
 import type { Context } from '../../context.ts'

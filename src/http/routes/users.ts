@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { listAccountsOf, type Person } from '../../catalog/person.ts'
+import { listAccountsOf } from '../../catalog/account.ts'
+import type { Person } from '../../catalog/person.ts'
 import { limitsOf } from '../../commands/account_limits.ts'
 import { BillingAccount, billingAccount } from '../billing_account.ts'
 import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
