@@ -76,7 +76,10 @@ test(
 
     const { ready } = neap
     neap = await startNeap({ dataDir })
-    assert.deepEqual(neap.ready, { ...ready, api_key: null, pid: neap.process.pid })
+    // Each start prints a sign-in link of its own.
+    const { console_url } = neap.ready
+    assert.notEqual(console_url, ready.console_url)
+    assert.deepEqual(neap.ready, { ...ready, console_url, api_key: null, pid: neap.process.pid })
     assert.equal((await computeOf(neap, place))?.pid, compute?.pid)
     assert.equal((await endpointOf(neap, place)).current_state, 'active')
     assert.equal(catalogPid(), catalog)
