@@ -74,6 +74,10 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
     return configured ? undefined : applyConfig(context, session, tx, branch)
   })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
+  // Clients of a new branch would find no database: later changes may wait for an apply_config, the first may not.
+  const isFirst = branch.applied_version === 0 && endpoint.current_state === 'init'
+  const [postponed] = isFirst ? (outcome?.postponed ?? []) : []
+  if (postponed) return wait(1, postponed.message)
   await setNoted(tx, branch.id, false)
   // An earlier compute has ended by itself; the crash loop records why.
   const replaces = operation.action === 'start_compute' ? 'replaced' : 'restart'

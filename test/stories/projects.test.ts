@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
 import { type Answer, refused, type Request, send } from '../http.ts'
-import { type Neap, startNeap } from '../neap.ts'
+import { type Neap, run, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
 /* Projects from creation to deletion of their data, and the audit log. */
@@ -369,4 +371,24 @@ test('the audit list is paged, newest first, and requires an admin key', async (
   }
   refused(await http('GET', '/audit?limit=1001'), 400, 'INVALID_REQUEST', /limit/)
   refused(await http('GET', '/audit?cursor=x'), 400, 'INVALID_REQUEST', /cursor/)
+})
+
+test('a new project is not active before it has its roles and databases', async () => {
+  const { data_dir } = neap.ready
+  // CREATE DATABASE copies template0, which is there later only.
+  const [base, aside] = [join(data_dir, 'templates', '18', 'pgdata', 'base'), join(data_dir, 'templates', 'aside')]
+  renameSync(join(base, '4'), aside)
+  const made = await neap.call('POST /projects', { body: { project: {} } })
+  const start = made.operations.find(({ action }) => action === 'start_compute')
+  const params = { project_id: made.project.id, operation_id: start?.id ?? '' }
+  await until('a start that waits', async () => {
+    const { operation } = await neap.call('GET /projects/:project_id/operations/:operation_id', { params })
+    return operation.status === 'running' && operation.wait_reason?.includes('create_database "neondb"')
+  })
+  renameSync(aside, join(base, '4'))
+  const store = join(data_dir, 'branches', made.branch.id, 'pgdata', 'base')
+  assert.equal((await run('cp', ['-a', join(base, '4'), store])).code, 0)
+  assert.equal((await run('chown', ['-R', `--reference=${store}`, join(store, '4')])).code, 0)
+  await neap.ended(made.operations)
+  await query(neap, made.connection_uris[0]?.connection_uri ?? '', 'select 1')
 })
