@@ -59,7 +59,7 @@ export interface UpOptions {
 
 export interface Ready extends ReadyProject {
   readonly api_url: string
-  /** Signs the operator in at the console, once. */
+  /** Signs the operator in at the console, once; without a token where no link could be made. */
   readonly console_url: string
   /** Null unless this start created it: only its hash is stored. */
   readonly api_key: string | null
@@ -137,10 +137,9 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(keepRotating(config, progress))
     updateState(config.dataDir, { extraProxyPort: parts.extraProxyPort || undefined })
     const project = await firstProject(config, catalog, { make: options.project && isFirstStart }, progress)
-    const link = await makeClient({ socket: adminSocket(config) })('POST /sign_in_links', {})
     options.onReady({
       api_url: `${apiOrigin(config)}/api/v2`,
-      console_url: link.url,
+      console_url: await signInUrl(config, progress),
       api_key: key,
       proxy_host: isOpen(config) ? publicHost(config) : (config.listen[0] ?? ''),
       proxy_port: config.proxyPort,
@@ -247,6 +246,16 @@ async function chosenPorts(
 function wanted(asked: boolean, port: number, stored: number | undefined) {
   const explicit = asked && port !== 0
   return { port: explicit ? port : (stored ?? port), asked: explicit }
+}
+
+/** A link that signs the operator in. A catalog that takes no writes, as on a full disk, does not prevent the start. */
+async function signInUrl(config: Config, { say }: ProgressReporter): Promise<string> {
+  try {
+    return (await makeClient({ socket: adminSocket(config) })('POST /sign_in_links', {})).url
+  } catch (error) {
+    say(`No sign-in link could be made: ${messageOf(error)}. Make one later with: npx neap sign-in`)
+    return `${apiOrigin(config)}/`
+  }
 }
 
 const FIRST_KEY = 'first'
