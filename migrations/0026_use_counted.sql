@@ -10,6 +10,7 @@ create trigger store_removed after delete on store for each row execute function
 
 -- As before, but an end that sets `metered_at` counts up to now: Neap made it. It may come some minutes late, not longer: the machine may have
 -- slept. When an end is only noticed, the time since the last minute that was counted is left out: nobody knows how long the compute ran.
+-- Postgres notes its start in whole seconds, so a compute counts from the end of the one before, if that is later.
 create or replace function endpoint_metered() returns trigger language plpgsql as $$
 declare
   upto timestamptz := clock_timestamp();
@@ -22,7 +23,8 @@ begin
     perform count_compute(old.project_id, old.branch_id, old.cu, old.metered_at, upto);
   end if;
   new.metered_at := case when new.compute_id is null then null
-                         when old.compute_id is null then least(new.started_at, clock_timestamp())
+                         when old.compute_id is null then least(clock_timestamp(), greatest(new.started_at, (
+                           select max(c.ended_at) from compute c where c.endpoint_id = new.id)))
                          else clock_timestamp() end;
   return new;
 end $$;

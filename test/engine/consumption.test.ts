@@ -29,13 +29,17 @@ before(async () => {
 })
 after(() => catalogs.close())
 
+const computeOf = (id: string, store: string, startedMs = 0) => {
+  const startedAt = new Date(Date.now() + startedMs)
+  return { id, hostId: HOST, host: '/nowhere', port: 1, store, startedAt }
+}
+
 /** Makes an endpoint of 1 to 4 CU whose compute has run and was counted so many seconds ago. */
 async function running(catalog: Catalog, secondsAgo: number): Promise<Endpoint> {
   const branch = await newBranch(catalog, await newProject(catalog))
   const endpoint = await newEndpoint(catalog, branch)
   await catalog.rows(sql`update endpoint set min_cu = 1, max_cu = 4, cu = 1 where id = ${endpoint.id}`)
-  const compute = { id: endpoint.id, hostId: HOST, host: '/nowhere', port: 1, store: branch.id, startedAt: new Date() }
-  await setActive(catalog, endpoint.id, branch.id, compute)
+  await setActive(catalog, endpoint.id, branch.id, computeOf(endpoint.id, branch.id))
   await setMeteredAgo(catalog, endpoint.id, secondsAgo)
   return endpoint
 }
@@ -66,6 +70,17 @@ test('a running compute counts up to each look, and once', () =>
     await setIdle(catalog, endpoint.id, 'idle')
     await meterComputes(catalog, HOST, false)
     assert.deepEqual(await secondsOf(catalog, endpoint), [50, 50])
+  }))
+
+test('a compute that starts in the second in which the last one ended counts from that end', () =>
+  catalogs.with(async ({ catalog }) => {
+    const endpoint = await running(catalog, 0)
+    for (const _ of [1, 2, 3]) {
+      await setIdle(catalog, endpoint.id, 'request')
+      await setActive(catalog, endpoint.id, endpoint.branch_id, computeOf(endpoint.id, endpoint.branch_id, -900))
+    }
+    await setIdle(catalog, endpoint.id, 'request')
+    assert.deepEqual(await secondsOf(catalog, endpoint), [0, 0])
   }))
 
 test('a compute counts by the size that it had', () =>
