@@ -7,7 +7,8 @@ import { AppError, type ErrorCode } from './errors.ts'
 
 type Scalar = string | number | boolean
 type Any = (typeof routes)[number]
-type Key = Any['key']
+/** A route, such as `GET /projects/:project_id`. */
+export type RouteKey = Any['key']
 type ByKey = { [R in Any as R['key']]: R }
 type Of<S> = S extends TSchema ? Static<S> : never
 type Field<R, Name extends string> = R extends { readonly [N in Name]?: infer S }
@@ -16,6 +17,8 @@ type Field<R, Name extends string> = R extends { readonly [N in Name]?: infer S 
     : { [N in Name]: Of<NonNullable<S>> }
   : {}
 type Input<R extends Any> = Loose<Field<R, 'params'> & Partial<Field<R, 'query'>> & Field<R, 'body'>>
+/** What a route takes: the parameters of its path, its query and its body. */
+export type ApiInput<K extends RouteKey> = Input<ByKey[K]>
 /** Optional fields may also be undefined; they are not sent. */
 type Loose<T> = T extends readonly (infer Item)[]
   ? readonly Loose<Item>[]
@@ -35,11 +38,11 @@ export interface CallOptions {
 }
 
 /** The API's answer to a route. */
-export type ApiResponse<K extends Key> = Static<ByKey[K]['returns']>
+export type ApiResponse<K extends RouteKey> = Static<ByKey[K]['returns']>
 
-export type ApiClient = <K extends Key>(
+export type ApiClient = <K extends RouteKey>(
   key: K,
-  input: Input<ByKey[K]>,
+  input: ApiInput<K>,
   options?: CallOptions,
 ) => Promise<ApiResponse<K>>
 

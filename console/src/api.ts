@@ -1,10 +1,11 @@
-import type { ApiClient, ApiResponse } from '../../src/client.ts'
+import type { ApiClient, ApiInput, ApiResponse, RouteKey } from '../../src/client.ts'
 
 export type Branch = ApiResponse<'GET /projects/:project_id/branches'>['branches'][number]
 export type Endpoint = ApiResponse<'GET /projects/:project_id/endpoints'>['endpoints'][number]
 export type Operation = ApiResponse<'GET /projects/:project_id/operations'>['operations'][number]
 
-const BASE = '/api/v2'
+/** The path of the API at the console's origin. */
+export const BASE = '/api/v2'
 
 /** An answer of the API other than success, or none at all (status 0). */
 export class ApiError extends Error {
@@ -77,8 +78,18 @@ export async function send(method: string, path: string, init: SentWith = {}): P
   )
 }
 
-/** Calls a route of the API, as Neap's own client does. Errors: ApiError. */
-export const call: ApiClient = async (key, input) => {
+/** A request to the API that can be shown before it is sent. */
+export interface Prepared<Answer> {
+  readonly method: string
+  /** The path below `BASE`, with its query. */
+  readonly path: string
+  readonly body: unknown
+  /** Sends it. Errors: ApiError. */
+  readonly send: () => Promise<Answer>
+}
+
+/** Prepares a request to a route of the API. */
+export function prepare<K extends RouteKey>(key: K, input: ApiInput<K>): Prepared<ApiResponse<K>> {
   const [method, template] = key.split(' ') as [string, string]
   const {
     params = {},
@@ -89,10 +100,18 @@ export const call: ApiClient = async (key, input) => {
     query?: Record<string, string | number | boolean | undefined>
     body?: unknown
   }
-  const path = template.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])))
+  const filled = template.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const search = new URLSearchParams(
     Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
   ).toString()
-  const response = await send(method, `${BASE}${path}${search && `?${search}`}`, { body })
-  return (await response.json()) as never
+  const path = `${filled}${search && `?${search}`}`
+  return {
+    method,
+    path,
+    body,
+    send: async () => (await send(method, `${BASE}${path}`, { body })).json() as Promise<ApiResponse<K>>,
+  }
 }
+
+/** Calls a route of the API, as Neap's own client does. Errors: ApiError. */
+export const call: ApiClient = (key, input) => prepare(key, input).send()

@@ -1,18 +1,22 @@
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { StrictMode } from 'react'
+import { lazy, StrictMode, Suspense } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Route, Switch } from 'wouter'
 import { ApiError, isSignedOut } from './api.ts'
-import { Keys } from './pages/keys.tsx'
 import { NotFound } from './pages/not_found.tsx'
-import { ProjectPage } from './pages/project.tsx'
 import { Projects } from './pages/projects.tsx'
-import { Sessions } from './pages/sessions.tsx'
+import { ErrorBoundary } from './parts/error_boundary.tsx'
+import { Loading } from './parts/states.tsx'
 import { SignedIn } from './session.tsx'
 import { Shell } from './shell.tsx'
 import './style.css'
 
 const MAX_PAUSE_MS = 5_000
+
+const Keys = lazy(async () => ({ default: (await import('./pages/keys.tsx')).Keys }))
+const Sessions = lazy(async () => ({ default: (await import('./pages/sessions.tsx')).Sessions }))
+const ProjectPage = lazy(async () => ({ default: (await import('./pages/project.tsx')).ProjectPage }))
+const BranchPage = lazy(async () => ({ default: (await import('./pages/branch.tsx')).BranchPage }))
 
 /** A session that has ended shows the sign-in page, whichever request noticed it. */
 function noticeSignedOut(error: Error, isMe: boolean): void {
@@ -39,15 +43,24 @@ createRoot(document.getElementById('root') as HTMLElement).render(
     <QueryClientProvider client={queries}>
       <SignedIn>
         <Shell>
-          <Switch>
-            <Route path="/" component={Projects} />
-            <Route path="/projects/:project_id/:tab?">
-              {({ project_id, tab }) => <ProjectPage projectId={project_id} tab={tab ?? 'branches'} />}
-            </Route>
-            <Route path="/keys" component={Keys} />
-            <Route path="/sessions" component={Sessions} />
-            <Route component={NotFound} />
-          </Switch>
+          <ErrorBoundary>
+            <Suspense fallback={<Loading what="Loading the page" />}>
+              <Switch>
+                <Route path="/" component={Projects} />
+                <Route path="/projects/:project_id/branches/:branch_id/:tab?">
+                  {({ project_id, branch_id, tab }) => (
+                    <BranchPage projectId={project_id} branchId={branch_id} {...(tab !== undefined && { tab })} />
+                  )}
+                </Route>
+                <Route path="/projects/:project_id/:tab?">
+                  {({ project_id, tab }) => <ProjectPage projectId={project_id} {...(tab !== undefined && { tab })} />}
+                </Route>
+                <Route path="/keys" component={Keys} />
+                <Route path="/sessions" component={Sessions} />
+                <Route component={NotFound} />
+              </Switch>
+            </Suspense>
+          </ErrorBoundary>
         </Shell>
       </SignedIn>
     </QueryClientProvider>

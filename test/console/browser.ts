@@ -52,6 +52,14 @@ export async function signedIn(browser: Browser, neap: Neap, options?: BrowserCo
   return visit
 }
 
+/** Copies a text by the button with this title. Returns what is on the clipboard once the button says so. */
+export async function copied(page: Page, title: string): Promise<string> {
+  const button = page.getByTitle(title)
+  await button.click()
+  await button.getByText('copied').waitFor()
+  return page.evaluate(() => navigator.clipboard.readText())
+}
+
 const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 /** Asserts that axe finds no serious violation of WCAG 2.2 AA on a page. */

@@ -5,7 +5,7 @@ import { send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { kill } from '../processes.ts'
 import { query } from '../clients.ts'
-import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
+import { copied, expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
 
 /* What people do in the console, and what they see of others. */
 
@@ -54,7 +54,7 @@ test('a project is made, and its branches and their computes are changed and fol
 
   await feature.getByRole('button', { name: 'Delete' }).click()
   await page.getByRole('button', { name: 'Delete branch' }).click()
-  await page.getByText('Type feature to delete it.').waitFor()
+  await page.getByText('Type feature to go on.').waitFor()
   await page.getByLabel('Type feature').fill('feature')
   await page.getByRole('button', { name: 'Delete branch' }).click()
   await feature.waitFor({ state: 'detached' })
@@ -110,8 +110,7 @@ test('the connection string of a sleeping branch connects', { skip }, async () =
   await main.getByRole('button', { name: 'Connect' }).click()
   const shown = page.getByTitle('Copy the connection string')
   assert.doesNotMatch((await shown.textContent()) ?? '', /npg_/, 'the password is hidden')
-  await shown.click()
-  const uri = await page.evaluate(() => navigator.clipboard.readText())
+  const uri = await copied(page, 'Copy the connection string')
   assert.deepEqual(await query(neap, uri, 'select 1 as one'), [{ one: 1 }])
   await page.getByRole('button', { name: 'Done' }).click()
   await main.getByText('Active', { exact: true }).waitFor()
@@ -124,8 +123,7 @@ test('a key is made, shown once, works, and is refused once it is revoked', { sk
   await page.getByLabel('Name').fill('for a test')
   await page.getByLabel('It may').selectOption('read')
   await page.getByRole('button', { name: 'Create key' }).click()
-  await page.getByTitle('Copy the key').click()
-  const key = await page.evaluate(() => navigator.clipboard.readText())
+  const key = await copied(page, 'Copy the key')
   await page.getByRole('button', { name: 'Done' }).click()
   assert.equal((await send(neap, 'GET', '/projects', { key })).status, 200)
   assert.equal((await send(neap, 'POST', '/projects', { key, body: { project: {} } })).status, 403)
@@ -170,7 +168,7 @@ test('every page is accessible, in light and dark, and fits a narrow window', { 
       [`/projects/${project_id}/operations`, 'first'],
       ['/keys', 'API keys'],
       ['/sessions', 'Sessions'],
-      ['/projects/none/nothing', undefined],
+      ['/projects/none', undefined],
     ] as const) {
       await page.goto(origin + path)
       await (heading ? page.getByRole('heading', { name: heading, exact: true }) : page.getByRole('alert')).waitFor()

@@ -1,7 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { type Branch, call } from '../api.ts'
+import { type Branch, prepare } from '../api.ts'
 import { keysOf } from '../live.ts'
-import { Field, FormDialog, textOf } from '../parts/form_dialog.tsx'
+import { Field, textOf } from '../parts/field.tsx'
+import { FormDialog } from '../parts/form_dialog.tsx'
 
 const DAY_MS = 86_400_000
 
@@ -19,21 +20,29 @@ export function NewBranch({
       opener="New branch"
       title="New branch"
       verb="Create branch"
-      submit={async (fields) => {
-        const days = fields.get('expires') === 'on' ? 1 : undefined
-        await call('POST /projects/:project_id/branches', {
+      request={(fields) =>
+        prepare('POST /projects/:project_id/branches', {
           params: { project_id: projectId },
           body: {
             branch: {
               name: textOf(fields, 'name'),
               parent_id: textOf(fields, 'parent'),
-              expires_at: days && new Date(Date.now() + days * DAY_MS).toISOString(),
+              expires_at: expires(fields) ? new Date(Date.now() + DAY_MS).toISOString() : undefined,
             },
             endpoints: [{ type: 'read_write' }],
           },
         })
-        await queries.invalidateQueries({ queryKey: keysOf(projectId).state })
-      }}
+      }
+      neap={(fields) => [
+        'branches',
+        'create',
+        '--project',
+        projectId,
+        ...(textOf(fields, 'parent') === undefined ? [] : ['--parent', textOf(fields, 'parent') ?? '']),
+        ...(expires(fields) ? ['--expires', '1d'] : []),
+        ...(textOf(fields, 'name') === undefined ? [] : ['--', textOf(fields, 'name') ?? '']),
+      ]}
+      done={() => queries.invalidateQueries({ queryKey: keysOf(projectId).state })}
     >
       <Field label="Name" hint="Leave it empty to have one made up.">
         <input name="name" maxLength={256} autoComplete="off" />
@@ -54,29 +63,26 @@ export function NewBranch({
   )
 }
 
+const expires = (fields: FormData): boolean => fields.get('expires') === 'on'
+
 /** Deletes a branch once its name was typed. */
 export function DeleteBranch({ branch, onChange }: { readonly branch: Branch; readonly onChange: () => void }) {
-  const reason = branch.default ? 'The default branch cannot be deleted.' : undefined
   return (
-    <span title={reason}>
-      <FormDialog
-        opener="Delete"
-        title={`Delete ${branch.name}?`}
-        verb="Delete branch"
-        isDangerous
-        isDisabled={reason !== undefined}
-        submit={async (fields) => {
-          if (textOf(fields, 'name') !== branch.name) throw new Error(`Type ${branch.name} to delete it.`)
-          const params = { project_id: branch.project_id, branch_id: branch.id }
-          await call('DELETE /projects/:project_id/branches/:branch_id', { params })
-          onChange()
-        }}
-      >
-        <p>Its data and its compute are deleted, and cannot be brought back.</p>
-        <Field label={`Type ${branch.name}`}>
-          <input name="name" autoComplete="off" />
-        </Field>
-      </FormDialog>
-    </span>
+    <FormDialog
+      opener="Delete"
+      title={`Delete ${branch.name}?`}
+      verb="Delete branch"
+      isDangerous
+      unavailable={branch.default ? 'The default branch cannot be deleted.' : undefined}
+      confirm={branch.name}
+      request={() => {
+        const params = { project_id: branch.project_id, branch_id: branch.id }
+        return prepare('DELETE /projects/:project_id/branches/:branch_id', { params })
+      }}
+      neap={() => ['branches', 'delete', '--project', branch.project_id, branch.id]}
+      done={onChange}
+    >
+      <p>Its data and its compute are deleted, and cannot be brought back.</p>
+    </FormDialog>
   )
 }

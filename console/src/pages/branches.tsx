@@ -1,4 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from 'wouter'
 import { type Branch, call, type Endpoint } from '../api.ts'
 import { keysOf } from '../live.ts'
 import { bytes } from '../parts/amounts.ts'
@@ -78,7 +79,7 @@ const COLUMNS: readonly Column<BranchRow>[] = [
 function BranchName({ branch, depth }: BranchInTree) {
   return (
     <span className="branch" data-depth={Math.min(depth, MAX_DEPTH)}>
-      <strong>{branch.name}</strong>
+      <Link href={`/projects/${branch.project_id}/branches/${branch.id}`}>{branch.name}</Link>
       {branch.default && <span className="mark">default</span>}
       {branch.protected && <span className="mark">protected</span>}
       {branch.current_state === 'init' && <span className="mark running">being made</span>}

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { type Branch, call, type Endpoint } from '../api.ts'
 import { Copied } from '../parts/copied.tsx'
-import { Field } from '../parts/form_dialog.tsx'
+import { Field } from '../parts/field.tsx'
 import { Failure, Loading } from '../parts/states.tsx'
 
 /** How to connect to a branch. Its password is read only when the dialog is open. */

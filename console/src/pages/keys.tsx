@@ -1,8 +1,9 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { ApiResponse } from '../../../src/client.ts'
-import { call } from '../api.ts'
+import { call, prepare } from '../api.ts'
 import { Copied } from '../parts/copied.tsx'
-import { Field, FormDialog, textOf } from '../parts/form_dialog.tsx'
+import { Field, textOf } from '../parts/field.tsx'
+import { FormDialog } from '../parts/form_dialog.tsx'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Moment } from '../parts/time.tsx'
@@ -66,26 +67,34 @@ function NewKey() {
       opener="New API key"
       title="New API key"
       verb="Create key"
-      submit={async (fields) => {
+      request={(fields) => {
         const days = Number(textOf(fields, 'days') ?? 0)
-        const scope = textOf(fields, 'scope') as 'read' | 'write' | 'admin'
-        const { key } = await call('POST /api_keys', {
+        return prepare('POST /api_keys', {
           body: {
             key_name: textOf(fields, 'name') ?? '',
-            scope,
+            scope: textOf(fields, 'scope') as 'read' | 'write' | 'admin',
             expires_at: days > 0 ? new Date(Date.now() + days * DAY_MS).toISOString() : undefined,
           },
         })
-        await queries.invalidateQueries(QUERY)
-        return (
-          <>
-            <p>Copy the key now: only its hash is kept.</p>
-            <p>
-              <Copied text={key} what="the key" />
-            </p>
-          </>
-        )
       }}
+      neap={(fields) => [
+        'keys',
+        'create',
+        '--scope',
+        textOf(fields, 'scope') ?? '',
+        ...(textOf(fields, 'days') === undefined ? [] : ['--expires', `${textOf(fields, 'days')}d`]),
+        '--',
+        textOf(fields, 'name') ?? '',
+      ]}
+      done={() => queries.invalidateQueries(QUERY)}
+      result={({ key }) => (
+        <>
+          <p>Copy the key now: only its hash is kept.</p>
+          <p>
+            <Copied text={key} what="the key" />
+          </p>
+        </>
+      )}
     >
       <Field label="Name" hint="What it is for.">
         <input name="name" required maxLength={64} autoComplete="off" />
@@ -112,10 +121,9 @@ function RevokeKey({ id, name }: { readonly id: number; readonly name: string })
       title={`Revoke ${name}?`}
       verb="Revoke key"
       isDangerous
-      submit={async () => {
-        await call('DELETE /api_keys/:key_id', { params: { key_id: id } })
-        await queries.invalidateQueries(QUERY)
-      }}
+      request={() => prepare('DELETE /api_keys/:key_id', { params: { key_id: id } })}
+      neap={() => ['keys', 'revoke', String(id)]}
+      done={() => queries.invalidateQueries(QUERY)}
     >
       <p>Programs that use it are refused at once.</p>
     </FormDialog>

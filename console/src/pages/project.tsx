@@ -1,45 +1,54 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from 'wouter'
+import { type ComponentType, lazy, type LazyExoticComponent, Suspense } from 'react'
 import { call } from '../api.ts'
 import { useLiveOperations } from '../live.ts'
 import { Copied } from '../parts/copied.tsx'
 import { Failure, Loading } from '../parts/states.tsx'
-import { Branches } from './branches.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { NotFound } from './not_found.tsx'
-import { Operations } from './operations.tsx'
 
-const TABS = { branches: 'Branches', operations: 'Operations' } as const
+interface ProjectTab {
+  readonly title: string
+  readonly page: LazyExoticComponent<ComponentType<{ readonly projectId: string }>>
+}
 
-const isTab = (text: string): text is keyof typeof TABS => Object.hasOwn(TABS, text)
+/** The tabs of a project by their place in the address, in order; the first is the project's own address. */
+const TABS: Readonly<Record<string, ProjectTab>> = {
+  branches: { title: 'Branches', page: lazy(async () => ({ default: (await import('./branches.tsx')).Branches })) },
+  operations: {
+    title: 'Operations',
+    page: lazy(async () => ({ default: (await import('./operations.tsx')).Operations })),
+  },
+}
 
-/** A project: its branches with their endpoints, and its operations. */
-export function ProjectPage({ projectId, tab }: { readonly projectId: string; readonly tab: string }) {
+const [FIRST = ''] = Object.keys(TABS)
+
+/** A project: each of its tabs is loaded when it is opened. */
+export function ProjectPage({ projectId, tab = FIRST }: { readonly projectId: string; readonly tab?: string }) {
   useLiveOperations(projectId)
   const project = useQuery({
     queryKey: ['project', projectId],
     queryFn: async () => (await call('GET /projects/:project_id', { params: { project_id: projectId } })).project,
   })
+  const shown = TABS[tab]
+  if (!shown) return <NotFound />
   if (project.isPending) return <Loading what="Reading the project" />
-  if (project.error) return <Failure error={project.error} retry={() => void project.refetch()} />
-  if (!isTab(tab)) return <NotFound />
+  if (project.error && !project.data) return <Failure error={project.error} retry={() => void project.refetch()} />
+  const links = Object.entries(TABS).map(([name, { title }]) => ({
+    title,
+    href: name === FIRST ? `/projects/${projectId}` : `/projects/${projectId}/${name}`,
+    isCurrent: name === tab,
+  }))
   return (
     <>
       <div className="heading">
         <h1>{project.data.name}</h1>
         <Copied text={projectId} what="the project's id" />
       </div>
-      <nav className="tabs" aria-label="Project">
-        {Object.entries(TABS).map(([name, title]) => (
-          <Link
-            key={name}
-            href={name === 'branches' ? `/projects/${projectId}` : `/projects/${projectId}/${name}`}
-            aria-current={name === tab ? 'page' : undefined}
-          >
-            {title}
-          </Link>
-        ))}
-      </nav>
-      {tab === 'branches' ? <Branches projectId={projectId} /> : <Operations projectId={projectId} />}
+      <Tabs label="Project" links={links} />
+      <Suspense fallback={<Loading what="Loading the page" />}>
+        <shown.page projectId={projectId} />
+      </Suspense>
     </>
   )
 }

@@ -1,9 +1,10 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import type { ApiResponse } from '../../../src/client.ts'
-import { call } from '../api.ts'
+import { call, prepare } from '../api.ts'
 import { bytes } from '../parts/amounts.ts'
-import { Field, FormDialog, textOf } from '../parts/form_dialog.tsx'
+import { Field, textOf } from '../parts/field.tsx'
+import { FormDialog } from '../parts/form_dialog.tsx'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Moment } from '../parts/time.tsx'
@@ -62,8 +63,9 @@ function NewProject() {
       opener="New project"
       title="New project"
       verb="Create project"
-      submit={async (fields) => {
-        const { project } = await call('POST /projects', { body: { project: { name: textOf(fields, 'name') } } })
+      request={(fields) => prepare('POST /projects', { body: { project: { name: textOf(fields, 'name') } } })}
+      neap={(fields) => ['projects', 'create', ...(textOf(fields, 'name') ? ['--', textOf(fields, 'name') ?? ''] : [])]}
+      done={async ({ project }) => {
         await queries.invalidateQueries({ queryKey: ['projects'] })
         navigate(`/projects/${project.id}`)
       }}

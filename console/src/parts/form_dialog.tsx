@@ -1,94 +1,120 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { useMutation } from '@tanstack/react-query'
-import { type FormEvent, type ReactNode, useState } from 'react'
+import { type FormEvent, type ReactNode, useId, useRef, useState } from 'react'
+import type { Prepared } from '../api.ts'
+import { AsCommand } from './as_command.tsx'
+import { Field, textOf } from './field.tsx'
 
-interface FormDialogProps {
+interface FormDialogProps<Answer> {
   /** The text of the button that opens the dialog. */
-  readonly opener: string
+  readonly opener: ReactNode
   readonly title: string
   /** The text of the button that sends the form. */
   readonly verb: string
   readonly isDangerous?: boolean
-  readonly isDisabled?: boolean
-  readonly children: ReactNode
-  /** Does what the form asks for. Returns what to show instead of the form; undefined closes it. */
-  readonly submit: (fields: FormData) => Promise<ReactNode>
+  /** Why it cannot be done now; undefined where it can. */
+  readonly unavailable?: string | undefined
+  /** A name to type before the form is sent. */
+  readonly confirm?: string
+  readonly children?: ReactNode
+  /** The request that the form asks for. Throws an Error whose message says which field is wrong. */
+  readonly request: (fields: FormData) => Prepared<Answer>
+  /** The same as arguments of `neap`, where it has such a command. */
+  readonly neap?: (fields: FormData) => readonly string[]
+  /** Called, and awaited, with the answer. */
+  readonly done?: (answer: Answer) => unknown
+  /** What to show of the answer instead of the form; without it the dialog closes. */
+  readonly result?: (answer: Answer) => ReactNode
 }
 
-/** A button, and the dialog with a form that it opens. A refusal is shown in the form, whose fields stay. */
-export function FormDialog({ opener, title, verb, isDangerous, isDisabled, children, submit }: FormDialogProps) {
+/**
+ * A button, and the dialog with a form that it opens. The form shows its request as commands; a refusal is shown in the
+ * form, whose fields stay.
+ */
+export function FormDialog<Answer>(props: FormDialogProps<Answer>) {
+  const { opener, title, isDangerous, unavailable } = props
   const [isOpen, setOpen] = useState(false)
-  const sent = useMutation({
-    mutationFn: submit,
-    onSuccess: (shown) => {
-      if (shown === undefined) setOpen(false)
-    },
-  })
-  const send = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    sent.mutate(new FormData(event.currentTarget))
-  }
+  const reason = useId()
   return (
-    <Dialog.Root
-      open={isOpen}
-      onOpenChange={(open) => {
-        setOpen(open)
-        if (open) sent.reset()
-      }}
-    >
-      <Dialog.Trigger className={isDangerous ? 'dangerous' : undefined} disabled={isDisabled}>
+    <Dialog.Root open={isOpen} onOpenChange={setOpen}>
+      <Dialog.Trigger
+        className={isDangerous ? 'dangerous' : undefined}
+        disabled={unavailable !== undefined}
+        title={unavailable}
+        aria-describedby={unavailable === undefined ? undefined : reason}
+      >
         {opener}
       </Dialog.Trigger>
+      {unavailable !== undefined && (
+        <span id={reason} className="hidden">
+          {unavailable}
+        </span>
+      )}
       <Dialog.Portal>
         <Dialog.Backdrop className="backdrop" />
         <Dialog.Popup className="dialog">
           <Dialog.Title>{title}</Dialog.Title>
-          {sent.data !== undefined ? (
-            <>
-              {sent.data}
-              <div className="buttons">
-                <Dialog.Close className="main">Done</Dialog.Close>
-              </div>
-            </>
-          ) : (
-            <form onSubmit={send}>
-              {children}
-              {sent.error && <p role="alert">{sent.error.message}</p>}
-              <div className="buttons">
-                <Dialog.Close>Cancel</Dialog.Close>
-                <button type="submit" className={isDangerous ? 'main dangerous' : 'main'} disabled={sent.isPending}>
-                  {verb}
-                </button>
-              </div>
-            </form>
-          )}
+          <Form {...props} close={() => setOpen(false)} />
         </Dialog.Popup>
       </Dialog.Portal>
     </Dialog.Root>
   )
 }
 
-/** A field of a form, with its label and what may be said about it. */
-export function Field({
-  label,
-  hint,
+function Form<Answer>({
+  verb,
+  isDangerous,
+  confirm,
   children,
-}: {
-  readonly label: string
-  readonly hint?: string
-  readonly children: ReactNode
-}) {
+  request,
+  neap,
+  done,
+  result,
+  close,
+}: FormDialogProps<Answer> & { readonly close: () => void }) {
+  const form = useRef<HTMLFormElement>(null)
+  const [fields, setFields] = useState(() => new FormData())
+  const readFields = () => form.current && setFields(new FormData(form.current))
+  const sent = useMutation({
+    mutationFn: async (filled: FormData) => {
+      if (confirm !== undefined && textOf(filled, 'confirm') !== confirm) throw new Error(`Type ${confirm} to go on.`)
+      const answer = await request(filled).send()
+      await done?.(answer)
+      return result?.(answer)
+    },
+    onSuccess: (shown) => {
+      if (shown === undefined) close()
+    },
+  })
+  if (sent.data !== undefined)
+    return (
+      <>
+        {sent.data}
+        <div className="buttons">
+          <Dialog.Close className="main">Done</Dialog.Close>
+        </div>
+      </>
+    )
+  const send = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    sent.mutate(new FormData(event.currentTarget))
+  }
   return (
-    <label className="field">
-      <span>{label}</span>
+    <form ref={form} onSubmit={send} onInput={readFields}>
       {children}
-      {hint !== undefined && <small>{hint}</small>}
-    </label>
+      {confirm !== undefined && (
+        <Field label={`Type ${confirm}`}>
+          <input name="confirm" autoComplete="off" />
+        </Field>
+      )}
+      {sent.error && <p role="alert">{sent.error.message}</p>}
+      <AsCommand onOpen={readFields} request={() => request(fields)} neap={neap && (() => neap(fields))} />
+      <div className="buttons">
+        <Dialog.Close>Cancel</Dialog.Close>
+        <button type="submit" className={isDangerous ? 'main dangerous' : 'main'} disabled={sent.isPending}>
+          {verb}
+        </button>
+      </div>
+    </form>
   )
-}
-
-/** A field of a form as text; undefined when it is empty. */
-export function textOf(fields: FormData, name: string): string | undefined {
-  const value = fields.get(name)
-  return typeof value === 'string' && value !== '' ? value : undefined
 }
