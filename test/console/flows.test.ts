@@ -57,6 +57,7 @@ test('a project is made, and its branches and their computes are changed and fol
   await page.getByText('Type feature to go on.').waitFor()
   await page.getByLabel('Type feature').fill('feature')
   await page.getByRole('button', { name: 'Delete branch' }).click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
   await feature.waitFor({ state: 'detached' })
 })
 
@@ -131,6 +132,8 @@ test('a key is made, shown once, works, and is refused once it is revoked', { sk
   const row = page.getByRole('row', { name: 'for a test' })
   await row.getByRole('button', { name: 'Revoke' }).click()
   await page.getByRole('button', { name: 'Revoke key' }).click()
+  // A dialog hides the rows behind it from the accessibility tree.
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
   await row.waitFor({ state: 'detached' })
   assert.equal((await send(neap, 'GET', '/projects', { key })).status, 401)
 })
