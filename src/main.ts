@@ -4,6 +4,7 @@ import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
 import { doctorCommand } from './cli/doctor.ts'
 import { endpointsCommand } from './cli/endpoints.ts'
+import { hasScreen, openBrowser } from './cli/open_browser.ts'
 import { accountCommand } from './cli/account.ts'
 import { keysCommand } from './cli/keys.ts'
 import { operationsCommand } from './cli/operations.ts'
@@ -36,6 +37,7 @@ const access = [localNeap, apiUrl, apiKey]
 
 interface UpFlags extends Overrides {
   readonly json?: boolean
+  readonly open: boolean
   readonly project: boolean
   readonly leaveRunning?: boolean
 }
@@ -60,6 +62,7 @@ program
   .addOption(proxyPort)
   .addOption(listen)
   .option('--json', 'print one line of JSON when all is ready, and nothing else')
+  .option('--no-open', 'do not open the console in a browser')
   .option('--no-project', 'make no first project')
   .option('--leave-running', 'leave computes and catalog running at the end; the next start adopts them')
   .action(runUp)
@@ -124,7 +127,10 @@ async function runUp(flags: UpFlags): Promise<void> {
       project: flags.project,
       leaveRunning: flags.leaveRunning ?? false,
       progress: terminalProgress(),
-      onReady: (ready) => printReady(ready, flags.json ?? false),
+      onReady: (ready) => {
+        printReady(ready, flags.json ?? false)
+        if (flags.open && !flags.json && hasScreen(process.env)) openBrowser(ready.console_url, ready.data_dir)
+      },
     },
     told,
   )
