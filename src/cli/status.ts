@@ -25,7 +25,7 @@ export function statusCommand(dataDir: Option): Command {
       ])
       const { dataDir: directory } = loadConfig(flags)
       const remembered = readState(directory)
-      const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, pids } =
+      const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, processes } =
         remembered
       const { missingWalls = [], egressMissing = null, limitError = null } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
@@ -37,7 +37,7 @@ export function statusCommand(dataDir: Option): Command {
       if (flags.json) {
         print(
           JSON.stringify({
-            pid: pids?.[0],
+            pid: processes?.[0]?.pid,
             api_port: apiPort,
             proxy_port: proxyPort,
             extra_proxy_port: extraProxyPort ?? null,
@@ -70,7 +70,7 @@ export function statusCommand(dataDir: Option): Command {
           ? undefined
           : `Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.`
       const lines = [
-        `Neap runs (pid ${pids?.[0]}), API on port ${apiPort}, ` +
+        `Neap runs (pid ${processes?.[0]?.pid}), API on port ${apiPort}, ` +
           `proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.`,
         `Metrics: /metrics on the ports ${apiMetricsPort} (API), ${workerMetricsPort} (worker), ` +
           `${proxyMetricsPorts.join(', ')} (proxy).`,

@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type FileLock, takeFileLock } from '../host/file_lock.ts'
+import type { ProcessNote } from '../host/process_start.ts'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'
@@ -47,7 +48,7 @@ export interface State {
   /** True from the replacement of a lost master key, which voids all API keys, until another API key has been shown. */
   readonly isKeyDue?: boolean
   /** The running supervisor and its parts, or those that ran when it was killed. */
-  readonly pids?: readonly number[]
+  readonly processes?: readonly ProcessNote[]
 }
 
 const LOCK_SECONDS = 1

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rotateLog } from '../host/logs.ts'
+import { noteProcess } from '../host/process_start.ts'
 import { type Config, configEnv } from '../config.ts'
 import { messageOf } from '../errors.ts'
 import { type PartName, partKeysFile } from '../secrets/part_keys.ts'
@@ -60,7 +61,7 @@ export async function startParts(
       onStart(pid) {
         pids.add(pid)
         try {
-          updateState(config.dataDir, { pids: [process.pid, ...pids] })
+          updateState(config.dataDir, { processes: [process.pid, ...pids].map(noteProcess) })
         } catch (error) {
           progress.say(`the pid of neap ${name} could not be noted: ${messageOf(error)}`)
         }

@@ -12,6 +12,7 @@ import { adminSocket, type Config } from '../config.ts'
 import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
+import { noteProcess } from '../host/process_start.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { apiOrigin, certifiedHosts, isOpen, publicHost, reachOf } from '../public_address.ts'
 import { resealAll } from '../rotation/reseal.ts'
@@ -87,16 +88,16 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const lock = await lockDataDir(options.config.dataDir)
     if (!lock)
       throw new UsageError(
-        `Neap runs already on ${options.config.dataDir} (pid ${stored.pids?.[0] ?? 'unknown'}). ` +
+        `Neap runs already on ${options.config.dataDir} (pid ${stored.processes?.[0]?.pid ?? 'unknown'}). ` +
           'Use that one, or stop it first.',
       )
     undo.push(lock.release)
-    const [supervisor, ...stale] = stored.pids ?? []
+    const [supervisor, ...stale] = stored.processes ?? []
     await endStaleParts(supervisor, stale)
     const { config, proxyMetricsPorts } = await chosenPorts(options, stored)
     const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort } = config
     const ports = { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
-    updateState(config.dataDir, { ...ports, reach: reachOf(config), pids: [process.pid] })
+    updateState(config.dataDir, { ...ports, reach: reachOf(config), processes: [noteProcess(process.pid)] })
 
     await writePartKeys(config.dataDir, await readOrCreateRing(config.secretFile))
     const secrets = await loadOrCreateSecrets(config.secretFile)
