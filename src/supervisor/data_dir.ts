@@ -145,19 +145,20 @@ function closedAncestor(path: string): string | undefined {
 
 export function readState(dataDir: string): State {
   const file = stateFile(dataDir)
-  if (!existsSync(file)) return { layout: LAYOUT }
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  // Earlier versions did not sync the file: a power cut could leave it empty.
+  if (text === '') return { layout: LAYOUT }
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as State
+    return JSON.parse(text) as State
   } catch (error) {
     throw new UsageError(`${file} cannot be read (${messageOf(error)}): mend or remove it; ports are chosen anew then.`)
   }
 }
 
-/** Merges changes into the state and replaces the file atomically. */
+/** Merges changes into the state and replaces the file, atomically and durably. */
 export function updateState(dataDir: string, changes: Partial<State>): void {
   const file = stateFile(dataDir)
-  writeFileSync(`${file}.new`, `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`, {
-    mode: 0o600,
-  })
+  const text = `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`
+  writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
 }
