@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
+import { requireCurrentTables } from '../catalog/migrate.ts'
 import { CATALOG_ADMIN, CATALOG_PROXY, type EmbeddedLogin } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
@@ -43,6 +44,7 @@ export async function runPart(
   const context = await openContext(name, config, log, createRegistry(name))
   const probes = await startProbes(name, context)
   await awaitCatalog(context)
+  await requireCurrentTables(context.catalog)
   await followKeys(name, context.catalog, context.secrets, (error) =>
     log.error({ err: error }, 'could not read the keys again'),
   )
