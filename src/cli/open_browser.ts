@@ -7,9 +7,9 @@ import { pathToFileURL } from 'node:url'
 const READ_MS = 30_000
 
 /**
- * Opens a sign-in link in the browser of the person at this machine. Arguments of programs are visible to all users of a
- * machine, so the browser is given a file that only its user can read, and that leads to the link. Failures are ignored:
- * the link was printed.
+ * Opens a sign-in link in the browser of the person at this machine. Arguments of programs are visible to all users of
+ * a machine, so the browser is given a file that only its user can read, and that leads to the link. Failures are
+ * ignored: the link was printed.
  */
 export function openBrowser(url: string, dataDir: string): void {
   const page = join(dataDir, 'sign-in.html')
@@ -32,5 +32,5 @@ export function openBrowser(url: string, dataDir: string): void {
 /** Whether a person who can see a browser has started this process: at a terminal, with a screen, and not over SSH. */
 export function hasScreen(env: NodeJS.ProcessEnv): boolean {
   if (!process.stdout.isTTY || env['SSH_CONNECTION']) return false
-  return process.platform === 'darwin' || Boolean(env['DISPLAY'] || env['WAYLAND_DISPLAY'])
+  return process.platform === 'darwin' || [env['DISPLAY'], env['WAYLAND_DISPLAY']].some(Boolean)
 }

@@ -5,8 +5,8 @@ import { isRunning, type ProcessNote } from '../host/process_start.ts'
 const GONE_MS = 5_000
 
 /**
- * Ends parts that outlived a killed supervisor, such as frozen ones. A process that has got the pid of one since is left
- * alone. Resolves when the ports of all are free again, or after five seconds.
+ * Ends parts that outlived a killed supervisor, such as frozen ones. A process that has got the pid of one since is
+ * left alone. Resolves when the ports of all are free again, or after five seconds.
  * @param supervisor it has ended, or is about to
  */
 export async function endStaleParts(supervisor: ProcessNote | undefined, parts: readonly ProcessNote[]): Promise<void> {
@@ -17,7 +17,7 @@ export async function endStaleParts(supervisor: ProcessNote | undefined, parts: 
   while (Date.now() < until && (killed.some(isRunning) || all.some(isEnding))) await sleep(5)
 }
 
-/** Whether a process ends but may still have open files: it loses its memory before its last thread closes its files. */
+/** Whether a process ends but may have open files: it loses its memory before its last thread closes its files. */
 function isEnding({ pid }: ProcessNote): boolean {
   try {
     const isZombie = /^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))

@@ -8,7 +8,7 @@ import { controlPlane, envOf, leaveNothing, newDataDir } from '../neap.ts'
 import { without } from '../clients.ts'
 import { until } from '../processes.ts'
 
-/* At a terminal with a screen `neap up` opens the console; xdg-open is the one program here that is not the real one. */
+/* At a terminal with a screen `neap up` opens the console. Only xdg-open is not the real program here. */
 
 const skip = without('script')
 
@@ -51,7 +51,7 @@ async function upAtTerminal(t: TestContext, flags: string) {
   await until('Neap is up', () => said.includes('Ctrl-C suspends'))
   return {
     said: () => said,
-    opened() {
+    opened: () => {
       if (!existsSync(note)) return undefined
       const [mode = '', ...lines] = readFileSync(note, 'utf8').split('\n')
       return { mode, text: lines.join('\n') }
