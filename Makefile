@@ -2,7 +2,7 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench chaos vm docs sbom peers console
+.PHONY: help up test check format bench chaos vm docs schema sbom peers console
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
@@ -42,6 +42,9 @@ format: $(INSTALLED) ## Format every file in place
 
 docs: $(INSTALLED) ## Write openapi.json, docs/settings.md and docs/not-supported.md
 	@exec $(NODE) test/docs.ts
+
+schema: $(INSTALLED) ## Write migrations/schema.txt, the tables that the migrations make
+	@exec $(NODE) test/schema.ts
 
 sbom: $(INSTALLED) ## Print what production is made of, as CycloneDX JSON, from the lock file (npm 10 or newer)
 	@exec $(NODE) test/sbom.ts

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
 import { migrate, requireCurrentTables } from '../../src/catalog/migrate.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import { describeSchema, SCHEMA_FILE } from '../schema.ts'
 import { type Catalogs, type OwnCatalog, startCatalogs } from './catalogs.ts'
 
 /* A catalog is served only by a version whose migrations it has, with the same text. */
@@ -16,6 +18,11 @@ before(async () => {
 after(() => catalogs.close())
 
 const LAST = sql`(select max(name) from migration)`
+
+test('the migrations make the tables of migrations/schema.txt (make schema writes it)', () =>
+  catalogs.with(async ({ catalog }) => {
+    assert.equal(await describeSchema(catalog), readFileSync(SCHEMA_FILE, 'utf8'))
+  }))
 
 test('a catalog whose migration had another text is refused', () =>
   catalogs.with(async ({ url, catalog }) => {
