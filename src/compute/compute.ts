@@ -56,7 +56,7 @@ export interface CpuDemand {
   readonly stride: number
 }
 
-/** Watches computes for their end. */
+/** Watches computes for their end, and keeps their logs small. */
 export interface ComputeWatch {
   /** Reports this compute once when it has ended, at once if it has already. */
   follow(compute: { readonly id: string; readonly storeId: string }): void
@@ -113,6 +113,6 @@ export interface Computes {
   whyNoLimits(): Promise<string | undefined>
   /** Why computes with egress enabled cannot have it, and the remedy; undefined when they can. */
   whyNoEgress(): Promise<string | undefined>
-  /** Rotates the logs that have grown large and removes what ended computes have left; for a timer. */
+  /** Removes what ended computes have left; for a timer. */
   tidy(): Promise<void>
 }

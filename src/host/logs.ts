@@ -1,6 +1,18 @@
-import { closeSync, constants, existsSync, fstatSync, mkdirSync, openSync, readSync, rmSync } from 'node:fs'
-import { copyFile, readdir, rename, rm, stat, truncate } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  rmSync,
+} from 'node:fs'
+import { rename, rm, stat, truncate } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 
 const ROTATE_BYTES = 10 * 2 ** 20
 const KEPT = 3
@@ -69,29 +81,25 @@ function withoutPrefix(line: string): string {
   return line.replace(/^\d{4}-\d\d-\d\d [\d:.]+ \w+ \[\d+\] (?:\S+@\S+ )?/, '').trim()
 }
 
-/** Rotates every `postgres.log` under a directory of logs. */
-export async function rotateLogs(directory: string): Promise<void> {
-  const failures: unknown[] = []
-  for (const id of await readdir(directory))
-    await rotateLog(join(directory, id, 'postgres.log')).catch((error: unknown) => failures.push(error))
-  if (failures.length > 0) throw failures[0]
-}
-
 /**
- * Rotates a log that has grown over 10 MiB and keeps three old ones. It is copied and truncated, not renamed, since the
- * writer keeps the file open; a line written in between is lost. A missing log is fine.
+ * Rotates a log that has grown over a size and keeps the end of it, of that size, and of two before. It is copied and
+ * truncated, not renamed, since the writer keeps the file open; a line written in between is lost. A missing log is
+ * fine.
  */
-export async function rotateLog(log: string): Promise<void> {
+export async function rotateLog(log: string, maxBytes = ROTATE_BYTES): Promise<void> {
   const size = await stat(log).then(
     (found) => found.size,
     () => 0,
   )
-  if (size <= ROTATE_BYTES) return
+  if (size <= maxBytes) return
   for (let number = KEPT - 1; number >= 1; number--) {
     await rename(`${log}.${number}`, `${log}.${number + 1}`).catch(() => undefined)
   }
   try {
-    await copyFile(log, `${log}.1`)
+    await pipeline(
+      createReadStream(log, { start: size - maxBytes, end: size - 1 }),
+      createWriteStream(`${log}.1`, { mode: 0o600 }),
+    )
   } catch (error) {
     // On a full disk the room matters more than the old lines.
     await rm(`${log}.1`, { force: true })

@@ -31,7 +31,7 @@ import { webhookEventView } from '../views/webhook_event.ts'
 import { unwanted } from '../walls.ts'
 import type { Part } from './part.ts'
 
-/** Interval of log rotation and of the search for newly installed versions of Postgres. */
+/** Interval of tidying, and of the search for newly installed versions of Postgres. */
 const HOUSEKEEPING_MS = 60_000
 
 /**
@@ -108,7 +108,9 @@ export async function startWorker(
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
   ]
   const housekeeping = setInterval(() => {
-    void computes.tidy().catch((error: unknown) => log.warn({ err: error }, 'could not rotate logs'))
+    void computes
+      .tidy()
+      .catch((error: unknown) => log.warn({ err: error }, 'could not remove what ended computes have left'))
     void noteVersions(worker)
   }, HOUSEKEEPING_MS)
   return {

@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 import { FencedError } from '../../host/fence.ts'
 import type { RunningCompute } from '../compute.ts'
 import { PG_VERSION, SMALL, hostText, freshHost, inAnotherProcess, query, settled } from '../../../test/local_host.ts'
+import { until } from '../../../test/processes.ts'
 import { notedServer } from './server_note.ts'
 
 const local = freshHost()
@@ -235,13 +236,20 @@ test('removing a branch after its server was killed leaves no shared memory', as
   ok(!segments().includes(id))
 })
 
-test('the log of a running server is rotated, and the server writes to the new file', async () => {
+test('the log of a running server is kept small, and the server writes to the new file', async () => {
   const branch = await newBranch('logs')
-  const { address } = await local.start(branch, next())
+  const { id, address } = await local.start(branch, next())
   const log = join(options.dataDir, 'logs', branch.id, 'postgres.log')
-  writeFileSync(log, 'x'.repeat(11 * 2 ** 20), { flag: 'a' })
-  await computes.tidy()
-  ok(statSync(`${log}.1`).size > 11 * 2 ** 20)
+  const watch = computes.watch(() => undefined)
+  watch.follow({ id, storeId: branch.id })
+  for (const [index, text] of ['a', 'b', 'c', 'd', 'e'].entries()) {
+    writeFileSync(log, text.repeat(11 * 2 ** 20), { flag: 'a' })
+    await until('it is rotated', () => existsSync(`${log}.1`) && statSync(log).size === 0)
+    equal(readFileSync(`${log}.1`, 'utf8'), text.repeat(2 * 2 ** 20))
+    equal(existsSync(`${log}.3`), index >= 2)
+  }
+  watch.stop()
+  ok(!existsSync(`${log}.4`))
   await query(address, "DO $$ BEGIN RAISE WARNING 'after rotation'; END $$")
   match(readFileSync(log, 'utf8'), /^[^\0]*after rotation/)
   ok(statSync(log).size < 1000)

@@ -5,7 +5,7 @@ import { installBinaries } from '../../host/binaries.ts'
 import { cloneKindOf } from '../../host/clone_kind.ts'
 import type { Fence } from '../../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
-import { lastWordsIn, rotateLogs } from '../../host/logs.ts'
+import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { explainShortages } from '../../host/shortage.ts'
 import { configFor, HBA, processesFor } from '../../postgres/settings.ts'
@@ -114,12 +114,9 @@ export function localComputes(options: ComputeOptions): Computes {
     walls: async () => [...(await walls()).has],
     // Without the wall `network` computes reach all addresses that this machine reaches.
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
-    async tidy() {
-      groups.sweep()
-      await rotateLogs(layout.logs)
-    },
+    tidy: async () => groups.sweep(),
   }
-  return { ...explainShortages(calls, layout.dataDir), watch: (ended) => watchComputes(layout, ended) }
+  return { ...explainShortages(calls, layout.dataDir), watch: (ended) => watchComputes(layout, logFile, ended) }
 }
 
 /** The calls that concern the size of a compute. */

@@ -3,18 +3,35 @@ import { createInterface } from 'node:readline'
 import type { ComputeWatch } from '../compute.ts'
 import { watchArgs } from '../../host/effect.ts'
 import { homeOf, type Layout } from '../../host/layout.ts'
+import { rotateLog } from '../../host/logs.ts'
 import { notedServer } from './server_note.ts'
 
 const AGAIN_MS = 1_000
+/** A session can log as fast as the disk takes it, so the interval bounds a log as much as the size does. */
+const ROTATE_MS = 1_000
+const MAX_LOG_BYTES = 2 * 2 ** 20
 
-/** Follows computes by the processes that they are. */
-export function watchComputes(layout: Layout, ended: (id: string) => void): ComputeWatch {
-  const idOf = new Map<number, string>()
+interface Followed {
+  readonly id: string
+  readonly log: string
+}
+
+/**
+ * Follows computes by the processes that they are, and rotates their logs.
+ * @param logOf the log of a store's server
+ */
+export function watchComputes(
+  layout: Layout,
+  logOf: (storeId: string) => string,
+  ended: (id: string) => void,
+): ComputeWatch {
+  const followed = new Map<number, Followed>()
   const processes = watchProcesses((pid) => {
-    const id = idOf.get(pid)
-    idOf.delete(pid)
-    if (id !== undefined) ended(id)
+    const compute = followed.get(pid)
+    followed.delete(pid)
+    if (compute !== undefined) ended(compute.id)
   })
+  const logs = startPeriodicRotation(() => [...followed.values()].map(({ log }) => log))
   return {
     follow({ id, storeId }) {
       const server = notedServer(homeOf(layout, storeId))
@@ -22,11 +39,27 @@ export function watchComputes(layout: Layout, ended: (id: string) => void): Comp
         setImmediate(() => ended(id))
         return
       }
-      idOf.set(server.pid, id)
+      followed.set(server.pid, { id, log: logOf(storeId) })
       processes.follow(server.pid)
     },
-    stop: () => processes.stop(),
+    stop() {
+      logs.stop()
+      processes.stop()
+    },
   }
+}
+
+function startPeriodicRotation(logs: () => string[]): { stop(): void } {
+  let isBusy = false
+  const rotate = async (): Promise<void> => {
+    if (isBusy) return
+    isBusy = true
+    // A log that cannot be rotated now is tried again in a second.
+    for (const log of logs()) await rotateLog(log, MAX_LOG_BYTES).catch(() => undefined)
+    isBusy = false
+  }
+  const timer = setInterval(() => void rotate(), ROTATE_MS)
+  return { stop: () => clearInterval(timer) }
 }
 
 /**
