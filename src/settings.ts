@@ -321,6 +321,13 @@ export const SETTINGS = {
     about: 'Seconds between two checks that a branch is there and its compute can start (0: never).',
     fallback: () => 86_400,
   }),
+  metricsDays: setting<number>({
+    env: 'NEAP_METRICS_DAYS',
+    parse: whole(1, 90),
+    expects: 'days from 1 to 90',
+    about: 'How long the figures of computes, for charts, are kept: 60 bytes for each minute in which a compute runs.',
+    fallback: () => 30,
+  }),
   workerConcurrency: setting<number>({
     env: 'NEAP_WORKER_CONCURRENCY',
     parse: whole(1, 256),

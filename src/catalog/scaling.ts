@@ -66,6 +66,14 @@ export function listScalings(
      order by id desc limit ${limit}`)
 }
 
+/** The latest changes of an endpoint's size in a time (RFC 3339), newest first. */
+export function listScalingsIn(db: Db, endpointId: string, from: string, to: string, limit: number): Promise<Scaling[]> {
+  return db.rows(sql`
+    select * from scaling
+     where endpoint_id = ${endpointId} and scaled_at >= ${from}::timestamptz and scaled_at < ${to}::timestamptz
+     order by scaled_at desc limit ${limit}`)
+}
+
 /** Removes records that are at least `days` old. */
 export async function expireScalings(db: Db, days: number): Promise<void> {
   await db.rows(sql`delete from scaling where scaled_at < clock_timestamp() - make_interval(days => ${days})`)

@@ -4,6 +4,7 @@ import { createVerb } from './endpoints/create.ts'
 import { deleteVerb } from './endpoints/delete.ts'
 import { getVerb } from './endpoints/get.ts'
 import { listVerb } from './endpoints/list.ts'
+import { metricsVerb } from './endpoints/metrics.ts'
 import { restartVerb } from './endpoints/restart.ts'
 import { scalingVerb } from './endpoints/scaling.ts'
 import { startVerb } from './endpoints/start.ts'
@@ -19,6 +20,7 @@ export function endpointsCommand(access: readonly Option[]): Command {
     getVerb(),
     activityVerb(),
     scalingVerb(),
+    metricsVerb(),
     createVerb(),
     updateVerb(),
     startVerb(),

@@ -108,7 +108,7 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   return row.overdue ? 'overdue' : 'locked'
 }
 
-/** Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. */
+/** Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. What was done is recorded. */
 export function moveTo(
   tx: Transaction,
   id: string,
@@ -119,7 +119,7 @@ export function moveTo(
 ): void {
   tx.last(sql`
     update operation set step = ${step}, attempts = ${attempts}, retry_at = null, wait_reason = ${waitReason},
-           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
+           steps = case when step = ${step} then steps else with_step(steps, step, null) end, updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
      where id = ${id}`)
 }
 
@@ -127,7 +127,7 @@ export function moveTo(
 export function retryLater(tx: Transaction, id: string, seconds: number, error: string): undefined {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, wait_reason = null,
-           updated_at = clock_timestamp(), attempts = case when step = ${FAILURE} then attempts else 0 end,
+           steps = with_step(steps, step, ${error}), updated_at = clock_timestamp(), attempts = case when step = ${FAILURE} then attempts else 0 end,
            retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
   return undefined
@@ -137,7 +137,7 @@ export function retryLater(tx: Transaction, id: string, seconds: number, error: 
 export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds: number): void {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, wait_reason = null,
-           step = ${FAILURE}, attempts = 1, retry_at = null, updated_at = clock_timestamp(),
+           steps = with_step(steps, step, ${error}), step = ${FAILURE}, attempts = 1, retry_at = null, updated_at = clock_timestamp(),
            deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
            run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
      where id = ${id}`)
@@ -150,7 +150,7 @@ export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds:
 export function end(tx: Transaction, id: string, status: 'finished' | 'failed', error: string | null): 'ended' {
   tx.last(sql`
     update operation set status = ${status}, error = ${error}, retry_at = null, wait_reason = null,
-           updated_at = clock_timestamp(), finished_at = clock_timestamp()
+           steps = with_step(steps, step, null), updated_at = clock_timestamp(), finished_at = clock_timestamp()
      where id = ${id}
     returning set_config('synchronous_commit', 'on', true), set_config('neap.tells_later', 'on', true)`)
   return 'ended'

@@ -18,6 +18,7 @@ import { startExpiryLoop } from '../loops/expiry.ts'
 import { startRetentionLoop } from '../loops/retention.ts'
 import { startSizeLimitLoop } from '../loops/size_limits.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
+import { startHistoryLoop } from '../loops/history.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
 import { startMeterLoop } from '../loops/meter.ts'
@@ -103,6 +104,7 @@ export async function startWorker(
     startMeasureLoop(worker),
     startSizeLimitLoop(worker),
     startMeterLoop(worker),
+    startHistoryLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),

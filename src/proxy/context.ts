@@ -16,6 +16,7 @@ import { watchDatabaseCommands } from './session/database_command.ts'
 import type { DirectContext } from './session/direct_session.ts'
 import { startIdleSessions } from './session/idle_sessions.ts'
 import { startActivityWriter } from './suspend/activity.ts'
+import { startClientCounts } from './suspend/client_counts.ts'
 import { startPauses } from './suspend/pauses.ts'
 import { createRegistration } from './suspend/registration.ts'
 import { createTrafficTable } from './suspend/traffic.ts'
@@ -65,6 +66,7 @@ export async function startContext(options: ContextOptions, countConnections: ()
   const table = createTrafficTable(watchDatabaseCommands((endpointId) => idleSessions.close(endpointId)))
   const activity = startActivityWriter(catalog, table, log, (counts) => metrics.passed(counts))
   const registration = createRegistration(catalog, log)
+  const clientCounts = startClientCounts(catalog, table, () => registration.number(), log)
   const pauses = await startPauses({
     catalog,
     table,
@@ -114,6 +116,7 @@ export async function startContext(options: ContextOptions, countConnections: ()
       log,
     },
     async stop() {
+      clientCounts.stop()
       pauses.stop()
       pools.stop()
       idleSessions.stop()

@@ -117,6 +117,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /projects/:project_id/endpoints/:endpoint_id': read(),
   'GET /projects/:project_id/endpoints/:endpoint_id/activity': read(),
   'GET /projects/:project_id/endpoints/:endpoint_id/scaling': read(),
+  'GET /projects/:project_id/endpoints/:endpoint_id/metrics': read(),
   'PATCH /projects/:project_id/endpoints/:endpoint_id': write(onEndpoint('idle', { endpoint: { name: 'other' } })),
   'DELETE /projects/:project_id/endpoints/:endpoint_id': write(onEndpoint()),
   'POST /projects/:project_id/endpoints/:endpoint_id/start': write(onEndpoint('idle')),

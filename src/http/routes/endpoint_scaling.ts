@@ -2,38 +2,9 @@ import { Type } from 'typebox'
 import { listScalings } from '../../catalog/scaling.ts'
 import { requireEndpoint, requireProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
+import { Scaling, scalingView } from '../../views/scaling.ts'
 import { route } from '../route.ts'
 import { EndpointParams } from './endpoints.ts'
-
-const Scaling = Type.Object(
-  {
-    at: Type.String({ format: 'date-time' }),
-    compute_id: Type.String(),
-    from_cu: Type.Number(),
-    to_cu: Type.Number(),
-    wanted_cu: Type.Optional(Type.Number({ description: 'What it wanted, where its host had less room' })),
-    reason: Type.Union(
-      [
-        Type.Literal('request'),
-        Type.Literal('cpu'),
-        Type.Literal('memory'),
-        Type.Literal('cache'),
-        Type.Literal('less_use'),
-      ],
-      {
-        description:
-          'request: the limits were changed. cpu: its CPU limit stopped it. memory: memory that cannot be reclaimed ' +
-          'neared its limit. cache: pages that it needs were evicted. less_use: it needs less.',
-      },
-    ),
-    figures: Type.Optional(
-      Type.Record(Type.String(), Type.Number(), {
-        description: 'What was measured just before, in CPUs, bytes, parts',
-      }),
-    ),
-  },
-  { $id: 'Scaling' },
-)
 
 export const getEndpointScaling = route('GET /projects/:project_id/endpoints/:endpoint_id/scaling', {
   summary: 'List the changes of the size of a running compute, newest first, of the last seven days',
@@ -54,15 +25,7 @@ export const getEndpointScaling = route('GET /projects/:project_id/endpoints/:en
   const rows = await listScalings(context.db, id, parseCursor(query.cursor), query.limit ?? 100)
   const last = rows.at(-1)
   return {
-    scaling: rows.map(({ scaled_at, compute_id, from_cu, to_cu, wanted_cu, reason, figures }) => ({
-      at: scaled_at,
-      compute_id,
-      from_cu,
-      to_cu,
-      ...(wanted_cu !== null && { wanted_cu }),
-      reason,
-      ...(figures && { figures }),
-    })),
+    scaling: rows.map(scalingView),
     ...(last && { pagination: { cursor: String(last.id) } }),
   }
 })

@@ -33,6 +33,7 @@ import {
 import { getEndpointActivity } from './endpoint_activity.ts'
 import { restartProjectEndpoint, startProjectEndpoint, suspendProjectEndpoint } from './endpoint_life.ts'
 import { getBranchConsumption, getProjectConsumption } from './consumption.ts'
+import { getEndpointMetrics } from './endpoint_metrics.ts'
 import { getEndpointScaling } from './endpoint_scaling.ts'
 import { updateProjectEndpoint } from './endpoint_update.ts'
 import { createProjectEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
@@ -103,6 +104,7 @@ export const routes = [
   getEndpoint,
   getEndpointActivity,
   getEndpointScaling,
+  getEndpointMetrics,
   getProjectConsumption,
   getBranchConsumption,
   updateProjectEndpoint,

@@ -46,6 +46,8 @@ export interface TrafficTable {
   refusingWrites(): Traffic[]
   /** Endpoints with bytes forwarded since the last call, and the time of the last byte. */
   takeSeen(): Map<string, number>
+  /** How many clients endpoints have, by endpoint id; those without any are absent. */
+  clients(): Map<string, number>
   /** Counts since the last call, by endpoint id. */
   takeCounts(): Map<string, TrafficCounts>
 }
@@ -87,6 +89,12 @@ export function createTrafficTable(lookFor: (endpointId: string) => Traffic['loo
         forgetIfDone(endpointId)
       }
       return seen
+    },
+    clients() {
+      const counted = new Map<string, number>()
+      for (const [endpointId, { traffic }] of entries)
+        if (traffic.sessions.size > 0) counted.set(endpointId, traffic.sessions.size)
+      return counted
     },
     takeCounts() {
       const counted = new Map<string, TrafficCounts>()
