@@ -18,6 +18,8 @@ export interface Operation {
   readonly failures_count: number
   readonly retry_at: string | null
   readonly error: string | null
+  /** Why it was asked for, where its action has reasons. */
+  readonly reason: string | null
   /** What it waits for at the moment; null: for nothing. */
   readonly wait_reason: string | null
   readonly created_at: string
@@ -127,8 +129,45 @@ export function findOperation(
   // Selects only the columns that clients see: they poll this query.
   return db.row(sql`
     select id, account_id, project_id, branch_id, endpoint_id, seq, action, status, failures_count, retry_at, error,
-           wait_reason, created_at, updated_at, started_at, finished_at
+           reason, wait_reason, created_at, updated_at, started_at, finished_at
       from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`)
+}
+
+/** What is recorded of a step: that it was done, or (an error) an attempt that failed. */
+export interface StepRecord {
+  readonly step: string
+  readonly at: string
+  readonly error?: string
+}
+
+/** The course of an operation. */
+export interface OperationCourse {
+  /** The step that it is at. */
+  readonly step: string
+  /** Oldest first. */
+  readonly steps: readonly StepRecord[]
+  /** The API request that asked for it, if one did. */
+  readonly request_id: string | null
+  /** Its input names another branch: it stops the compute on a branch that its endpoint has left. */
+  readonly is_of_move: boolean
+  /** The first unfinished operations that it stands behind, oldest first, and their actions. */
+  readonly behind: readonly { readonly id: string; readonly action: string }[]
+}
+
+const MAX_BEHIND = 5
+
+/** The course of an operation; undefined when it is gone. */
+export function readCourse(db: Db, id: string): Promise<OperationCourse | undefined> {
+  return db.row(sql`
+    select o.step, o.steps, o.request_id, o.input ? 'to' as is_of_move,
+           coalesce((select jsonb_agg(jsonb_build_object('id', b.id, 'action', b.action) order by b.seq)
+              from (select b.id, b.action, b.seq from operation b
+                     where o.status = 'scheduling' and b.project_id = o.project_id and b.finished_at is null
+                       and b.seq < o.seq
+                       and (b.excludes && (o.excludes || o.shares) or b.id = any (o.depends_on)
+                            or not o.passes_shared and b.shares && o.excludes)
+                     order by b.seq limit ${MAX_BEHIND}) b), '[]') as behind
+      from operation o where o.id = ${id}`)
 }
 
 export interface OperationFilter {

@@ -42,7 +42,7 @@ export async function* eventsSince(
     // One row more than a page shows whether another page follows.
     const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`
       select pg_current_snapshot()::text as seen, o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq,
-             o.action, o.created_at, e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at,
+             o.action, o.reason, o.created_at, e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at,
              e.updated_at, e.finished_at
         from (select) always
         left join operation_event e on e.project_id = ${projectId} and e.xid >= pg_snapshot_xmin(${seen}::pg_snapshot)

@@ -1,6 +1,6 @@
 import { setBranchFailed } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
-import { cancelOperation, isOfMove, type Operation } from '../catalog/operation.ts'
+import { cancelOperation, isOfMove, type Operation, type OperationStatus } from '../catalog/operation.ts'
 import { AppError } from '../errors.ts'
 
 /**
@@ -11,17 +11,21 @@ import { AppError } from '../errors.ts'
  */
 export async function cancel(tx: Db, operation: Operation): Promise<Operation> {
   const { id, action, status, branch_id } = operation
-  if (action.startsWith('delete_'))
-    throw new AppError('CONFLICT', `${action} cannot be cancelled: what it removes is deleted already.`)
-  if (await isOfMove(tx, id))
-    throw new AppError('CONFLICT', 'suspend_compute cannot be cancelled: its endpoint has moved to another branch.')
+  const refusal = whyNotCancelled(action, 'scheduling', await isOfMove(tx, id))
+  if (refusal !== undefined) throw new AppError('CONFLICT', refusal)
   const cancelled = await cancelOperation(tx, id, 'by request')
   const hasJustBegun = status === 'scheduling'
-  if (!cancelled)
-    throw new AppError(
-      'CONFLICT',
-      `The operation is ${hasJustBegun ? 'running' : status}; only one that has not begun can be cancelled.`,
-    )
+  if (!cancelled) throw new AppError('CONFLICT', begunText(hasJustBegun ? 'running' : status))
   if (branch_id && action.startsWith('create_')) await setBranchFailed(tx, branch_id)
   return cancelled
 }
+
+/** Why an operation cannot be cancelled now; undefined: it can. */
+export function whyNotCancelled(action: string, status: OperationStatus, isMove: boolean): string | undefined {
+  if (action.startsWith('delete_')) return `${action} cannot be cancelled: what it removes is deleted already.`
+  if (isMove) return 'suspend_compute cannot be cancelled: its endpoint has moved to another branch.'
+  return status === 'scheduling' ? undefined : begunText(status)
+}
+
+const begunText = (status: OperationStatus) =>
+  `The operation is ${status}; only one that has not begun can be cancelled.`

@@ -119,7 +119,8 @@ export function moveTo(
 ): void {
   tx.last(sql`
     update operation set step = ${step}, attempts = ${attempts}, retry_at = null, wait_reason = ${waitReason},
-           steps = case when step = ${step} then steps else with_step(steps, step, null) end, updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
+           steps = case when step = ${step} then steps else with_step(steps, step, null) end,
+           updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
      where id = ${id}`)
 }
 
@@ -127,7 +128,8 @@ export function moveTo(
 export function retryLater(tx: Transaction, id: string, seconds: number, error: string): undefined {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, wait_reason = null,
-           steps = with_step(steps, step, ${error}), updated_at = clock_timestamp(), attempts = case when step = ${FAILURE} then attempts else 0 end,
+           steps = with_step(steps, step, ${error}), updated_at = clock_timestamp(),
+           attempts = case when step = ${FAILURE} then attempts else 0 end,
            retry_at = clock_timestamp() + make_interval(secs => ${seconds}),
            run_at = clock_timestamp() + make_interval(secs => ${seconds}) where id = ${id}`)
   return undefined
@@ -137,7 +139,8 @@ export function retryLater(tx: Transaction, id: string, seconds: number, error: 
 export function giveUp(tx: Transaction, id: string, error: string, leaseSeconds: number): void {
   tx.last(sql`
     update operation set failures_count = failures_count + 1, error = ${error}, wait_reason = null,
-           steps = with_step(steps, step, ${error}), step = ${FAILURE}, attempts = 1, retry_at = null, updated_at = clock_timestamp(),
+           steps = with_step(steps, step, ${error}), step = ${FAILURE}, attempts = 1, retry_at = null,
+           updated_at = clock_timestamp(),
            deadline_at = clock_timestamp() + make_interval(secs => ${FAILURE_SECONDS}),
            run_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
      where id = ${id}`)

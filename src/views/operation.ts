@@ -16,6 +16,9 @@ export const Operation = Type.Object(
     endpoint_id: Type.Optional(Type.String()),
     action: Type.String(),
     status: OperationStatus,
+    reason: Type.Optional(
+      Type.String({ description: 'Why a start or a suspend was asked for, as request, connection or idle' }),
+    ),
     error: Type.Optional(Type.String()),
     wait_reason: Type.Optional(Type.String({ description: 'What it waits for at the moment' })),
     failures_count: Type.Integer(),
@@ -40,6 +43,7 @@ export function operationView(
     ...(row.endpoint_id && { endpoint_id: row.endpoint_id }),
     action: row.action,
     status: row.status,
+    ...(row.reason && { reason: row.reason }),
     ...(row.error && { error: row.error }),
     ...(row.wait_reason && { wait_reason: row.wait_reason }),
     failures_count: row.failures_count,

@@ -127,6 +127,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /projects/:project_id/operations': read(),
   'GET /projects/:project_id/operations/stream': read(),
   'GET /projects/:project_id/operations/:operation_id': read(),
+  'GET /projects/:project_id/operations/:operation_id/steps': read(),
   'POST /projects/:project_id/operations/:operation_id/cancel': write(async (scene) => ({
     params: { operation_id: await scene.waitingOperation() },
   })),

@@ -37,6 +37,7 @@ import { getEndpointMetrics } from './endpoint_metrics.ts'
 import { getEndpointScaling } from './endpoint_scaling.ts'
 import { updateProjectEndpoint } from './endpoint_update.ts'
 import { createProjectEndpoint, deleteProjectEndpoint, getEndpoint, listProjectEndpoints } from './endpoints.ts'
+import { listOperationSteps } from './operation_steps.ts'
 import { streamOperations } from './operation_stream.ts'
 import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
 import { createOrganizationApiKey, listOrganizationApiKeys, revokeOrganizationApiKey } from './organization_api_keys.ts'
@@ -116,6 +117,7 @@ export const routes = [
   streamOperations,
   getOperation,
   cancelProjectOperation,
+  listOperationSteps,
   createBranchRole,
   listBranchRoles,
   getRole,

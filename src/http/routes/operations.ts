@@ -8,7 +8,7 @@ import { Operation, OperationStatus, operationView } from '../../views/operation
 import { type RequestContext, route } from '../route.ts'
 
 const ProjectId = Type.Object({ project_id: Type.String() })
-const OperationId = Type.Object({
+export const OperationId = Type.Object({
   project_id: Type.String(),
   operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }),
 })
@@ -62,7 +62,7 @@ export const cancelProjectOperation = route('POST /projects/:project_id/operatio
 })
 
 /** Errors: NOT_FOUND (the operation, or the project if the caller has no such project). */
-async function requireOperation(
+export async function requireOperation(
   context: RequestContext,
   params: { project_id: string; operation_id: string },
 ): Promise<OperationRow> {
