@@ -5,6 +5,7 @@ import type { Db } from '../catalog/catalog.ts'
 import { whyNoEgress } from '../catalog/host.ts'
 import { PROVISIONERS } from '../catalog/endpoint.ts'
 import type { Project as ProjectRow } from '../catalog/project.ts'
+import type { ProjectSummary } from '../catalog/project_summary.ts'
 
 import type { Config } from '../config.ts'
 import { proxyHost } from '../public_address.ts'
@@ -46,6 +47,21 @@ export const ProjectListItem = Type.Object(
   {
     ...ListItem,
     active_time: Type.Integer(),
+    summary: Type.Optional(
+      Type.Object(
+        {
+          branches: Type.Integer(),
+          logical_size_bytes: Type.Integer({ description: 'The sum of the sizes of its branches' }),
+          endpoints: Type.Object({
+            active: Type.Integer(),
+            idle: Type.Integer(),
+            stopped: Type.Integer({ description: 'Disabled' }),
+            changing: Type.Integer({ description: 'On their way to another state' }),
+          }),
+        },
+        { description: 'Neap only. What it has; with summary=true' },
+      ),
+    ),
     deleted_at: Type.Optional(Type.String({ format: 'date-time' })),
     recoverable_until: Type.Optional(Type.String({ format: 'date-time' })),
   },
@@ -88,6 +104,7 @@ export function projectListItemView(
   row: ProjectRow,
   { config, account }: ViewContext,
   use: Consumed = NO_USE,
+  summary?: ProjectSummary,
 ): Static<typeof ProjectListItem> {
   const { provisioner = PROVISIONERS[0], ...defaults } = row.default_endpoint_settings
   const sizeLimit = row.settings.quota?.['logical_size_bytes'] ?? 0
@@ -112,16 +129,24 @@ export function projectListItemView(
     org_id: account.organization_id,
     created_at: row.created_at,
     updated_at: row.updated_at,
+    ...(summary && { summary: summaryView(summary) }),
     ...(row.deleted_at && { deleted_at: row.deleted_at }),
     ...(row.recoverable_until && { recoverable_until: row.recoverable_until }),
   }
 }
+
+const summaryView = ({ branches, logical_bytes, ...endpoints }: ProjectSummary) => ({
+  branches,
+  logical_size_bytes: logical_bytes,
+  endpoints,
+})
 
 /** A project as clients see it, with what it has used this month. */
 export async function projectView(row: ProjectRow, context: ViewContext): Promise<Static<typeof Project>> {
   const use = (await projectUses(context.db, [row.id])).get(row.id) ?? NO_USE
   const {
     active_time: _active,
+    summary: _summary,
     deleted_at: _deleted,
     recoverable_until: _until,
     ...common

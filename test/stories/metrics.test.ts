@@ -98,3 +98,13 @@ test('a time that makes no sense is refused', async () => {
     /not found/,
   )
 })
+
+test('projects are listed with what they have, when that is asked for', async () => {
+  const [plain] = (await neap.call('GET /projects', { query: { limit: 10 } })).projects
+  assert.equal(plain?.summary, undefined)
+  const [project] = (await neap.call('GET /projects', { query: { limit: 10, summary: true } })).projects
+  assert.deepEqual(
+    [project?.summary?.branches, project?.summary?.endpoints],
+    [1, { active: 1, idle: 0, stopped: 0, changing: 0 }],
+  )
+})

@@ -1,6 +1,7 @@
 import { projectUses } from '../../catalog/consumption.ts'
 import { Type } from 'typebox'
 import { listProjects, listRecoverable } from '../../catalog/project.ts'
+import { summarizeProjects } from '../../catalog/project_summary.ts'
 import { limitsOf } from '../../commands/account_limits.ts'
 import { createProject } from '../../commands/create_project.ts'
 import { requireOrganization, requireProject } from '../../commands/require.ts'
@@ -93,6 +94,9 @@ export const listAccountProjects = route('GET /projects', {
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),
     search: Type.Optional(Type.String({ description: 'Only those with this in their name or id' })),
     org_id: Type.Optional(Type.String()),
+    summary: Type.Optional(
+      Type.Boolean({ description: 'Neap only. With the branches, sizes and endpoints of each project' }),
+    ),
     recoverable: Type.Optional(Type.Boolean({ description: 'Deleted ones that can still be recovered' })),
   }),
   returns: Type.Object({
@@ -109,12 +113,13 @@ export const listAccountProjects = route('GET /projects', {
     ? await listRecoverable(context.db, account.id, query.limit ?? 10, query.cursor, projectId)
     : await listProjects(context.db, account.id, query.limit ?? 10, query.cursor, query.search, projectId)
   const last = projects.at(-1)
-  const uses = await projectUses(
-    context.db,
-    projects.map(({ id }) => id),
-  )
+  const ids = projects.map(({ id }) => id)
+  const [uses, summaries] = await Promise.all([
+    projectUses(context.db, ids),
+    query.summary ? summarizeProjects(context.db, ids) : undefined,
+  ])
   return {
-    projects: projects.map((project) => projectListItemView(project, context, uses.get(project.id))),
+    projects: projects.map((project) => projectListItemView(project, context, uses.get(project.id), summaries?.get(project.id))),
     applications: {},
     integrations: {},
     ...(last && { pagination: { cursor: last.id } }),
