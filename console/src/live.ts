@@ -2,10 +2,10 @@ import { useQueryClient, type QueryClient } from '@tanstack/react-query'
 import { createParser } from 'eventsource-parser'
 import { useEffect } from 'react'
 import { isSignedOut, type Operation, send } from './api.ts'
+import { mergeOperation } from './operation_lists.ts'
 
 const FIRST_PAUSE_MS = 250
 const MAX_PAUSE_MS = 5_000
-const MAX_OPERATIONS = 200
 
 /** Names of a project's queries; a change of an operation makes those of `state` be read anew. */
 export const keysOf = (projectId: string) => ({
@@ -37,7 +37,7 @@ async function follow(queries: QueryClient, projectId: string, signal: AbortSign
       if (event === 'reset') void queries.invalidateQueries({ queryKey: operations })
       else if (event === 'operation') {
         const { operation } = JSON.parse(data) as { operation: Operation }
-        queries.setQueryData<Operation[]>(operations, (before) => merged(before, operation))
+        mergeOperation(queries, operations, operation)
       }
       refresh()
     },
@@ -77,12 +77,4 @@ async function read(
     if (done || value === undefined) return
     onText(value)
   }
-}
-
-/** A list of operations, the latest first, with a changed one in its place. */
-function merged(before: readonly Operation[] | undefined, changed: Operation): Operation[] {
-  const others = (before ?? []).filter(({ id }) => id !== changed.id)
-  const at = others.findIndex(({ created_at }) => created_at <= changed.created_at)
-  others.splice(at < 0 ? others.length : at, 0, changed)
-  return others.slice(0, MAX_OPERATIONS)
 }

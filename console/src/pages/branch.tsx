@@ -26,6 +26,10 @@ const TABS: Readonly<Record<string, BranchTab>> = {
     title: 'Overview',
     page: lazy(async () => ({ default: (await import('./branch_overview.tsx')).BranchOverview })),
   },
+  monitoring: {
+    title: 'Monitoring',
+    page: lazy(async () => ({ default: (await import('./monitoring/monitoring.tsx')).Monitoring })),
+  },
 }
 
 const [FIRST = ''] = Object.keys(TABS)

@@ -1,29 +1,43 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { keysOf } from '../live.ts'
 import { bytes } from '../parts/amounts.ts'
+import { Empty } from '../parts/states.tsx'
 import { Moment } from '../parts/time.tsx'
 import type { BranchTabProps } from './branch.tsx'
+import { AddCompute } from './compute/forms.tsx'
+import { ComputePanel } from './compute/panel.tsx'
 import { ConnectBranch } from './connect.tsx'
-import { EndpointState } from './endpoint_state.tsx'
 
 /** A branch's facts and its compute. */
 export function BranchOverview({ branch, endpoint }: BranchTabProps) {
   const queries = useQueryClient()
   const refresh = () => void queries.invalidateQueries({ queryKey: keysOf(branch.project_id).state })
   return (
-    <dl className="facts">
-      <dt>Compute</dt>
-      <dd>{endpoint ? <EndpointState endpoint={endpoint} onChange={refresh} /> : 'none'}</dd>
-      <dt>Size</dt>
-      <dd>{branch.logical_size === undefined ? 'not measured yet' : bytes(branch.logical_size)}</dd>
-      <dt>Created</dt>
-      <dd>
-        <Moment at={branch.created_at} />
-      </dd>
-      <dt>Connection</dt>
-      <dd>
-        <ConnectBranch branch={branch} endpoint={endpoint} />
-      </dd>
-    </dl>
+    <>
+      {endpoint ? (
+        <ComputePanel endpoint={endpoint} onChange={refresh} />
+      ) : (
+        <section className="panel">
+          <Empty title="No compute">
+            <p>No client can connect to this branch until it has a compute.</p>
+            <AddCompute branch={branch} onChange={refresh} />
+          </Empty>
+        </section>
+      )}
+      <section className="panel" aria-labelledby="facts">
+        <div className="heading">
+          <h2 id="facts">Branch</h2>
+          <ConnectBranch branch={branch} endpoint={endpoint} />
+        </div>
+        <dl className="facts">
+          <dt>Size</dt>
+          <dd>{branch.logical_size === undefined ? 'not measured yet' : bytes(branch.logical_size)}</dd>
+          <dt>Created</dt>
+          <dd>
+            <Moment at={branch.created_at} />
+          </dd>
+        </dl>
+      </section>
+    </>
   )
 }

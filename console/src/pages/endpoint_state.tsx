@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query'
 import { call, type Endpoint } from '../api.ts'
 
 /** The word that people know an endpoint's state by. */
-function wordFor({ current_state, pending_state, disabled }: Endpoint): string {
+export function wordFor({ current_state, pending_state, disabled }: Endpoint): string {
   if (pending_state !== undefined && pending_state !== current_state)
     return pending_state === 'active' ? 'Starting' : 'Suspending'
   if (current_state === 'active') return 'Active'
@@ -45,4 +45,5 @@ export function EndpointState({ endpoint, onChange }: { readonly endpoint: Endpo
   )
 }
 
-const sizes = (min: number, max: number): string => (min === max ? `${min} CU` : `${min} to ${max} CU`)
+/** The limits of an endpoint's size. */
+export const sizes = (min: number, max: number): string => (min === max ? `${min} CU` : `${min} to ${max} CU`)

@@ -11,11 +11,15 @@ import { Moment } from '../parts/time.tsx'
 
 type Project = ApiResponse<'GET /projects'>['projects'][number]
 
+/** No stream tells of all projects. */
+const EVERY_MS = 15_000
+
 /** The projects of the organization. */
 export function Projects() {
   const projects = useQuery({
     queryKey: ['projects'],
-    queryFn: async () => (await call('GET /projects', { query: { limit: 400 } })).projects,
+    refetchInterval: EVERY_MS,
+    queryFn: async () => (await call('GET /projects', { query: { limit: 400, summary: true } })).projects,
   })
   return (
     <>
@@ -47,13 +51,41 @@ const COLUMNS: readonly Column<Project>[] = [
     ),
   },
   { title: 'Postgres', of: ({ pg_version }) => pg_version },
-  { title: 'Active this month', of: ({ active_time }) => `${Math.round(active_time / 60)} min` },
+  { title: 'Branches', of: ({ summary }) => summary?.branches ?? 0 },
+  { title: 'Computes', of: ({ summary }) => <States summary={summary} /> },
   {
-    title: 'Branch size limit',
-    of: ({ branch_logical_size_limit_bytes: limit }) => (limit ? bytes(limit) : 'none'),
+    title: 'Size',
+    of: ({ summary, branch_logical_size_limit_bytes: limit }) => (
+      <>
+        {bytes(summary?.logical_size_bytes ?? 0)} {limit > 0 && <small>at most {bytes(limit)} each</small>}
+      </>
+    ),
   },
+  { title: 'Active this month', of: ({ active_time }) => `${Math.round(active_time / 60)} min` },
   { title: 'Created', of: ({ created_at }) => <Moment at={created_at} /> },
 ]
+
+const STATES = [
+  ['active', 'active'],
+  ['changing', 'starting'],
+  ['idle', 'idle'],
+  ['stopped', 'stopped'],
+] as const
+
+/** How many computes are in which state. */
+function States({ summary }: { readonly summary: Project['summary'] | undefined }) {
+  const found = STATES.filter(([state]) => (summary?.endpoints[state] ?? 0) > 0)
+  if (found.length === 0) return <small>none</small>
+  return (
+    <span className="branch">
+      {found.map(([state, mark]) => (
+        <span key={state} className={`mark ${mark}`}>
+          {summary?.endpoints[state]} {state}
+        </span>
+      ))}
+    </span>
+  )
+}
 
 function NewProject() {
   const queries = useQueryClient()
