@@ -95,7 +95,11 @@ const stepOf = (at: ReturnType<typeof sql>, seconds: number) =>
   sql`to_timestamp(floor(extract(epoch from ${at}) / ${seconds}::int) * ${seconds}::int)`
 
 /** The figures of an endpoint, oldest first; steps in which no compute ran are absent. */
-export function listPoints(db: Db, endpointId: string, { from, to, stepSeconds }: SteppedTime): Promise<ComputePoint[]> {
+export function listPoints(
+  db: Db,
+  endpointId: string,
+  { from, to, stepSeconds }: SteppedTime,
+): Promise<ComputePoint[]> {
   return db.rows(sql`
     select ${stepOf(sql`t.at`, stepSeconds)} as at, avg(u.cu)::float8 as cu, avg(u.cpu)::float8 as cpu,
            max(u.cpu)::float8 as cpu_max, max(u.memory)::float8 as memory, max(u.cache)::float8 as cache,

@@ -5,11 +5,7 @@ import { sql } from './sql.ts'
  * Records how many clients endpoints have at a proxy, by endpoint id; 0 removes. Fails when the proxy's registration
  * has ended: its rows went with it.
  */
-export async function setClients(
-  db: Db,
-  proxyNumber: number,
-  changed: ReadonlyMap<string, number>,
-): Promise<void> {
+export async function setClients(db: Db, proxyNumber: number, changed: ReadonlyMap<string, number>): Promise<void> {
   if (changed.size === 0) return
   const some = [...changed].filter(([, clients]) => clients > 0)
   const gone = [...changed].flatMap(([id, clients]) => (clients > 0 ? [] : [id]))

@@ -67,7 +67,13 @@ export function listScalings(
 }
 
 /** The latest changes of an endpoint's size in a time (RFC 3339), newest first. */
-export function listScalingsIn(db: Db, endpointId: string, from: string, to: string, limit: number): Promise<Scaling[]> {
+export function listScalingsIn(
+  db: Db,
+  endpointId: string,
+  from: string,
+  to: string,
+  limit: number,
+): Promise<Scaling[]> {
   return db.rows(sql`
     select * from scaling
      where endpoint_id = ${endpointId} and scaled_at >= ${from}::timestamptz and scaled_at < ${to}::timestamptz

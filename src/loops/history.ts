@@ -2,7 +2,13 @@
  * Keeps the figures of running computes for charts: once a minute, in one batch. sampling.ts says what is read of each.
  */
 import { computeAddress } from '../catalog/compute.ts'
-import { addSamples, type ComputeSample, expireHistory, listSampled, type SampledCompute } from '../catalog/compute_history.ts'
+import {
+  addSamples,
+  type ComputeSample,
+  expireHistory,
+  listSampled,
+  type SampledCompute,
+} from '../catalog/compute_history.ts'
 import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import { type ComputeStatistics, readStatistics } from '../compute_admin/statistics.ts'
 import type { WorkerContext } from '../context.ts'

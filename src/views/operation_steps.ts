@@ -18,7 +18,9 @@ const Step = Type.Object(
 
 export const OperationSteps = Type.Object(
   {
-    steps: Type.Array(Step, { description: 'In order; of more than forty recorded ones the first and the latest twenty' }),
+    steps: Type.Array(Step, {
+      description: 'In order; of more than forty recorded ones the first and the latest twenty',
+    }),
     waits_behind: Type.Array(Type.Object({ id: Type.String({ format: 'uuid' }), action: Type.String() }), {
       description: 'The first operations that it stands behind, while it has not begun',
     }),

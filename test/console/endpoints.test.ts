@@ -105,7 +105,9 @@ test('a form shows its request as commands', { skip }, async () => {
   const dialog = visit.page.getByRole('dialog')
   await dialog.getByLabel('Size').selectOption('2')
   await dialog.getByText('As a command').click()
-  await dialog.getByText(`npx neap endpoints update ${place.endpoint_id} --project ${place.project_id} --cu 2`).waitFor()
+  await dialog
+    .getByText(`npx neap endpoints update ${place.endpoint_id} --project ${place.project_id} --cu 2`)
+    .waitFor()
   await dialog.getByRole('button', { name: 'Cancel' }).click()
   await dialog.waitFor({ state: 'detached' })
 })

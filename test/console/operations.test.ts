@@ -75,6 +75,7 @@ test('one that has not begun is cancelled, or says why it cannot be', { skip }, 
   )
   await deleting.getByRole('button', { name: 'delete_here' }).click()
   await deleting.getByText('It waits until these have ended: wait_here.').waitFor()
+  await deleting.getByRole('button', { name: 'delete_here' }).click()
   await rows('wait_here').getByRole('button', { name: 'Cancel' }).click()
   await rows('wait_here').getByText('failed', { exact: true }).waitFor()
   await rows('wait_here').getByRole('button', { name: 'wait_here' }).click()
@@ -135,15 +136,22 @@ test('of a thousand operations only those in the window are in the page', { skip
   const table = page.getByRole('table', { name: 'Operations' })
   await rows('start_compute').first().waitFor()
   let count = 0
-  for (let turn = 0; turn < 40 && count < 1_000; turn++) {
-    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight))
-    await page.evaluate(() => new Promise(requestAnimationFrame))
-    await page.getByRole('row').last().waitFor()
+  while (count < 1_000) {
+    const height = await page.evaluate(() => {
+      scrollTo(0, document.documentElement.scrollHeight)
+      return document.documentElement.scrollHeight
+    })
+    // Another page is read, or there is none.
+    await page.waitForFunction(
+      (before) =>
+        document.documentElement.scrollHeight > before ||
+        Number(document.querySelector('[aria-label=Operations]')?.getAttribute('aria-rowcount')) > 0,
+      height,
+    )
     assert.ok((await page.getByRole('row').count()) < 80)
     count = Number(await table.getAttribute('aria-rowcount'))
-    if (count < 0) await page.waitForLoadState('networkidle')
   }
-  assert.ok(count > 1_000, `${count} rows`)
+  await page.getByRole('row').last().waitFor()
   await expectAccessible(page)
 })
 

@@ -74,9 +74,10 @@ test('the step follows from the span, so that points are few', async () => {
     const from = new Date(Date.parse(to) - hours * 3_600_000).toISOString()
     return (await metrics({ from, to })).step_seconds
   }
-  assert.deepEqual(await Promise.all([1, 6, 12, 24, 7 * 24, 30 * 24, 90 * 24].map(stepOf)), [
-    60, 60, 60, 120, 900, 3_600, 14_400,
-  ])
+  assert.deepEqual(
+    await Promise.all([1, 6, 12, 24, 7 * 24, 30 * 24, 90 * 24].map(stepOf)),
+    [60, 60, 60, 120, 900, 3_600, 14_400],
+  )
 })
 
 test('a time that makes no sense is refused', async () => {

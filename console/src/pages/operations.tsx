@@ -25,7 +25,9 @@ export function Operations({ projectId }: { readonly projectId: string }) {
       {read.data && operations.length === 0 && (
         <Empty title={isFiltered ? 'No such operations' : 'No operations'}>
           <p>
-            {isFiltered ? 'None has this branch, action and state.' : 'What Neap does to branches and computes stands here.'}
+            {isFiltered
+              ? 'None has this branch, action and state.'
+              : 'What Neap does to branches and computes stands here.'}
           </p>
         </Empty>
       )}

@@ -57,7 +57,8 @@ const COLUMNS: readonly Column<Project>[] = [
     title: 'Size',
     of: ({ summary, branch_logical_size_limit_bytes: limit }) => (
       <>
-        {bytes(summary?.logical_size_bytes ?? 0)} {limit > 0 && <small>at most {bytes(limit)} each</small>}
+        {summary?.logical_size_bytes ? bytes(summary.logical_size_bytes) : '–'}{' '}
+        {limit > 0 && <small>at most {bytes(limit)} each</small>}
       </>
     ),
   },

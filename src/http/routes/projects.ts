@@ -119,7 +119,9 @@ export const listAccountProjects = route('GET /projects', {
     query.summary ? summarizeProjects(context.db, ids) : undefined,
   ])
   return {
-    projects: projects.map((project) => projectListItemView(project, context, uses.get(project.id), summaries?.get(project.id))),
+    projects: projects.map((project) =>
+      projectListItemView(project, context, uses.get(project.id), summaries?.get(project.id)),
+    ),
     applications: {},
     integrations: {},
     ...(last && { pagination: { cursor: last.id } }),

@@ -16,8 +16,7 @@ export function Awake({ endpoint }: { readonly endpoint: Endpoint }) {
   const asked = useQuery({
     queryKey: [...keysOf(endpoint.project_id).state, 'activity', endpoint.id],
     refetchInterval: endpoint.current_state === 'active' ? EVERY_MS : false,
-    queryFn: async () =>
-      (await call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity,
+    queryFn: async () => (await call('GET /projects/:project_id/endpoints/:endpoint_id/activity', { params })).activity,
   })
   if (asked.error && !asked.data) return <span role="alert">{asked.error.message}</span>
   if (!asked.data) return <span role="status">Asking the compute …</span>
@@ -25,7 +24,9 @@ export function Awake({ endpoint }: { readonly endpoint: Endpoint }) {
   return (
     <>
       <Words activity={asked.data} suspendedAt={endpoint.suspended_at} />
-      {uses.length > 0 && <Table label="Sessions" columns={COLUMNS} rows={uses} keyOf={({ pid, kind }) => kind + pid} />}
+      {uses.length > 0 && (
+        <Table label="Sessions" columns={COLUMNS} rows={uses} keyOf={({ pid, kind }) => kind + pid} />
+      )}
       {slots.length > 0 && (
         <small>
           {slots.length === 1 ? 'A replication slot keeps' : `${slots.length} replication slots keep`} WAL for readers:{' '}
@@ -42,8 +43,8 @@ function Words({ activity, suspendedAt }: { readonly activity: Activity; readonl
     case 'unused':
       return (
         <p>
-          No client uses it. It goes to sleep{' '}
-          {suspends_at === null ? 'soon' : <Moment at={suspends_at} />} unless one does until then.
+          No client uses it. It goes to sleep {suspends_at === null ? 'soon' : <Moment at={suspends_at} />} unless one
+          does until then.
         </p>
       )
     case 'busy': {

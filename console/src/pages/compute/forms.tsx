@@ -71,7 +71,7 @@ function SizeField(field: {
 }
 
 const TIMEOUTS: readonly (readonly [seconds: number, words: string])[] = [
-  [0, 'As this Neap has it'],
+  [0, 'The default of this Neap'],
   [60, '1 minute'],
   [300, '5 minutes'],
   [900, '15 minutes'],
@@ -82,7 +82,7 @@ const TIMEOUTS: readonly (readonly [seconds: number, words: string])[] = [
 
 /** After how long an unused compute goes to sleep, in words. */
 export const timeoutWords = (seconds: number): string =>
-  new Map(TIMEOUTS).get(seconds)?.toLowerCase() ?? `${seconds} seconds`
+  new Map(TIMEOUTS).get(seconds)?.replace(/^[A-Z]/, (first) => first.toLowerCase()) ?? `${seconds} seconds`
 
 /** Changes after how long an unused compute goes to sleep. */
 export function SuspendTimeout({ endpoint, onChange }: FormProps) {

@@ -18,6 +18,7 @@ export interface ChartDefinition {
   /** The least upper end of its axis. */
   readonly least: number
   readonly hasMarks?: boolean
+  readonly isBytes?: boolean
 }
 
 const number = (digits: number) => (value: number) => value.toFixed(value >= 100 ? 0 : digits)
@@ -40,6 +41,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     title: 'Memory',
     about: 'Memory that Postgres holds, and files that the kernel keeps in memory for it.',
     format: bytes,
+    isBytes: true,
     least: 2 ** 26,
     lines: [
       { label: 'Held', color: 'accent', values: (all) => all.column(({ memory_bytes }) => memory_bytes) },
@@ -72,6 +74,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     title: 'Data',
     about: "The size of the branch's data, as last measured.",
     format: bytes,
+    isBytes: true,
     least: 2 ** 20,
     lines: [
       {

@@ -61,10 +61,13 @@ const MARK_PIXELS = 5
 export function drawMarks(plot: uPlot, { scaling }: Pick<Figures, 'scaling'>, colors: Colors): void {
   const { ctx, bbox } = plot
   const size = MARK_PIXELS * devicePixelRatio
+  let last = Infinity
   ctx.save()
   for (const { at, from_cu, to_cu } of scaling) {
     const x = plot.valToPos(Date.parse(at) / 1000, 'x', true)
-    if (x < bbox.left || x > bbox.left + bbox.width) continue
+    // They come newest first; one that would cover the one before is left to the table.
+    if (x < bbox.left || x > bbox.left + bbox.width || last - x < 2 * size) continue
+    last = x
     const grows = to_cu > from_cu
     const [tip, base] = grows ? [bbox.top, bbox.top + 2 * size] : [bbox.top + 2 * size, bbox.top]
     ctx.fillStyle = grows ? colors.danger : colors.quiet

@@ -26,8 +26,8 @@ export interface Figures {
 
 const secondsOf = (at: string): number => Date.parse(at) / 1000
 
-/** @param isRunning whether the compute runs now: its latest sample may be some minutes old */
-export function figuresOf(metrics: Metrics, isRunning: boolean): Figures {
+/** @param runsSince when the compute that runs now began: its latest sample may be some minutes old */
+export function figuresOf(metrics: Metrics, runsSince: string | undefined): Figures {
   const step = metrics.step_seconds
   const [from, to] = [secondsOf(metrics.from), secondsOf(metrics.to)]
   const first = Math.floor(from / step) * step
@@ -39,7 +39,7 @@ export function figuresOf(metrics: Metrics, isRunning: boolean): Figures {
     stepSeconds: step,
     from,
     to,
-    asleep: gaps(times, new Set(byTime.keys()), step, isRunning ? Infinity : to),
+    asleep: gaps(times, new Set(byTime.keys()), step, runsSince === undefined ? to : secondsOf(runsSince)),
     column(valueOf) {
       let last: number | null = null
       return times.map((time) => {
@@ -61,7 +61,7 @@ export function figuresOf(metrics: Metrics, isRunning: boolean): Figures {
 /** A sample that came late leaves no gap. */
 const MIN_GAP_SECONDS = 120
 
-/** The times between those with a figure. @param end when the last of them ends; Infinity: it has not ended */
+/** The times between those with a figure, and after the last of these until `end`. */
 function gaps(times: readonly number[], known: ReadonlySet<number>, step: number, end: number) {
   const found: (readonly [number, number])[] = []
   let begin: number | undefined
@@ -72,7 +72,6 @@ function gaps(times: readonly number[], known: ReadonlySet<number>, step: number
       begin = undefined
     }
   }
-  const isAllEmpty = known.size === 0
-  if (begin !== undefined && (end !== Infinity || isAllEmpty)) found.push([begin, Math.max(begin, times.at(-1) ?? 0) + step])
+  if (begin !== undefined && end - begin >= MIN_GAP_SECONDS) found.push([begin, end])
   return found
 }

@@ -53,7 +53,8 @@ const CHANGES: readonly Column<Change>[] = [
   { title: 'From', of: ({ from_cu }) => `${from_cu} CU` },
   {
     title: 'To',
-    of: ({ to_cu, wanted_cu }) => `${to_cu} CU${wanted_cu === undefined ? '' : ` of ${wanted_cu}: the host had no more`}`,
+    of: ({ to_cu, wanted_cu }) =>
+      `${to_cu} CU${wanted_cu === undefined ? '' : ` of ${wanted_cu}: the host had no more`}`,
   },
   { title: 'Because', of: reasonOf },
 ]

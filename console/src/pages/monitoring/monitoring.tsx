@@ -31,13 +31,13 @@ export function Monitoring({ branch, endpoint }: BranchTabProps) {
       {read.error && <Failure error={read.error} retry={() => void read.refetch()} />}
       {read.isPending && <Loading what="Reading the figures" />}
       {read.figures && <Charts figures={read.figures} zoom={zoom} keptDays={read.data?.kept_days} />}
-      <Forecast branch={branch} />
+      <Forecast branch={branch} figures={read.figures} />
     </>
   )
 }
 
 function useMetrics(endpoint: Endpoint | undefined, chosen: ChosenSpan) {
-  const { project_id = '', id = '', current_state } = endpoint ?? {}
+  const { project_id = '', id = '', current_state, started_at } = endpoint ?? {}
   const read = useQuery({
     queryKey: [...keysOf(project_id).state, 'metrics', id, chosen],
     enabled: endpoint !== undefined,
@@ -51,8 +51,8 @@ function useMetrics(endpoint: Endpoint | undefined, chosen: ChosenSpan) {
     },
   })
   const { data } = read
-  const isRunning = current_state === 'active' && chosen.range !== undefined
-  return { ...read, figures: useMemo(() => data && figuresOf(data, isRunning), [data, isRunning]) }
+  const runsSince = current_state === 'active' && chosen.range !== undefined ? started_at : undefined
+  return { ...read, figures: useMemo(() => data && figuresOf(data, runsSince), [data, runsSince]) }
 }
 
 function Charts({

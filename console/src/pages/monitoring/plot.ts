@@ -4,8 +4,13 @@ import type { ChartDefinition, Line } from './definitions.ts'
 import { type Colors, drawAsleep, drawMarks } from './drawing.ts'
 import type { Figures } from './figures.ts'
 
-const HEIGHT = 170
-const AXIS_WIDTH = 68
+const HEIGHT = 160
+const AXIS_WIDTH = 72
+const AXIS_HEIGHT = 34
+/** Pixels between two labels of time. */
+const LABEL_SPACE = 84
+/** Distances of an axis of bytes. */
+const POWERS_OF_2 = Array.from({ length: 50 }, (_, power) => 2 ** power)
 const DAY_SECONDS = 86_400
 
 const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
@@ -42,14 +47,20 @@ export function plotChart(
   const options: uPlot.Options = {
     width: Math.max(into.clientWidth, 120),
     height: HEIGHT,
+    padding: [8, 12, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: true, range: () => [figures.from, figures.to] },
       y: { range: (_plot, _min, max) => [0, Math.max(least, Number.isFinite(max) ? max * 1.1 : 0)] },
     },
     axes: [
-      { ...axis, values: timeLabels },
-      { ...axis, size: AXIS_WIDTH, values: (_plot, splits) => splits.map(format) },
+      { ...axis, size: AXIS_HEIGHT, space: LABEL_SPACE, values: timeLabels },
+      {
+        ...axis,
+        size: AXIS_WIDTH,
+        values: (_plot, splits) => splits.map((value) => format(value).replace('.0 ', ' ')),
+        ...(definition.isBytes && { incrs: POWERS_OF_2 }),
+      },
     ],
     cursor: { sync: { key: 'monitoring' }, drag: { x: true, y: false, setScale: false }, y: false },
     series: [{}, ...lines.map((line) => seriesOf(line, colors))],

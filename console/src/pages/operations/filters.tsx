@@ -1,3 +1,4 @@
+import { useId } from 'react'
 import { useSearchParams } from 'wouter'
 import type { Branch } from '../../api.ts'
 import { type OperationFilter, STATUSES } from '../../operation_lists.ts'
@@ -32,41 +33,54 @@ export function Filters({
 }: ReturnType<typeof useOperationFilter> & { readonly branches: readonly Branch[] }) {
   const { branch, action, status } = filter
   const isKnown = branch === undefined || branches.some(({ id }) => id === branch)
+  const others = (known: boolean, value: string | undefined) => (known ? [] : [[value ?? '', value ?? ''] as const])
   return (
     <div className="filters" role="group" aria-label="Which operations">
-      <label>
-        Branch{' '}
-        <select value={branch ?? ''} onChange={({ target }) => change('branch', target.value)}>
-          <option value="">all</option>
-          {!isKnown && <option value={branch}>{branch}</option>}
-          {branches.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        Action{' '}
-        <select value={action ?? ''} onChange={({ target }) => change('action', target.value)}>
-          <option value="">all</option>
-          {action !== undefined && ACTIONS[action] === undefined && <option value={action}>{action}</option>}
-          {Object.entries(ACTIONS).map(([name, words]) => (
-            <option key={name} value={name}>
-              {words}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        State{' '}
-        <select value={status ?? ''} onChange={({ target }) => change('status', target.value)}>
-          <option value="">all</option>
-          {STATUSES.map((each) => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
-      </label>
+      <Choice
+        label="Branch"
+        value={branch}
+        choices={[...others(isKnown, branch), ...branches.map(({ id, name }) => [id, name] as const)]}
+        choose={(value) => change('branch', value)}
+      />
+      <Choice
+        label="Action"
+        value={action}
+        choices={[...others(action === undefined || ACTIONS[action] !== undefined, action), ...Object.entries(ACTIONS)]}
+        choose={(value) => change('action', value)}
+      />
+      <Choice
+        label="State"
+        value={status}
+        choices={STATUSES.map((each) => [each, each] as const)}
+        choose={(value) => change('status', value)}
+      />
+    </div>
+  )
+}
+
+function Choice({
+  label,
+  value,
+  choices,
+  choose,
+}: {
+  readonly label: string
+  readonly value: string | undefined
+  readonly choices: readonly (readonly [value: string, shown: string])[]
+  readonly choose: (value: string) => void
+}) {
+  const id = useId()
+  return (
+    <div>
+      <label htmlFor={id}>{label}</label>
+      <select id={id} value={value ?? ''} onChange={({ target }) => choose(target.value)}>
+        <option value="">all</option>
+        {choices.map(([each, shown]) => (
+          <option key={each} value={each}>
+            {shown}
+          </option>
+        ))}
+      </select>
     </div>
   )
 }

@@ -40,7 +40,12 @@ export function OperationList({ operations, branchNames, readMore, isWhole }: Li
   const toggle = (id: string) =>
     setOpened((before) => new Set(before.has(id) ? [...before].filter((each) => each !== id) : [...before, id]))
   return (
-    <div role="table" className="operations" aria-label="Operations" aria-rowcount={isWhole ? operations.length + 1 : -1}>
+    <div
+      role="table"
+      className="operations"
+      aria-label="Operations"
+      aria-rowcount={isWhole ? operations.length + 1 : -1}
+    >
       <div role="rowgroup" className="titles">
         <div role="row" aria-rowindex={1}>
           {TITLES.map((title) => (
