@@ -44,8 +44,8 @@ export async function addSamples(db: Db, samples: readonly ComputeSample[]): Pro
   const column = <Name extends keyof ComputeSample>(name: Name) => samples.map((sample) => sample[name])
   // In key order, so that no two workers deadlock.
   await db.rows(sql`
-    insert into compute_history as h (endpoint_id, hour, minutes, cu, cpu, memory, cache, sessions, clients, hits, reads,
-                                      logical_size)
+    insert into compute_history as h (endpoint_id, hour, minutes, cu, cpu, memory, cache, sessions, clients, hits,
+                                      reads, logical_size)
     select e.id, date_trunc('hour', statement_timestamp(), 'UTC'),
            array[extract(minute from statement_timestamp())::smallint], array[e.cu::real], array[s.cpu::real],
            array[s.memory::real], array[s.cache::real], array[s.sessions::real],

@@ -19,7 +19,8 @@ export async function summarizeProjects(db: Db, ids: readonly string[]): Promise
     select b.project_id, count(*)::int as branches, coalesce(sum(b.logical_bytes), 0)::int8 as logical_bytes,
            count(*) filter (where e.current_state = 'active' and e.pending_state is null)::int as active,
            count(*) filter (where e.current_state = 'idle' and e.pending_state is null and not e.disabled)::int as idle,
-           count(*) filter (where e.current_state <> 'active' and e.pending_state is null and e.disabled)::int as stopped,
+           count(*) filter (where e.current_state <> 'active' and e.pending_state is null and e.disabled)::int
+             as stopped,
            count(e.pending_state)::int as changing
       from branch b left join endpoint e on e.branch_id = b.id and e.deleted_at is null
      where b.project_id = any (${ids}::text[]) and b.deleted_at is null

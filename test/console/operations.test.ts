@@ -143,8 +143,8 @@ test('of a thousand operations only those in the window are in the page', { skip
     })
     // Another page is read, or there is none.
     await page.waitForFunction(
-      (before) =>
-        document.documentElement.scrollHeight > before ||
+      (known) =>
+        document.documentElement.scrollHeight > known ||
         Number(document.querySelector('[aria-label=Operations]')?.getAttribute('aria-rowcount')) > 0,
       height,
     )

@@ -38,7 +38,10 @@ test('steps are recorded with their failures, and a wait is not', () =>
         ],
       )
       const times = steps.map(({ at }) => Date.parse(at))
-      assert.deepEqual(times, times.toSorted())
+      assert.deepEqual(
+        times,
+        times.toSorted((one, other) => one - other),
+      )
     })
   }))
 

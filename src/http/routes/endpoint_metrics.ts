@@ -11,7 +11,8 @@ import { EndpointParams } from './endpoints.ts'
 const HOUR_MS = 3_600_000
 const MAX_DAYS = 92
 /** Steps in seconds; the shortest is taken by which a time has at most so many points. */
-const STEPS = [60, 120, 300, 900, 1_800, 3_600, 7_200, 14_400]
+const MAX_STEP = 14_400
+const STEPS = [60, 120, 300, 900, 1_800, 3_600, 7_200, MAX_STEP]
 const MAX_POINTS = 720
 /** So many changes of the size are listed, the latest. */
 const MAX_SCALINGS = 300
@@ -73,7 +74,7 @@ function readTime(query: { readonly from?: string; readonly to?: string }): Step
   // Postgres knows other years than Date.
   if (from < 0 || to > 4e12) throw invalid('from and to are moments of these years')
   const seconds = (to - from) / 1000
-  const stepSeconds = STEPS.find((step) => seconds / step <= MAX_POINTS) ?? (STEPS.at(-1) as number)
+  const stepSeconds = STEPS.find((step) => seconds / step <= MAX_POINTS) ?? MAX_STEP
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), stepSeconds }
 }
 

@@ -57,19 +57,22 @@ function Words({ activity, suspendedAt }: { readonly activity: Activity; readonl
       return <p>An operation is about to make it {pending_state}.</p>
     case 'disabled':
       return <p>It is stopped: no connection wakes it until it is enabled.</p>
-    case 'asleep':
-      return suspendedAt === undefined ? (
-        <p>It has not run yet. The next connection starts it.</p>
-      ) : (
-        <p>
-          It went to sleep <Moment at={suspendedAt} />. The next connection wakes it.
-        </p>
-      )
+    default:
+      return <Asleep since={suspendedAt} />
   }
 }
 
+function Asleep({ since }: { readonly since: string | undefined }) {
+  if (since === undefined) return <p>It has not run yet. The next connection starts it.</p>
+  return (
+    <p>
+      It went to sleep <Moment at={since} />. The next connection wakes it.
+    </p>
+  )
+}
+
 const COLUMNS: readonly Column<Use>[] = [
-  { title: 'Client', of: ({ name, kind }) => name || kind },
+  { title: 'Client', of: ({ name, kind }) => (name === null || name === '' ? kind : name) },
   { title: 'Role', of: ({ role }) => role ?? '' },
   { title: 'Database', of: ({ database }) => database ?? '' },
   {

@@ -1,6 +1,6 @@
 import { useEffect, useId, useMemo, useRef, useState } from 'react'
 import type { ChartDefinition } from './definitions.ts'
-import { type Colors } from './drawing.ts'
+import type { Colors } from './drawing.ts'
 import type { Figures, Values } from './figures.ts'
 import { plotChart } from './plot.ts'
 

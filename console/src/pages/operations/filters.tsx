@@ -9,7 +9,10 @@ const isStatus = (text: string): text is (typeof STATUSES)[number] => STATUSES.s
 /** The filter that is kept in the address, and what changes one of its fields. */
 export function useOperationFilter() {
   const [search, setSearch] = useSearchParams()
-  const [branch, action, status] = ['branch', 'action', 'status'].map((name) => search.get(name) || undefined)
+  const [branch, action, status] = ['branch', 'action', 'status'].map((name) => {
+    const value = search.get(name)
+    return value === null || value === '' ? undefined : value
+  })
   const filter: OperationFilter = {
     ...(branch !== undefined && { branch }),
     ...(action !== undefined && { action }),
