@@ -28,6 +28,11 @@ alter table compute_history
   alter column logical_size set storage plain;
 alter table compute_history set (fillfactor = 60);
 
+-- When the step of a time begins.
+create function begin_of_step(at timestamptz, seconds int) returns timestamptz language sql immutable as $$
+  select to_timestamp(floor(extract(epoch from at) / seconds) * seconds)
+$$;
+
 -- The clients of an endpoint at each proxy; rows leave with their proxy.
 create table endpoint_clients (
   endpoint_id   text not null,

@@ -90,10 +90,6 @@ export interface SteppedTime {
   readonly stepSeconds: number
 }
 
-/** When the step of a time begins. */
-const stepOf = (at: ReturnType<typeof sql>, seconds: number) =>
-  sql`to_timestamp(floor(extract(epoch from ${at}) / ${seconds}::int) * ${seconds}::int)`
-
 /** The figures of an endpoint, oldest first; steps in which no compute ran are absent. */
 export function listPoints(
   db: Db,
@@ -101,7 +97,7 @@ export function listPoints(
   { from, to, stepSeconds }: SteppedTime,
 ): Promise<ComputePoint[]> {
   return db.rows(sql`
-    select ${stepOf(sql`t.at`, stepSeconds)} as at, avg(u.cu)::float8 as cu, avg(u.cpu)::float8 as cpu,
+    select begin_of_step(t.at, ${stepSeconds}::int) as at, avg(u.cu)::float8 as cu, avg(u.cpu)::float8 as cpu,
            max(u.cpu)::float8 as cpu_max, max(u.memory)::float8 as memory, max(u.cache)::float8 as cache,
            max(u.sessions)::float8 as sessions, max(u.clients)::float8 as clients,
            sum(u.hits::float8) / nullif(sum(u.hits::float8) + sum(u.reads::float8), 0) as hit_ratio,
@@ -130,7 +126,7 @@ const MAX_WAKES = 10_000
 /** The wakes of an endpoint, oldest first. */
 export function listWakes(db: Db, endpointId: string, { from, to, stepSeconds }: SteppedTime): Promise<WakePoint[]> {
   return db.rows(sql`
-    select ${stepOf(sql`created_at`, stepSeconds)} as at, count(*)::int as count, avg(ms)::float8 as mean_ms,
+    select begin_of_step(created_at, ${stepSeconds}::int) as at, count(*)::int as count, avg(ms)::float8 as mean_ms,
            max(ms)::float8 as max_ms
       from (select created_at, greatest(extract(epoch from finished_at - created_at) * 1000, 0) as ms
               from operation

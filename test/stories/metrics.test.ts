@@ -83,15 +83,10 @@ test('the step follows from the span, so that points are few', async () => {
 test('a time that makes no sense is refused', async () => {
   const ask = (time: Record<string, string>) => send(neap, 'GET', `${path()}?${new URLSearchParams(time).toString()}`)
   const [early, late] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z']
-  refused(await ask({ from: late, to: early }), 400, 'INVALID_REQUEST', /from is not before to/)
-  refused(await ask({ from: '2020-01-01T00:00:00Z', to: late }), 400, 'INVALID_REQUEST', /more than 92 days/)
+  refused(await ask({ from: late, to: early }), 422, 'NOT_ALLOWED', /from is not before to/)
+  refused(await ask({ from: '2020-01-01T00:00:00Z', to: late }), 422, 'NOT_ALLOWED', /more than 92 days/)
   refused(await ask({ from: 'yesterday' }), 400, 'INVALID_REQUEST', /from/)
-  refused(
-    await ask({ from: '9000-01-01T00:00:00Z', to: '9000-01-02T00:00:00Z' }),
-    400,
-    'INVALID_REQUEST',
-    /of these years/,
-  )
+  refused(await ask({ from: '9000-01-01T00:00:00Z', to: '9000-01-02T00:00:00Z' }), 422, 'NOT_ALLOWED', /of these years/)
   refused(
     await send(neap, 'GET', `/projects/${place.project_id}/endpoints/ep-nowhere-isle-0aaaaaaa/metrics`),
     404,

@@ -40,7 +40,7 @@ export const getEndpointMetrics = route('GET /projects/:project_id/endpoints/:en
       { $id: 'EndpointMetrics' },
     ),
   }),
-  errors: ['NOT_FOUND'],
+  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params, query }, context) => {
   const time = readTime(query)
   await requireProject(context, params.project_id)
@@ -64,18 +64,18 @@ export const getEndpointMetrics = route('GET /projects/:project_id/endpoints/:en
   }
 })
 
-/** Errors: INVALID_REQUEST. */
+/** Errors: NOT_ALLOWED. */
 function readTime(query: { readonly from?: string; readonly to?: string }): SteppedTime {
   const to = query.to === undefined ? Date.now() : Date.parse(query.to)
   const from = query.from === undefined ? to - HOUR_MS : Date.parse(query.from)
-  if (Number.isNaN(from) || Number.isNaN(to)) throw invalid('from and to are moments, as 2026-11-25T10:00:00Z')
-  if (from >= to) throw invalid('from is not before to')
-  if (to - from > MAX_DAYS * 24 * HOUR_MS) throw invalid(`from and to are more than ${MAX_DAYS} days apart`)
+  if (Number.isNaN(from) || Number.isNaN(to)) throw refusal('from and to are moments, as 2026-11-25T10:00:00Z')
+  if (from >= to) throw refusal('from is not before to')
+  if (to - from > MAX_DAYS * 24 * HOUR_MS) throw refusal(`from and to are more than ${MAX_DAYS} days apart`)
   // Postgres knows other years than Date.
-  if (from < 0 || to > 4e12) throw invalid('from and to are moments of these years')
+  if (from < 0 || to > 4e12) throw refusal('from and to are moments of these years')
   const seconds = (to - from) / 1000
   const stepSeconds = STEPS.find((step) => seconds / step <= MAX_POINTS) ?? MAX_STEP
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString(), stepSeconds }
 }
 
-const invalid = (why: string) => new AppError('INVALID_REQUEST', `invalid request: ${why}.`)
+const refusal = (why: string) => new AppError('NOT_ALLOWED', `${why}.`)
