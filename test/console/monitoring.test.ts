@@ -105,8 +105,8 @@ test('the figures and the changes of size are tables too', { skip }, async () =>
   await open('?range=24h')
   const { page } = visit
   await page.getByText('All figures as a table').click()
-  const figures = page.getByRole('table', { name: 'Figures' })
-  assert.ok((await figures.getByRole('row').count()) > 100)
+  // More rows than this are there once the table has been made.
+  await page.getByRole('table', { name: 'Figures' }).getByRole('row').nth(100).waitFor()
   await page.getByText('12 changes of size').click()
   await page
     .getByRole('table', { name: 'Changes of size' })
