@@ -23,6 +23,7 @@ import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
 import { startMeterLoop } from '../loops/meter.ts'
 import { startNoticeLoop } from '../loops/notices.ts'
+import type { Loop } from '../loops/periodic.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
@@ -93,22 +94,7 @@ export async function startWorker(
   log.info(await adopt(worker), 'reconciled the catalog with this host')
   // Not awaited: it opens egress to test whether it works.
   void noteWhetherEgress(worker)
-  const loops = [
-    await startIdleLoop(worker),
-    startHeartbeat(worker),
-    await startAutoscaleLoop(worker),
-    startAvailabilityLoop(worker),
-    startSweepLoop(worker),
-    await startCrashLoop(worker),
-    startRetentionLoop(worker),
-    startMeasureLoop(worker),
-    startSizeLimitLoop(worker),
-    startMeterLoop(worker),
-    startHistoryLoop(worker),
-    startNoticeLoop(worker),
-    startExpiryLoop(worker),
-    await startWebhookLoop(worker, (delivery, row) => webhookEventView(config, delivery, row)),
-  ]
+  const loops = await startLoops(worker)
   const housekeeping = setInterval(() => {
     void computes
       .tidy()
@@ -122,6 +108,26 @@ export async function startWorker(
       await runner.stop()
     },
   }
+}
+
+/** Starts the background loops. */
+async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
+  return [
+    await startIdleLoop(worker),
+    startHeartbeat(worker),
+    await startAutoscaleLoop(worker),
+    startAvailabilityLoop(worker),
+    startSweepLoop(worker),
+    await startCrashLoop(worker),
+    startRetentionLoop(worker),
+    startMeasureLoop(worker),
+    startSizeLimitLoop(worker),
+    startMeterLoop(worker),
+    startHistoryLoop(worker),
+    startNoticeLoop(worker),
+    startExpiryLoop(worker),
+    await startWebhookLoop(worker, (delivery, row) => webhookEventView(worker.config, delivery, row)),
+  ]
 }
 
 /** Lets the API report to projects with egress enabled why it is missing. */
