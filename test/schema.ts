@@ -1,6 +1,6 @@
 /*
- * The tables that the migrations make, as text: a migration that is edited after its commit, or that makes another
- * schema than its author saw, shows in this file's diff. `make schema` writes it.
+ * Writes migrations/schema.txt: the tables that the migrations make, as text. A migration that is edited after its
+ * commit, or that makes other tables or grants other rights than its author saw, shows in that file's diff.
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import { startCatalogs } from './engine/catalogs.ts'
 
 export const SCHEMA_FILE = new URL('../migrations/schema.txt', import.meta.url)
 
-/** Each table with its columns, constraints, indexes, triggers and policies, then each function. */
+/** Each table with its columns, constraints, indexes, triggers, policies and the rights of proxies; each function. */
 export async function describeSchema(db: Db): Promise<string> {
   const tables = await db.rows<{ name: string; lines: string[] }>(sql`
     select c.relname as name, array(
@@ -36,6 +36,13 @@ export async function describeSchema(db: Db): Promise<string> {
                       'policy ' || polname || ' using ' || coalesce(pg_get_expr(polqual, polrelid), '')
                       || ' with check ' || coalesce(pg_get_expr(polwithcheck, polrelid), '')
                  from pg_policy where polrelid = c.oid
+               union all
+               select 6, row_number() over (order by a.attnum, acl.privilege_type),
+                      'neap_proxy may ' || lower(acl.privilege_type) || coalesce(' (' || a.attname || ')', '')
+                 from (select null::name as attname, 0 as attnum, c.relacl as acl union all
+                       select attname, attnum, attacl from pg_attribute where attrelid = c.oid) a,
+                      aclexplode(a.acl) acl
+                where acl.grantee::regrole::text = 'neap_proxy'
              ) part (kind, place, line) order by kind, place) as lines
       from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v')
      order by c.relname`)
