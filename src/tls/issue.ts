@@ -13,7 +13,7 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509'
-import { randomBytes, type webcrypto } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 
 /** How much certificates are backdated, for clients with clocks that are behind. */
 export const BACKDATED_MS = 3_600_000
@@ -95,7 +95,8 @@ function lifetime(days: number) {
   }
 }
 
-async function importKey(pem: string): Promise<webcrypto.CryptoKeyPair> {
+// Its type is inferred: with the types of a browser, as in tests of the console, keys have other ones.
+async function importKey(pem: string) {
   const privateKey = await crypto.subtle.importKey('pkcs8', PemConverter.decodeFirst(pem), KEY, true, ['sign'])
   const { d: _, key_ops: __, ...point } = await crypto.subtle.exportKey('jwk', privateKey)
   const publicKey = await crypto.subtle.importKey('jwk', point, KEY, true, ['verify'])

@@ -1,35 +1,18 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
-import type { Browser, Locator } from 'playwright-core'
+import { test } from 'node:test'
+import type { Locator } from 'playwright-core'
 import { connect } from '../clients.ts'
-import { type Neap, startNeap } from '../neap.ts'
-import { firstPlace, type Place } from '../project.ts'
-import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
+import { expectAccessible, signedIn, withoutBrowser } from './browser.ts'
+import { openedConsole } from './opened.ts'
 
 /* The page of a branch's compute: its state and size, why it has them, and what can be done about it. */
 
 const skip = withoutBrowser
-let neap: Neap
-let browser: Browser
-let visit: Visitor
-let place: Place
-
-before(async () => {
-  if (skip) return
-  neap = await startNeap()
-  place = await firstPlace(neap)
-  browser = await startBrowser()
-  visit = await signedIn(browser, neap)
-})
-
-after(async () => {
-  await browser?.close()
-  await neap?.stop()
-})
+const at = openedConsole()
 
 async function openCompute(): Promise<Locator> {
-  const { page, origin } = visit
-  await page.goto(`${origin}/projects/${place.project_id}/branches/${place.branch_id}`)
+  const { page, origin } = at.visit
+  await page.goto(`${origin}/projects/${at.place.project_id}/branches/${at.place.branch_id}`)
   const compute = page.getByRole('region', { name: 'Compute' })
   await compute.waitFor()
   return compute
@@ -38,7 +21,7 @@ async function openCompute(): Promise<Locator> {
 /** Opens a form of the compute, fills it, and sends it. */
 async function change(compute: Locator, opener: string, verb: string, fill?: (dialog: Locator) => Promise<unknown>) {
   await compute.getByRole('button', { name: opener, exact: true }).click()
-  const dialog = visit.page.getByRole('dialog')
+  const dialog = at.visit.page.getByRole('dialog')
   await fill?.(dialog)
   await dialog.getByRole('button', { name: verb, exact: true }).click()
   await dialog.waitFor({ state: 'detached' })
@@ -49,7 +32,7 @@ async function reasonOf(compute: Locator, name: string): Promise<string> {
   const button = compute.getByRole('button', { name, exact: true })
   assert.ok(await button.isDisabled(), `${name} is not disabled`)
   const id = await button.getAttribute('aria-describedby')
-  const text = await visit.page.locator(`[id="${id}"]`).textContent()
+  const text = await at.visit.page.locator(`[id="${id}"]`).textContent()
   assert.equal(await button.getAttribute('title'), text)
   return text ?? ''
 }
@@ -67,17 +50,17 @@ test('a compute is suspended, started and restarted; what cannot be done says wh
   assert.equal(await reasonOf(compute, 'Restart'), 'It does not run: start it.')
   await compute.getByRole('button', { name: 'Start', exact: true }).click()
   await state('Active')
-  const answered = visit.page.waitForResponse('**/restart')
+  const answered = at.visit.page.waitForResponse('**/restart')
   await compute.getByRole('button', { name: 'Restart', exact: true }).click()
   const { operations } = (await (await answered).json()) as { operations: { id: string; project_id: string }[] }
   assert.equal(operations.length, 2)
-  await neap.ended(operations)
+  await at.neap.ended(operations)
   await state('Active')
 })
 
 const readEndpoint = () =>
-  neap.call('GET /projects/:project_id/endpoints/:endpoint_id', {
-    params: { project_id: place.project_id, endpoint_id: place.endpoint_id },
+  at.neap.call('GET /projects/:project_id/endpoints/:endpoint_id', {
+    params: { project_id: at.place.project_id, endpoint_id: at.place.endpoint_id },
   })
 
 test('the size, the timeout and whether it is enabled are changed', { skip }, async () => {
@@ -102,11 +85,11 @@ test('the size, the timeout and whether it is enabled are changed', { skip }, as
 test('a form shows its request as commands', { skip }, async () => {
   const compute = await openCompute()
   await compute.getByRole('button', { name: 'Resize', exact: true }).click()
-  const dialog = visit.page.getByRole('dialog')
+  const dialog = at.visit.page.getByRole('dialog')
   await dialog.getByLabel('Size').selectOption('2')
   await dialog.getByText('As a command').click()
   await dialog
-    .getByText(`npx neap endpoints update ${place.endpoint_id} --project ${place.project_id} --cu 2`)
+    .getByText(`npx neap endpoints update ${at.place.endpoint_id} --project ${at.place.project_id} --cu 2`)
     .waitFor()
   await dialog.getByRole('button', { name: 'Cancel' }).click()
   await dialog.waitFor({ state: 'detached' })
@@ -114,27 +97,27 @@ test('a form shows its request as commands', { skip }, async () => {
 
 test('who keeps a compute awake is listed, with hostile names as text', { skip }, async () => {
   const hostile = '<img src=x onerror=alert(1)>'
-  const client = await connect(neap, place.uri)
+  const client = await connect(at.neap, at.place.uri)
   await client.query(`set application_name = '${hostile}'`)
   await client.query('begin')
   const compute = await openCompute()
   const session = compute.getByRole('row').filter({ hasText: hostile })
   await session.getByText('keeps it awake').waitFor()
   await compute.getByText('It stays awake as long as this session works.').waitFor()
-  await expectAccessible(visit.page)
+  await expectAccessible(at.visit.page)
   await client.end()
 })
 
 test('a compute moves to a branch without one, and its old branch can have another', { skip }, async () => {
-  const params = { project_id: place.project_id }
-  const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
+  const params = { project_id: at.place.project_id }
+  const { branch, operations } = await at.neap.call('POST /projects/:project_id/branches', {
     params,
     body: { branch: { name: 'without compute' } },
   })
-  await neap.ended(operations)
+  await at.neap.ended(operations)
   const compute = await openCompute()
   await change(compute, 'Move', 'Move', (dialog) => dialog.getByLabel('Branch').selectOption(branch.id))
-  const { page } = visit
+  const { page } = at.visit
   await page.getByText('No client can connect to this branch until it has a compute.').waitFor()
   assert.equal((await readEndpoint()).endpoint.branch_id, branch.id)
   await page.getByRole('button', { name: 'Add a compute' }).click()
@@ -143,11 +126,11 @@ test('a compute moves to a branch without one, and its old branch can have anoth
 })
 
 test('a refusal is shown where it was asked for', { skip }, async () => {
-  const { page, origin } = visit
+  const { page, origin } = at.visit
   await page.route('**/suspend', (route) =>
     route.fulfill({ status: 403, json: { code: 'FORBIDDEN', message: 'You may only read here.', request_id: 'x' } }),
   )
-  await page.goto(`${origin}/projects/${place.project_id}/branches/${place.branch_id}`)
+  await page.goto(`${origin}/projects/${at.place.project_id}/branches/${at.place.branch_id}`)
   const compute = page.getByRole('region', { name: 'Compute' })
   await compute.getByRole('button', { name: 'Suspend', exact: true }).click()
   await compute.getByRole('alert').getByText('You may only read here.').waitFor()
@@ -155,7 +138,7 @@ test('a refusal is shown where it was asked for', { skip }, async () => {
 })
 
 test('the projects are listed with their branches, computes and sizes', { skip }, async () => {
-  const { page, origin } = visit
+  const { page, origin } = at.visit
   await page.goto(`${origin}/`)
   const row = page.getByRole('row', { name: 'first' })
   await row.getByText('1 active').waitFor()
@@ -164,8 +147,8 @@ test('the projects are listed with their branches, computes and sizes', { skip }
 
 test('the page of a compute fits a narrow window, in light and dark', { skip }, async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
-    const narrow = await signedIn(browser, neap, { colorScheme, viewport: { width: 360, height: 740 } })
-    await narrow.page.goto(`${narrow.origin}/projects/${place.project_id}/branches/${place.branch_id}`)
+    const narrow = await signedIn(at.browser, at.neap, { colorScheme, viewport: { width: 360, height: 740 } })
+    await narrow.page.goto(`${narrow.origin}/projects/${at.place.project_id}/branches/${at.place.branch_id}`)
     await narrow.page.getByRole('region', { name: 'Compute' }).waitFor()
     await expectAccessible(narrow.page)
     assert.ok((await narrow.page.evaluate(() => document.documentElement.scrollWidth)) <= 360)
@@ -174,5 +157,5 @@ test('the page of a compute fits a narrow window, in light and dark', { skip }, 
 })
 
 test('no page has written an error', { skip }, () => {
-  assert.deepEqual(visit.problems(), [])
+  assert.deepEqual(at.visit.problems(), [])
 })

@@ -1,47 +1,31 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
-import type { Browser } from 'playwright-core'
-import { type Neap, startNeap } from '../neap.ts'
-import { firstPlace, type Place, suspend } from '../project.ts'
-import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
+import { test } from 'node:test'
+import { suspend } from '../project.ts'
+import { expectAccessible, signedIn, withoutBrowser } from './browser.ts'
 import { insertFigures, insertWakes } from './figures.ts'
+import { openedConsole } from './opened.ts'
 
 /* The charts of a branch's compute. */
 
 const skip = withoutBrowser
-let neap: Neap
-let browser: Browser
-let visit: Visitor
-let place: Place
-
-before(async () => {
-  if (skip) return
-  neap = await startNeap()
-  place = await firstPlace(neap)
+const at = openedConsole(async (neap, place) => {
   await insertFigures(neap, place, 24 * 31)
   await insertWakes(neap, place, 40)
-  browser = await startBrowser()
-  visit = await signedIn(browser, neap)
 })
 
-after(async () => {
-  await browser?.close()
-  await neap?.stop()
-})
-
-const address = (search = '') => `/projects/${place.project_id}/branches/${place.branch_id}/monitoring${search}`
-const chart = (title: string) => visit.page.getByRole('figure', { name: title })
+const address = (search = '') => `/projects/${at.place.project_id}/branches/${at.place.branch_id}/monitoring${search}`
+const chart = (title: string) => at.visit.page.getByRole('figure', { name: title })
 
 async function open(search?: string): Promise<void> {
-  await visit.page.goto(visit.origin + address(search))
+  await at.visit.page.goto(at.visit.origin + address(search))
   await chart('Memory').locator('canvas').waitFor()
 }
 
 test('ranges are kept in the address, and uPlot is loaded with the charts only', { skip }, async () => {
-  const { page, origin } = visit
+  const { page, origin } = at.visit
   const loaded: string[] = []
   page.on('response', (response) => void loaded.push(response.url()))
-  await page.goto(`${origin}/projects/${place.project_id}/branches/${place.branch_id}`)
+  await page.goto(`${origin}/projects/${at.place.project_id}/branches/${at.place.branch_id}`)
   await page.getByRole('region', { name: 'Compute' }).waitFor()
   assert.ok(loaded.length > 0 && !loaded.some((url) => /monitoring|uplot/i.test(url)), loaded.join('\n'))
   await page.getByRole('link', { name: 'Monitoring' }).click()
@@ -60,7 +44,7 @@ test('ranges are kept in the address, and uPlot is loaded with the charts only',
 })
 
 test('the last values stay while the compute sleeps', { skip }, async () => {
-  await suspend(neap, place)
+  await suspend(at.neap, at.place)
   await open('?range=24h')
   const shown = async (title: string) => (await chart(title).getByRole('img').getAttribute('aria-label')) ?? ''
   assert.match(await shown('Data'), /Data: latest [1-9]/)
@@ -71,7 +55,7 @@ test('the last values stay while the compute sleeps', { skip }, async () => {
 
 test('a time selected over one chart is that of all', { skip }, async () => {
   await open('?range=24h')
-  const { page } = visit
+  const { page } = at.visit
   const over = chart('Memory').locator('.u-over')
   const box = await over.boundingBox()
   assert.ok(box)
@@ -96,14 +80,14 @@ test('a time selected over one chart is that of all', { skip }, async () => {
 
 test('a time that makes no sense in the address is the last hour', { skip }, async () => {
   for (const search of ['?range=century', '?from=x&to=y', '?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z']) {
-    await visit.page.goto(visit.origin + address(search))
-    await visit.page.getByRole('button', { name: '1 hour', pressed: true }).waitFor()
+    await at.visit.page.goto(at.visit.origin + address(search))
+    await at.visit.page.getByRole('button', { name: '1 hour', pressed: true }).waitFor()
   }
 })
 
 test('the figures and the changes of size are tables too', { skip }, async () => {
   await open('?range=24h')
-  const { page } = visit
+  const { page } = at.visit
   await page.getByText('All figures as a table').click()
   // More rows than this are there once the table has been made.
   await page.getByRole('table', { name: 'Figures' }).getByRole('row').nth(100).waitFor()
@@ -118,7 +102,7 @@ test('the figures and the changes of size are tables too', { skip }, async () =>
 
 test('the charts fit a narrow window, in light and dark', { skip }, async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
-    const narrow = await signedIn(browser, neap, { colorScheme, viewport: { width: 360, height: 740 } })
+    const narrow = await signedIn(at.browser, at.neap, { colorScheme, viewport: { width: 360, height: 740 } })
     await narrow.page.goto(narrow.origin + address('?range=7d'))
     await narrow.page.locator('canvas').first().waitFor()
     await expectAccessible(narrow.page)
@@ -128,5 +112,5 @@ test('the charts fit a narrow window, in light and dark', { skip }, async () => 
 })
 
 test('no page has written an error', { skip }, () => {
-  assert.deepEqual(visit.problems(), [])
+  assert.deepEqual(at.visit.problems(), [])
 })

@@ -1,41 +1,24 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
-import type { Browser } from 'playwright-core'
+import { test } from 'node:test'
 import { catalogQuery } from '../admin.ts'
-import { type Neap, startNeap } from '../neap.ts'
-import { firstPlace, type Place, suspend } from '../project.ts'
-import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
+import { suspend } from '../project.ts'
+import { expectAccessible, signedIn, withoutBrowser } from './browser.ts'
 import { insertWakes } from './figures.ts'
+import { openedConsole } from './opened.ts'
 
 /* The operations of a project as they happen. */
 
 const skip = withoutBrowser
-let neap: Neap
-let browser: Browser
-let visit: Visitor
-let place: Place
+const at = openedConsole()
 
-before(async () => {
-  if (skip) return
-  neap = await startNeap()
-  place = await firstPlace(neap)
-  browser = await startBrowser()
-  visit = await signedIn(browser, neap)
-})
-
-after(async () => {
-  await browser?.close()
-  await neap?.stop()
-})
-
-const address = (search = '') => `${visit.origin}/projects/${place.project_id}/operations${search}`
-const rows = (name: string | RegExp) => visit.page.getByRole('row', { name })
+const address = (search = '') => `${at.visit.origin}/projects/${at.place.project_id}/operations${search}`
+const rows = (name: string | RegExp) => at.visit.page.getByRole('row', { name })
 
 test('an operation appears when it happens, with its steps and their durations', { skip }, async () => {
-  const { page } = visit
+  const { page } = at.visit
   await page.goto(address())
   await rows('create_timeline').waitFor()
-  await suspend(neap, place)
+  await suspend(at.neap, at.place)
   const row = rows('suspend_compute').first()
   await row.getByText('finished').waitFor()
   await row.getByText('asked for by a request').waitFor()
@@ -50,19 +33,19 @@ test('an operation appears when it happens, with its steps and their durations',
 /** Queues an operation of an action that no worker knows: it stays unbegun, behind those of its branch. */
 async function queueUnbegun(action: string): Promise<void> {
   await catalogQuery(
-    neap,
+    at.neap,
     `with p as (update project set last_seq = last_seq + 1, last_operation_at = clock_timestamp()
                  where id = $1 returning *)
      insert into operation (id, account_id, project_id, branch_id, seq, action, excludes, shares, step,
                             deadline_seconds, created_at)
      select gen_random_uuid(), account_id, id, $2, last_seq, $3, array['x'], '{}', 'begun', 60, last_operation_at
        from p`,
-    [place.project_id, place.branch_id, action],
+    [at.place.project_id, at.place.branch_id, action],
   )
 }
 
 test('one that has not begun is cancelled, or says why it cannot be', { skip }, async () => {
-  const { page } = visit
+  const { page } = at.visit
   await page.goto(address())
   await queueUnbegun('wait_here')
   await queueUnbegun('delete_here')
@@ -83,12 +66,12 @@ test('one that has not begun is cancelled, or says why it cannot be', { skip }, 
 })
 
 test('a failed attempt shows its error and when the next one begins', { skip }, async () => {
-  const { page } = visit
+  const { page } = at.visit
   await page.goto(address())
   await queueUnbegun('tried_again')
   await rows('tried_again').waitFor()
   await catalogQuery(
-    neap,
+    at.neap,
     `update operation set status = 'running', started_at = clock_timestamp(), failures_count = 1,
             error = '<img src=x onerror=alert(1)>', retry_at = clock_timestamp() + interval '1 hour',
             run_at = clock_timestamp() + interval '1 hour',
@@ -107,11 +90,11 @@ test('a failed attempt shows its error and when the next one begins', { skip }, 
 })
 
 test('the filter is kept in the address, and holds for what happens too', { skip }, async () => {
-  const { page } = visit
+  const { page } = at.visit
   await page.goto(address())
   await page.getByLabel('Action').selectOption('suspend_compute')
   await page.getByLabel('State').selectOption('finished')
-  await page.getByLabel('Branch').selectOption(place.branch_id)
+  await page.getByLabel('Branch').selectOption(at.place.branch_id)
   await page.waitForURL(/branch=br-.*/)
   await rows('create_timeline').waitFor({ state: 'detached' })
   await page.reload()
@@ -119,10 +102,10 @@ test('the filter is kept in the address, and holds for what happens too', { skip
   assert.equal(await rows('create_timeline').count(), 0)
   assert.equal(await page.getByLabel('State').inputValue(), 'finished')
   const count = await rows('suspend_compute').count()
-  const params = { project_id: place.project_id, endpoint_id: place.endpoint_id }
-  const { operations } = await neap.call('POST /projects/:project_id/endpoints/:endpoint_id/start', { params })
-  await neap.ended(operations)
-  await suspend(neap, place)
+  const params = { project_id: at.place.project_id, endpoint_id: at.place.endpoint_id }
+  const { operations } = await at.neap.call('POST /projects/:project_id/endpoints/:endpoint_id/start', { params })
+  await at.neap.ended(operations)
+  await suspend(at.neap, at.place)
   await rows('suspend_compute').nth(count).waitFor()
   assert.equal(await rows('start_compute').count(), 0)
   await page.getByLabel('State').selectOption('scheduling')
@@ -130,8 +113,8 @@ test('the filter is kept in the address, and holds for what happens too', { skip
 })
 
 test('of a thousand operations only those in the window are in the page', { skip }, async () => {
-  await insertWakes(neap, place, 1_000)
-  const { page } = visit
+  await insertWakes(at.neap, at.place, 1_000)
+  const { page } = at.visit
   await page.goto(address('?action=start_compute'))
   const table = page.getByRole('table', { name: 'Operations' })
   await rows('start_compute').first().waitFor()
@@ -157,7 +140,7 @@ test('of a thousand operations only those in the window are in the page', { skip
 
 test('the operations fit a narrow window, in light and dark', { skip }, async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
-    const narrow = await signedIn(browser, neap, { colorScheme, viewport: { width: 360, height: 740 } })
+    const narrow = await signedIn(at.browser, at.neap, { colorScheme, viewport: { width: 360, height: 740 } })
     await narrow.page.goto(address())
     await narrow.page.getByRole('row', { name: 'tried_again' }).waitFor()
     await expectAccessible(narrow.page)
@@ -167,5 +150,5 @@ test('the operations fit a narrow window, in light and dark', { skip }, async ()
 })
 
 test('no page has written an error', { skip }, () => {
-  assert.deepEqual(visit.problems(), [])
+  assert.deepEqual(at.visit.problems(), [])
 })
