@@ -7,8 +7,6 @@ import { type Neap, startNeap } from '../test/neap.ts'
 import { percentile, report } from './samples.ts'
 
 const [loads = 15, interactions = 100, changes = 30, branches = 10_000] = process.argv.slice(2).map(Number)
-/** Chunks that only the SQL editor needs, by the names that Vite gives them. */
-const EDITOR = /\/assets\/(editor|codemirror|sql_editor)[\w-]*\.js$/
 
 const firstPaint: number[] = []
 const interactive: number[] = []
@@ -43,11 +41,6 @@ try {
     if (round >= 0) answered.push(...ms)
   }
   await measureChanges(page)
-  kibibytes['editor'] = await transferred(session, EDITOR, async () => {
-    await page.getByRole('link', { name: 'main', exact: true }).click()
-    await page.getByRole('link', { name: 'SQL', exact: true }).click()
-    await page.getByRole('textbox', { name: 'SQL' }).waitFor()
-  })
   await makeBranches(neap, branches)
   await page.goto('about:blank')
   for (let load = 0; load < loads; load++) {
@@ -167,7 +160,6 @@ report(
   },
   [
     { what: 'first load, compressed', value: kibibytes['first load'] ?? Number.NaN, most: 180, unit: ' KiB' },
-    { what: 'editor chunk, compressed', value: kibibytes['editor'] ?? Number.NaN, most: 200, unit: ' KiB' },
     { what: 'interactive, p50', value: percentile(interactive, 0.5), most: 1_000, unit: ' ms' },
     { what: 'interaction, p95', value: percentile(answered, 0.95), most: 50, unit: ' ms' },
     { what: 'change elsewhere seen, p95', value: percentile(seen, 0.95), most: 300, unit: ' ms' },

@@ -26,7 +26,7 @@ export interface ComputeSample {
   readonly reads: number | null
 }
 
-/** The computes that run on a host; sleeping endpoints cost nothing. */
+/** The computes that run on a host; sleeping endpoints cost no time. */
 export function listSampled(db: Db, hostId: string): Promise<SampledCompute[]> {
   return db.rows(sql`
     select e.id as endpoint_id, c.id as compute_id, e.last_active, ${COMPUTE_COLUMNS},

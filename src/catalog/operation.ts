@@ -133,7 +133,7 @@ export function findOperation(
       from operation where id = ${id} and project_id = ${projectId} and account_id = ${accountId}`)
 }
 
-/** What is recorded of a step: that it was done, or (an error) an attempt that failed. */
+/** The record of a step: that it was done, or (an error) an attempt that failed. */
 export interface StepRecord {
   readonly step: string
   readonly at: string

@@ -1,7 +1,7 @@
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** What a project has: its branches, the sum of their sizes, and its endpoints by state. */
+/** The content of a project: its branches, the sum of their sizes, and its endpoints by state. */
 export interface ProjectSummary {
   readonly branches: number
   readonly logical_bytes: number

@@ -108,7 +108,7 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   return row.overdue ? 'overdue' : 'locked'
 }
 
-/** Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. What was done is recorded. */
+/** Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. The work is recorded. */
 export function moveTo(
   tx: Transaction,
   id: string,

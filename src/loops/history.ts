@@ -76,7 +76,7 @@ interface Look {
 }
 
 async function lookAt({ computes }: WorkerContext, compute: SampledCompute, before?: KnownCompute): Promise<Look> {
-  // Where computes are not limited, nothing counts for them.
+  // Where computes are not limited, no counter is kept for them.
   const reading = await computes.readUse(compute.compute_id).catch(() => undefined)
   const atMs = performance.now()
   const cpus = cpusUsed(compute, reading, before, atMs)

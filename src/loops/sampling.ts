@@ -8,7 +8,7 @@
 import type { ComputeSample, SampledCompute } from '../catalog/compute_history.ts'
 import type { ComputeStatistics } from '../compute_admin/statistics.ts'
 
-/** What was known of a compute at its last sample. */
+/** The state of a compute at its last sample. */
 export interface KnownCompute {
   /** By performance.now(). */
   readonly atMs: number

@@ -6,7 +6,7 @@ import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newProject, queue } from './operations.ts'
 import { during, ended, nothing, run, toil } from './runners.ts'
 
-/* What is recorded of an operation's steps. */
+/* The records of an operation's steps. */
 
 let catalogs: Catalogs
 before(async () => {

@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type Branch, prepare } from '../api.ts'
 import { keysOf } from '../live.ts'
+import { BranchOptions } from '../parts/branch_options.tsx'
 import { Field, textOf } from '../parts/field.tsx'
 import { FormDialog } from '../parts/form_dialog.tsx'
 
@@ -49,11 +50,7 @@ export function NewBranch({
       </Field>
       <Field label="Parent">
         <select name="parent" defaultValue={branches.find((each) => each.default)?.id}>
-          {branches.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
+          <BranchOptions branches={branches} />
         </select>
       </Field>
       <label className="check">

@@ -1,4 +1,5 @@
 import { type Branch, type Endpoint, prepare } from '../../api.ts'
+import { BranchOptions } from '../../parts/branch_options.tsx'
 import { Field, textOf } from '../../parts/field.tsx'
 import { FormDialog } from '../../parts/form_dialog.tsx'
 
@@ -107,7 +108,7 @@ export function SuspendTimeout({ endpoint, onChange }: FormProps) {
         return [...updateOf(endpoint), '--suspend-timeout', words]
       }}
     >
-      <Field label="Unused for" hint="A connection wakes it in about half a second.">
+      <Field label="Unused for" hint="A connection wakes it again.">
         <select name="seconds" defaultValue={now}>
           {!known && <option value={now}>{now} seconds</option>}
           {TIMEOUTS.map(([seconds, words]) => (
@@ -144,11 +145,7 @@ export function Move({
       <p>Its host name stays: the same connection string then leads to the other branch. Its sessions end.</p>
       <Field label="Branch" hint="Those without a compute.">
         <select name="branch">
-          {branches.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
+          <BranchOptions branches={branches} />
         </select>
       </Field>
     </FormDialog>
