@@ -63,8 +63,10 @@ export function BranchPage(at: { readonly projectId: string; readonly branchId: 
   return (
     <>
       <div className="heading">
-        <h1>{branch.name}</h1>
-        <Link href={`/projects/${projectId}`}>All branches</Link>
+        <div>
+          <Link href={`/projects/${projectId}`}>All branches</Link>
+          <h1>{branch.name}</h1>
+        </div>
         <Copied text={branch.id} what="the branch's id" />
       </div>
       <Tabs label="Branch" links={links} />

@@ -37,6 +37,7 @@ export const metricsVerb = () =>
           params: await endpoint(asked),
           query: { from: new Date(Date.now() - flags.hours * HOUR_MS).toISOString() },
         }),
-        text: ({ metrics }: Found) => list(metrics.points, COLUMNS, 'Its compute did not run.'),
+        text: ({ metrics }: Found) =>
+          list(metrics.points, COLUMNS, 'No figures of that time: they are kept once a minute while the compute runs.'),
       })),
     )

@@ -26,7 +26,7 @@ export function Forecast({ branch, figures }: { readonly branch: Branch; readonl
           The data {grown > 0 ? 'grew' : 'shrank'} by {bytes(Math.abs(grown))} in the time shown.
         </p>
       )}
-      {ofDisk.length === 0 && <p>No limit that you may see is used to 60 %: nothing is about to be full.</p>}
+      {ofDisk.length === 0 && <p>The size limit of the branch, where it has one, is used to less than 60 %.</p>}
       {ofDisk.map(({ id, limit, level, used, most, full_at }) => (
         <p key={id}>
           {limit === 'host_disk' ? 'The disk of its host' : 'The size limit of the branch'} is used to {level} % (
