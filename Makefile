@@ -43,7 +43,7 @@ format: $(INSTALLED) ## Format every file in place
 docs: $(INSTALLED) ## Write openapi.json, docs/settings.md and docs/not-supported.md
 	@exec $(NODE) test/docs.ts
 
-schema: $(INSTALLED) ## Write migrations/schema.txt, the tables that the migrations make
+schema: $(INSTALLED) ## Write docs/schema.txt, the tables that the migrations make
 	@exec $(NODE) test/schema.ts
 
 sbom: $(INSTALLED) ## Print what production is made of, as CycloneDX JSON, from the lock file (npm 10 or newer)

@@ -1,5 +1,5 @@
 /*
- * Writes migrations/schema.txt: the tables that the migrations make, as text. A migration that is edited after its
+ * Writes docs/schema.txt: the tables that the migrations make, as text. A migration that is edited after its
  * commit, or that makes other tables or grants other rights than its author saw, shows in that file's diff.
  */
 import { writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import type { Db } from '../src/catalog/catalog.ts'
 import { sql } from '../src/catalog/sql.ts'
 import { startCatalogs } from './engine/catalogs.ts'
 
-export const SCHEMA_FILE = new URL('../migrations/schema.txt', import.meta.url)
+export const SCHEMA_FILE = new URL('../docs/schema.txt', import.meta.url)
 
 /** Each table with its columns, constraints, indexes, triggers, policies and the rights of proxies; each function. */
 export async function describeSchema(db: Db): Promise<string> {

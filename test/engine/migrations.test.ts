@@ -19,7 +19,7 @@ after(() => catalogs.close())
 
 const LAST = sql`(select max(name) from migration)`
 
-test('the migrations make the tables of migrations/schema.txt (make schema writes it)', () =>
+test('the migrations make the tables of docs/schema.txt (make schema writes it)', () =>
   catalogs.with(async ({ catalog }) => {
     assert.equal(await describeSchema(catalog), readFileSync(SCHEMA_FILE, 'utf8'))
   }))
