@@ -2,7 +2,7 @@ import { type Answer, send } from '../http.ts'
 import { type Random, randomOf } from '../random.ts'
 import { enter, holdings } from './data.ts'
 import { restore } from './restore.ts'
-import { awaitEnds, pause, request, type Spot, standing, type World } from './world.ts'
+import { awaitEnds, isShortOfDisk, pause, request, type Spot, standing, type World } from './world.ts'
 import { write } from './writers.ts'
 
 const MAX_SPOTS = 7
@@ -56,7 +56,8 @@ const branchOff: Act = async (asker, name) => {
   if (answer.status !== 201) {
     parent.children--
     // Its parent may have been deleted since it was chosen.
-    checks.record('answered', !parent.leaving && `a branch of ${parent.name} was answered ${answer.status}`)
+    const isExcused = parent.leaving || isShortOfDisk(world, answer)
+    checks.record('answered', !isExcused && `a branch of ${parent.name} was answered ${answer.status}`)
     return
   }
   const endpoint_id = made.endpoints[0]?.id ?? ''

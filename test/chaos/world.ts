@@ -120,6 +120,15 @@ export async function request(
     return answer
   }
 }
+/** A host reports the room on its disk every ten seconds, so a refusal may outlast a full disk by that. */
+const HEARTBEAT_MS = 11_000
+
+/** Whether a write was refused because the disk is, or has just been, full. */
+export function isShortOfDisk({ history }: World, { status, body }: Answer): boolean {
+  const isRefused = status === 422 && /^The disk of its host is almost full/.test(body.message ?? '')
+  return isRefused && history.lasting(Date.now() - HEARTBEAT_MS, Date.now()).includes('the disk is full')
+}
+
 const causeOf = (error: Error): string => (error.cause instanceof Error ? error.cause.message : error.message)
 
 /** Waits until operations have ended, in either state; the check of deadlines covers those that do not end. */
