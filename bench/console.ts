@@ -31,7 +31,7 @@ try {
     await page.getByRole('row', { name: 'first' }).waitFor()
   })
   for (let load = 0; load < loads; load++) {
-    interactive.push(await timeOf(page, origin, () => page.getByRole('row', { name: 'first' }).waitFor()))
+    interactive.push(await timeOf(page, origin))
     firstPaint.push(await paintOf(page))
   }
   await page.goto(project)
@@ -44,7 +44,7 @@ try {
   await makeBranches(neap, branches)
   await page.goto('about:blank')
   for (let load = 0; load < loads; load++) {
-    paintOfMany.push(await timeOf(page, project, () => page.getByRole('row', { name: 'main' }).waitFor()))
+    paintOfMany.push(await timeOf(page, project))
     await page.goto('about:blank')
   }
 } finally {
@@ -72,10 +72,10 @@ async function transferred(session: CDPSession, which: RegExp, act: () => Promis
 }
 
 /** Milliseconds from a navigation to the frame that shows the first row. */
-async function timeOf(page: Page, url: string, isThere: () => Promise<void>): Promise<number> {
+async function timeOf(page: Page, url: string): Promise<number> {
   await page.goto(url)
-  await isThere()
-  return page.evaluate(() => performance.getEntriesByName('rows')[0]?.startTime ?? Number.NaN)
+  const mark = await page.waitForFunction(() => performance.getEntriesByName('rows')[0]?.startTime)
+  return (await mark.jsonValue()) ?? Number.NaN
 }
 
 /** Runs in the page: marks the frame that shows the first row of a table. */
