@@ -125,7 +125,7 @@ const HEARTBEAT_MS = 11_000
 
 /** Whether a write was refused because the disk is, or has just been, full. */
 export function isShortOfDisk({ history }: World, { status, body }: Answer): boolean {
-  const isRefused = status === 422 && /^The disk of its host is almost full/.test(body.message ?? '')
+  const isRefused = status === 422 && (body.message ?? '').startsWith('The disk of its host is almost full')
   return isRefused && history.lasting(Date.now() - HEARTBEAT_MS, Date.now()).includes('the disk is full')
 }
 
