@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox'
 import { insertAudit } from '../catalog/audit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
-import { type ErrorCode, ERRORS } from '../errors.ts'
+import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
 import { admit } from './admit.ts'
 import type { Authenticate } from './auth.ts'
 import { BODY_BYTES } from './bodies.ts'
@@ -23,6 +23,7 @@ import {
   EventStream,
   type RequestContext,
   type Route,
+  streamType,
 } from './route.ts'
 
 /** CPU time of sending a text to one stream of a project. */
@@ -60,6 +61,7 @@ export function mount(
   const [method, path] = route.key.split(' ') as [string, string]
   const status = route.status ?? 200
   const reads = method === 'GET'
+  const streams = streamType(route)
   app.route({
     method,
     url: BASE + path,
@@ -72,14 +74,15 @@ export function mount(
       use.enter(caller, route.returns === EventStream ? 'streams' : 'requests', reply)
     },
     handler: async (request, reply) => {
-      const { status: code, body, replayed } = reads ? await read(request, reply) : await change(request, reply)
+      const answer = reads ? read : streams ? begin : change
+      const { status: code, body, replayed } = await answer(request, reply)
       // Before the response: when the client has it, a revoked key works no more.
       if (route.changesKeys) authenticate.forget()
       void reply.status(code)
       if (replayed) void reply.header('idempotency-replayed', 'true')
       else if (!reads) noteOperations(request, body)
-      request.endless = route.returns === EventStream
-      if (route.returns === EventStream) return stream(request, reply, charged(request, body as AsyncIterable<string>))
+      request.endless = streams !== undefined
+      if (streams) return stream(request, reply.type(streams), charged(request, body as AsyncIterable<string>))
       const seconds = reads && !route.waits ? undefined : preferredWait(request)
       if (seconds === undefined || code >= 400) return body
       void reply.header('preference-applied', `wait=${seconds}`)
@@ -111,13 +114,14 @@ export function mount(
       db,
       caller,
       account: caller.account,
+      clientAddress: request.clientAddress,
       feeds,
       namesResolve,
       stillIn,
       // Created on demand: most responses are ready before a client could disconnect. A change continues without its
       // client.
       get gone() {
-        return reads ? AbortSignal.any([untilGone(reply), closing]) : closing
+        return reads || streams ? AbortSignal.any([untilGone(reply), closing]) : closing
       },
     }
   }
@@ -134,6 +138,15 @@ export function mount(
     const made = await perform(request, reply, context.catalog)
     // Before the response: a secret is given only if its audit row is written.
     if (route.reveals) await insertAudit(context.catalog, auditEntry(request, route.key, made.status))
+    return made
+  }
+
+  /** A change that streams: its audit row is there before its first line, and no transaction while it lasts. */
+  async function begin(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
+    if (idempotencyKeyOf(request) !== undefined)
+      throw new AppError('INVALID_REQUEST', 'This request takes no Idempotency-Key: its answer is not kept.')
+    const made = await perform(request, reply, context.catalog)
+    await insertAudit(context.catalog, auditEntry(request, route.key, made.status))
     return made
   }
 
@@ -182,8 +195,8 @@ function untilGone(reply: FastifyReply): AbortSignal {
 
 function stream(request: FastifyRequest, reply: FastifyReply, events: AsyncIterable<string>): FastifyReply {
   const body = Readable.from(events, { objectMode: false, encoding: 'utf8' })
-  body.on('error', (error) => request.log.debug({ err: error }, 'a stream of events ended'))
-  return reply.type('text/event-stream').header('cache-control', 'no-cache').send(body)
+  body.on('error', (error) => request.log.debug({ err: error }, 'a stream ended'))
+  return reply.header('cache-control', 'no-cache').send(body)
 }
 
 function schemaOf(app: FastifyInstance, route: Route, status: number) {
@@ -195,18 +208,20 @@ function schemaOf(app: FastifyInstance, route: Route, status: number) {
   }
   const common: ErrorCode[] = ['INVALID_REQUEST', 'UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED', 'UNAVAILABLE']
   const codes = new Set<ErrorCode>([...route.errors, ...common])
+  const streams = streamType(route)
   return {
     summary: route.summary,
+    ...(route.description !== undefined && { description: route.description.replaceAll('\n', ' ') }),
     tags: [route.tag],
     ...(route.params && { params: route.params }),
     ...(route.query && { querystring: route.query }),
     ...(route.body && { body: route.body }),
     response: {
-      ...(route.returns === EventStream
+      ...(streams
         ? {
             [status]: {
-              description: 'Server-sent events',
-              content: { 'text/event-stream': { schema: route.returns } },
+              description: route.returns === EventStream ? 'Server-sent events' : 'Lines of JSON',
+              content: { [streams]: { schema: route.returns } },
             },
           }
         : { [status]: named(route.returns) }),

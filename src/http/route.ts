@@ -42,6 +42,8 @@ export function actorOf(caller: Caller | undefined): { apiKeyId: number | undefi
 
 export interface Contract<P, Q, B, R> {
   readonly summary: string
+  /** What the summary does not say, for the API document. */
+  readonly description?: string
   readonly tag: string
   readonly params?: P
   readonly query?: Q
@@ -70,9 +72,11 @@ export interface Contract<P, Q, B, R> {
  */
 export interface RequestContext extends CommandContext {
   readonly caller: Caller
+  /** The client's IP address; empty for a Unix socket. */
+  readonly clientAddress: string
   /** Whether the host names of endpoints resolve on this machine, by the last look-up. */
   readonly namesResolve: () => boolean
-  /** Aborted before this process closes, and for a GET also when its client disconnects. */
+  /** Aborted before this process closes, and for a read or a stream also when its client disconnects. */
   readonly gone: AbortSignal
   /** The feeds of operations' events, each read once for all streams of a project. */
   readonly feeds: OperationFeeds
@@ -129,6 +133,18 @@ export function route<
 
 /** Return type of a route that sends server-sent events (HTML Living Standard, 9.2) until the client leaves. */
 export const EventStream = Type.Unsafe<AsyncIterable<string>>({ type: 'string', description: 'text/event-stream' })
+
+/**
+ * Return type of a route that sends lines of JSON while it works. A change of this kind runs outside of a transaction:
+ * its audit row is written before the first line, and it takes no `Idempotency-Key`.
+ */
+export const JsonLines = Type.Unsafe<AsyncIterable<string>>({ type: 'string', description: 'application/x-ndjson' })
+
+/** The media type of a route that answers with a stream; undefined for others. */
+export function streamType({ returns }: Pick<Route, 'returns'>): string | undefined {
+  if (returns === EventStream) return 'text/event-stream'
+  return returns === JsonLines ? 'application/x-ndjson' : undefined
+}
 
 export const ErrorBody = Type.Object(
   { request_id: Type.String(), code: Type.String(), message: Type.String() },

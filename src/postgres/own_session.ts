@@ -1,4 +1,5 @@
 import type { EventEmitter } from 'node:events'
+import type { Duplex } from 'node:stream'
 import pg from 'pg'
 
 /** Neap's own superuser in every compute, and its own database there. Users have access to neither. */
@@ -140,6 +141,23 @@ interface Connection extends EventEmitter {
 }
 
 const connectionOf = (client: pg.Client): Connection => (client as unknown as { connection: Connection }).connection
+
+/**
+ * Guards the login of any session that uses a password of Neap's own making: SCRAM only, with the server's signature
+ * checked, and no answer over the limit. Call before `connect`.
+ */
+export function guardLogin(client: pg.Client): void {
+  client.on('error', () => undefined)
+  requireScram(client)
+  limitAnswers(client)
+}
+
+/** The socket of a client that has logged in, on which nothing reads any more. */
+export function takeSocket(client: pg.Client): Duplex {
+  const { stream } = connectionOf(client)
+  stream.removeAllListeners('data')
+  return (stream as unknown as Duplex).pause()
+}
 
 /** Ends a session with an answer over the limit: the driver would buffer all that a compromised compute sends. */
 function limitAnswers(client: pg.Client): void {

@@ -59,7 +59,8 @@ for (const { key, status = 200, reveals = false } of keyedRoutes) {
         assert.ok(answer.status === 200 || (asksCompute && answer.status === 501), answer.text)
         return assert.deepEqual(await state.auditSince(last), [])
       }
-      await withoutWorker(neap, state, async () => {
+      const during = asksCompute ? (work: () => Promise<void>) => work() : withoutWorker.bind(undefined, neap, state)
+      await during(async () => {
         const last = await state.lastAudit()
         const answer = await ask(neap, keys[scope], request)
         const rows = await state.auditSince(last)
@@ -74,6 +75,8 @@ for (const { key, status = 200, reveals = false } of keyedRoutes) {
         assert.ok(row?.subject.endsWith(subject ?? ''), row?.subject)
         const project = request.path.split('/')[2]
         if (key.includes(':project_id')) assert.equal(row?.project_id, project)
+        // What a compute is asked to do leaves no other row.
+        if (asksCompute) return
         assert.ok((await state.writtenBy(row?.xmin ?? '')) > 0, 'nothing else was written in that transaction')
       })
     })

@@ -3,6 +3,7 @@ import { listAuditEntries } from './audit.ts'
 import { createProjectBranch } from './branch_create.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
 import { resetProjectBranch, restoreProjectBranch } from './branch_restore.ts'
+import { runSql } from './branch_sql.ts'
 import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
 import {
   countProjectBranches,
@@ -99,6 +100,7 @@ export const routes = [
   resetProjectBranch,
   getBranchSchema,
   compareBranchSchema,
+  runSql,
   createProjectEndpoint,
   listProjectEndpoints,
   listBranchEndpoints,

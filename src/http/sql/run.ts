@@ -1,0 +1,82 @@
+import type { Duplex } from 'node:stream'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { threadCpuMs } from '../key_use.ts'
+import { type AnswerLimits, createAnswer, type SqlEvent } from './events.ts'
+import { clientMessage, createMessageSplitter } from './messages.ts'
+import { endSession } from './session.ts'
+
+/** A longer row is left out. */
+const MAX_ROW_BYTES = 4 * 2 ** 20
+/** Turns of the event loop that are given away together. */
+const DEBT_MS = 4
+const STILL_IN_MS = 1_000
+
+export interface Run extends AnswerLimits {
+  readonly sql: string
+  readonly timeoutSeconds: number
+  /** Aborted when the client has left. */
+  readonly gone: AbortSignal
+  /** Whether the caller's key is still valid. */
+  readonly stillIn: () => Promise<boolean>
+  /** Sessions that share half of this thread. */
+  readonly atOnce: () => number
+}
+
+/**
+ * Runs statements in a session and yields the answer as lines of JSON, at the pace of its reader. The session ends with
+ * it; the proxy cancels a query whose client has left.
+ */
+export async function* run(socket: Duplex, options: Run): AsyncGenerator<string> {
+  const { sql, timeoutSeconds, gone, stillIn, atOnce } = options
+  const limit = AbortSignal.timeout(timeoutSeconds * 1000)
+  const stop = AbortSignal.any([gone, limit])
+  const leave = () => void socket.destroy()
+  stop.addEventListener('abort', leave, { once: true })
+  const split = createMessageSplitter(MAX_ROW_BYTES)
+  const answer = createAnswer(options)
+  let checkedAt = performance.now()
+  let debtMs = 0
+  try {
+    socket.write(clientMessage('Q', `${sql}\0`))
+    yield linesOf([{ type: 'begin' }])
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      const began = threadCpuMs()
+      const text = linesOf(answer.read(split(chunk)))
+      debtMs += (threadCpuMs() - began) * atOnce()
+      if (text !== '') yield text
+      if (answer.isDone) return endSession(socket)
+      if (answer.wantsCopy)
+        socket.write(clientMessage('f', 'COPY … FROM STDIN takes its data from a client like psql\0'))
+      if (performance.now() - checkedAt > STILL_IN_MS) {
+        if (!(await stillIn())) return
+        checkedAt = performance.now()
+      }
+      if (debtMs < DEBT_MS) await nextTurn()
+      else await sleep(debtMs)
+      if (debtMs >= DEBT_MS) debtMs = 0
+    }
+    if (!answer.isDone && !stop.aborted) yield linesOf([LOST])
+  } catch (error) {
+    if (gone.aborted) return
+    yield linesOf([limit.aborted ? overTime(timeoutSeconds) : { ...LOST, detail: String(error) }])
+  } finally {
+    stop.removeEventListener('abort', leave)
+    if (!socket.writableEnded) socket.destroy()
+  }
+}
+
+const LOST = {
+  type: 'error',
+  severity: 'FATAL',
+  code: '08006',
+  message: 'The connection to the compute was lost. Whether the statements took effect is not known.',
+} as const satisfies SqlEvent
+
+const overTime = (seconds: number): SqlEvent => ({
+  type: 'error',
+  severity: 'ERROR',
+  code: '57014',
+  message: `Stopped after ${seconds} s, the time limit of this request.`,
+})
+
+const linesOf = (events: readonly SqlEvent[]): string => events.map((event) => `${JSON.stringify(event)}\n`).join('')
