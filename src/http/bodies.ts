@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import { FormError, parseForm } from './form.ts'
-import { type KeyUse, threadCpuMs } from './key_use.ts'
+import type { KeyUse } from './key_use.ts'
+import { threadCpuMs } from './thread_cpu.ts'
 import { unstorableReason } from './storable_text.ts'
 
 /** Default limit of a body, in bytes; most bodies have a few hundred. */

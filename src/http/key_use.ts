@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
+import { threadCpuMs } from './thread_cpu.ts'
 import { type Caller, credentialName } from './route.ts'
 
 /** The limits of an account, over all its keys, as a multiple of those of one key. */
@@ -20,12 +21,6 @@ declare module 'fastify' {
     /** Start of the synchronous section that is being measured, by `threadCpuMs`; 0 outside of one. */
     cpuSince: number
   }
-}
-
-/** CPU time of this thread in milliseconds. By a clock a key would pay for the time in which the process was frozen. */
-export function threadCpuMs(): number {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1_000
 }
 
 /** Limits the use of this process by API keys and sessions. The admin socket has no limit. */

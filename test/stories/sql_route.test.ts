@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+import { firstPlace, type Place, settled, suspend } from '../project.ts'
 import { keyOf, otherAccount, owner } from '../surface/account.ts'
 import { catalogQuery } from '../admin.ts'
 
@@ -83,7 +83,7 @@ test('several statements are answered in order, with notices and texts as Postgr
   assert.deepEqual(events[3], { type: 'complete', tag: 'SELECT 1', rows: 1, truncated: false })
   assert.equal(events[4]?.['message'], 'seen 7')
   assert.equal(events[7]?.['tag'], 'INSERT 0 2')
-  assert.equal((await endpointOf(neap, place)).current_state, 'active')
+  await settled(neap, place, 'active')
 })
 
 test('an error has its place, and undoes the statements of its text', async () => {
@@ -186,7 +186,7 @@ test('four run at once for a project', async () => {
     [200, 200, 200, 200],
   )
   const fifth = await ask('select 1')
-  assert.equal(fifth.status, 503)
+  assert.equal(fifth.status, 429)
   assert.match(await fifth.text(), /4 texts of SQL are running for this/)
   leave.abort()
   await until('a free place', async () => (await ask('select 1')).status === 200)

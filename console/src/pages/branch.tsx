@@ -30,6 +30,7 @@ const TABS: Readonly<Record<string, BranchTab>> = {
     title: 'Monitoring',
     page: lazy(async () => ({ default: (await import('./monitoring/monitoring.tsx')).Monitoring })),
   },
+  sql: { title: 'SQL', page: lazy(async () => ({ default: (await import('./sql.tsx')).Sql })) },
 }
 
 const [FIRST = ''] = Object.keys(TABS)

@@ -15,18 +15,18 @@ const running = new Set<Payer>()
 /** How many sessions run. */
 export const sessionsAtOnce = (): number => Math.max(1, running.size)
 
-/** Takes a place. Returns a function that gives it back, once. Errors: UNAVAILABLE. */
+/** Takes a place. Returns a function that gives it back, once. Errors: RATE_LIMITED, UNAVAILABLE. */
 export function takePlace(given: Payer): () => void {
   const payer = { ...given }
   const others = [...running]
-  const refuse = (most: number, of: string) => {
-    throw new AppError('UNAVAILABLE', `${most} texts of SQL are running ${of}, as many as may be at once. Try again.`)
+  const refuse = (code: 'UNAVAILABLE' | 'RATE_LIMITED', most: number, of: string) => {
+    throw new AppError(code, `${most} texts of SQL are running ${of}, as many as may be at once. Wait until one ends.`)
   }
-  if (others.length >= MAX_AT_ONCE.all) refuse(MAX_AT_ONCE.all, 'in this process')
+  if (others.length >= MAX_AT_ONCE.all) refuse('UNAVAILABLE', MAX_AT_ONCE.all, 'in this API process')
   for (const kind of ['account', 'project', 'credential'] as const) {
     const mine = payer[kind]
     if (mine !== undefined && others.filter((other) => other[kind] === mine).length >= MAX_AT_ONCE[kind])
-      refuse(MAX_AT_ONCE[kind], kind === 'credential' ? 'for this key or session' : `for this ${kind}`)
+      refuse('RATE_LIMITED', MAX_AT_ONCE[kind], kind === 'credential' ? 'for this key or session' : `for this ${kind}`)
   }
   running.add(payer)
   return () => void running.delete(payer)

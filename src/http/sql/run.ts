@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import { threadCpuMs } from '../key_use.ts'
+import { threadCpuMs } from '../thread_cpu.ts'
 import { type AnswerLimits, createAnswer, type SqlEvent } from './events.ts'
 import { clientMessage, createMessageSplitter } from './messages.ts'
 import { endSession } from './session.ts'
