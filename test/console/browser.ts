@@ -67,7 +67,9 @@ export async function expectAccessible(page: Page): Promise<void> {
   await page.evaluate(AXE)
   const found = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as {
-      axe: { run(options: object): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> }
+      axe: {
+        run(options: object): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }>
+      }
     }
     // Preloading copies style sheets of shadow roots into elements of style, which the page's policy refuses.
     const { violations } = await axe.run({ preload: false })

@@ -72,16 +72,15 @@ test('opening the page wakes no compute; running does', { skip }, async () => {
 test('the text outlives a reload, and what was run is in the history', { skip }, async () => {
   await page.reload()
   await editor().getByText('select 7 as seven').waitFor()
-  await page.getByText('History').click()
+  await page.getByText('History', { exact: true }).click()
   await page.getByRole('button', { name: 'select id, customer from orders' }).waitFor()
-  await page.getByText('History').click()
+  await page.getByText('History', { exact: true }).click()
 })
 
 test('tables, columns and functions of the database are completed', { skip }, async () => {
   await write('select * from ord')
   await page.keyboard.press('Control+Space')
-  await page.getByRole('option', { name: 'orders' }).waitFor()
-  await page.keyboard.press('Enter')
+  await page.getByRole('option', { name: 'orders' }).click()
   await editor().getByText('select * from orders').waitFor()
 })
 

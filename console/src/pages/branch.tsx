@@ -31,6 +31,7 @@ const TABS: Readonly<Record<string, BranchTab>> = {
     page: lazy(async () => ({ default: (await import('./monitoring/monitoring.tsx')).Monitoring })),
   },
   sql: { title: 'SQL', page: lazy(async () => ({ default: (await import('./sql.tsx')).Sql })) },
+  tables: { title: 'Tables', page: lazy(async () => ({ default: (await import('./tables.tsx')).Tables })) },
 }
 
 const [FIRST = ''] = Object.keys(TABS)

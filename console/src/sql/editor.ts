@@ -83,6 +83,23 @@ const theme = EditorView.theme({
 })
 
 /**
+ * Replaces a selection by typed text. Chromium itself would keep the look of what it replaces by attributes of style,
+ * which the page's policy refuses.
+ */
+const replacing = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { from, to, empty } = view.state.selection.main
+    const { data: text } = event
+    if (event.inputType !== 'insertText' || text === null || empty || view.composing) return false
+    event.preventDefault()
+    const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: 'input.type' })
+    const isHandled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert))
+    if (!isHandled) view.dispatch(insert())
+    return true
+  },
+})
+
+/**
  * An editor for SQL. It lives in a shadow root: there its styles are constructed style sheets, which the page's policy
  * allows, while elements of style would be refused.
  */
@@ -108,6 +125,7 @@ export function createEditor({ parent, text, onChange, onRun }: EditorOptions): 
         syntaxHighlighting(colours),
         errorField,
         theme,
+        replacing,
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': 'SQL' }),
         EditorView.updateListener.of((update) => {

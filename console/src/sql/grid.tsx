@@ -33,7 +33,7 @@ export function Grid({ label, columns, rows, lead, heading }: GridProps) {
     overscan: 12,
   })
   const leadWidth = lead ? 'max-content' : `${String(rows.length).length + 4}ch`
-  const gridTemplateColumns = [lead ? '11ch' : leadWidth, ...columns.map((_, at) => widthOf(columns, rows, at))].join(
+  const gridTemplateColumns = [lead ? '19ch' : leadWidth, ...columns.map((_, at) => widthOf(columns, rows, at))].join(
     ' ',
   )
   const value = chosen && rows[chosen.row]?.[chosen.column]
