@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { UsageError } from '../errors.ts'
 import { copyPackage } from './bundled_binaries.ts'
-import { copyServer, extensionsIn, idOf, type ServerTree, serverTree } from './server_copy.ts'
+import { copyServer, extensionsIn, openExtensions, idOf, type ServerTree, serverTree } from './server_copy.ts'
 import type { OfferedExtension } from '../postgres/extensions.ts'
 
 /** The Postgres version that npm installs; others come from the system. */
@@ -49,8 +49,10 @@ const copies = new Map<string, string>()
 
 async function copyBundled(bundled: string, binariesDir: string): Promise<string> {
   const { version } = JSON.parse(await readFile(join(bundled, 'package.json'), 'utf8')) as { version: string }
-  const target = join(binariesDir, version)
-  if (!existsSync(target)) await copyPackage(join(bundled, 'native'), target)
+  // Copies of an earlier Neap, without allowed extensions, have the version alone as their name.
+  const target = join(binariesDir, `${version}-open`)
+  const open = (making: string) => openExtensions(join(making, serverTree(join(making, 'bin')).extensions))
+  if (!existsSync(target)) await copyPackage(join(bundled, 'native'), target, open)
   return join(target, 'bin')
 }
 

@@ -3,13 +3,22 @@ import { chmod, cp, mkdir, mkdtemp, readFile, readdir, rename, rm, symlink } fro
 import { basename, dirname, join } from 'node:path'
 import { syncFilesystem } from './durable.ts'
 
-/** Copies a package's programs and libraries to a directory that they can run from. Repeatable. */
-export async function copyPackage(native: string, target: string): Promise<void> {
+/**
+ * Copies a package's programs and libraries to a directory that they can run from. Repeatable.
+ * @param complete makes its changes to the copy before the copy is there
+ */
+export async function copyPackage(
+  native: string,
+  target: string,
+  complete?: (making: string) => Promise<void>,
+): Promise<void> {
   await mkdir(dirname(target), { recursive: true })
   // Two calls in one process may copy at the same time.
   const making = await mkdtemp(`${target}.making-`)
   try {
     await fill(native, making)
+    await complete?.(making)
+    await syncFilesystem(making)
     await rename(making, target)
   } catch (error) {
     await rm(making, { recursive: true, force: true })
@@ -31,7 +40,6 @@ async function fill(native: string, making: string): Promise<void> {
     const path = join(making, link.target.replace(/^native\//, ''))
     if (!existsSync(path)) await symlink(basename(link.source), path)
   }
-  await syncFilesystem(making)
 }
 
 /** Opens the programs to the computes' own users, independent of the umask when npm unpacked them. */

@@ -17,6 +17,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import {
   controlValue,
+  ALLOWED_EXTENSIONS,
   GUARDED_EXTENSIONS,
   isOffered,
   type OfferedExtension,
@@ -51,6 +52,12 @@ export function serverTree(bin: string): ServerTree {
   return { root: top, bin: basename(bin), lib: `lib${below}`, extensions: `share${below}/extension`, parts }
 }
 
+/** Whether a server has a library to load. @param bin the directory of its programs */
+export function hasLibrary(bin: string, name: string): boolean {
+  const { root, lib } = serverTree(bin)
+  return existsSync(join(root, lib, `${name}.so`))
+}
+
 /** Tells the state of a copy: changes when a server or extension is installed or updated, or guarded otherwise. */
 export function idOf({ root, bin, lib, extensions }: ServerTree): string {
   const states = [join(bin, 'postgres'), lib, extensions].map((path) => {
@@ -58,7 +65,7 @@ export function idOf({ root, bin, lib, extensions }: ServerTree): string {
     return `${path} ${mtimeMs} ${size}`
   })
   return createHash('sha256')
-    .update([...states, SCRIPT_GUARD].join('\n'))
+    .update([...states, SCRIPT_GUARD, ...ALLOWED_EXTENSIONS].join('\n'))
     .digest('hex')
     .slice(0, 12)
 }
@@ -88,7 +95,8 @@ export async function copyServer(tree: ServerTree, target: string): Promise<void
   }
 }
 
-async function openExtensions(directory: string): Promise<void> {
+/** Lets tenants create the allowed extensions of a copy. @param directory of their control files */
+export async function openExtensions(directory: string): Promise<void> {
   for (const entry of await readdir(directory, { withFileTypes: true })) {
     const path = join(directory, entry.name)
     if (entry.isSymbolicLink()) await bringHere(path, directory)

@@ -14,12 +14,20 @@ export const GUARDED_EXTENSIONS: ReadonlySet<string> = new Set([
   'pg_partman',
 ])
 
+/** The extension that counts what statements take; its library is loaded where the server has it. */
+export const STATEMENT_STATISTICS = 'pg_stat_statements'
+
 /**
  * Extensions that tenants may create although their authors leave them to superusers. Those that Postgres' own control
  * files call trusted need no entry (Postgres manual, "Packaging Related Objects into an Extension"). Their scripts run
  * as the superuser of one compute, which the walls around it hold (docs/walls.md).
  */
-export const ALLOWED_EXTENSIONS: ReadonlySet<string> = new Set([...GUARDED_EXTENSIONS, 'vector', 'hypopg'])
+export const ALLOWED_EXTENSIONS: ReadonlySet<string> = new Set([
+  ...GUARDED_EXTENSIONS,
+  'vector',
+  'hypopg',
+  STATEMENT_STATISTICS,
+])
 
 /**
  * The beginning of a guarded script: it fails where a role has made functions or operators, or types that hide others,

@@ -62,6 +62,8 @@ const PINNED_FOR_ADMIN = {
   log_statement: 'none',
   log_duration: 'off',
   session_replication_role: 'origin',
+  // Its texts would be shown to roles that read statistics.
+  'pg_stat_statements.track': 'none',
 }
 
 export interface OwnSessionOptions {

@@ -1,4 +1,5 @@
 import { MIB_PER_CU } from '../size.ts'
+import { STATEMENT_STATISTICS } from './extensions.ts'
 
 /** The sizes between which a server may be resized while it runs, in CU. */
 export interface SizeRange {
@@ -11,6 +12,24 @@ export interface ServerSize extends SizeRange {
   readonly pgSettings: Readonly<Record<string, string>>
   /** Whether transactions refuse writes unless they begin with READ WRITE. */
   readonly refusesWrites?: boolean
+}
+
+/** What a server and its filesystem can do. */
+interface ServerAbilities {
+  /** The filesystem of the data directory has reflinks. */
+  readonly clonesFiles: boolean
+  /** The server has the library of the extension pg_stat_statements. */
+  readonly countsStatements: boolean
+}
+
+/**
+ * Statistics of statements for all databases, 2 ms of a start of 30. Few statements are kept, since each takes shared
+ * memory. Commands of roles are left out: their texts may hold a password, which other roles could read.
+ */
+const STATEMENT_SETTINGS = {
+  shared_preload_libraries: STATEMENT_STATISTICS,
+  'pg_stat_statements.max': '1000',
+  'pg_stat_statements.track_utility': 'off',
 }
 
 /** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
@@ -30,14 +49,18 @@ const maxConnections = ({ maxCu }: SizeRange): number => Math.max(500, Math.floo
 /**
  * The configuration of a compute for its size. The user's settings override all others except those of `enforced` and
  * those on Postgres' command line.
- * @param clonesFiles whether the filesystem of the data directory has reflinks
  */
-export function configFor(spec: ServerSize, pgVersion: number, clonesFiles: boolean): string {
+export function configFor(
+  spec: ServerSize,
+  pgVersion: number,
+  { clonesFiles, countsStatements }: ServerAbilities,
+): string {
   const settings = {
     ...fixedSettings(pgVersion),
     // CREATE DATABASE … STRATEGY file_copy shares the blocks of its template then.
     ...(pgVersion >= 18 && clonesFiles && { file_copy_method: 'clone' }),
     ...sizeSettings(spec, pgVersion),
+    ...(countsStatements && STATEMENT_SETTINGS),
     ...spec.pgSettings,
     ...enforced(spec),
   }

@@ -32,6 +32,10 @@ const TABS: Readonly<Record<string, BranchTab>> = {
   },
   sql: { title: 'SQL', page: lazy(async () => ({ default: (await import('./sql.tsx')).Sql })) },
   tables: { title: 'Tables', page: lazy(async () => ({ default: (await import('./tables.tsx')).Tables })) },
+  insights: {
+    title: 'Query insights',
+    page: lazy(async () => ({ default: (await import('./insights.tsx')).Insights })),
+  },
 }
 
 const [FIRST = ''] = Object.keys(TABS)

@@ -2,9 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
+import { WhenAwake } from '../sql/awake.tsx'
 import { rowsOf, type SqlPlace } from '../sql/ask.ts'
 import { RELATIONS, type Relation, toRelations } from '../sql/browse.ts'
-import { PlaceFields, useSqlPlace } from '../sql/place.tsx'
 import { TableRows } from '../sql/table_rows.tsx'
 import '../sql/sql.css'
 import type { BranchTabProps } from './branch.tsx'
@@ -13,30 +13,11 @@ const KINDS: Readonly<Record<string, string>> = { v: 'view', m: 'materialized vi
 const MAX_SHOWN = 500
 
 /** The tables and views of a database, and the rows of one. */
-export function Tables({ branch, endpoint }: BranchTabProps) {
-  const choice = useSqlPlace(branch)
-  const [isWanted, setWanted] = useState(false)
-  if (!endpoint)
-    return <p className="state">This branch has no compute to read its tables. Create an endpoint for it first.</p>
-  if (choice.read.isPending) return <Loading what="Reading databases and roles" />
-  if (choice.read.error && !choice.read.data)
-    return <Failure error={choice.read.error} retry={() => void choice.read.refetch()} />
+export function Tables(props: BranchTabProps) {
   return (
-    <div className="sql">
-      <div className="toolbar">
-        <PlaceFields choice={choice} />
-      </div>
-      {endpoint.current_state === 'active' || isWanted ? (
-        <Browser key={`${choice.place.database} ${choice.place.role}`} place={choice.place} />
-      ) : (
-        <Empty title="The compute sleeps">
-          <p>Reading the tables wakes it.</p>
-          <button type="button" className="main" onClick={() => setWanted(true)}>
-            Wake it and read the tables
-          </button>
-        </Empty>
-      )}
-    </div>
+    <WhenAwake {...props} what="the tables">
+      {(place) => <Browser key={`${place.database} ${place.role}`} place={place} />}
+    </WhenAwake>
   )
 }
 

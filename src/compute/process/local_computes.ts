@@ -7,7 +7,9 @@ import type { Fence } from '../../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
+import { hasLibrary } from '../../host/server_copy.ts'
 import { explainShortages } from '../../host/shortage.ts'
+import { STATEMENT_STATISTICS } from '../../postgres/extensions.ts'
 import { configFor, HBA, processesFor } from '../../postgres/settings.ts'
 import { MIB_PER_CU } from '../../size.ts'
 import { passwordNote } from '../../storage/password_note.ts'
@@ -47,11 +49,15 @@ export function localComputes(options: ComputeOptions): Computes {
   const groups = cgroups(layout.dataDir)
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
   const cloneKind = probeOnce(() => cloneKindOf(layout.dataDir))
-  const configOf = async ({ pgVersion }: StoreRef, spec: ComputeSpec) =>
-    configFor(spec, pgVersion, (await cloneKind()) === 'reflink')
+  const binOf = ({ pgVersion }: StoreRef) => installBinaries(layout.binaries, pgVersion, options.programs)
+  const configOf = async (store: StoreRef, spec: ComputeSpec) =>
+    configFor(spec, store.pgVersion, {
+      clonesFiles: (await cloneKind()) === 'reflink',
+      countsStatements: hasLibrary(await binOf(store), STATEMENT_STATISTICS),
+    })
 
   async function planOf(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<ServerPlan> {
-    const bin = await installBinaries(layout.binaries, store.pgVersion, options.programs)
+    const bin = await binOf(store)
     // A runtime directory in memory is lost at each boot.
     if (!existsSync(layout.runtimeDir)) await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
     const computeWalls = await walls()

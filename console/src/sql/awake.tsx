@@ -1,0 +1,39 @@
+import { type ReactNode, useState } from 'react'
+import type { BranchTabProps } from '../pages/branch.tsx'
+import { Empty, Failure, Loading } from '../parts/states.tsx'
+import type { SqlPlace } from './ask.ts'
+import { PlaceFields, useSqlPlace } from './place.tsx'
+
+interface AwakeProps extends BranchTabProps {
+  /** What is read, for the texts: "the tables". */
+  readonly what: string
+  readonly children: (place: SqlPlace) => ReactNode
+}
+
+/** What is read by SQL from a branch's database: a sleeping compute is woken only when asked. */
+export function WhenAwake({ branch, endpoint, what, children }: AwakeProps) {
+  const choice = useSqlPlace(branch)
+  const [isWanted, setWanted] = useState(false)
+  if (!endpoint)
+    return <p className="state">This branch has no compute to read {what} with. Create an endpoint for it first.</p>
+  if (choice.read.isPending) return <Loading what="Reading databases and roles" />
+  if (choice.read.error && !choice.read.data)
+    return <Failure error={choice.read.error} retry={() => void choice.read.refetch()} />
+  return (
+    <div className="sql">
+      <div className="toolbar">
+        <PlaceFields choice={choice} />
+      </div>
+      {endpoint.current_state === 'active' || isWanted ? (
+        children(choice.place)
+      ) : (
+        <Empty title="The compute sleeps">
+          <p>Reading {what} wakes it.</p>
+          <button type="button" className="main" onClick={() => setWanted(true)}>
+            Wake it and read {what}
+          </button>
+        </Empty>
+      )}
+    </div>
+  )
+}
