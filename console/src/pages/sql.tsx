@@ -36,7 +36,10 @@ function Editor({ choice, isAwake }: { readonly choice: PlaceChoice; readonly is
     const position = error?.report?.position
     if (position === undefined) return
     // Postgres counts code points, the editor UTF-16 units.
-    const units = [...(prefix + text)].slice(0, position - 1).join('').length - prefix.length
+    const units =
+      Array.from(prefix + text)
+        .slice(0, position - 1)
+        .join('').length - prefix.length
     editor.current?.markError(from + Math.max(0, units))
   }
 

@@ -113,7 +113,7 @@ export function createEditor({ parent, text, onChange, onRun }: EditorOptions): 
     state: EditorState.create({
       doc: text,
       extensions: [
-        keymap.of([{ key: 'Mod-Enter', run: () => (onRun(), true), preventDefault: true }]),
+        keymap.of([{ key: 'Mod-Enter', run: handled(onRun), preventDefault: true }]),
         lineNumbers(),
         history(),
         drawSelection(),
@@ -175,6 +175,12 @@ function languageWith({ tables, functions }: SchemaNames) {
     },
   })
   return [support, ofFunctions]
+}
+
+/** A command of the editor that leaves no key for others. */
+const handled = (work: () => void) => (): boolean => {
+  work()
+  return true
 }
 
 /** The statement at a place, or the last one before it. */

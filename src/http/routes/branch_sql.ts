@@ -11,14 +11,15 @@ const MAX_SQL = 128 * KIB
 
 export const runSql = route('POST /projects/:project_id/branches/:branch_id/sql', {
   summary: 'Run SQL as a role, as a client of the role would; wakes the compute if it sleeps',
-  description: `Logs in through the proxy as \`role_name\`, with the password that Neap gave it, and sends the text as one
-simple query: several statements are one transaction unless they say otherwise. The answer is a JSON object a line, in
-the order of the statements: \`begin\`, \`columns\`, \`rows\` (values as Postgres' texts), \`complete\` (the command tag),
-\`notice\`, \`error\` (with \`position\` in characters of the text) and, last, \`end\`; an answer without \`end\` or
-\`error\` was cut off. Rows over \`max_rows\` or \`max_bytes\`, and ones over 4 MiB, are left out and counted. A client
-that leaves cancels the query, and so does \`timeout_seconds\`, whatever \`statement_timeout\` is. \`read_only\` protects
-against mistakes: the text itself can end it. Keys with the scope read are refused, since a role may write. Four run at
-once for each project and key. The audit list has that SQL was run, and neither the text nor the answer.`,
+  description: `Logs in through the proxy as \`role_name\`, with the password that Neap gave it, and sends the
+text as one simple query: several statements are one transaction unless they say otherwise. The answer is a JSON
+object a line, in the order of the statements: \`begin\`, \`columns\`, \`rows\` (values as Postgres' texts),
+\`complete\` (the command tag), \`notice\`, \`error\` (with \`position\` in characters of the text) and, last,
+\`end\`; an answer without \`end\` or \`error\` was cut off. Rows over \`max_rows\` or \`max_bytes\`, and ones
+over 4 MiB, are left out and counted. A client that leaves cancels the query, and so does \`timeout_seconds\`,
+whatever \`statement_timeout\` is. \`read_only\` protects against mistakes: the text itself can end it. Keys
+with the scope read are refused, since a role may write. Four run at once for each project and key. The audit
+list has that SQL was run, and neither the text nor the answer.`,
   tag: 'Branch',
   params: Type.Object({ project_id: Type.String(), branch_id: Type.String() }),
   body: Type.Object({
@@ -42,10 +43,12 @@ once for each project and key. The audit list has that SQL was run, and neither 
     project: params.project_id,
     credential: credentialName(caller),
   })
-  const socket = await openSession(context.config, { ...access, role, database, readOnly }, gone).catch((error) => {
-    leave()
-    throw error
-  })
+  const socket = await openSession(context.config, { ...access, role, database, readOnly }, gone).catch(
+    (error: unknown) => {
+      leave()
+      throw error
+    },
+  )
   socket.once('close', leave)
   // Also when the answer never begins.
   gone.addEventListener('abort', () => void socket.destroy(), { once: true })

@@ -44,7 +44,10 @@ export async function* run(socket: Duplex, options: Run): AsyncGenerator<string>
       const text = linesOf(answer.read(split(chunk)))
       debtMs += (threadCpuMs() - began) * atOnce()
       if (text !== '') yield text
-      if (answer.isDone) return endSession(socket)
+      if (answer.isDone) {
+        endSession(socket)
+        return
+      }
       if (answer.wantsCopy)
         socket.write(clientMessage('f', 'COPY … FROM STDIN takes its data from a client like psql\0'))
       if (performance.now() - checkedAt > STILL_IN_MS) {
