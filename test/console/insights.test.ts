@@ -51,6 +51,7 @@ test('statements are listed with what they took, also after a suspend, and plann
   const hostile = `"${HOSTILE.replaceAll('"', '""')}"`
   for (let turn = 0; turn < 5; turn++) await query(neap, place.uri, `select id from ${hostile} where id = ${turn}`)
   await suspend(neap, place)
+  // What was read stays; reading more wakes the compute.
   await page.getByLabel('Sorted by').selectOption('Calls')
   await page.waitForURL('**/insights?by=calls')
   await page.reload()

@@ -4,7 +4,7 @@ import { useSearchParams } from 'wouter'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { count, duration } from '../sql/amounts.ts'
-import { rowsOf, SqlError, type SqlPlace } from '../sql/ask.ts'
+import { ONCE, rowsOf, SqlError, type SqlPlace } from '../sql/ask.ts'
 import { WhenAwake } from '../sql/awake.tsx'
 import { Plan, readPlan } from '../sql/plan.tsx'
 import {
@@ -41,7 +41,7 @@ function Statistics({ place }: { readonly place: SqlPlace }) {
   const read = useQuery({
     queryKey: [...keyOf(place), 'extension'],
     queryFn: async ({ signal }) => toExtension((await rowsOf(place, EXTENSION, { signal })).rows[0]),
-    retry: false,
+    ...ONCE,
   })
   if (read.isPending) return <Loading what="Reading the statistics" />
   if (read.error) return <Failure error={read.error} retry={() => void read.refetch()} />
@@ -84,7 +84,7 @@ function Statements({ place, extension: { schema, serverVersion } }: StatementsP
   const read = useQuery({
     queryKey: [...keyOf(place), order],
     queryFn: async ({ signal }) => toStatements((await rowsOf(place, statementsBy(schema, order), { signal })).rows),
-    retry: false,
+    ...ONCE,
   })
   if (read.error instanceof SqlError && read.error.report.code === NOT_LOADED)
     return <p className="state">This compute started before statements were counted. Restart it to count them.</p>
@@ -149,7 +149,7 @@ function PlanOfStatement({ place, query, serverVersion }: PlanProps) {
     queryKey: [...keyOf(place), 'plan', query],
     queryFn: async ({ signal }) => readPlan((await rowsOf(place, planOf(query), { signal })).rows[0]?.[0]) ?? null,
     enabled: isOpen,
-    retry: false,
+    ...ONCE,
   })
   const isTooOld = serverVersion < GENERIC_PLAN_SINCE
   const why = isTooOld ? `Postgres ${serverVersion} plans no statement without its parameters; 16 does.` : undefined

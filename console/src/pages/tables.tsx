@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import { WhenAwake } from '../sql/awake.tsx'
-import { rowsOf, type SqlPlace } from '../sql/ask.ts'
+import { ONCE, rowsOf, type SqlPlace } from '../sql/ask.ts'
 import { RELATIONS, type Relation, toRelations } from '../sql/browse.ts'
 import { TableRows } from '../sql/table_rows.tsx'
 import '../sql/sql.css'
@@ -27,7 +27,7 @@ function Browser({ place }: { readonly place: SqlPlace }) {
   const read = useQuery({
     queryKey: ['sql', place.branch.id, place.database, place.role, 'relations'],
     queryFn: async ({ signal }) => toRelations((await rowsOf(place, RELATIONS, { signal })).rows),
-    retry: false,
+    ...ONCE,
   })
   if (read.isPending) return <Loading what="Reading the tables" />
   if (read.error) return <Failure error={read.error} retry={() => void read.refetch()} />

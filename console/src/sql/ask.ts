@@ -18,6 +18,9 @@ interface AskOptions {
   readonly signal?: AbortSignal
 }
 
+/** Queries that run SQL: only the person's own wish runs them again, since that wakes a sleeping compute. */
+export const ONCE = { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false } as const
+
 /** An error that Postgres answered with. */
 export class SqlError extends Error {
   override readonly name = 'SqlError'

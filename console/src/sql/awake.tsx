@@ -13,7 +13,10 @@ interface AwakeProps extends BranchTabProps {
 /** What is read by SQL from a branch's database: a sleeping compute is woken only when asked. */
 export function WhenAwake({ branch, endpoint, what, children }: AwakeProps) {
   const choice = useSqlPlace(branch)
-  const [isWanted, setWanted] = useState(false)
+  const isActive = endpoint?.current_state === 'active'
+  const [isShown, setShown] = useState(isActive)
+  // What was read stays when the compute goes to sleep.
+  if (isActive && !isShown) setShown(true)
   if (!endpoint)
     return <p className="state">This branch has no compute to read {what} with. Create an endpoint for it first.</p>
   if (choice.read.isPending) return <Loading what="Reading databases and roles" />
@@ -24,12 +27,12 @@ export function WhenAwake({ branch, endpoint, what, children }: AwakeProps) {
       <div className="toolbar">
         <PlaceFields choice={choice} />
       </div>
-      {endpoint.current_state === 'active' || isWanted ? (
+      {isShown ? (
         children(choice.place)
       ) : (
         <Empty title="The compute sleeps">
           <p>Reading {what} wakes it.</p>
-          <button type="button" className="main" onClick={() => setWanted(true)}>
+          <button type="button" className="main" onClick={() => setShown(true)}>
             Wake it and read {what}
           </button>
         </Empty>

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { rowsOf, type SqlPlace } from './ask.ts'
+import { ONCE, rowsOf, type SqlPlace } from './ask.ts'
 
 /** Names for completion: columns by table, and functions. */
 export interface SchemaNames {
@@ -28,7 +28,7 @@ export function useSchemaNames(place: SqlPlace, isAwake: boolean) {
     queryFn: ({ signal }) => readNames(place, signal),
     enabled: isAwake && place.role !== '',
     staleTime: 60_000,
-    retry: false,
+    ...ONCE,
   })
 }
 

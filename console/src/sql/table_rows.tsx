@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-quer
 import { type FormEvent, useState } from 'react'
 import { textOf } from '../parts/field.tsx'
 import { Failure, Loading } from '../parts/states.tsx'
-import { type Row, rowsOf, type SqlPlace } from './ask.ts'
+import { ONCE, type Row, rowsOf, type SqlPlace } from './ask.ts'
 import {
   columnsOf,
   isByKey,
@@ -25,7 +25,7 @@ export function TableRows({ place, relation }: { readonly place: SqlPlace; reado
   const read = useQuery({
     queryKey: [...keysOfTable(place, relation), 'columns'],
     queryFn: async ({ signal }) => toColumns((await rowsOf(place, columnsOf(schema, name), { signal })).rows),
-    retry: false,
+    ...ONCE,
   })
   if (read.isPending) return <Loading what="Reading the columns" />
   if (read.error) return <Failure error={read.error} retry={() => void read.refetch()} />
@@ -65,7 +65,7 @@ function Rows({ place, relation, columns }: RowsProps) {
     queryFn: async ({ signal }) => (await rowsOf(place, sql, { signal })).rows,
     placeholderData: keepPreviousData,
     staleTime: 0,
-    retry: false,
+    ...ONCE,
   })
   const rows = read.data?.slice(0, PAGE_ROWS) ?? []
   const isMore = (read.data?.length ?? 0) > PAGE_ROWS
