@@ -28,7 +28,7 @@ export interface Report {
   readonly position?: number
 }
 
-/** What happened, in order: one line of the answer each. */
+/** The events, in order: one line of the answer each. */
 export type SqlEvent =
   /** The session is there, and the text was sent. */
   | { readonly type: 'begin' }
@@ -63,7 +63,7 @@ interface Answer {
 
 /**
  * Turns the messages of a simple query into events. Rows over a limit are dropped and counted, so that the statements
- * have the same effect whatever the limit is.
+ * have the same effect with any limit.
  */
 export function createAnswer({ maxRows, maxBytes }: AnswerLimits): Answer {
   const began = performance.now()

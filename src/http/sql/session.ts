@@ -73,7 +73,7 @@ function refusalOf(error: unknown, database: string): AppError {
   return new AppError('NOT_ALLOWED', `The login is refused: ${text}`)
 }
 
-/** Ends a session whose last answer was read. */
+/** Ends a session after its last answer. */
 export function endSession(socket: Duplex): void {
   socket.end(clientMessage('X', ''))
 }
