@@ -1,4 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
+import { approveCommand } from './cli/approve.ts'
 import { branchesCommand } from './cli/branches.ts'
 import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
@@ -85,6 +86,7 @@ for (const make of [
 
 program.commandsGroup('Access:')
 adopt(program, accountCommand(access))
+adopt(program, approveCommand(access))
 adopt(program, keysCommand(access))
 adopt(program, webhooksCommand(access))
 

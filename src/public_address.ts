@@ -65,6 +65,12 @@ export function apiOrigin(reach: ReachSettings): string {
   return `https://${inUrl(publicHost(reach))}:${reach.apiPort}`
 }
 
+/** The address of the console for a person at a client: on this machine as for `apiOrigin`, else the public one. */
+export function consoleOrigin(reach: ReachSettings, clientAddress = ''): string {
+  if (isLoopback(clientAddress) || !isOpen(reach)) return apiOrigin(reach)
+  return `https://${inUrl(publicHost(reach))}:${reach.apiPort}`
+}
+
 /** The addresses that the proxy listens on, with its own port and with the extra one. The first is shown to users. */
 export function proxyPlaces({
   listen,

@@ -4,7 +4,10 @@ import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
 /** The catalog's data for the login of a role at an endpoint. */
-export interface RoleLogin extends ConnectTarget, Pick<Endpoint, 'disabled' | 'pooler_enabled' | 'writes_refused'> {
+export interface RoleLogin
+  extends
+    ConnectTarget,
+    Pick<Endpoint, 'account_id' | 'disabled' | 'pooler_enabled' | 'writes_refused' | 'passwordless_access'> {
   /** The verifier wanted in Postgres; null if there is no such role or it has no password. */
   readonly verifier: string | null
   /** Whether the verifier is current while no compute runs: the last one reported changes by SQL before it stopped. */
@@ -18,8 +21,8 @@ export interface RoleLogin extends ConnectTarget, Pick<Endpoint, 'disabled' | 'p
 /** Returns undefined when there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<RoleLogin | undefined> {
   return db.row(sql`
-    select e.disabled, e.pooler_enabled, e.writes_refused, e.current_state, e.holding_operation_id, e.compute_id,
-           ${COMPUTE_COLUMNS}, left(r.verifier, 1024) as verifier, b.noted,
+    select e.account_id, e.disabled, e.pooler_enabled, e.writes_refused, e.passwordless_access, e.current_state,
+           e.holding_operation_id, e.compute_id, ${COMPUTE_COLUMNS}, left(r.verifier, 1024) as verifier, b.noted,
            case when b.protected
                   or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then (p.settings #> '{allowed_ips,ips}')::text end as allowed_ips

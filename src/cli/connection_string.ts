@@ -6,6 +6,7 @@ interface Flags {
   readonly database?: string
   readonly role?: string
   readonly pooled?: boolean
+  readonly passwordless?: boolean
 }
 
 /** `neap connection-string`: the URI for psql and drivers, password included. */
@@ -16,6 +17,7 @@ export function connectionStringCommand(access: readonly Option[]): Command {
     .option('-d, --database <name>', 'may be left out where there is only one')
     .option('-r, --role <name>', 'the owner of the database unless given')
     .option('--pooled', 'through the connection pooler')
+    .option('--passwordless', 'without a password: you let its clients in by neap approve')
   return reaches(command, [...access, PROJECT]).action(
     verb(async ({ call, flags, branch }: VerbSession<Flags>, asked?: string) => {
       const params = await branch(asked)
@@ -25,6 +27,7 @@ export function connectionStringCommand(access: readonly Option[]): Command {
         database_name: name,
         role_name: flags.role ?? owner_name,
         pooled: flags.pooled,
+        passwordless: flags.passwordless,
       }
       return {
         answer: await call('GET /projects/:project_id/connection_uri', { params, query }),

@@ -3,6 +3,7 @@ import { expireConsumption } from '../catalog/consumption.ts'
 import { expireReplies } from '../catalog/idempotency.ts'
 import { expireSessions } from '../catalog/session.ts'
 import { expireEvents } from '../catalog/operation_event.ts'
+import { expirePasswordlessLogins } from '../catalog/passwordless_login.ts'
 import { expireDeletedProjects } from '../catalog/project.ts'
 import { expirePauses } from '../catalog/proxy.ts'
 import { expireRefusals } from '../catalog/refused_access.ts'
@@ -25,6 +26,7 @@ export function startRetentionLoop({ catalog, log }: WorkerContext): Loop {
     await expirePauses(catalog)
     await expireReplies(catalog, REPLY_HOURS)
     await expireSessions(catalog)
+    await expirePasswordlessLogins(catalog)
     await expireEvents(catalog, KEPT_DAYS)
     await expireDeliveries(catalog, KEPT_DAYS)
     await expireTraffic(catalog)

@@ -2,7 +2,7 @@ import { createVerifierReader } from '../compute_admin/verifiers.ts'
 import type { Context } from '../context.ts'
 import { requestStart } from '../operations/start_compute.ts'
 import { startProxy } from '../proxy/proxy.ts'
-import { proxyPlaces } from '../public_address.ts'
+import { consoleOrigin, proxyPlaces } from '../public_address.ts'
 import { certificateOf } from './certificate.ts'
 import type { Part } from './part.ts'
 import { isSupervised, sharedListener } from './supervised.ts'
@@ -22,6 +22,8 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     requestStart: (endpointId, deadComputeId) => requestStart(catalog, endpointId, deadComputeId),
     readVerifier: (address, computeId, role) => verifiers.read(address, computeId, role),
     mockSaltKey: secrets.mockSaltKey(),
+    hashLoginCode: (code) => secrets.hashLoginCode(code)[0],
+    approvalUrl: (code, address) => `${consoleOrigin(config, address)}/approve/${code}`,
     limits: {
       perEndpoint: config.connectionsPerEndpoint,
       perAddress: config.connectionsPerAddress,

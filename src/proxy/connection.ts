@@ -36,7 +36,8 @@ export async function serve(context: ConnectionContext, client: Client): Promise
     const startup = negotiate(stream, parseStartup(packet))
     const routed = route(startup, client.serverName, context.domain)
     const loggedIn = await logIn(context, client, routed)
-    const join = routed.pooled || loggedIn.target.pooler_enabled ? joinPool : joinCompute
+    const isPooled = routed.pooled || (loggedIn.target.pooler_enabled && !loggedIn.isAlone)
+    const join = isPooled ? joinPool : joinCompute
     await join(context, stream, routed.startup, loggedIn)
   } catch (error) {
     if (error instanceof ClientGone) closeGently(stream)

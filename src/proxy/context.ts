@@ -9,6 +9,7 @@ import { createFindAdmission, type ReadVerifier } from './auth/admission.ts'
 import { createAttempts } from './auth/attempts.ts'
 import type { LoginContext } from './auth/client_login.ts'
 import { createDerivations } from './auth/derivations.ts'
+import { type PasswordlessSettings, startPasswordless } from './auth/passwordless.ts'
 import { type RequestStart, startWaker } from './connect/wake.ts'
 import { createPools, type Pools } from './pool/pools.ts'
 import { startCancelKeys } from './session/cancel.ts'
@@ -30,7 +31,7 @@ export interface ConnectionContext extends LoginContext, DirectContext {
   readonly pools: Pools
 }
 
-export interface ContextOptions {
+export interface ContextOptions extends PasswordlessSettings {
   readonly catalog: Catalog
   /** The suffix of endpoint host names. */
   readonly domain: string
@@ -95,6 +96,7 @@ export async function startContext(options: ContextOptions, countConnections: ()
   const pools = createPools({ waker, pauses, table, wakeTimeoutMs, size: options.poolSize })
   const idleSessions = await startIdleSessions(catalog, (endpointId) => pools.closeIdle(endpointId), log)
   const cancelKeys = await startCancelKeys(catalog, mockSaltKey, log)
+  const passwordless = await startPasswordless(catalog, options, log)
 
   return {
     context: {
@@ -104,6 +106,7 @@ export async function startContext(options: ContextOptions, countConnections: ()
       waker,
       attempts: createAttempts(),
       derivations: createDerivations(),
+      passwordless,
       refusals,
       limits: createLimits(options.limits),
       clientAddresses: createClientAddresses(options.forwarders ?? { proxyProtocol: [], forwardedFor: [] }),
@@ -122,6 +125,7 @@ export async function startContext(options: ContextOptions, countConnections: ()
       idleSessions.stop()
       waker.stop()
       cancelKeys.stop()
+      passwordless.stop()
       await activity.stop()
       await refusals.stop()
       await registration.stop()

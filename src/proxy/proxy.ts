@@ -53,7 +53,8 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     log,
     servePostgres(socket: TLSSocket) {
       const client = tlsClient(socket, clientAddresses.of(socket))
-      void serve(context, { ...client, onLoggedIn: () => limits.loggedIn(socket, client.address) })
+      const countOut = (): void => limits.loggedIn(socket, client.address)
+      void serve(context, { ...client, onWaiting: countOut, onLoggedIn: countOut })
     },
     serveHttp: (socket) => sqlServer.accept(socket),
     cancel: (client, packet) => cancelKeys.pass(client, packet),
@@ -87,6 +88,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   async function stop(): Promise<void> {
     listening.close()
     sqlServer.stop()
+    context.passwordless.stop()
     for (const session of sessions) session.end(new ProxyError('stopping'))
     await drained(clients, CLOSE_GRACE_MS)
     for (const socket of clients) socket.destroy()

@@ -27,13 +27,15 @@ export interface Keys {
   readonly shared?: Buffer
   /** The password of neap_proxy in the catalog. */
   readonly catalogProxy?: Buffer
+  /** Hashes codes of logins that wait for approval. */
+  readonly loginCode?: Buffer
 }
 
 /** The keys of each part, and no more than it needs: a proxy opens no password and mints no key. */
 const NEEDS: Record<PartName, readonly (keyof Keys)[]> = {
-  api: ['password', 'webhook', 'reply', 'sealedFirst', 'apiKey', 'storeAdmin'],
+  api: ['password', 'webhook', 'reply', 'sealedFirst', 'apiKey', 'storeAdmin', 'loginCode'],
   worker: ['webhook', 'storeAdmin', 'storeLogin', 'shared'],
-  proxy: ['storeLogin', 'catalogProxy'],
+  proxy: ['storeLogin', 'catalogProxy', 'loginCode'],
 }
 
 export interface GenerationKeys extends Pick<Generation, 'id' | 'state'> {
@@ -85,6 +87,7 @@ const derivedKeys = (master: Buffer, isFirst: boolean): Keys => ({
   storeAdmin: subkey(master, 'store admin v2'),
   storeLogin: subkey(master, 'store login reader v2'),
   catalogProxy: subkey(master, 'catalog proxy v1'),
+  loginCode: subkey(master, 'login code v1'),
   ...(isFirst && { sealedFirst: subkey(master, 'encrypt v1'), shared: subkey(master, 'admin password v1') }),
 })
 

@@ -30,6 +30,8 @@ export interface Secrets {
    * catalog keeps the earlier hash until the API key is used.
    */
   readonly hashApiKey: (key: string) => readonly [current: HashedApiKey, ...earlier: HashedApiKey[]]
+  /** The keyed hashes of the code of a login that waits for approval (HMAC-SHA-256), under each key in use. */
+  readonly hashLoginCode: (code: string) => readonly [Buffer, ...Buffer[]]
   /** The passwords of the role that this part logs in as at the embedded catalog. */
   readonly catalogPasswords: () => Passwords
   /** The password of proxies at the embedded catalog. */
@@ -95,6 +97,11 @@ function secretsFrom(first: PartKeys, read: () => Promise<PartKeys>): Secrets {
       )
       if (!current) throw noKey('apiKey')
       return [current, ...earlier]
+    },
+    hashLoginCode(code) {
+      const hash = (key: Buffer): Buffer => createHmac('sha256', key).update(code).digest()
+      const [current, ...others] = all('loginCode')
+      return [hash(current), ...others.map(hash)]
     },
     catalogPasswords() {
       if (keys.holder !== 'proxy') return stores.admin(CATALOG)

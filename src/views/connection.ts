@@ -42,7 +42,8 @@ export function connectionDetails(
 export interface Connection {
   readonly endpointId: string
   readonly role: string
-  readonly password: string
+  /** undefined for a client that is let in by a person. */
+  readonly password: string | undefined
   readonly database: string
   readonly pooled?: boolean
 }
@@ -55,10 +56,12 @@ export interface Connection {
  */
 export function connectionUri(config: Config, resolves: boolean, connection: Connection): string {
   const name = `${connection.endpointId}${connection.pooled ? '-pooler' : ''}.${proxyHost(config)}`
-  const user = `${encodeURIComponent(connection.role)}:${encodeURIComponent(connection.password)}`
-  const [host, query] = clientsResolve(config, resolves)
-    ? [name, 'sslmode=require']
-    : [inUrl(publicHost(config)), `sslmode=require&options=endpoint%3D${name}`]
+  const { role, password } = connection
+  const user = [role, ...(password === undefined ? [] : [password])].map(encodeURIComponent).join(':')
+  const isNamed = clientsResolve(config, resolves)
+  const host = isNamed ? name : inUrl(publicHost(config))
+  const options = [...(isNamed ? [] : [`endpoint%3D${name}`]), ...(password === undefined ? ['passwordless'] : [])]
+  const query = ['sslmode=require', ...(options.length > 0 ? [`options=${options.join('%20')}`] : [])].join('&')
   const database = encodeURIComponent(connection.database)
   return `postgresql://${user}@${host}:${publicPort(config)}/${database}?${query}`
 }

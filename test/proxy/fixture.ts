@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { pino } from 'pino'
 import { type Catalog, openCatalog } from '../../src/catalog/catalog.ts'
@@ -122,6 +122,8 @@ export async function makeFixture(version = 18): Promise<Fixture> {
         poolSize: 4,
         requestStart,
         mockSaltKey: Buffer.from('mock'),
+        hashLoginCode,
+        approvalUrl: (code) => `http://console.localhost/approve/${code}`,
         readVerifier: ({ host }, _computeId, role) => verifierAt(host, role),
         log,
         ...options,
@@ -174,6 +176,9 @@ export async function makeFixture(version = 18): Promise<Fixture> {
   }
   return fixture
 }
+
+/** The keyed hash of a code, as the fixture's proxies make it. */
+export const hashLoginCode = (code: string): Buffer => createHmac('sha256', 'codes').update(code).digest()
 
 /** Creates the role and returns its verifier. */
 async function makeRole(compute: Server): Promise<string> {

@@ -63,7 +63,9 @@ for (const { key, status = 200, reveals = false } of keyedRoutes) {
       await during(async () => {
         const last = await state.lastAudit()
         const answer = await ask(neap, keys[scope], request)
-        const rows = await state.auditSince(last)
+        // An answered login has a row of its own as well, with the address of its client.
+        const isOfRoute = ({ action }: { action: string }) => !action.startsWith('passwordless_login.')
+        const rows = (await state.auditSince(last)).filter(isOfRoute)
         assert.equal(answer.status, status, answer.text)
         assert.equal(rows.length, 1)
         const [row] = rows

@@ -33,6 +33,7 @@ const admin = (input = nothing): Entry => ({ scope: 'admin', input })
 const onEndpoint =
   (state?: 'active' | 'idle', body?: object): Make =>
   async (scene) => ({ params: { endpoint_id: await scene.endpoint(state) }, ...(body && { body }) })
+const onLogin: Make = async (scene) => ({ params: { code: await scene.waitingLogin() } })
 const onRole: Make = ({ role }) => ({ params: { role_name: role } })
 const ofConnection = ({ database, role }: Scene) => ({ query: { database_name: database, role_name: role } })
 const ofConsumption = ({ project_id }: Scene) => ({
@@ -51,6 +52,9 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects': write((scene) => ({ body: { project: { name: scene.name() } } })),
   'GET /projects': read(),
   'POST /sign_in_links': { ...admin(), refusesKeys: true },
+  'GET /passwordless_logins/:code': read(onLogin),
+  'POST /passwordless_logins/:code/approve': write(onLogin),
+  'POST /passwordless_logins/:code/refuse': write(onLogin),
   'GET /users/me/sessions': { ...read(), refusesKeys: true },
   'DELETE /users/me/sessions/:session_id': { ...read(() => ({ params: { session_id: 1 } })), refusesKeys: true },
   'GET /projects/:project_id': read(),

@@ -1,6 +1,7 @@
 import { catalogQuery } from '../admin.ts'
 import { until } from '../processes.ts'
 import type { Neap } from '../neap.ts'
+import { makeWaitingLogin } from '../waiting_login.ts'
 import { type Actor, done } from './account.ts'
 
 /** The resources of one account, one of each kind, for use in requests. */
@@ -16,6 +17,7 @@ export interface Things {
   readonly key_id: number
   readonly webhook_id: string
   readonly delivery_id: string
+  readonly login_code: string
 }
 
 /** Resources for use in requests, and functions that create ones that a request may use up. */
@@ -34,6 +36,8 @@ export interface Scene extends Things {
   makeDatabase(): Promise<string>
   makeKey(): Promise<number>
   makeWebhook(): Promise<string>
+  /** The code of a login that waits for approval. */
+  waitingLogin(): Promise<string>
   /** A queued operation that has not begun. */
   waitingOperation(): Promise<string>
 }
@@ -93,6 +97,7 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
     key_id: 0,
     webhook_id: '',
     delivery_id: '',
+    login_code: '',
     name,
     project,
     async deletedProject() {
@@ -127,6 +132,7 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
       return made.webhook.id
     },
     makeKey: async () => Number((await post('/api_keys', { key_name: name() }))['id']),
+    waitingLogin: async () => (await makeWaitingLogin(neap, place.endpoint_id, 'neondb_owner')).code,
     async waitingOperation() {
       // No worker knows this action, so the operation stays queued.
       const [operation] = await catalogQuery<{ id: string }>(
@@ -144,7 +150,8 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
   }
   const webhook_id = await scene.makeWebhook()
   const { delivery } = (await post(`/webhooks/${webhook_id}/test`)) as unknown as { delivery: { id: string } }
-  return { ...scene, key_id: await scene.makeKey(), webhook_id, delivery_id: delivery.id }
+  const [key_id, login_code] = [await scene.makeKey(), await scene.waitingLogin()]
+  return { ...scene, key_id, webhook_id, delivery_id: delivery.id, login_code }
 }
 
 /** A scene that always returns the same things, for requests that must be refused. */
@@ -160,6 +167,7 @@ export function fixedScene(things: Things): Scene {
     makeDatabase: async () => things.database,
     makeKey: async () => things.key_id,
     makeWebhook: async () => things.webhook_id,
+    waitingLogin: async () => things.login_code,
     waitingOperation: async () => things.operation_id,
   }
 }
@@ -177,4 +185,5 @@ export const NOWHERE: Things = {
   key_id: 2 ** 40,
   webhook_id: '00000000-0000-7000-8000-000000000001',
   delivery_id: '00000000-0000-7000-8000-000000000002',
+  login_code: '0000-0000',
 }

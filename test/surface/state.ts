@@ -18,6 +18,7 @@ const RESOURCES: Record<string, readonly string[]> = {
   operation: [],
   webhook: [],
   webhook_delivery: [],
+  passwordless_login: [],
 }
 
 export interface AuditRow {

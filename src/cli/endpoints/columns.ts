@@ -31,6 +31,7 @@ const ONE: Columns<ApiEndpoint> = {
   'SIZE NOW': ({ current_cu }) => (current_cu === undefined ? undefined : `${current_cu} CU`),
   'SIZE WANTED': ({ wanted_cu }) =>
     wanted_cu === undefined ? undefined : `${wanted_cu} CU; its host has no room for more now`,
+  PASSWORDLESS: ({ passwordless_access }) => yes(passwordless_access),
   'WRITES REFUSED': ({ writes_refused }) => writes_refused && WRITES_REFUSED[writes_refused],
   'SIZE NOT ENFORCED': ({ limit_error }) => limit_error,
   HOST: ({ host }) => host,

@@ -8,6 +8,7 @@ export interface SettingFlags {
   readonly suspendTimeout?: number
   readonly pgSetting?: Record<string, string>
   readonly disable?: boolean
+  readonly passwordless?: boolean
 }
 
 /** Adds the options for the settings of an endpoint to a command. */
@@ -27,9 +28,17 @@ export function sets(command: Command): Command {
       ).argParser(assignment),
     )
     .option('--disable', 'suspend it and refuse connections')
+    .option('--passwordless', 'let clients without a password wait for approval (options=passwordless)')
+    .option('--no-passwordless', 'let clients in by their password only')
 }
 
 /** The flags as fields of the API. */
-export function settings({ name, cu, suspendTimeout: suspend_timeout_seconds, pgSetting }: SettingFlags) {
-  return { name, ...cu, suspend_timeout_seconds, settings: pgSetting && { pg_settings: pgSetting } }
+export function settings({ name, cu, pgSetting, passwordless, ...flags }: SettingFlags) {
+  return {
+    name,
+    ...cu,
+    suspend_timeout_seconds: flags.suspendTimeout,
+    passwordless_access: passwordless,
+    settings: pgSetting && { pg_settings: pgSetting },
+  }
 }

@@ -7,9 +7,13 @@ const AuditEntry = Type.Object(
   {
     id: Type.Integer(),
     created_at: Type.String({ format: 'date-time' }),
-    request_id: Type.String({ format: 'uuid' }),
-    action: Type.String({ description: 'The route, as METHOD /path' }),
-    subject: Type.String({ description: 'The path that was asked for' }),
+    request_id: Type.String({ format: 'uuid', description: 'Of a login without a password: its id' }),
+    action: Type.String({
+      description:
+        'The route, as METHOD /path; or passwordless_login.asked, .approved or .refused, ' +
+        'of which the address is that of the client that logs in',
+    }),
+    subject: Type.String({ description: 'The path that was asked for; of a login, its endpoint and role' }),
     status: Type.Integer({ description: 'The HTTP status of the answer' }),
     project_id: Type.Optional(Type.String()),
     api_key_id: Type.Optional(Type.Integer({ description: 'Absent for sessions and the administration socket' })),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { findDefaultBranch } from '../../catalog/branch.ts'
 import { findDatabase } from '../../catalog/database.ts'
-import { findBranchEndpoint, findProjectEndpoint } from '../../catalog/endpoint.ts'
+import { type Endpoint, findBranchEndpoint, findProjectEndpoint } from '../../catalog/endpoint.ts'
 import { findRole } from '../../catalog/role.ts'
 import { readBranch } from '../../commands/look.ts'
 import { requireBranch, requireProject } from '../../commands/require.ts'
@@ -11,7 +11,7 @@ import { connectionUri } from '../../views/connection.ts'
 import { type RequestContext, route } from '../route.ts'
 
 export const getConnectionUri = route('GET /projects/:project_id/connection_uri', {
-  summary: 'A URI to connect with, password included',
+  summary: 'A URI to connect with, password included unless a person is to let its clients in',
   tag: 'Project',
   scope: 'write',
   reveals: true,
@@ -22,6 +22,9 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
     branch_id: Type.Optional(Type.String()),
     endpoint_id: Type.Optional(Type.String()),
     pooled: Type.Optional(Type.Boolean()),
+    passwordless: Type.Optional(
+      Type.Boolean({ description: 'Without a password: its clients wait for approval. Needs passwordless_access' }),
+    ),
   }),
   returns: Type.Object({ uri: Type.String() }),
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
@@ -29,6 +32,7 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
   const { db, config, namesResolve } = context
   const project = await requireProject(context, params.project_id)
   const endpoint = await endpointFor(context, project.id, query)
+  if (query.passwordless) requirePasswordless(endpoint, query.pooled ?? false)
   const { branch, seen } = await readBranch(context, { project_id: project.id, branch_id: endpoint.branch_id })
   const role = await findRole(db, endpoint.branch_id, query.role_name)
   if (!role) throw new AppError('NOT_FOUND', `role ${query.role_name} not found`)
@@ -38,12 +42,22 @@ export const getConnectionUri = route('GET /projects/:project_id/connection_uri'
     uri: connectionUri(config, namesResolve(), {
       endpointId: endpoint.id,
       role: role.name,
-      password: await knownPassword(context, branch, role, seen),
+      password: query.passwordless ? undefined : await knownPassword(context, branch, role, seen),
       database: database.name,
       pooled: query.pooled ?? false,
     }),
   }
 })
+
+/** Errors: NOT_ALLOWED. */
+function requirePasswordless({ id, passwordless_access }: Endpoint, pooled: boolean): void {
+  if (!passwordless_access)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `Passwordless access is off at ${id}: turn it on (neap endpoints update --passwordless).`,
+    )
+  if (pooled) throw new AppError('NOT_ALLOWED', 'Clients without a password are not pooled: leave pooled out.')
+}
 
 async function endpointFor(
   context: RequestContext,

@@ -50,6 +50,7 @@ import {
   listOrganizationMembers,
   listOrganizationVpcEndpoints,
 } from './organizations.ts'
+import { approveLogin, getPasswordlessLogin, refuseLogin } from './passwordless_logins.ts'
 import { getProjectLimits } from './project_limits.ts'
 import { deleteAccountProject, recoverDeletedProject } from './project_removal.ts'
 import {
@@ -132,6 +133,9 @@ export const routes = [
   updateBranchDatabase,
   deleteBranchDatabase,
   getConnectionUri,
+  getPasswordlessLogin,
+  approveLogin,
+  refuseLogin,
   createApiKey,
   listKeys,
   revokeAccountKey,

@@ -16,6 +16,11 @@ export interface Client {
    * signature algorithm names neither SHA-256, SHA-384 nor SHA-512.
    */
   readonly binding: Buffer | undefined
+  /**
+   * Called when the login begins to wait for a person: the connection no longer counts as one that logs in. undefined
+   * where a login cannot wait (over HTTP).
+   */
+  readonly onWaiting?: () => void
   /** Called after the client's login. */
   readonly onLoggedIn?: (endpointId: string) => void
 }

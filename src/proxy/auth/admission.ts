@@ -10,6 +10,7 @@ import { retryMs } from '../connect/reach.ts'
 import { rethrowAsProxyError, type Waker } from '../connect/wake.ts'
 import { ProxyError } from '../wire/errors.ts'
 import { createDecoy } from './decoy.ts'
+import { isOwnRole } from './own_role.ts'
 import { mockVerifier, parseVerifier, type Verifier } from './verifier.ts'
 
 /** Reads the verifier of a role from a compute. Errors: any, when the compute does not answer. */
@@ -50,9 +51,6 @@ const WAKES_TO_ASK = { burst: 10, perSecond: 1 / 30 }
 
 /** Limit of endpoints with remembered computes. */
 const MAX_PLACES = 10_000
-
-/** Names of Neap's own roles in every compute. Clients cannot log in as them. */
-const OWN_ROLES = /^neap_/
 
 /**
  * Looks up the verifier of a role. Reads it from the compute while one runs, since users change roles by SQL. Reads it
@@ -134,7 +132,7 @@ export function createFindAdmission(
 
   return async (endpointId, role) => {
     const until = performance.now() + wakeTimeoutMs
-    const login = OWN_ROLES.test(role) ? undefined : await findVerifier(endpointId, role, until)
+    const login = isOwnRole(role) ? undefined : await findVerifier(endpointId, role, until)
     if (login?.verifier?.startsWith('md5')) throw new ProxyError('md5_password')
     const mock = (): Verifier => mockVerifier(mockSaltKey, `${endpointId} ${role}`)
     return { verifier: parseVerifier(login?.verifier ?? '') ?? mock(), mock, login }

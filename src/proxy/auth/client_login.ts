@@ -21,6 +21,7 @@ import {
   splitPassword,
 } from './authentication.ts'
 import type { Derivations } from './derivations.ts'
+import type { Passwordless } from './passwordless.ts'
 
 /** State shared by all logins. */
 export interface LoginContext {
@@ -28,6 +29,7 @@ export interface LoginContext {
   readonly limits: Limits
   readonly attempts: Attempts
   readonly derivations: Derivations
+  readonly passwordless: Passwordless
   readonly refusals: RefusalWriter
 }
 
@@ -37,6 +39,8 @@ export interface LoggedIn extends Admitted {
   readonly target: RoleLogin
   /** The addresses that may connect to the endpoint. */
   readonly allowed: AllowedAddresses
+  /** Let in by a person for this one session: its keys open no session that other clients share. */
+  readonly isAlone?: boolean
 }
 
 /**
@@ -48,6 +52,7 @@ export async function logIn(context: LoginContext, client: Client, routed: Clien
   const { findAdmission, limits, refusals } = context
   const user = Buffer.from(routed.startup.parameters.get('user') ?? '', 'latin1').toString()
   if (user === '') throw new ProxyError('no_user')
+  if (routed.passwordless) return waitForApproval(context, client, routed, user)
   const { stream, address, authentication } = client
   const asked = routed.endpointId === undefined || authentication === 'password'
   const given = asked ? await askForPassword(stream) : undefined
@@ -77,6 +82,22 @@ export async function logIn(context: LoginContext, client: Client, routed: Clien
   limits.admit(stream, endpointId)
   client.onLoggedIn?.(endpointId)
   return { endpointId, keys, target: login, allowed, speculative }
+}
+
+/** Errors: no_endpoint, unpoolable, and those of limits and of `letIn`. */
+async function waitForApproval(
+  { passwordless, limits }: LoginContext,
+  client: Client,
+  { endpointId, pooled, startup }: ClientRoute,
+  user: string,
+): Promise<LoggedIn> {
+  if (endpointId === undefined) throw new ProxyError('no_endpoint')
+  if (pooled) throw new ProxyError('unpoolable', { text: 'passwordless login is not supported on a pooled connection' })
+  limits.attempt(client.stream, client.address, endpointId)
+  const letIn = await passwordless.letIn(client, endpointId, user, startup)
+  limits.admit(client.stream, endpointId)
+  client.onLoggedIn?.(endpointId)
+  return { endpointId, ...letIn, isAlone: true }
 }
 
 interface Asked {

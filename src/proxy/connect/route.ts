@@ -6,6 +6,8 @@ export interface ClientRoute {
   readonly endpointId: string | undefined
   /** Whether the client asks for a pooled session, by `-pooler` in the endpoint's name. */
   readonly pooled: boolean
+  /** Whether the client asks to be let in by a person, by the word `passwordless` in its startup options. */
+  readonly passwordless: boolean
   /** The startup packet for the compute: the client's, without the options for the proxy. */
   readonly startup: Startup
 }
@@ -45,7 +47,8 @@ export function route(startup: Startup, serverName: string | undefined, domain: 
   if (kept) parameters.set('options', kept)
   else parameters.delete('options')
   const pooled = [label, option].some((given) => given !== undefined && POOLER.test(given))
-  return { endpointId, pooled, startup: { version: startup.version, parameters } }
+  const passwordless = options.some(({ text }) => text === PASSWORDLESS)
+  return { endpointId, pooled, passwordless, startup: { version: startup.version, parameters } }
 }
 
 function labelOf(serverName: string | undefined, domain: string): string | undefined {
@@ -55,7 +58,9 @@ function labelOf(serverName: string | undefined, domain: string): string | undef
   return label === '' || label.includes('.') ? undefined : label
 }
 
-const isOurs = (word: string): boolean => /^(?:endpoint|project)=|^neon_[a-z_]+:/s.test(word)
+const PASSWORDLESS = 'passwordless'
+
+const isOurs = (word: string): boolean => word === PASSWORDLESS || /^(?:endpoint|project)=|^neon_[a-z_]+:/s.test(word)
 
 /** Splits as Postgres does, at (ASCII) white space without a backslash before it, into words raw and unescaped. */
 function splitOptions(options: string): { raw: string; text: string }[] {

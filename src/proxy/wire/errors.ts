@@ -27,6 +27,25 @@ const PROXY_ERRORS = {
       'The password of this role is stored as an md5 hash. ' +
       "Set it again after SET password_encryption = 'scram-sha-256'.",
   },
+  // One text for all: it must not reveal whether the endpoint exists.
+  passwordless_unavailable: {
+    code: '28000',
+    text: 'Passwordless login is not available here.',
+    hint:
+      'It needs an endpoint that exists, has passwordless_access on and allows your address. ' +
+      'Without options=passwordless you can give the password of the role.',
+  },
+  passwordless_refused: { code: '28000', text: 'The login was refused.' },
+  passwordless_expired: {
+    code: '28000',
+    text: 'The login was not approved in time.',
+    hint: 'Connect again for another code.',
+  },
+  too_many_passwordless: {
+    code: '53300',
+    text: 'Too many logins without a password. Please try again later.',
+    hint: 'Give the password of the role, or try again in ten minutes.',
+  },
   address: { code: '28000', text: 'This IP address is not allowed to connect to this endpoint.' },
   no_endpoint: {
     code: '08004',

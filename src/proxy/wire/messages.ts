@@ -3,6 +3,7 @@ import {
   AUTHENTICATION,
   ERROR_RESPONSE,
   NEGOTIATE_PROTOCOL_VERSION,
+  NOTICE,
   READY_FOR_QUERY,
   TERMINATE,
 } from './message_types.ts'
@@ -57,9 +58,13 @@ export function encodeError(error: ProxyError): Buffer {
   return encodeFields('FATAL', error.code, error.message, error.detail, error.hint)
 }
 
-/** An ErrorResponse (Postgres manual, "Error and Notice Message Fields"). */
+/** A NoticeResponse of severity NOTICE (SQLSTATE 00000, successful completion). */
+export const encodeNotice = (text: string, detail: string, hint: string): Buffer =>
+  encodeFields('NOTICE', '00000', text, detail, hint)
+
+/** An ErrorResponse or NoticeResponse (Postgres manual, "Error and Notice Message Fields"). */
 export function encodeFields(
-  severity: 'FATAL' | 'ERROR',
+  severity: 'FATAL' | 'ERROR' | 'NOTICE',
   code: string,
   text: string,
   detail?: string,
@@ -76,7 +81,8 @@ export function encodeFields(
   const encoded = fields.flatMap(([field, value]) =>
     value === undefined ? [] : [`${field}${value.replaceAll('\0', '')}\0`],
   )
-  return encodeMessage(ERROR_RESPONSE, Buffer.from(`${encoded.join('')}\0`))
+  const type = severity === 'NOTICE' ? NOTICE : ERROR_RESPONSE
+  return encodeMessage(type, Buffer.from(`${encoded.join('')}\0`))
 }
 
 /**
