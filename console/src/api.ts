@@ -49,15 +49,17 @@ interface SentWith {
   readonly signal?: AbortSignal
   /** The event of a stream after which to go on. */
   readonly lastEventId?: string | undefined
+  /** The id of the organization that it is for. */
+  readonly organization?: string | undefined
 }
 
 /** Sends a request with the session's cookie. Errors: ApiError. */
 export async function send(method: string, path: string, init: SentWith = {}): Promise<Response> {
-  const { body, signal, lastEventId } = init
+  const { body, signal, lastEventId, organization = '' } = init
   const response = await fetch(path, {
     method,
     headers: {
-      'neap-organization': '',
+      'neap-organization': organization,
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
     },
@@ -84,8 +86,8 @@ export interface Prepared<Answer> {
   /** The path below `BASE`, with its query. */
   readonly path: string
   readonly body: unknown
-  /** Sends it. Errors: ApiError. */
-  readonly send: () => Promise<Answer>
+  /** Sends it, for an organization other than the first if one is given. Errors: ApiError. */
+  readonly send: (organization?: string) => Promise<Answer>
 }
 
 /** Prepares a request to a route of the API. */
@@ -109,7 +111,8 @@ export function prepare<K extends RouteKey>(key: K, input: ApiInput<K>): Prepare
     method,
     path,
     body,
-    send: async () => (await send(method, `${BASE}${path}`, { body })).json() as Promise<ApiResponse<K>>,
+    send: async (organization) =>
+      (await send(method, `${BASE}${path}`, { body, organization })).json() as Promise<ApiResponse<K>>,
   }
 }
 

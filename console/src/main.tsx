@@ -18,6 +18,8 @@ const Sessions = lazy(async () => ({ default: (await import('./pages/sessions.ts
 const ProjectPage = lazy(async () => ({ default: (await import('./pages/project.tsx')).ProjectPage }))
 const BranchPage = lazy(async () => ({ default: (await import('./pages/branch.tsx')).BranchPage }))
 
+const Approve = lazy(async () => ({ default: (await import('./pages/approve.tsx')).Approve }))
+
 /** A session that has ended shows the sign-in page, whichever request noticed it. */
 function noticeSignedOut(error: Error, isMe: boolean): void {
   if (isSignedOut(error) && !isMe) void queries.invalidateQueries({ queryKey: ['me'] })
@@ -57,6 +59,9 @@ createRoot(document.getElementById('root') as HTMLElement).render(
                 </Route>
                 <Route path="/keys" component={Keys} />
                 <Route path="/sessions" component={Sessions} />
+                <Route path="/approve/:code?">
+                  {({ code }) => <Approve key={code} {...(code !== undefined && { code })} />}
+                </Route>
                 <Route component={NotFound} />
               </Switch>
             </Suspense>

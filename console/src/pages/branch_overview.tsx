@@ -7,6 +7,7 @@ import type { BranchTabProps } from './branch.tsx'
 import { AddCompute } from './compute/forms.tsx'
 import { ComputePanel } from './compute/panel.tsx'
 import { ConnectBranch } from './connect.tsx'
+import { PasswordlessAccess } from './passwordless_access.tsx'
 
 /** A branch's facts and its compute. */
 export function BranchOverview({ branch, endpoint }: BranchTabProps) {
@@ -30,6 +31,14 @@ export function BranchOverview({ branch, endpoint }: BranchTabProps) {
           <ConnectBranch branch={branch} endpoint={endpoint} />
         </div>
         <dl className="facts">
+          {endpoint && (
+            <>
+              <dt>Passwordless access</dt>
+              <dd>
+                <PasswordlessAccess endpoint={endpoint} onChange={refresh} />
+              </dd>
+            </>
+          )}
           <dt>Size</dt>
           <dd>{branch.logical_size === undefined ? 'not measured yet' : bytes(branch.logical_size)}</dd>
           <dt>Created</dt>

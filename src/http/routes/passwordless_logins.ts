@@ -17,8 +17,8 @@ const Shown = Type.Object({ passwordless_login: PasswordlessLogin })
 
 const approverOf = ({ caller }: RequestContext): Approver => ({ ...actorOf(caller), projectId: caller.projectId })
 
-const shown = ({ address }: RequestContext, login: ShownLogin): Static<typeof Shown> => ({
-  passwordless_login: passwordlessLoginView(login, address),
+const shown = ({ clientAddress }: RequestContext, login: ShownLogin): Static<typeof Shown> => ({
+  passwordless_login: passwordlessLoginView(login, clientAddress),
 })
 
 export const getPasswordlessLogin = route('GET /passwordless_logins/:code', {
