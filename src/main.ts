@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { approveCommand } from './cli/approve.ts'
 import { branchesCommand } from './cli/branches.ts'
+import { certificateAuthorityCommand } from './cli/certificate_authority.ts'
 import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
 import { doctorCommand } from './cli/doctor.ts'
@@ -81,6 +82,7 @@ for (const make of [
   rolesCommand,
   operationsCommand,
   connectionStringCommand,
+  certificateAuthorityCommand,
 ])
   adopt(program, make(access))
 

@@ -36,17 +36,45 @@ export interface AuditRow {
   readonly address: string
 }
 
+export interface AuditFilter {
+  readonly projectId?: string | undefined
+  readonly apiKeyId?: number | undefined
+  readonly personId?: string | undefined
+  readonly action?: string | undefined
+  /** Moments: not before the one, before the other. */
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+}
+
 /** A page of an account's audit rows, newest first: those before the id `before`. */
 export function listAudit(
   db: Db,
   accountId: string,
   limit: number,
   before: number | undefined,
-  projectId: string | undefined,
+  { projectId, apiKeyId, personId, action, from, to }: AuditFilter,
 ): Promise<AuditRow[]> {
-  const ofProject = projectId === undefined ? sql`` : sql`and project_id = ${projectId}`
+  const filters = [
+    projectId !== undefined && sql`and project_id = ${projectId}`,
+    apiKeyId !== undefined && sql`and api_key_id = ${apiKeyId}::bigint`,
+    personId !== undefined && sql`and person_id = ${personId}::uuid`,
+    action !== undefined && sql`and action = ${action}`,
+    from !== undefined && sql`and created_at >= ${from}::timestamptz and id >= ${firstSince(accountId, from, -1)}`,
+    to !== undefined && sql`and created_at < ${to}::timestamptz and id < ${firstSince(accountId, to, 1)}`,
+  ].filter((each) => each !== false)
   return db.rows(sql`
     select id, created_at, request_id, action, subject, status, project_id, api_key_id, person_id, address from audit
-     where account_id = ${accountId} ${ofProject} and id < coalesce(${before}::bigint, 9223372036854775807)
+     where account_id = ${accountId} ${filters.reduce((all, each) => sql`${all} ${each}`, sql``)}
+       and id < coalesce(${before}::bigint, 9223372036854775807)
      order by id desc limit ${limit}`)
 }
+
+/**
+ * The least id of the rows since a moment, at its other side by a minute: concurrent requests take their ids and their
+ * moments in no common order, so that the moment itself decides.
+ */
+const firstSince = (accountId: string, moment: string, minutes: number) => sql`
+  coalesce((select id from audit
+             where account_id = ${accountId}
+               and created_at >= ${moment}::timestamptz + make_interval(mins => ${minutes})
+             order by created_at limit 1), 9223372036854775807)`

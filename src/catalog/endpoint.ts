@@ -125,12 +125,19 @@ export function findBranchEndpoint(db: Db, branchId: string): Promise<PlacedEndp
 }
 
 /** Selects only the attributes that users see: clients poll this query. */
-export function listEndpoints(db: Db, accountId: string, projectId: string): Promise<ShownEndpoint[]> {
+export function listEndpoints(
+  db: Db,
+  accountId: string,
+  projectId: string,
+  branchIds?: readonly string[],
+): Promise<ShownEndpoint[]> {
+  const ofBranches = branchIds === undefined ? sql`` : sql`and branch_id = any (${branchIds}::text[])`
   return db.rows(sql`
     select id, project_id, branch_id, name, min_cu, max_cu, cu, wanted_cu, limit_error, writes_refused,
            suspend_timeout_seconds, settings, pooler_enabled, disabled, passwordless_access, creation_source,
            current_state, pending_state, started_at, suspended_at, last_active, created_at, updated_at
       from endpoint where project_id = ${projectId} and account_id = ${accountId} and deleted_at is null
+       ${ofBranches}
      order by created_at, id`)
 }
 

@@ -209,6 +209,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /organizations/:org_id/vpc/region/:region_id/vpc_endpoints': read(),
   'GET /regions': read(),
   'GET /notices': read(),
+  'GET /certificate_authority': read(),
   'GET /postgres_versions': read(),
   'GET /account': read(),
   'PATCH /account': admin(() => ({ body: { account: { projects_limit: null } } })),

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { listAudit } from '../../catalog/audit.ts'
 import { listRefusals, type RefusedAccess } from '../../catalog/refused_access.ts'
 import { route } from '../route.ts'
+import { KeyId } from './api_keys.ts'
 
 const AuditEntry = Type.Object(
   {
@@ -63,6 +64,11 @@ export const listAuditEntries = route('GET /audit', {
       }),
     ),
     project_id: Type.Optional(Type.String({ description: 'Only requests about this project' })),
+    api_key_id: Type.Optional(KeyId),
+    person_id: Type.Optional(Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })),
+    action: Type.Optional(Type.String({ description: 'Only requests of this route, as METHOD /path' })),
+    from: Type.Optional(Type.String({ format: 'date-time', description: 'Only since this moment' })),
+    to: Type.Optional(Type.String({ format: 'date-time', description: 'Only before this moment' })),
   }),
   returns: Type.Object({
     audit: Type.Array(AuditEntry),
@@ -78,9 +84,11 @@ export const listAuditEntries = route('GET /audit', {
   }),
   errors: [],
 }).handle(async ({ query }, { db, caller }) => {
-  const rows = await listAudit(db, caller.account.id, query.limit ?? 100, query.cursor, query.project_id)
+  const { limit, cursor, project_id: projectId, api_key_id: apiKeyId, person_id: personId, action, from, to } = query
+  const filter = { projectId, apiKeyId, personId, action, from, to }
+  const rows = await listAudit(db, caller.account.id, limit ?? 100, cursor, filter)
   const last = rows.at(-1)
-  const isFirst = query.cursor === undefined && query.project_id === undefined
+  const isFirst = cursor === undefined && Object.values(filter).every((each) => each === undefined)
   return {
     ...(isFirst && { refused: (await listRefusals(db, caller.account.id)).map(presentRefused) }),
     audit: rows.map(({ project_id, api_key_id, person_id, ...row }) => ({

@@ -79,10 +79,17 @@ export const listProjectEndpoints = route('GET /projects/:project_id/endpoints',
   summary: 'List the compute endpoints of a project',
   tag: 'Endpoint',
   params: ProjectId,
+  query: Type.Object({
+    branch_ids: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), { maxItems: 200, description: 'Only those of these branches' }),
+    ),
+  }),
   returns: Type.Object({ endpoints: Type.Array(Endpoint) }),
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  const endpoints = await listEndpoints(context.db, context.caller.account.id, params.project_id)
+}).handle(async ({ params, query }, context) => {
+  // A list arrives as repeated parameters, or as one with commas.
+  const branchIds = query.branch_ids?.flatMap((each) => each.split(','))
+  const endpoints = await listEndpoints(context.db, context.caller.account.id, params.project_id, branchIds)
   // Only an empty list needs a second query, to tell an empty project from a missing one.
   if (endpoints.length === 0) await requireProject(context, params.project_id)
   return { endpoints: endpoints.map((endpoint) => endpointView(endpoint, context.config, { gone: true })) }

@@ -14,6 +14,7 @@ import {
   setProjectPrimaryBranch,
   updateProjectBranch,
 } from './branches.ts'
+import { getCertificateAuthority } from './certificate_authority.ts'
 import { getConnectionUri } from './connection_uri.ts'
 import {
   createBranchDatabase,
@@ -136,6 +137,7 @@ export const routes = [
   getPasswordlessLogin,
   approveLogin,
   refuseLogin,
+  getCertificateAuthority,
   createApiKey,
   listKeys,
   revokeAccountKey,
