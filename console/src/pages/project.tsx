@@ -14,7 +14,7 @@ interface ProjectTab {
 
 /** The tabs of a project by their place in the address, in order; the first is the project's own address. */
 const TABS: Readonly<Record<string, ProjectTab>> = {
-  branches: { title: 'Branches', page: lazy(async () => ({ default: (await import('./branches.tsx')).Branches })) },
+  branches: { title: 'Branches', page: lazy(async () => ({ default: (await import('./branches/branches.tsx')).Branches })) },
   operations: {
     title: 'Operations',
     page: lazy(async () => ({ default: (await import('./operations.tsx')).Operations })),
