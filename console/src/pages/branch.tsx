@@ -37,7 +37,23 @@ const TABS: Readonly<Record<string, BranchTab>> = {
     page: lazy(async () => ({ default: (await import('./insights.tsx')).Insights })),
   connect: {
     title: 'Connect',
-    page: lazy(async () => ({ default: (await import('./branch_connect.tsx')).BranchConnect })),
+    page: lazy(async () => ({ default: (await import('./branch/connect.tsx')).BranchConnect })),
+  },
+  roles: {
+    title: 'Roles and databases',
+    page: lazy(async () => ({ default: (await import('./branch/roles.tsx')).BranchRoles })),
+  },
+  schema: {
+    title: 'Schema',
+    page: lazy(async () => ({ default: (await import('./branch/schema.tsx')).BranchSchema })),
+  },
+  restore: {
+    title: 'Restore',
+    page: lazy(async () => ({ default: (await import('./branch/restore.tsx')).BranchRestore })),
+  },
+  settings: {
+    title: 'Settings',
+    page: lazy(async () => ({ default: (await import('./branch/settings.tsx')).BranchSettings })),
   },
 }
 

@@ -1,6 +1,6 @@
-import { Empty } from '../parts/states.tsx'
-import type { BranchTabProps } from './branch.tsx'
-import { ConnectPanel } from './connect/connect_panel.tsx'
+import { Empty } from '../../parts/states.tsx'
+import type { BranchTabProps } from '../branch.tsx'
+import { ConnectPanel } from '../connect/connect_panel.tsx'
 
 /** The ways to connect to a branch, as a page with an address. */
 export function BranchConnect({ branch, endpoint }: BranchTabProps) {
