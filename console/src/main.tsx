@@ -14,6 +14,7 @@ import './style.css'
 const MAX_PAUSE_MS = 5_000
 
 const Keys = lazy(async () => ({ default: (await import('./pages/keys.tsx')).Keys }))
+const AccountPage = lazy(async () => ({ default: (await import('./pages/account/account.tsx')).AccountPage }))
 const Sessions = lazy(async () => ({ default: (await import('./pages/sessions.tsx')).Sessions }))
 const ProjectPage = lazy(async () => ({ default: (await import('./pages/project.tsx')).ProjectPage }))
 const BranchPage = lazy(async () => ({ default: (await import('./pages/branch.tsx')).BranchPage }))
@@ -57,6 +58,7 @@ createRoot(document.getElementById('root') as HTMLElement).render(
                 <Route path="/projects/:project_id/:tab?">
                   {({ project_id, tab }) => <ProjectPage projectId={project_id} {...(tab !== undefined && { tab })} />}
                 </Route>
+                <Route path="/account/:tab?">{({ tab }) => <AccountPage {...(tab !== undefined && { tab })} />}</Route>
                 <Route path="/keys" component={Keys} />
                 <Route path="/sessions" component={Sessions} />
                 <Route path="/approve/:code?">

@@ -19,6 +19,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         <nav aria-label="Console">
           <Place href="/">Projects</Place>
           <Place href="/keys">API keys</Place>
+          <Place href="/account">Account</Place>
           <Place href="/sessions">Sessions</Place>
         </nav>
         <span className="who">{me.data?.name}</span>

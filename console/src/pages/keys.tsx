@@ -62,6 +62,10 @@ const COLUMNS: readonly Column<ApiKey>[] = [
 
 function NewKey() {
   const queries = useQueryClient()
+  const projects = useQuery({
+    queryKey: ['projects'],
+    queryFn: async () => (await call('GET /projects', { query: { limit: 400 } })).projects,
+  })
   return (
     <FormDialog
       opener="New API key"
@@ -73,6 +77,7 @@ function NewKey() {
           body: {
             key_name: textOf(fields, 'name') ?? '',
             scope: textOf(fields, 'scope') as 'read' | 'write' | 'admin',
+            project_id: textOf(fields, 'project'),
             expires_at: days > 0 ? new Date(Date.now() + days * DAY_MS).toISOString() : undefined,
           },
         })
@@ -82,6 +87,7 @@ function NewKey() {
         'create',
         '--scope',
         textOf(fields, 'scope') ?? '',
+        ...(textOf(fields, 'project') === undefined ? [] : ['--project', textOf(fields, 'project') ?? '']),
         ...(textOf(fields, 'days') === undefined ? [] : ['--expires', `${textOf(fields, 'days')}d`]),
         '--',
         textOf(fields, 'name') ?? '',
@@ -104,6 +110,16 @@ function NewKey() {
           <option value="read">read</option>
           <option value="write">read and write</option>
           <option value="admin">everything, also make and revoke keys</option>
+        </select>
+      </Field>
+      <Field label="Project" hint="The only one that the key is for.">
+        <select name="project">
+          <option value="">all</option>
+          {projects.data?.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
         </select>
       </Field>
       <Field label="Days until it expires" hint="Leave it empty for a key that does not.">

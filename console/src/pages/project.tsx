@@ -14,10 +14,21 @@ interface ProjectTab {
 
 /** The tabs of a project by their place in the address, in order; the first is the project's own address. */
 const TABS: Readonly<Record<string, ProjectTab>> = {
-  branches: { title: 'Branches', page: lazy(async () => ({ default: (await import('./branches/branches.tsx')).Branches })) },
+  branches: {
+    title: 'Branches',
+    page: lazy(async () => ({ default: (await import('./branches/branches.tsx')).Branches })),
+  },
   operations: {
     title: 'Operations',
     page: lazy(async () => ({ default: (await import('./operations.tsx')).Operations })),
+  },
+  usage: {
+    title: 'Usage',
+    page: lazy(async () => ({ default: (await import('./project/usage.tsx')).ProjectUsage })),
+  },
+  settings: {
+    title: 'Settings',
+    page: lazy(async () => ({ default: (await import('./project/settings.tsx')).ProjectSettings })),
   },
 }
 

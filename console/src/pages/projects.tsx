@@ -8,6 +8,7 @@ import { FormDialog } from '../parts/form_dialog.tsx'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Moment } from '../parts/time.tsx'
+import { DeletedProjects } from './projects_deleted.tsx'
 
 type Project = ApiResponse<'GET /projects'>['projects'][number]
 
@@ -35,6 +36,7 @@ export function Projects() {
       {projects.data && projects.data.length > 0 && (
         <Table label="Projects" columns={COLUMNS} rows={projects.data} keyOf={({ id }) => id} />
       )}
+      <DeletedProjects />
       {projects.isPending && <Loading what="Reading the projects" />}
       {projects.error && <Failure error={projects.error} retry={() => void projects.refetch()} />}
     </>

@@ -19,7 +19,15 @@ interface BranchPickerProps {
 }
 
 /** A field for one branch of a project, found by its name among however many there are. */
-export function BranchPicker({ projectId, label, hint, name, initially = '', isRequired, onChoose }: BranchPickerProps) {
+export function BranchPicker({
+  projectId,
+  label,
+  hint,
+  name,
+  initially = '',
+  isRequired,
+  onChoose,
+}: BranchPickerProps) {
   const [text, setText] = useState(initially)
   const list = useId()
   const field = useRef<HTMLInputElement>(null)

@@ -7,6 +7,7 @@ const BUILT = join(import.meta.dirname, '../../../dist/console')
 
 /** The addresses of the console's pages: all are the same document, which reads its own address. */
 const PAGES = ['/', '/projects/*', '/keys', '/sessions', '/approve', '/approve/*']
+const PAGES = ['/', '/projects/*', '/keys', '/account', '/account/*', '/sessions']
 
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',

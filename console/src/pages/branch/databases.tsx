@@ -86,8 +86,13 @@ function NewDatabase({ branch, roles, done }: ChangeProps) {
         })
       }
       neap={(fields) => [
-        ...['databases', 'create', ...on(branch), '--owner', textOf(fields, 'owner') ?? ''],
-        ...['--', textOf(fields, 'name') ?? ''],
+        'databases',
+        'create',
+        ...on(branch),
+        '--owner',
+        textOf(fields, 'owner') ?? '',
+        '--',
+        textOf(fields, 'name') ?? '',
       ]}
       done={done}
     >
@@ -118,10 +123,13 @@ function Actions({ branch, roles, database, done }: ChangeProps & { readonly dat
         neap={(fields) => {
           const { name, owner_name: owner } = changes(fields)
           return [
-            ...['databases', 'update', ...on(branch)],
+            'databases',
+            'update',
+            ...on(branch),
             ...(name === undefined ? [] : ['--name', name]),
             ...(owner === undefined ? [] : ['--owner', owner]),
-            ...['--', database.name],
+            '--',
+            database.name,
           ]
         }}
         done={done}

@@ -22,7 +22,10 @@ export function DiffView({
   const lines = useMemo(() => diff.trimEnd().split('\n'), [diff])
   const counts = useMemo(() => {
     const kinds = lines.map(kindOf)
-    return { added: kinds.filter((kind) => kind === 'added').length, removed: kinds.filter((kind) => kind === 'removed').length }
+    return {
+      added: kinds.filter((kind) => kind === 'added').length,
+      removed: kinds.filter((kind) => kind === 'removed').length,
+    }
   }, [lines])
   const scrolled = useRef<HTMLDivElement>(null)
   const virtual = useVirtualizer({

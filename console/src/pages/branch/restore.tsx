@@ -83,7 +83,12 @@ function Restore({ branch, done }: ChangeProps) {
         return prepare(RESTORE, { params: { project_id, branch_id: id }, body })
       }}
       neap={(fields) => [
-        ...['branches', 'restore', '--project', project_id, id, textOf(fields, 'source') ?? ''],
+        'branches',
+        'restore',
+        '--project',
+        project_id,
+        id,
+        textOf(fields, 'source') ?? '',
         ...(fields.get('preserve') ? ['--preserve-under-name', textOf(fields, 'preserve') ?? ''] : []),
       ]}
       done={done}

@@ -77,9 +77,12 @@ function NewRole({ branch, done }: ChangeProps) {
         })
       }
       neap={(fields) => [
-        ...['roles', 'create', ...on(branch)],
+        'roles',
+        'create',
+        ...on(branch),
         ...(fields.get('login') === 'on' ? [] : ['--no-login']),
-        ...['--', textOf(fields, 'name') ?? ''],
+        '--',
+        textOf(fields, 'name') ?? '',
       ]}
       done={done}
       result={({ role }) => role.password && <Password role={role.name} password={role.password} />}

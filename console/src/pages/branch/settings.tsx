@@ -13,8 +13,9 @@ const CHANGE = 'PATCH /projects/:project_id/branches/:branch_id'
 const DEFAULT = 'POST /projects/:project_id/branches/:branch_id/set_as_default'
 
 const paramsOf = ({ project_id, id }: Branch) => ({ project_id, branch_id: id })
-const neapOf = ({ project_id, id }: Branch, verb: string, ...rest: readonly string[]) => () =>
-  ['branches', verb, '--project', project_id, id, ...rest]
+const neapOf =
+  ({ project_id, id }: Branch, verb: string, ...rest: readonly string[]) =>
+  () => ['branches', verb, '--project', project_id, id, ...rest]
 
 /** What can be changed of a branch. */
 export function BranchSettings({ branch }: BranchTabProps) {
@@ -26,7 +27,10 @@ export function BranchSettings({ branch }: BranchTabProps) {
       <Setting title="Name" state={branch.name}>
         <Rename branch={branch} done={done} />
       </Setting>
-      <Setting title="Default" state={branch.default ? 'The project’s default branch.' : 'Another branch is the default.'}>
+      <Setting
+        title="Default"
+        state={branch.default ? 'The project’s default branch.' : 'Another branch is the default.'}
+      >
         <FormDialog
           opener="Make it the default"
           title={`Make ${branch.name} the default?`}
@@ -116,9 +120,7 @@ function Expiry({ branch, done }: ChangeProps) {
       opener="Change expiry"
       title={`When is ${branch.name} deleted?`}
       verb="Save"
-      unavailable={
-        branch.default || branch.protected ? 'A default or protected branch does not expire.' : undefined
-      }
+      unavailable={branch.default || branch.protected ? 'A default or protected branch does not expire.' : undefined}
       request={(fields) =>
         prepare(CHANGE, { params: paramsOf(branch), body: { branch: { expires_at: expiryOf(fields) ?? null } } })
       }

@@ -11,8 +11,7 @@ const LIFETIMES = { '1h': '1 hour', '1d': '1 day', '7d': '7 days', '30d': '30 da
 
 type Lifetime = keyof typeof LIFETIMES
 
-const hours = (lifetime: Lifetime): number =>
-  Number.parseInt(lifetime, 10) * (lifetime.endsWith('d') ? 24 : 1)
+const hours = (lifetime: Lifetime): number => Number.parseInt(lifetime, 10) * (lifetime.endsWith('d') ? 24 : 1)
 
 /** A lifetime that is chosen in a form; undefined where it is not ticked. */
 const lifetimeOf = (fields: FormData): Lifetime | undefined =>
@@ -66,7 +65,10 @@ export function NewBranch({ projectId, parent }: { readonly projectId: string; r
         })
       }
       neap={(fields) => [
-        ...['branches', 'create', '--project', projectId],
+        'branches',
+        'create',
+        '--project',
+        projectId,
         ...given('--parent', textOf(fields, 'parent')),
         ...given('--expires', lifetimeOf(fields)),
         ...given('--', textOf(fields, 'name')),

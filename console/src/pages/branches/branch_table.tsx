@@ -62,7 +62,12 @@ export function BranchTable({ projectId, rows, selected, select }: BranchTablePr
                 ref={virtual.measureElement}
                 style={{ transform: `translateY(${start - top}px)` }}
               >
-                <Row {...row} endpoint={endpoints.get(row.branch.id)} isSelected={selected.has(row.branch.id)} select={select} />
+                <Row
+                  {...row}
+                  endpoint={endpoints.get(row.branch.id)}
+                  isSelected={selected.has(row.branch.id)}
+                  select={select}
+                />
               </div>
             )
           )
