@@ -1,6 +1,7 @@
 import { type ReactNode, useSyncExternalStore } from 'react'
 import { Link, useRoute } from 'wouter'
 import { reachability } from './api.ts'
+import { OpenPalette } from './palette/open_palette.tsx'
 import { useMe, useSignOut } from './session.tsx'
 
 /** The frame of every page: where one is, where one can go, and whether Neap answers. */
@@ -22,6 +23,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
           <Place href="/account">Account</Place>
           <Place href="/sessions">Sessions</Place>
         </nav>
+        <OpenPalette />
         <span className="who">{me.data?.name}</span>
         <button type="button" onClick={() => void signOut()}>
           Sign out

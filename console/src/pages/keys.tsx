@@ -68,6 +68,7 @@ function NewKey() {
   })
   return (
     <FormDialog
+      action="new-key"
       opener="New API key"
       title="New API key"
       verb="Create key"

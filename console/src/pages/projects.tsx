@@ -95,6 +95,7 @@ function NewProject() {
   const [, navigate] = useLocation()
   return (
     <FormDialog
+      action="new-project"
       opener="New project"
       title="New project"
       verb="Create project"

@@ -1,6 +1,7 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { useMutation } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useId, useRef, useState } from 'react'
+import { useSearchParams } from 'wouter'
 import type { Prepared } from '../api.ts'
 import { AsCommand } from './as_command.tsx'
 import { Field, textOf } from './field.tsx'
@@ -9,6 +10,8 @@ interface FormDialogProps<Answer> {
   /** The text of the button that opens the dialog. */
   readonly opener: ReactNode
   readonly title: string
+  /** The name by which an address opens it: `?do=<action>`. */
+  readonly action?: string
   /** The text of the button that sends the form. */
   readonly verb: string
   readonly isDangerous?: boolean
@@ -33,7 +36,7 @@ interface FormDialogProps<Answer> {
  */
 export function FormDialog<Answer>(props: FormDialogProps<Answer>) {
   const { opener, title, isDangerous, unavailable } = props
-  const [isOpen, setOpen] = useState(false)
+  const [isOpen, setOpen] = useOpen(props.action)
   const reason = useId()
   return (
     <Dialog.Root open={isOpen} onOpenChange={setOpen}>
@@ -59,6 +62,25 @@ export function FormDialog<Answer>(props: FormDialogProps<Answer>) {
       </Dialog.Portal>
     </Dialog.Root>
   )
+}
+
+/** Whether a dialog is open: by its button, or by the address. */
+function useOpen(action: string | undefined): [boolean, (open: boolean) => void] {
+  const [isOpen, setOpen] = useState(false)
+  const [address, setAddress] = useSearchParams()
+  const isAsked = action !== undefined && address.get('do') === action
+  const change = (open: boolean) => {
+    setOpen(open)
+    if (!isAsked || open) return
+    setAddress(
+      (before) => {
+        before.delete('do')
+        return before
+      },
+      { replace: true },
+    )
+  }
+  return [isOpen || isAsked, change]
 }
 
 function Form<Answer>({

@@ -36,6 +36,7 @@ export function NewWebhook({ done }: { readonly done: () => unknown }) {
   })
   return (
     <FormDialog
+      action="new-webhook"
       opener="New webhook"
       title="New webhook"
       verb="Create webhook"

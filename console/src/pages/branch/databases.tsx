@@ -75,6 +75,7 @@ const owners = (roles: readonly string[], first: string | undefined) => (
 function NewDatabase({ branch, roles, done }: ChangeProps) {
   return (
     <FormDialog
+      action="new-database"
       opener="New database"
       title="New database"
       verb="Create database"

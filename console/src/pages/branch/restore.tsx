@@ -49,6 +49,7 @@ function Reset({ branch, done }: ChangeProps) {
   const { project_id, id, name, parent_id: parent } = branch
   return (
     <FormDialog
+      action="reset"
       opener="Reset"
       title={`Reset ${name} from its parent?`}
       verb="Reset branch"
@@ -71,6 +72,7 @@ function Restore({ branch, done }: ChangeProps) {
   const { project_id, id, name } = branch
   return (
     <FormDialog
+      action="restore"
       opener="Restore"
       title={`Restore ${name} from another branch`}
       verb="Restore branch"

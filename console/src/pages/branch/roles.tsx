@@ -67,6 +67,7 @@ interface ChangeProps {
 function NewRole({ branch, done }: ChangeProps) {
   return (
     <FormDialog
+      action="new-role"
       opener="New role"
       title="New role"
       verb="Create role"

@@ -52,7 +52,11 @@ export function BranchSchema({ branch }: BranchTabProps) {
       </div>
       {base === undefined || database === undefined ? (
         <Empty title="Nothing to compare with">
-          <p>The branch has no parent. Name the branch to compare its schema with.</p>
+          <p>
+            {database === undefined
+              ? 'The branch has no database yet.'
+              : 'The branch has no parent. Name the branch to compare its schema with.'}
+          </p>
         </Empty>
       ) : (
         <Diff branch={branch} base={base} database={database} />

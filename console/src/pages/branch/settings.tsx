@@ -32,6 +32,7 @@ export function BranchSettings({ branch }: BranchTabProps) {
         state={branch.default ? 'The project’s default branch.' : 'Another branch is the default.'}
       >
         <FormDialog
+          action="default"
           opener="Make it the default"
           title={`Make ${branch.name} the default?`}
           verb="Make default"
@@ -64,7 +65,7 @@ export function BranchSettings({ branch }: BranchTabProps) {
         <Expiry branch={branch} done={done} />
       </Setting>
       <Setting title="Delete" state="The branch, its compute and its data.">
-        <DeleteBranch branch={branch} onChange={() => navigate(`/projects/${branch.project_id}`)} />
+        <DeleteBranch action="delete" branch={branch} onChange={() => navigate(`/projects/${branch.project_id}`)} />
       </Setting>
     </>
   )
@@ -81,6 +82,7 @@ const whyNotDefault = ({ expires_at: at }: Branch) =>
 function Rename({ branch, done }: ChangeProps) {
   return (
     <FormDialog
+      action="rename"
       opener="Rename"
       title={`Rename ${branch.name}`}
       verb="Rename branch"
@@ -101,6 +103,7 @@ function Protect({ branch, done }: ChangeProps) {
   const isProtected = branch.protected
   return (
     <FormDialog
+      action="protect"
       opener={isProtected ? 'Unprotect' : 'Protect'}
       title={isProtected ? `Unprotect ${branch.name}?` : `Protect ${branch.name}?`}
       verb={isProtected ? 'Unprotect branch' : 'Protect branch'}
@@ -117,6 +120,7 @@ function Protect({ branch, done }: ChangeProps) {
 function Expiry({ branch, done }: ChangeProps) {
   return (
     <FormDialog
+      action="expiry"
       opener="Change expiry"
       title={`When is ${branch.name} deleted?`}
       verb="Save"

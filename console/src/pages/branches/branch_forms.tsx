@@ -48,6 +48,7 @@ export function NewBranch({ projectId, parent }: { readonly projectId: string; r
   const queries = useQueryClient()
   return (
     <FormDialog
+      action="new-branch"
       opener="New branch"
       title="New branch"
       verb="Create branch"
@@ -91,9 +92,18 @@ export function NewBranch({ projectId, parent }: { readonly projectId: string; r
 }
 
 /** Deletes a branch once its name was typed. */
-export function DeleteBranch({ branch, onChange }: { readonly branch: Branch; readonly onChange: () => void }) {
+export function DeleteBranch({
+  branch,
+  onChange,
+  action,
+}: {
+  readonly branch: Branch
+  readonly onChange: () => void
+  readonly action?: string
+}) {
   return (
     <FormDialog
+      {...(action !== undefined && { action })}
       opener="Delete"
       title={`Delete ${branch.name}?`}
       verb="Delete branch"

@@ -22,6 +22,7 @@ export function Defaults({ project, done }: ProjectChangeProps) {
   return (
     <Setting title="New computes" state={`${size}; they sleep ${sleeps(timeout)}.`}>
       <FormDialog
+        action="defaults"
         opener="Change defaults"
         title="Defaults of new computes"
         verb="Save"

@@ -94,6 +94,7 @@ function Rename({ project, done }: ProjectChangeProps) {
   const queries = useQueryClient()
   return (
     <FormDialog
+      action="rename"
       opener="Rename"
       title={`Rename ${project.name}`}
       verb="Rename project"
@@ -120,6 +121,7 @@ function AllowedAddresses({ project, done }: ProjectChangeProps) {
   const { ips, protected_branches_only: onlyProtected } = project.settings.allowed_ips
   return (
     <FormDialog
+      action="addresses"
       opener="Change addresses"
       title="Addresses that may connect"
       verb="Save"
@@ -149,6 +151,7 @@ function Quota({ project, done }: ProjectChangeProps) {
   const now = project.settings.quota ?? {}
   return (
     <FormDialog
+      action="quotas"
       opener="Change quotas"
       title="Quotas of the project"
       verb="Save"
@@ -198,6 +201,7 @@ function Switch({ project, done, name, title, words, about }: SwitchProps) {
       }
     >
       <FormDialog
+        action={name}
         opener={verb}
         title={`${title}: ${verb.toLowerCase()}?`}
         verb={verb}
@@ -222,6 +226,7 @@ function DeleteProject({ project }: Pick<ProjectChangeProps, 'project'>) {
   const [, navigate] = useLocation()
   return (
     <FormDialog
+      action="delete"
       opener="Delete project"
       title={`Delete ${project.name}?`}
       verb="Delete project"

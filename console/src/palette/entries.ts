@@ -1,0 +1,91 @@
+/** A place or an action that the palette reaches. */
+export interface Entry {
+  readonly id: string
+  readonly title: string
+  /** Where it is, or what it is of. */
+  readonly about: string
+  readonly href: string
+}
+
+/** Where the reader is, of which the palette offers more. */
+export interface Here {
+  readonly projectId: string | undefined
+  readonly branchId: string | undefined
+}
+
+export function hereOf(path: string): Here {
+  const [, projectId, branchId] = /^\/projects\/([^/]+)(?:\/branches\/([^/]+))?/.exec(path) ?? []
+  return { projectId, branchId }
+}
+
+const entry = (title: string, about: string, href: string): Entry => ({ id: href, title, about, href })
+
+const ANYWHERE = [
+  entry('Projects', 'Page', '/'),
+  entry('API keys', 'Page', '/keys'),
+  entry('Account: plan and limits', 'Page', '/account'),
+  entry('Account: usage', 'Page', '/account/usage'),
+  entry('Webhooks', 'Page', '/account/webhooks'),
+  entry('Audit', 'Page', '/account/audit'),
+  entry('Sessions', 'Page', '/sessions'),
+  entry('New project', 'Action', '/?do=new-project'),
+  entry('New API key', 'Action', '/keys?do=new-key'),
+  entry('New webhook', 'Action', '/account/webhooks?do=new-webhook'),
+]
+
+const ofProject = (id: string): readonly Entry[] => {
+  const at = `/projects/${id}`
+  const [page, action] = ['Page of this project', 'Action on this project']
+  return [
+    entry('Branches', page, at),
+    entry('Operations', page, `${at}/operations`),
+    entry('Usage', page, `${at}/usage`),
+    entry('Project settings', page, `${at}/settings`),
+    entry('New branch', action, `${at}?do=new-branch`),
+    entry('Rename project', action, `${at}/settings?do=rename`),
+    entry('Change allowed addresses', action, `${at}/settings?do=addresses`),
+    entry('Change quotas', action, `${at}/settings?do=quotas`),
+    entry('Change defaults of new computes', action, `${at}/settings?do=defaults`),
+    entry('Egress', action, `${at}/settings?do=enable_egress`),
+    entry('Logical replication', action, `${at}/settings?do=enable_logical_replication`),
+    entry('Delete project', action, `${at}/settings?do=delete`),
+  ]
+}
+
+const ofBranch = (projectId: string, id: string): readonly Entry[] => {
+  const at = `/projects/${projectId}/branches/${id}`
+  const [page, action] = ['Page of this branch', 'Action on this branch']
+  return [
+    entry('Branch overview', page, at),
+    entry('Connect', page, `${at}/connect`),
+    entry('Roles and databases', page, `${at}/roles`),
+    entry('Compare schemas', page, `${at}/schema`),
+    entry('Restore', page, `${at}/restore`),
+    entry('Branch settings', page, `${at}/settings`),
+    entry('New role', action, `${at}/roles?do=new-role`),
+    entry('New database', action, `${at}/roles?do=new-database`),
+    entry('Rename branch', action, `${at}/settings?do=rename`),
+    entry('Make it the default branch', action, `${at}/settings?do=default`),
+    entry('Protect or unprotect branch', action, `${at}/settings?do=protect`),
+    entry('Change expiry', action, `${at}/settings?do=expiry`),
+    entry('Delete branch', action, `${at}/settings?do=delete`),
+    entry('Reset from parent', action, `${at}/restore?do=reset`),
+    entry('Restore from another branch', action, `${at}/restore?do=restore`),
+  ]
+}
+
+/** The pages and actions that are known where the reader is, the nearest first. */
+export const entriesAt = ({ projectId, branchId }: Here): readonly Entry[] => [
+  ...(projectId !== undefined && branchId !== undefined ? ofBranch(projectId, branchId) : []),
+  ...(projectId !== undefined ? ofProject(projectId) : []),
+  ...ANYWHERE,
+]
+
+/** The entries whose words begin with those that are typed, those whose title begins so first. */
+export function matching(entries: readonly Entry[], typed: string): readonly Entry[] {
+  const words = typed.toLowerCase().split(/\s+/).filter(Boolean)
+  const texts = (each: Entry) => `${each.title} ${each.about}`.toLowerCase()
+  const found = entries.filter((each) => words.every((word) => texts(each).includes(word)))
+  const isFirst = ({ title }: Entry) => (title.toLowerCase().startsWith(words[0] ?? '') ? 0 : 1)
+  return found.toSorted((one, other) => isFirst(one) - isFirst(other))
+}
