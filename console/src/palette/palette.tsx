@@ -75,6 +75,9 @@ function Options({ entries, current, typed, type, onKey, go }: OptionsProps) {
   return (
     <>
       <input
+        // The palette is opened to type into it.
+        // oxlint-disable-next-line jsx-a11y/no-autofocus
+        autoFocus
         role="combobox"
         aria-label="Page, project, branch or action"
         aria-expanded="true"
