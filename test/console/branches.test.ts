@@ -175,10 +175,11 @@ test(
   async () => {
     const { page } = visit
     const made = await newProject(neap)
-    const { branch } = await neap.call('POST /projects/:project_id/branches', {
+    const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
       params: { project_id: made.project_id },
       body: { branch: { name: 'changed' }, endpoints: [{ type: 'read_write' }] },
     })
+    await neap.ended(operations)
     // A column is a line of the dump.
     const many = `do $$ declare columns text; begin
     select string_agg(format('c%s int', n), ', ') into columns from generate_series(1, 1500) n;

@@ -33,7 +33,7 @@ export function BranchSchema({ branch }: BranchTabProps) {
   if (databases.isPending) return <Loading what="Reading the databases" />
   return (
     <>
-      <div className="choices">
+      <div className="choices top-aligned">
         <Field label="Database">
           <select value={database} onChange={({ target }) => choose('database', target.value)}>
             {databases.data.map((name) => (
