@@ -68,6 +68,7 @@ test('a role is made with a password that logs in, is given another, and is dele
   await page.getByRole('button', { name: 'Show it' }).click()
   assert.equal(await copied(page, 'Copy the password'), second)
   await page.getByRole('button', { name: 'Done' }).click()
+  await dialog().waitFor({ state: 'detached' })
   assert.ok(!(await page.content()).includes(second))
 })
 

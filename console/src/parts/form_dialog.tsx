@@ -36,7 +36,7 @@ interface FormDialogProps<Answer> {
  */
 export function FormDialog<Answer>(props: FormDialogProps<Answer>) {
   const { opener, title, isDangerous, unavailable } = props
-  const [isOpen, setOpen] = useOpen(props.action)
+  const [isOpen, setOpen] = useOpen(unavailable === undefined ? props.action : undefined)
   const reason = useId()
   return (
     <Dialog.Root open={isOpen} onOpenChange={setOpen}>
@@ -71,7 +71,8 @@ function useOpen(action: string | undefined): [boolean, (open: boolean) => void]
   const isAsked = action !== undefined && address.get('do') === action
   const change = (open: boolean) => {
     setOpen(open)
-    if (!isAsked || open) return
+    // The page may be another one since the form was sent.
+    if (open || action === undefined || new URLSearchParams(window.location.search).get('do') !== action) return
     setAddress(
       (before) => {
         before.delete('do')
