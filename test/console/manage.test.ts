@@ -27,7 +27,7 @@ const setting = (name: string) => visit.page.getByRole('region', { name, exact: 
 
 before(async () => {
   if (skip) return
-  neap = await startNeap({ env: { NEAP_WEBHOOK_ALLOW: '127.0.0.0/8' } })
+  neap = await startNeap({ env: { NEAP_WEBHOOK_ALLOW: '127.0.0.0/8', NEAP_RECOVER_HOURS: '1' } })
   place = await firstPlace(neap)
   receiver = createServer((_request, response) => void response.writeHead(answer).end(HOSTILE)).listen(0, '127.0.0.1')
   await once(receiver, 'listening')

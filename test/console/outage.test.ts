@@ -37,7 +37,7 @@ async function duringOutage(run: () => Promise<unknown>): Promise<void> {
   } finally {
     process.kill(neap.process.pid ?? 0, 'SIGCONT')
   }
-  await visit.page.getByText('The page goes on when it is back').waitFor({ state: 'detached' })
+  await visit.page.locator('.away:empty').waitFor({ state: 'attached' })
 }
 
 interface Flow {

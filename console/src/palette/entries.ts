@@ -81,11 +81,16 @@ export const entriesAt = ({ projectId, branchId }: Here): readonly Entry[] => [
   ...ANYWHERE,
 ]
 
-/** The entries whose words begin with those that are typed, those whose title begins so first. */
+/** The entries that have all words that are typed: first those whose title begins so, then those with all in the title. */
 export function matching(entries: readonly Entry[], typed: string): readonly Entry[] {
-  const words = typed.toLowerCase().split(/\s+/).filter(Boolean)
-  const texts = (each: Entry) => `${each.title} ${each.about}`.toLowerCase()
-  const found = entries.filter((each) => words.every((word) => texts(each).includes(word)))
-  const isFirst = ({ title }: Entry) => (title.toLowerCase().startsWith(words[0] ?? '') ? 0 : 1)
-  return found.toSorted((one, other) => isFirst(one) - isFirst(other))
+  const text = typed.trim().toLowerCase()
+  const words = text.split(/\s+/)
+  const has = (where: string) => words.every((word) => where.toLowerCase().includes(word))
+  const rank = ({ title }: Entry): number => {
+    if (title.toLowerCase().startsWith(text)) return 0
+    return has(title) ? 1 : 2
+  }
+  return entries
+    .filter(({ title, about }) => has(`${title} ${about}`))
+    .toSorted((one, other) => rank(one) - rank(other))
 }

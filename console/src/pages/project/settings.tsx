@@ -239,7 +239,10 @@ function DeleteProject({ project }: Pick<ProjectChangeProps, 'project'>) {
         await queries.invalidateQueries({ queryKey: ['projects'] })
       }}
     >
-      <p>Its computes stop at once. The list of projects offers to recover it for as long as this Neap keeps it.</p>
+      <p>
+        Its computes stop at once. It can be recovered from the list of projects only where this Neap leaves time for
+        that (NEAP_RECOVER_HOURS); otherwise its data is gone for good.
+      </p>
     </FormDialog>
   )
 }
