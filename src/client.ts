@@ -35,6 +35,8 @@ export interface CallOptions {
   readonly wait?: number
   /** A request that is repeated with the same key has one effect and one reply. */
   readonly idempotencyKey?: string
+  /** The organization that the operator asks about; only over the socket. */
+  readonly organization?: string | undefined
 }
 
 /** The API's answer to a route. */
@@ -94,7 +96,7 @@ function send(
   method: string,
   path: string,
   body: unknown,
-  { wait, idempotencyKey }: CallOptions,
+  { wait, idempotencyKey, organization }: CallOptions,
 ): Promise<{ status: number; text: string }> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   const address = 'socket' in target ? undefined : new URL(target.url)
@@ -110,6 +112,7 @@ function send(
           accept: 'application/json',
           ...('key' in target && { authorization: `Bearer ${target.key}` }),
           ...(wait !== undefined && { prefer: `wait=${wait}` }),
+          ...(organization !== undefined && { 'neap-organization': organization }),
           ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
           ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
         },

@@ -1,7 +1,8 @@
 import { join, resolve } from 'node:path'
 import { defaultDataDir } from './directories.ts'
 import { UsageError } from './errors.ts'
-import { type Setting, SETTINGS } from './settings.ts'
+import type { Setting } from './setting_kinds.ts'
+import { SETTINGS } from './settings.ts'
 
 export type Config = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Name]['fallback']> }
 export type Overrides = { readonly [Name in keyof Config]?: string | undefined }

@@ -9,6 +9,7 @@ import { endpointsCommand } from './cli/endpoints.ts'
 import { hasScreen, openBrowser } from './cli/open_browser.ts'
 import { accountCommand } from './cli/account.ts'
 import { keysCommand } from './cli/keys.ts'
+import { membersCommand } from './cli/members.ts'
 import { operationsCommand } from './cli/operations.ts'
 import { projectsCommand } from './cli/projects.ts'
 import { psqlCommand } from './cli/psql.ts'
@@ -90,6 +91,7 @@ program.commandsGroup('Access:')
 adopt(program, accountCommand(access))
 adopt(program, approveCommand(access))
 adopt(program, keysCommand(access))
+adopt(program, membersCommand(access))
 adopt(program, webhooksCommand(access))
 
 program.commandsGroup('Parts of Neap by themselves:')

@@ -3,7 +3,21 @@
  */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
-import { isWildcard, plainAddress } from './network.ts'
+import { isLoopback, isWildcard, plainAddress } from './network.ts'
+
+export interface Setting<T> {
+  /** The environment variable. */
+  readonly env: string
+  /** The flag of `neap up` (and of the parts it starts) that overrides the variable, if any. */
+  readonly flag?: string
+  readonly about: string
+  readonly fallback: (dataDir: string) => T
+  readonly parse: (text: string) => T | undefined
+  /** The values that `parse` accepts, for the message about an invalid one. */
+  readonly expects: string
+}
+
+export const setting = <T>(declared: Setting<T>): Setting<T> => declared
 
 /** Characters of a host name, and its form: labels of at most 63 with dots between (RFC 1035, section 2.3.4). */
 const MAX_NAME = 253
@@ -77,4 +91,13 @@ export const cidrs = {
     return all.every(isCidr) ? all : undefined
   },
   expects: 'networks like 10.1.0.0/16,::1/128',
+}
+
+/** An issuer of OpenID Connect; its metadata are below it (OpenID Connect Discovery 1.0, section 4). */
+export const issuer = (value: string): string | undefined => {
+  if (!URL.canParse(value)) return undefined
+  const { protocol, hostname, search, hash } = new URL(value)
+  const isHere = hostname === 'localhost' || isLoopback(hostname.replace(/^\[|\]$/g, ''))
+  if (search !== '' || hash !== '') return undefined
+  return protocol === 'https:' || (protocol === 'http:' && isHere) ? value : undefined
 }

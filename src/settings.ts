@@ -11,23 +11,12 @@ import {
   postgresPrograms,
   quota,
   seconds,
+  type Setting,
+  setting,
   text,
   whole,
 } from './setting_kinds.ts'
-
-export interface Setting<T> {
-  /** The environment variable. */
-  readonly env: string
-  /** The flag of `neap up` (and of the parts it starts) that overrides the variable, if any. */
-  readonly flag?: string
-  readonly about: string
-  readonly fallback: (dataDir: string) => T
-  readonly parse: (text: string) => T | undefined
-  /** The values that `parse` accepts, for the message about an invalid one. */
-  readonly expects: string
-}
-
-const setting = <T>(declared: Setting<T>): Setting<T> => declared
+import { SIGN_IN_SETTINGS } from './sign_in_settings.ts'
 
 const limit = (env: string, about: string, most: number): Setting<number> =>
   setting<number>({ env, ...quota, about, fallback: () => most })
@@ -244,6 +233,16 @@ export const SETTINGS = {
   branchesLimit: limit('NEAP_BRANCHES_LIMIT', 'Branches of one project.', 1000),
   rolesLimit: limit('NEAP_ROLES_LIMIT', 'Roles of one branch.', 500),
   databasesLimit: limit('NEAP_DATABASES_LIMIT', 'Databases of one branch.', 500),
+  organizationsLimit: setting<number>({
+    env: 'NEAP_ORGANIZATIONS_LIMIT',
+    parse: whole(0, 1000),
+    expects: 'a number from 0 to 1000',
+    about:
+      'Organizations that one person may create, each with projects and limits of its own (0: only admins of the ' +
+      'first organization create any).',
+    fallback: () => 0,
+  }),
+  ...SIGN_IN_SETTINGS,
   recoverHours: setting<number>({
     env: 'NEAP_RECOVER_HOURS',
     parse: whole(0, 720),

@@ -1,4 +1,5 @@
 import type { ApiClient, ApiInput, ApiResponse, RouteKey } from '../../src/client.ts'
+import { organization as shownOrganization } from './organization.ts'
 
 export type Branch = ApiResponse<'GET /projects/:project_id/branches'>['branches'][number]
 export type Endpoint = ApiResponse<'GET /projects/:project_id/endpoints'>['endpoints'][number]
@@ -49,13 +50,13 @@ interface SentWith {
   readonly signal?: AbortSignal
   /** The event of a stream after which to go on. */
   readonly lastEventId?: string | undefined
-  /** The id of the organization that it is for. */
+  /** The id of the organization that it is for; unless given, the one that this page shows. */
   readonly organization?: string | undefined
 }
 
 /** Sends a request with the session's cookie. Errors: ApiError. */
 export async function send(method: string, path: string, init: SentWith = {}): Promise<Response> {
-  const { body, signal, lastEventId, organization = '' } = init
+  const { body, signal, lastEventId, organization = shownOrganization } = init
   const response = await fetch(path, {
     method,
     headers: {
@@ -86,7 +87,7 @@ export interface Prepared<Answer> {
   /** The path below `BASE`, with its query. */
   readonly path: string
   readonly body: unknown
-  /** Sends it, for an organization other than the first if one is given. Errors: ApiError. */
+  /** Sends it, for another organization than the page's if one is given. Errors: ApiError. */
   readonly send: (organization?: string) => Promise<Answer>
 }
 

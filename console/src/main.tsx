@@ -15,10 +15,10 @@ const MAX_PAUSE_MS = 5_000
 
 const Keys = lazy(async () => ({ default: (await import('./pages/keys.tsx')).Keys }))
 const AccountPage = lazy(async () => ({ default: (await import('./pages/account/account.tsx')).AccountPage }))
-const Sessions = lazy(async () => ({ default: (await import('./pages/sessions.tsx')).Sessions }))
+const You = lazy(async () => ({ default: (await import('./pages/you.tsx')).You }))
+const Members = lazy(async () => ({ default: (await import('./pages/members.tsx')).Members }))
 const ProjectPage = lazy(async () => ({ default: (await import('./pages/project.tsx')).ProjectPage }))
 const BranchPage = lazy(async () => ({ default: (await import('./pages/branch.tsx')).BranchPage }))
-
 const Approve = lazy(async () => ({ default: (await import('./pages/approve.tsx')).Approve }))
 
 /** A session that has ended shows the sign-in page, whichever request noticed it. */
@@ -60,10 +60,12 @@ createRoot(document.getElementById('root') as HTMLElement).render(
                 </Route>
                 <Route path="/account/:tab?">{({ tab }) => <AccountPage {...(tab !== undefined && { tab })} />}</Route>
                 <Route path="/keys" component={Keys} />
-                <Route path="/sessions" component={Sessions} />
                 <Route path="/approve/:code?">
                   {({ code }) => <Approve key={code} {...(code !== undefined && { code })} />}
                 </Route>
+                <Route path="/sessions" component={You} />
+                <Route path="/you" component={You} />
+                <Route path="/members" component={Members} />
                 <Route component={NotFound} />
               </Switch>
             </Suspense>

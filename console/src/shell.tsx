@@ -2,7 +2,9 @@ import { type ReactNode, useSyncExternalStore } from 'react'
 import { Link, useRoute } from 'wouter'
 import { reachability } from './api.ts'
 import { OpenPalette } from './palette/open_palette.tsx'
-import { useMe, useSignOut } from './session.tsx'
+import { switchOrganization } from './organization.ts'
+import { useOrganizations, useShownOrganization } from './organizations_query.ts'
+import { useMe, useSignOut } from './me.ts'
 
 /** The frame of every page: where one is, where one can go, and whether Neap answers. */
 export function Shell({ children }: { readonly children: ReactNode }) {
@@ -21,9 +23,11 @@ export function Shell({ children }: { readonly children: ReactNode }) {
           <Place href="/">Projects</Place>
           <Place href="/keys">API keys</Place>
           <Place href="/account">Account</Place>
-          <Place href="/sessions">Sessions</Place>
+          <Place href="/members">Members</Place>
+          <Place href="/you">You</Place>
         </nav>
         <OpenPalette />
+        <OrganizationSwitch />
         <span className="who">{me.data?.name}</span>
         <button type="button" onClick={() => void signOut()}>
           Sign out
@@ -32,6 +36,27 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       <Away />
       <main id="main">{children}</main>
     </>
+  )
+}
+
+/** The organization that the page shows, where the person has several. */
+function OrganizationSwitch() {
+  const shown = useShownOrganization()
+  const all = useOrganizations().data?.organizations ?? []
+  if (!shown || all.length < 2) return null
+  return (
+    <select
+      aria-label="Organization"
+      className="organization"
+      value={shown.id}
+      onChange={({ target }) => switchOrganization(target.value)}
+    >
+      {all.map(({ id, name }) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
+    </select>
   )
 }
 

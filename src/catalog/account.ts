@@ -10,6 +10,8 @@ export interface Account {
   readonly email: string
   readonly plan: 'free' | 'paid'
   readonly organization_id: string
+  /** The organization of the operator of this Neap, whose admins may do what others may not. */
+  readonly is_default: boolean
   /** Null: those of the settings of this Neap. */
   readonly own_plan: Account['plan'] | null
   readonly projects_limit: number | null
@@ -44,6 +46,34 @@ async function addFirstMember(db: Db, { id, name, email }: Account): Promise<voi
     with made as (
       insert into person (id, name, email) values (${id}, ${name}, ${email}) on conflict do nothing returning id)
     insert into membership (account_id, person_id, role) select id, id, 'admin' from made on conflict do nothing`)
+}
+
+export interface NewAccount extends Pick<Account, 'id' | 'organization_id' | 'name' | 'email' | 'plan'> {
+  /** The person who creates it, and becomes its first admin. */
+  readonly creatorId: string
+}
+
+export async function insertAccount(tx: Db, account: NewAccount): Promise<Account> {
+  const { id, organization_id, name, email, plan, creatorId } = account
+  const row = await tx.row<Account>(sql`
+    insert into account (id, organization_id, name, email, plan, created_by)
+    values (${id}, ${organization_id}, ${name}, ${email}, ${plan}, ${creatorId}) returning *`)
+  return row as Account
+}
+
+export async function renameAccount(tx: Db, id: string, name: string): Promise<void> {
+  await tx.rows(sql`update account set name = ${name} where id = ${id}`)
+}
+
+/** The number of organizations that a person has created. */
+export async function countCreatedAccounts(db: Db, personId: string): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`
+    select count(*)::int as count from account where created_by = ${personId}`)
+  return row?.count ?? 0
+}
+
+export function findAccountOfOrganization(db: Db, organizationId: string): Promise<Account | undefined> {
+  return db.row(sql`select * from account where organization_id = ${organizationId}`)
 }
 
 export function findDefaultAccount(db: Db): Promise<Account | undefined> {

@@ -23,6 +23,15 @@ export async function insertAudit(tx: Db, entry: AuditEntry): Promise<void> {
             ${entry.projectId}, ${entry.subject}, ${entry.status}, ${entry.address})`)
 }
 
+/** Inserts the audit row of a person's own affair: one for each organization of which he is a member. */
+export async function insertPersonAudit(tx: Db, entry: AuditEntry): Promise<void> {
+  await tx.rows(sql`
+    insert into audit (account_id, person_id, request_id, action, subject, status, address)
+    select m.account_id, ${entry.personId}, ${entry.requestId}, ${entry.action}, ${entry.subject}, ${entry.status},
+           ${entry.address}
+      from membership m where m.person_id = ${entry.personId} order by m.account_id`)
+}
+
 export interface AuditRow {
   readonly id: number
   readonly created_at: string
@@ -33,6 +42,8 @@ export interface AuditRow {
   readonly project_id: string | null
   readonly api_key_id: number | null
   readonly person_id: string | null
+  /** The name and email of that person now; null: of no session, or the person is no more. */
+  readonly person: { readonly name: string; readonly email: string } | null
   readonly address: string
 }
 
@@ -63,10 +74,13 @@ export function listAudit(
     to !== undefined && sql`and created_at < ${to}::timestamptz and id < ${firstSince(accountId, to, 1)}`,
   ].filter((each) => each !== false)
   return db.rows(sql`
-    select id, created_at, request_id, action, subject, status, project_id, api_key_id, person_id, address from audit
-     where account_id = ${accountId} ${filters.reduce((all, each) => sql`${all} ${each}`, sql``)}
-       and id < coalesce(${before}::bigint, 9223372036854775807)
-     order by id desc limit ${limit}`)
+    select a.*, case when p.id is not null then jsonb_build_object('name', p.name, 'email', p.email) end as person
+      from (select id, created_at, request_id, action, subject, status, project_id, api_key_id, person_id, address
+              from audit
+             where account_id = ${accountId} ${filters.reduce((all, each) => sql`${all} ${each}`, sql``)}
+               and id < coalesce(${before}::bigint, 9223372036854775807)
+             order by id desc limit ${limit}) a left join person p on p.id = a.person_id
+     order by a.id desc`)
 }
 
 /**

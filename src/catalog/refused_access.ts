@@ -7,10 +7,10 @@ const KEPT_DAYS = 90
 
 /** A kind of refusal and its count. Never contains a key or a password. */
 export interface Refusals {
-  readonly kind: 'api_key' | 'login'
+  readonly kind: 'api_key' | 'login' | 'sign_in'
   /** The account of the API key, if the key is known; the account of an endpoint is looked up. */
   readonly accountId?: string | undefined
-  /** The number of the API key, or the id of the endpoint as the client gave it; empty if there is no such value. */
+  /** The number of the API key, the endpoint as the client gave it, or the person; empty if unknown. */
   readonly subject: string
   /** The role of a login, as the client gave it. */
   readonly role: string
@@ -68,13 +68,17 @@ export interface RefusedAccess {
   readonly count: number
   readonly first_at: string
   readonly last_at: string
+  /** Of a refused sign-in. */
+  readonly person: { readonly name: string; readonly email: string } | null
 }
 
-/** The refusals of an account's keys and endpoints, latest first. */
+/** The refusals of an account's keys, endpoints and members, latest first. */
 export function listRefusals(db: Db, accountId: string): Promise<RefusedAccess[]> {
   return db.rows(sql`
-    select kind, subject, role, network, count, first_at, last_at from refused_access
-     where account_id = ${accountId} order by last_at desc, kind, subject, role, network`)
+    select r.kind, r.subject, r.role, r.network, r.count, r.first_at, r.last_at,
+           case when p.id is not null then jsonb_build_object('name', p.name, 'email', p.email) end as person
+      from refused_access r left join person p on r.kind = 'sign_in' and p.id::text = r.subject
+     where r.account_id = ${accountId} order by r.last_at desc, r.kind, r.subject, r.role, r.network`)
 }
 
 export async function expireRefusals(db: Db): Promise<void> {

@@ -1,3 +1,4 @@
+import { expireChallenges } from './passkey.ts'
 import type { Db } from './catalog.ts'
 import type { Person } from './person.ts'
 import { sql } from './sql.ts'
@@ -6,10 +7,17 @@ import { sql } from './sql.ts'
 const IDLE_DAYS = 7
 const SESSION_DAYS = 30
 
+/** Sessions of one person; the least recently used end when there are more. */
+const MAX_SESSIONS = 100
+
+export type SignInMethod = 'link' | 'password' | 'invitation' | 'passkey' | 'oidc'
+
 /** A person's stay at the console, from sign-in to sign-out. */
 export interface Session {
   readonly id: number
   readonly person_id: string
+  /** How the person signed in. */
+  readonly method: SignInMethod
   /** As the browser calls itself (RFC 9110, section 10.1.5). */
   readonly user_agent: string
   readonly created_at: string
@@ -20,19 +28,28 @@ export interface Session {
 
 export type SessionOfPerson = Session & { readonly person: Person }
 
-const COLUMNS = sql`s.id, s.person_id, s.user_agent, s.created_at, s.last_used_at, s.last_used_from,
+const COLUMNS = sql`s.id, s.person_id, s.method, s.user_agent, s.created_at, s.last_used_at, s.last_used_from,
   least(s.expires_at, s.last_used_at + make_interval(days => ${IDLE_DAYS})) as expires_at`
 
 /** Whether the session `s` has neither expired nor been unused for long. */
 const IS_VALID = sql`least(s.expires_at, s.last_used_at + make_interval(days => ${IDLE_DAYS})) > clock_timestamp()`
 
-export async function insertSession(
-  tx: Db,
-  session: { readonly personId: string; readonly hash: Buffer; readonly userAgent: string; readonly address: string },
-): Promise<Session> {
+export interface NewSession {
+  readonly personId: string
+  readonly method: SignInMethod
+  readonly hash: Buffer
+  readonly userAgent: string
+  readonly address: string
+}
+
+export async function insertSession(tx: Db, session: NewSession): Promise<Session> {
+  await tx.rows(sql`
+    delete from person_session where id in (
+      select id from person_session where person_id = ${session.personId}
+       order by last_used_at desc, id desc offset ${MAX_SESSIONS - 1})`)
   const row = await tx.row<Session>(sql`
-    insert into person_session as s (person_id, hash, user_agent, last_used_from, expires_at)
-    values (${session.personId}, ${session.hash}, ${session.userAgent}, ${session.address},
+    insert into person_session as s (person_id, method, hash, user_agent, last_used_from, expires_at)
+    values (${session.personId}, ${session.method}, ${session.hash}, ${session.userAgent}, ${session.address},
             clock_timestamp() + make_interval(days => ${SESSION_DAYS}))
     returning ${COLUMNS}`)
   return row as Session
@@ -63,10 +80,18 @@ export async function endSession(tx: Db, personId: string, id: number): Promise<
   return ended !== undefined
 }
 
-/** Deletes sessions and sign-in links that have expired. */
+/** Ends all sessions of a person but one, and makes his unused sign-in links void. */
+export async function endOtherSessions(tx: Db, personId: string, id: number): Promise<void> {
+  await tx.rows(sql`delete from person_session where person_id = ${personId} and id <> ${id}`)
+  await tx.rows(sql`delete from sign_in_link where person_id = ${personId}`)
+}
+
+/** Deletes sessions, sign-in links and invitations that have expired. */
 export async function expireSessions(db: Db): Promise<void> {
   await db.rows(sql`delete from person_session s where not (${IS_VALID})`)
   await db.rows(sql`delete from sign_in_link where expires_at < clock_timestamp()`)
+  await expireChallenges(db)
+  await db.rows(sql`delete from invitation where expires_at < clock_timestamp()`)
 }
 
 /** Stores a sign-in link by the hash of its token. Returns when it expires. */

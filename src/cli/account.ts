@@ -28,7 +28,13 @@ const COLUMNS: Columns<ApiAccount> = {
   'USED UP': ({ quota_exceeded }) => quota_exceeded,
 }
 
-interface Changes {
+const ORGANIZATION = new Option('--organization <id>', 'another organization than the first, on this machine')
+
+interface Organization {
+  readonly organization?: string
+}
+
+interface Changes extends Organization {
   readonly plan?: 'free' | 'paid' | 'default'
   readonly projectsLimit?: Limit
   readonly branchesLimit?: Limit
@@ -61,14 +67,18 @@ const amount = (units: ReadonlyMap<string, number>, example: string) => (text: s
 /** `neap account …` */
 export function accountCommand(access: readonly Option[]): Command {
   return noun('account', 'The account: its plan, its limits and its quotas of the month.', access, [
-    new Command('get').description('Show the plan and the limits, and what is used of them this month.').action(
-      verb(async ({ call }: VerbSession<object>) => ({
-        answer: await call('GET /account', {}),
-        text: ({ account }) => card(account, COLUMNS),
-      })),
-    ),
+    new Command('get')
+      .description('Show the plan and the limits, and what is used of them this month.')
+      .addOption(ORGANIZATION)
+      .action(
+        verb(async ({ call, flags }: VerbSession<Organization>) => ({
+          answer: await call('GET /account', {}, { organization: flags.organization }),
+          text: ({ account }) => card(account, COLUMNS),
+        })),
+      ),
     new Command('update')
       .description('Change the plan, limits and quotas.')
+      .addOption(ORGANIZATION)
       .addOption(new Option('--plan <plan>', 'the plan').choices(['free', 'paid', 'default']))
       .option('--projects-limit <count>', 'projects, or default', limit)
       .option('--branches-limit <count>', 'branches of one project, or default', limit)
@@ -78,7 +88,11 @@ export function accountCommand(access: readonly Option[]): Command {
       .option('--data-transfer <bytes>', 'bytes that clients may get in a month: 5GiB, none', amount(BYTES, '5GiB'))
       .action(
         verb(async ({ call, flags }: VerbSession<Changes>) => ({
-          answer: await call('PATCH /account', { body: { account: changesOf(flags) } }),
+          answer: await call(
+            'PATCH /account',
+            { body: { account: changesOf(flags) } },
+            { organization: flags.organization },
+          ),
           text: ({ account }) => card(account, COLUMNS),
         })),
       ),

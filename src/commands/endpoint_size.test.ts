@@ -8,6 +8,7 @@ const account = (plan: Account['plan']): Account => ({
   name: '',
   email: '',
   plan,
+  is_default: true,
   organization_id: '',
   own_plan: null,
   projects_limit: null,

@@ -1,5 +1,6 @@
 import type { Db } from '../catalog/catalog.ts'
-import { insertSession, insertSignInLink, type Session, takeSignInLink } from '../catalog/session.ts'
+import { isPasswordStill } from '../catalog/person.ts'
+import { insertSession, insertSignInLink, type Session, type SignInMethod, takeSignInLink } from '../catalog/session.ts'
 import { AppError } from '../errors.ts'
 import { newToken, tokenHash } from '../secrets/generated.ts'
 
@@ -17,24 +18,49 @@ export interface Browser {
   readonly userAgent: string
 }
 
-/** Uses up a sign-in link and begins a session. Errors: UNAUTHENTICATED (the link is unknown, used or expired). */
-export async function signInByLink(
+export interface SignedInSession {
+  readonly session: Session
+  readonly token: string
+}
+
+/** Begins a session with a new token, whatever the browser sent before. */
+export async function beginSession(
   tx: Db,
-  link: string,
+  personId: string,
+  method: SignInMethod,
   { address, userAgent }: Browser,
-): Promise<{ session: Session; token: string }> {
+): Promise<SignedInSession> {
+  const token = newToken()
+  const session = await insertSession(tx, {
+    personId,
+    method,
+    hash: tokenHash(token),
+    userAgent: userAgent.slice(0, MAX_USER_AGENT),
+    address,
+  })
+  return { session, token }
+}
+
+/** Uses up a sign-in link and begins a session. Errors: UNAUTHENTICATED (the link is unknown, used or expired). */
+export async function signInByLink(tx: Db, link: string, browser: Browser): Promise<SignedInSession> {
   const person = await takeSignInLink(tx, tokenHash(link))
   if (!person)
     throw new AppError(
       'UNAUTHENTICATED',
       'The link was used already, or has expired. Make another with: npx neap sign-in',
     )
-  const token = newToken()
-  const session = await insertSession(tx, {
-    personId: person.id,
-    hash: tokenHash(token),
-    userAgent: userAgent.slice(0, MAX_USER_AGENT),
-    address,
-  })
-  return { session, token }
+  return beginSession(tx, person.id, 'link', browser)
+}
+
+export const wrongPassword = () =>
+  new AppError('UNAUTHENTICATED', 'The email or the password is wrong. Try again, or sign in by a link.')
+
+/** Begins a session by a password that was checked. Errors: UNAUTHENTICATED (it was changed since). */
+export async function signInByPassword(
+  tx: Db,
+  { personId, hash }: { readonly personId: string; readonly hash: string },
+  browser: Browser,
+): Promise<SignedInSession> {
+  if (!(await isPasswordStill(tx, personId, hash))) throw wrongPassword()
+  return beginSession(tx, personId, 'password', browser)
 }

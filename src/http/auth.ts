@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import {
   type Account,
   findAccount,
+  findAccountOfOrganization,
   findDefaultAccount,
   listAccountsOf,
   type MemberAccount,
@@ -33,6 +34,8 @@ export const adminSockets = new WeakSet<object>()
 /** Authenticates a request. Errors: UNAUTHENTICATED; UNAVAILABLE (before set-up, over the admin socket). */
 export interface Authenticate {
   (request: FastifyRequest): Promise<Caller>
+  /** The session of a request's cookie, also that of a member of no organization. */
+  readonly session: (request: FastifyRequest) => Promise<SessionOfPerson>
   /** Drops all cached credentials: called when this process has revoked one, before the notification arrives. */
   readonly forget: () => void
 }
@@ -66,8 +69,8 @@ export async function createAuthenticator(
   )
   const sessions = createCredentialCache<FoundSession | undefined>(
     async (token, address) => {
-      const session = isWellFormedToken(token) ? await useSession(catalog, tokenHash(token), address) : undefined
-      return session && { session, accounts: await listAccountsOf(catalog, session.person_id) }
+      const found = isWellFormedToken(token) ? await useSession(catalog, tokenHash(token), address) : undefined
+      return found && { session: found, accounts: await listAccountsOf(catalog, found.person_id) }
     },
     (found) => (found ? leftMs(found.session.expires_at) : 0),
   )
@@ -89,37 +92,57 @@ export async function createAuthenticator(
     )
   }
 
-  async function bySession(token: string, organization: string, address: string): Promise<Caller> {
+  async function findSession(token: string, address: string): Promise<FoundSession> {
     const found = await sessions.find(token, address)
     if (!found) throw new AppError('UNAUTHENTICATED', 'The session has ended. Sign in again.')
-    const { session, accounts } = found
+    return found
+  }
+
+  async function bySession(token: string, organization: string, address: string): Promise<Caller> {
+    const { session: found, accounts } = await findSession(token, address)
     const account = accounts.find((each) => organization === '' || each.organization_id === organization)
-    if (!account && organization === '') throw new AppError('FORBIDDEN', 'You are a member of no organization.')
+    if (!account && organization === '') throw new AppError('FORBIDDEN', NO_ORGANIZATION)
     if (!account) throw new AppError('NOT_FOUND', `organization ${organization} not found`)
     return {
       account,
       scope: SCOPE_OF[account.role],
-      credential: { kind: 'session', id: session.id, person: session.person },
+      credential: { kind: 'session', id: found.id, person: found.person, session: found },
       projectId: null,
     }
   }
 
+  /** The account that the operator asks about: his own, or that of the organization in the header. */
+  async function byAdminSocket(organization: string): Promise<Account> {
+    const owner = await findDefaultAccount(catalog)
+    if (!owner) throw new AppError('UNAVAILABLE', 'This Neap is not set up yet. Try again shortly.')
+    if (organization === '' || organization === owner.organization_id) return owner
+    const account = await findAccountOfOrganization(catalog, organization)
+    if (!account) throw new AppError('NOT_FOUND', `organization ${organization} not found`)
+    return account
+  }
+
   async function authenticate(request: FastifyRequest): Promise<Caller> {
     const { headers, clientAddress } = request
+    const organization = headers[ORGANIZATION_HEADER]
     if (adminSockets.has(request.raw.socket)) {
-      const owner = await findDefaultAccount(catalog)
-      if (!owner) throw new AppError('UNAVAILABLE', 'This Neap is not set up yet. Try again shortly.')
-      return { account: owner, scope: 'admin', credential: { kind: 'admin_socket' }, projectId: null }
+      const account = await byAdminSocket(typeof organization === 'string' ? organization : '')
+      return { account, scope: 'admin', credential: { kind: 'admin_socket' }, projectId: null }
     }
     const [, key] = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '') ?? []
     if (key) return byKey(key, clientAddress)
-    const organization = headers[ORGANIZATION_HEADER]
-    const session = typeof organization === 'string' ? cookieOf(request) : undefined
-    if (session !== undefined) return bySession(session, organization as string, clientAddress)
+    const token = typeof organization === 'string' ? cookieOf(request) : undefined
+    if (token !== undefined) return bySession(token, organization as string, clientAddress)
     throw new AppError('UNAUTHENTICATED', 'Send your API key in the header: Authorization: Bearer <key>')
   }
-  return Object.assign(authenticate, { forget })
+  async function session(request: FastifyRequest): Promise<SessionOfPerson> {
+    const token = request.headers[ORGANIZATION_HEADER] === undefined ? undefined : cookieOf(request)
+    if (token === undefined) throw new AppError('UNAUTHENTICATED', 'Sign in first.')
+    return (await findSession(token, request.clientAddress)).session
+  }
+  return Object.assign(authenticate, { forget, session })
 }
+
+const NO_ORGANIZATION = 'You are a member of no organization. Ask an admin of one for an invitation, and open its link.'
 
 const leftMs = (expiresAt: string | null | undefined): number =>
   expiresAt ? Date.parse(expiresAt) - Date.now() : Infinity

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { TSchema } from 'typebox'
-import { insertAudit } from '../catalog/audit.ts'
+import { insertAudit, insertPersonAudit } from '../catalog/audit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
 import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
@@ -12,6 +12,7 @@ import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
 import type { KeyUse } from './key_use.ts'
 import { threadCpuMs } from './thread_cpu.ts'
 import type { OperationFeeds } from './operation_feed.ts'
+import type { PasswordChecks } from './password_checks.ts'
 import { awaited, preferredWait } from './prefer.ts'
 import type { Limit } from './rate_limit.ts'
 import { auditEntry, errorBody, toAppError } from './refusal.ts'
@@ -47,6 +48,7 @@ export interface Gates {
   readonly limit: Limit
   readonly use: KeyUse
   readonly feeds: OperationFeeds
+  readonly passwords: PasswordChecks
   readonly namesResolve: () => boolean
   /** Aborted before the server closes, since closing waits for every response. */
   readonly closing: AbortSignal
@@ -57,7 +59,7 @@ export function mount(
   app: FastifyInstance,
   route: Route,
   context: Context,
-  { authenticate, limit, use, feeds, namesResolve, closing }: Gates,
+  { authenticate, limit, use, feeds, passwords, namesResolve, closing }: Gates,
 ): void {
   const [method, path] = route.key.split(' ') as [string, string]
   const status = route.status ?? 200
@@ -116,6 +118,7 @@ export function mount(
       caller,
       account: caller.account,
       clientAddress: request.clientAddress,
+      passwords,
       feeds,
       namesResolve,
       stillIn,
@@ -152,7 +155,8 @@ export function mount(
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
-    const key = idempotencyKeyOf(request)
+    const key = route.takesPassword ? undefined : idempotencyKeyOf(request)
+    const audit = route.ofPerson ? insertPersonAudit : insertAudit
     // A compute may be slow to answer: ask it outside the transaction.
     const asked = request.validationError
       ? undefined
@@ -160,7 +164,7 @@ export function mount(
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
         const made = await perform(request, reply, tx, asked)
-        await insertAudit(tx, auditEntry(request, route.key, made.status))
+        await audit(tx, auditEntry(request, route.key, made.status))
         return made
       }
       if (key === undefined) return performed()

@@ -30,15 +30,6 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     ],
   },
   {
-    product: 'organizations with several members',
-    instead: 'An organization is one account; give others API keys with the scope that they need.',
-    operations: [
-      `PATCH ${ORGANIZATION}/members/:member_id`,
-      `DELETE ${ORGANIZATION}/members/:member_id`,
-      `POST ${ORGANIZATION}/invitations`,
-    ],
-  },
-  {
     product: 'transfer of projects between accounts',
     instead: 'Copy the data with pg_dump and pg_restore into a project of the other account.',
     operations: [

@@ -3,9 +3,11 @@ import { type Static, type TSchema, Type } from 'typebox'
 import type { Account } from '../catalog/account.ts'
 import type { Scope } from '../catalog/api_key.ts'
 import type { Person } from '../catalog/person.ts'
+import type { Session } from '../catalog/session.ts'
 import type { CommandContext } from '../commands/command.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { OperationFeeds } from './operation_feed.ts'
+import type { PasswordChecks } from './password_checks.ts'
 
 type MaybeSchema = TSchema | undefined
 type Of<S> = S extends TSchema ? Static<S> : undefined
@@ -15,7 +17,7 @@ type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 export type Credential =
   | { readonly kind: 'admin_socket' }
   | { readonly kind: 'api_key'; readonly id: number }
-  | { readonly kind: 'session'; readonly id: number; readonly person: Person }
+  | { readonly kind: 'session'; readonly id: number; readonly person: Person; readonly session: Session }
 
 /** The authenticated account and the rights of its key or member. */
 export interface Caller {
@@ -58,6 +60,10 @@ export interface Contract<P, Q, B, R> {
   readonly changesKeys?: boolean
   /** A GET that `Prefer: wait` delays until its operation has ended. */
   readonly waits?: boolean
+  /** A change of a person's own affairs: it is audited in each of his organizations. */
+  readonly ofPerson?: boolean
+  /** The body has a password: an Idempotency-Key is not stored, since a hash of the body would be kept with it. */
+  readonly takesPassword?: boolean
   /** A GET that returns a secret: it is audited like a change. */
   readonly reveals?: boolean
   /** Limit of the body in bytes, if above `BODY_BYTES`. */
@@ -78,6 +84,7 @@ export interface RequestContext extends CommandContext {
   readonly namesResolve: () => boolean
   /** Aborted before this process closes, and for a read or a stream also when its client disconnects. */
   readonly gone: AbortSignal
+  readonly passwords: PasswordChecks
   /** The feeds of operations' events, each read once for all streams of a project. */
   readonly feeds: OperationFeeds
   /** Whether the key is still valid, for responses that last. */

@@ -16,7 +16,9 @@ import { knowClients } from './client_address.ts'
 import { acceptBodies, BODY_BYTES } from './bodies.ts'
 import { limitConnections } from './connection_limit.ts'
 import { limitOpenConnections } from './open_connections.ts'
+import { serveOidc } from './console/oidc.ts'
 import { servePages } from './console/pages.ts'
+import { serveInvitations } from './console/invitations.ts'
 import { serveSignIn } from './console/sign_in.ts'
 import { serveDocuments } from './documents.ts'
 import { chargeRequests, createKeyUse } from './key_use.ts'
@@ -26,6 +28,7 @@ import { BASE, mount } from './mount.ts'
 import { mountNotSupported } from './mount_not_supported.ts'
 import { watchNames } from './names.ts'
 import { createOperationFeeds } from './operation_feed.ts'
+import { createPasswordChecks } from './password_checks.ts'
 import { createLimit } from './rate_limit.ts'
 import { refuse } from './refusal.ts'
 import { logRequests } from './request_log.ts'
@@ -99,11 +102,15 @@ export async function buildServer(context: Context): Promise<FastifyInstance> {
     limit: createLimit(context.config),
     use,
     feeds: await createOperationFeeds(context.catalog),
+    passwords: createPasswordChecks(),
+    refusals,
     namesResolve: await watchNames(context.config),
     closing: closing.signal,
   }
   servePages(app)
   serveSignIn(app, context, gates)
+  serveOidc(app, context, gates)
+  serveInvitations(app, context, gates)
   for (const route of routes) mount(app, route, context, gates)
   mountNotSupported(app, gates)
   return app

@@ -60,11 +60,11 @@ test('signing out ends the session', { skip }, async () => {
 test('a session that is ended elsewhere is signed out at its next request', { skip }, async () => {
   const one = await signedIn(browser, neap, { userAgent: 'the first browser' })
   const other = await signedIn(browser, neap)
-  await other.page.getByRole('link', { name: 'Sessions' }).click()
+  await other.page.getByRole('link', { name: 'You' }).click()
   const row = other.page.getByRole('row', { name: 'the first browser' })
   await row.getByRole('button', { name: 'End' }).click()
   await row.waitFor({ state: 'detached' })
-  await one.page.getByRole('link', { name: 'Sessions' }).click()
+  await one.page.getByRole('link', { name: 'You' }).click()
   await one.page.getByRole('heading', { name: 'Sign in to Neap' }).waitFor()
   assert.deepEqual(other.problems(), [])
 })

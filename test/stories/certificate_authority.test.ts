@@ -40,9 +40,9 @@ test('the endpoints of some branches are listed alone', async () => {
   })
   await neap.ended(made.operations)
   const list = async (branch_ids?: string[]) =>
-    (await neap.call('GET /projects/:project_id/endpoints', { params: project(), query: { branch_ids } })).endpoints.map(
-      ({ branch_id }) => branch_id,
-    )
+    (
+      await neap.call('GET /projects/:project_id/endpoints', { params: project(), query: { branch_ids } })
+    ).endpoints.map(({ branch_id }) => branch_id)
   assert.equal((await list()).length, 2)
   assert.deepEqual(await list([made.branch.id]), [made.branch.id])
   assert.deepEqual(await list(['br-none']), [])
@@ -56,7 +56,8 @@ test('the audit list is filtered by key, action and time', async () => {
     assert.equal((await send(neap, 'POST', '/projects', { key, body: { project: { name } } })).status, 201)
   const rename = { key, body: { project: { name: 'renamed' } } }
   await send(neap, 'PATCH', `/projects/${project().project_id}`, rename)
-  const list = async (query: Record<string, string | number>) => (await neap.call('GET /audit', { query: { limit: 100, ...query } })).audit
+  const list = async (query: Record<string, string | number>) =>
+    (await neap.call('GET /audit', { query: { limit: 100, ...query } })).audit
   const all = await list({ api_key_id: id })
   assert.deepEqual(
     all.map(({ action }) => action),

@@ -21,13 +21,19 @@ export async function owner(neap: Neap): Promise<Actor> {
   return { account_id: row.id, key: neap.ready.api_key }
 }
 
-/** Creates another account, which only the catalog can, and a key for it. */
+/** Creates another account with its first member in the catalog, and a key for it. */
 export async function otherAccount(neap: Neap, name: string): Promise<Actor> {
   const id = newUuid()
   await catalogQuery(
     neap,
     `insert into account (id, organization_id, name, email, plan) values ($1, $2, $3, $4, 'paid')`,
     [id, newOrganizationId(), name, `${name}@neap.localhost`],
+  )
+  await catalogQuery(
+    neap,
+    `with made as (insert into person (id, name, email) values ($1, $2, $3) returning id)
+     insert into membership (account_id, person_id, role) select id, id, 'admin' from made`,
+    [id, name, `${name}@neap.localhost`],
   )
   return { account_id: id, key: await keyOf(neap, id, 'admin') }
 }

@@ -3,6 +3,8 @@ import type { Neap } from '../neap.ts'
 import type { Input } from './every_route.ts'
 import type { Things } from './scene.ts'
 
+const NO_ID = '00000000-0000-7000-8000-000000000005'
+
 /** Default values for the placeholders of a path. */
 export const placeholders = (things: Things): Record<string, string | number> => ({
   ...things,
@@ -10,6 +12,9 @@ export const placeholders = (things: Things): Record<string, string | number> =>
   region_id: 'local',
   role_name: things.role,
   database_name: things.database,
+  // Of persons, whom no key is: only their form counts.
+  passkey_id: NO_ID,
+  identity_id: NO_ID,
 })
 
 export interface Ready {

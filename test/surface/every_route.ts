@@ -196,6 +196,47 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /auth': read(),
   'GET /users/me': read(),
   'GET /users/me/organizations': read(),
+  'PATCH /users/me': { ...read(() => ({ body: { user: { name: 'other' } } })), refusesKeys: true },
+  'GET /users/me/password': { ...read(), refusesKeys: true },
+  'POST /users/me/password': {
+    ...read(() => ({ body: { new_password: 'several words of one' } })),
+    refusesKeys: true,
+  },
+  'GET /users/me/identities': { ...read(), refusesKeys: true },
+  'DELETE /users/me/identities/:identity_id': {
+    ...read(),
+    refusesKeys: true,
+  },
+  'GET /users/me/passkeys': { ...read(), refusesKeys: true },
+  'POST /users/me/passkeys/options': { ...read(), refusesKeys: true },
+  'POST /users/me/passkeys': {
+    ...read(() => ({ body: { passkey: { name: 'phone', response: {} } } })),
+    refusesKeys: true,
+  },
+  'PATCH /users/me/passkeys/:passkey_id': {
+    ...read(() => ({ body: { passkey: { name: 'phone' } } })),
+    refusesKeys: true,
+  },
+  'DELETE /users/me/passkeys/:passkey_id': { ...read(), refusesKeys: true },
+  'DELETE /users/me/organizations/:org_id': { ...read(), refusesKeys: true },
+  'POST /organizations': {
+    ...read((scene) => ({ body: { organization: { name: scene.name() } } })),
+    refusesKeys: true,
+  },
+  'PATCH /organizations/:org_id': admin((scene) => ({ body: { organization: { name: scene.name() } } })),
+  'PATCH /organizations/:org_id/members/:member_id': admin(async (scene) => ({
+    params: { member_id: await scene.makeMember() },
+    body: { role: 'viewer' },
+  })),
+  'DELETE /organizations/:org_id/members/:member_id': admin(async (scene) => ({
+    params: { member_id: await scene.makeMember() },
+  })),
+  'POST /organizations/:org_id/invitations': admin(() => ({
+    body: { invitations: [{ role: 'editor', email: 'ada@example.com' }] },
+  })),
+  'DELETE /organizations/:org_id/invitations/:invitation_id': admin(async (scene) => ({
+    params: { invitation_id: await scene.makeInvitation() },
+  })),
   'GET /organizations/:org_id': read(),
   'GET /organizations/:org_id/members': read(),
   'GET /organizations/:org_id/members/:member_id': read(),

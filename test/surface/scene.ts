@@ -1,3 +1,4 @@
+import { newUuid } from '../../src/ids.ts'
 import { catalogQuery } from '../admin.ts'
 import { until } from '../processes.ts'
 import type { Neap } from '../neap.ts'
@@ -18,6 +19,7 @@ export interface Things {
   readonly webhook_id: string
   readonly delivery_id: string
   readonly login_code: string
+  readonly invitation_id: string
 }
 
 /** Resources for use in requests, and functions that create ones that a request may use up. */
@@ -38,6 +40,9 @@ export interface Scene extends Things {
   makeWebhook(): Promise<string>
   /** The code of a login that waits for approval. */
   waitingLogin(): Promise<string>
+  /** A member of the organization besides its first. */
+  makeMember(): Promise<string>
+  makeInvitation(): Promise<string>
   /** A queued operation that has not begun. */
   waitingOperation(): Promise<string>
 }
@@ -98,6 +103,7 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
     webhook_id: '',
     delivery_id: '',
     login_code: '',
+    invitation_id: '',
     name,
     project,
     async deletedProject() {
@@ -131,6 +137,21 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
       await post(`/webhooks/${made.webhook.id}/test`)
       return made.webhook.id
     },
+    async makeMember() {
+      const id = newUuid()
+      await catalogQuery(
+        neap,
+        `with made as (insert into person (id, name, email) values ($1, $2, $2 || '@example.com') returning id)
+         insert into membership (account_id, person_id, role) select $3, id, 'editor' from made`,
+        [id, name(), actor.account_id],
+      )
+      return id
+    },
+    async makeInvitation() {
+      const body = { invitations: [{ role: 'editor' }] }
+      const made = await post(`/organizations/${organizations[0]?.id}/invitations`, body)
+      return (made as unknown as { invitations: { id: string }[] }).invitations[0]?.id ?? ''
+    },
     makeKey: async () => Number((await post('/api_keys', { key_name: name() }))['id']),
     waitingLogin: async () => (await makeWaitingLogin(neap, place.endpoint_id, 'neondb_owner')).code,
     async waitingOperation() {
@@ -151,7 +172,8 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
   const webhook_id = await scene.makeWebhook()
   const { delivery } = (await post(`/webhooks/${webhook_id}/test`)) as unknown as { delivery: { id: string } }
   const [key_id, login_code] = [await scene.makeKey(), await scene.waitingLogin()]
-  return { ...scene, key_id, webhook_id, delivery_id: delivery.id, login_code }
+  const invitation_id = await scene.makeInvitation()
+  return { ...scene, key_id, webhook_id, delivery_id: delivery.id, login_code, invitation_id }
 }
 
 /** A scene that always returns the same things, for requests that must be refused. */
@@ -168,6 +190,8 @@ export function fixedScene(things: Things): Scene {
     makeKey: async () => things.key_id,
     makeWebhook: async () => things.webhook_id,
     waitingLogin: async () => things.login_code,
+    makeMember: async () => things.member_id,
+    makeInvitation: async () => things.invitation_id,
     waitingOperation: async () => things.operation_id,
   }
 }
@@ -186,4 +210,5 @@ export const NOWHERE: Things = {
   webhook_id: '00000000-0000-7000-8000-000000000001',
   delivery_id: '00000000-0000-7000-8000-000000000002',
   login_code: '0000-0000',
+  invitation_id: '00000000-0000-7000-8000-000000000004',
 }

@@ -19,6 +19,12 @@ const RESOURCES: Record<string, readonly string[]> = {
   webhook: [],
   webhook_delivery: [],
   passwordless_login: [],
+  person: [],
+  person_password: [],
+  passkey: [],
+  person_identity: [],
+  membership: [],
+  invitation: [],
 }
 
 export interface AuditRow {

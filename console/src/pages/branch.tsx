@@ -35,6 +35,7 @@ const TABS: Readonly<Record<string, BranchTab>> = {
   insights: {
     title: 'Query insights',
     page: lazy(async () => ({ default: (await import('./insights.tsx')).Insights })),
+  },
   connect: {
     title: 'Connect',
     page: lazy(async () => ({ default: (await import('./branch/connect.tsx')).BranchConnect })),

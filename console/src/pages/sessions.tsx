@@ -18,13 +18,21 @@ export function Sessions() {
   if (sessions.isPending) return <Loading what="Reading your sessions" />
   if (sessions.error) return <Failure error={sessions.error} retry={() => void sessions.refetch()} />
   return (
-    <>
+    <section aria-labelledby="sessions">
       <div className="heading">
-        <h1>Sessions</h1>
+        <h2 id="sessions">Sessions</h2>
       </div>
       <Table label="Sessions" columns={COLUMNS} rows={sessions.data} keyOf={({ id }) => id} />
-    </>
+    </section>
   )
+}
+
+const METHODS: Readonly<Record<string, string>> = {
+  link: 'link',
+  password: 'password',
+  invitation: 'invitation',
+  passkey: 'passkey',
+  oidc: 'your organization’s account',
 }
 
 const COLUMNS: readonly Column<Session>[] = [
@@ -36,7 +44,14 @@ const COLUMNS: readonly Column<Session>[] = [
       </>
     ),
   },
-  { title: 'Signed in', of: ({ created_at }) => <Moment at={created_at} /> },
+  {
+    title: 'Signed in',
+    of: ({ created_at, method }) => (
+      <>
+        <Moment at={created_at} /> <small>by {METHODS[method] ?? method}</small>
+      </>
+    ),
+  },
   {
     title: 'Last used',
     of: ({ last_used_at, last_used_from }) => (

@@ -6,8 +6,19 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 const BUILT = join(import.meta.dirname, '../../../dist/console')
 
 /** The addresses of the console's pages: all are the same document, which reads its own address. */
-const PAGES = ['/', '/projects/*', '/keys', '/sessions', '/approve', '/approve/*']
-const PAGES = ['/', '/projects/*', '/keys', '/account', '/account/*', '/sessions']
+const PAGES = [
+  '/',
+  '/projects/*',
+  '/keys',
+  '/account',
+  '/account/*',
+  '/sessions',
+  '/you',
+  '/members',
+  '/invitation',
+  '/approve',
+  '/approve/*',
+]
 
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',

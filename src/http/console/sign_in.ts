@@ -1,73 +1,107 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { insertAudit } from '../../catalog/audit.ts'
 import { listAccountsOf } from '../../catalog/account.ts'
+import { insertPersonAudit } from '../../catalog/audit.ts'
+import type { Db } from '../../catalog/catalog.ts'
+import { findPasswordByEmail } from '../../catalog/person.ts'
+import type { RefusalWriter } from '../../catalog/refusal_writer.ts'
 import { endSession } from '../../catalog/session.ts'
-import { signInByLink } from '../../commands/sign_in.ts'
+import { askForPasskey, checkPasskey, signInByPasskey } from '../../commands/passkey.ts'
+import { type SignedInSession, signInByLink, signInByPassword, wrongPassword } from '../../commands/sign_in.ts'
 import type { Context } from '../../context.ts'
 import { AppError } from '../../errors.ts'
 import { ownerOf } from '../../network.ts'
-import { ORGANIZATION_HEADER } from '../auth.ts'
 import type { Gates } from '../mount.ts'
+import { Password, Token } from '../person_fields.ts'
 import { auditEntry } from '../refusal.ts'
+import { siteOf } from '../site.ts'
 import { setCookie } from './cookie.ts'
+import { answerSignedIn, browserOf, openSession, requireOwnOrigin } from './open_session.ts'
 
 const PATH = '/session'
 
-const SignIn = Type.Object({ link: Type.String({ minLength: 1, maxLength: 100, description: 'The token of a link' }) })
+const SignIn = Type.Object({
+  link: Type.Optional(Token),
+  email: Type.Optional(Type.String({ minLength: 1, maxLength: 254 })),
+  password: Type.Optional(Password),
+  passkey: Type.Optional(Type.Unsafe<AuthenticationResponseJSON>(Type.Object({ id: Type.String() }))),
+})
+
+export interface SignInGates extends Pick<Gates, 'authenticate' | 'limit' | 'passwords'> {
+  readonly refusals: Pick<RefusalWriter, 'note'>
+}
+
+/** The first gates of requests without a credential: the header of this origin, and a rate by network. */
+export const admitVisitor =
+  ({ limit }: Pick<Gates, 'limit'>) =>
+  async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    requireOwnOrigin(request)
+    limit(reply, ownerOf(request.clientAddress), 'sign-in')
+  }
 
 /**
  * Signs browsers in and out: beside the API, since the first request has no credential and both answer with a cookie.
  * Errors: UNAUTHENTICATED, RATE_LIMITED.
  */
-export function serveSignIn(
-  app: FastifyInstance,
-  context: Context,
-  { authenticate, limit }: Pick<Gates, 'authenticate' | 'limit'>,
-): void {
-  const hidden = { hide: true }
+export function serveSignIn(app: FastifyInstance, context: Context, gates: SignInGates): void {
+  const { authenticate } = gates
   app.post<{ Body: Static<typeof SignIn> }>(
     PATH,
-    {
-      schema: { ...hidden, body: SignIn },
-      onRequest: async (request, reply) => {
-        requireOwnOrigin(request)
-        limit(reply, ownerOf(request.clientAddress), 'sign-in')
-      },
-    },
+    { schema: { hide: true, body: SignIn }, onRequest: admitVisitor(gates) },
     async (request, reply) => {
-      const token = await context.catalog.transaction(async (tx) => {
-        const { session, token: made } = await signInByLink(tx, request.body.link, {
-          address: request.clientAddress,
-          userAgent: request.headers['user-agent'] ?? '',
-        })
-        const [account] = await listAccountsOf(tx, session.person_id)
-        const entry = {
-          ...auditEntry(request, `POST ${PATH}`, 204),
-          accountId: account?.id,
-          personId: session.person_id,
-        }
-        await insertAudit(tx, entry)
-        return made
-      })
-      return reply.status(204).header('set-cookie', setCookie(request, token)).send()
+      const { link, email, password, passkey } = request.body
+      if (link !== undefined) {
+        const begin = (tx: Db) => signInByLink(tx, link, browserOf(request))
+        return answerSignedIn(request, reply, await openSession(context, request, `POST ${PATH}`, begin))
+      }
+      if (passkey !== undefined) {
+        const shown = await checkPasskey(context.catalog, siteOf(request.headers), passkey)
+        const begin = (tx: Db) => signInByPasskey(tx, shown, browserOf(request))
+        return answerSignedIn(request, reply, await openSession(context, request, `POST ${PATH}`, begin))
+      }
+      if (email === undefined || password === undefined)
+        throw new AppError('INVALID_REQUEST', 'Send a link, a passkey, or email and password.')
+      return answerSignedIn(request, reply, await byPassword(context, gates, request, { email, password }))
     },
   )
-  app.delete(PATH, { schema: hidden }, async (request, reply) => {
-    request.caller = await authenticate(request)
-    const { credential } = request.caller
-    if (credential.kind !== 'session') throw new AppError('FORBIDDEN', 'Only a session can be signed out.')
+  app.post(`${PATH}/passkey`, { schema: { hide: true }, onRequest: admitVisitor(gates) }, async (request, reply) => {
+    const options = await askForPasskey(context.catalog, siteOf(request.headers), ownerOf(request.clientAddress))
+    return reply.header('cache-control', 'no-store').send({ options })
+  })
+  app.delete(PATH, { schema: { hide: true } }, async (request, reply) => {
+    const { id, person } = await authenticate.session(request)
     await context.catalog.transaction(async (tx) => {
-      await endSession(tx, credential.person.id, credential.id)
-      await insertAudit(tx, auditEntry(request, `DELETE ${PATH}`, 204))
+      await endSession(tx, person.id, id)
+      await insertPersonAudit(tx, { ...auditEntry(request, `DELETE ${PATH}`, 204), personId: person.id })
     })
     authenticate.forget()
     return reply.status(204).header('set-cookie', setCookie(request, undefined)).send()
   })
 }
 
-/** Keeps pages of other origins from signing a browser in as a person of their choice. */
-function requireOwnOrigin({ headers }: FastifyRequest): void {
-  if (headers[ORGANIZATION_HEADER] === undefined)
-    throw new AppError('FORBIDDEN', `Signing in takes the header ${ORGANIZATION_HEADER}.`)
+/**
+ * Begins a session by email and password. An unknown email, a person without a password and a wrong password are
+ * answered alike, after the same work. Errors: UNAUTHENTICATED, RATE_LIMITED.
+ */
+async function byPassword(
+  context: Context,
+  { passwords, refusals }: Pick<SignInGates, 'passwords' | 'refusals'>,
+  request: FastifyRequest,
+  { email, password }: { readonly email: string; readonly password: string },
+): Promise<SignedInSession> {
+  const { catalog } = context
+  const address = request.clientAddress
+  const { person, hash } = (await findPasswordByEmail(catalog, email)) ?? {}
+  const guess = { address, name: person?.id ?? email.toLowerCase() }
+  if ((await passwords.matches(guess, password, hash ?? undefined)) && person && hash) {
+    const begin = (tx: Db) => signInByPassword(tx, { personId: person.id, hash }, browserOf(request))
+    return openSession(context, request, `POST ${PATH}`, begin)
+  }
+  const note = (accountId: string | undefined) =>
+    refusals.note({ kind: 'sign_in', accountId, subject: person?.id ?? '', role: '', network: ownerOf(address) })
+  const accounts = person ? await listAccountsOf(catalog, person.id) : []
+  for (const { id } of accounts) note(id)
+  if (accounts.length === 0) note(undefined)
+  throw wrongPassword()
 }

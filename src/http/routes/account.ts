@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { countProjects } from '../../catalog/project.ts'
 import { accountUse, MONTHLY_QUOTAS } from '../../catalog/quota.ts'
 import { changeAccount, limitsOf } from '../../commands/account_limits.ts'
+import { AppError } from '../../errors.ts'
 import { type RequestContext, route } from '../route.ts'
 
 const Plan = Type.Union([Type.Literal('free'), Type.Literal('paid')])
@@ -38,7 +39,7 @@ export const getAccount = route('GET /account', {
 }).handle(async (_request, context) => ({ account: await accountView(context) }))
 
 export const updateAccount = route('PATCH /account', {
-  summary: 'Change the plan, limits and quotas of the account; what is not given stays',
+  summary: 'Change the plan, limits and quotas of the account, which is for the operator; what is not given stays',
   tag: 'Neap',
   scope: 'admin',
   body: Type.Object({
@@ -58,6 +59,9 @@ export const updateAccount = route('PATCH /account', {
   returns: Type.Object({ account: Account }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ body }, context) => {
+  const { caller } = context
+  if (!caller.account.is_default && caller.credential.kind !== 'admin_socket')
+    throw new AppError('FORBIDDEN', 'The operator of this Neap sets the plan and the limits of this organization.')
   const account = await changeAccount(context, body.account)
   return { account: await accountView({ ...context, caller: { ...context.caller, account } }) }
 })

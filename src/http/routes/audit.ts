@@ -4,6 +4,11 @@ import { listRefusals, type RefusedAccess } from '../../catalog/refused_access.t
 import { route } from '../route.ts'
 import { KeyId } from './api_keys.ts'
 
+const PersonName = Type.Object(
+  { name: Type.String(), email: Type.String() },
+  { description: 'That person, as the name and the email are now' },
+)
+
 const AuditEntry = Type.Object(
   {
     id: Type.Integer(),
@@ -19,6 +24,7 @@ const AuditEntry = Type.Object(
     project_id: Type.Optional(Type.String()),
     api_key_id: Type.Optional(Type.Integer({ description: 'Absent for sessions and the administration socket' })),
     person_id: Type.Optional(Type.String({ description: 'The person of a session' })),
+    person: Type.Optional(PersonName),
     address: Type.String(),
   },
   { $id: 'AuditEntry' },
@@ -26,10 +32,12 @@ const AuditEntry = Type.Object(
 
 const Refused = Type.Object(
   {
-    kind: Type.Union([Type.Literal('api_key'), Type.Literal('login')]),
+    kind: Type.Union([Type.Literal('api_key'), Type.Literal('login'), Type.Literal('sign_in')]),
     api_key_id: Type.Optional(
       Type.Integer({ description: 'A key that is revoked or expired; absent for unknown ones' }),
     ),
+    person_id: Type.Optional(Type.String({ description: 'Of a sign-in with a wrong password, a member' })),
+    person: Type.Optional(PersonName),
     endpoint_id: Type.Optional(Type.String({ description: 'Of a login, where there is such an endpoint' })),
     role: Type.Optional(Type.String({ description: 'Of a login, where the endpoint has such a role' })),
     network: Type.Optional(Type.String({ description: 'From where; absent where there were too many to keep apart' })),
@@ -40,10 +48,17 @@ const Refused = Type.Object(
   { $id: 'RefusedAccess' },
 )
 
-function presentRefused({ kind, subject, role, network, ...counted }: RefusedAccess) {
+const SUBJECT_OF = {
+  api_key: (subject: string) => ({ api_key_id: Number(subject) }),
+  login: (subject: string) => ({ endpoint_id: subject }),
+  sign_in: (subject: string) => ({ person_id: subject }),
+}
+
+function presentRefused({ kind, subject, role, network, person, ...counted }: RefusedAccess) {
   return {
     kind,
-    ...(subject && (kind === 'api_key' ? { api_key_id: Number(subject) } : { endpoint_id: subject })),
+    ...(subject && SUBJECT_OF[kind](subject)),
+    ...(person && { person }),
     ...(role && { role }),
     ...(network && { network }),
     ...counted,
@@ -51,7 +66,7 @@ function presentRefused({ kind, subject, role, network, ...counted }: RefusedAcc
 }
 
 export const listAuditEntries = route('GET /audit', {
-  summary: 'List changes, password reads, and refused keys and logins, newest first',
+  summary: 'List changes, password reads, and refused keys, logins and sign-ins, newest first',
   tag: 'Audit',
   scope: 'admin',
   query: Type.Object({
@@ -76,7 +91,8 @@ export const listAuditEntries = route('GET /audit', {
       Type.Array(Refused, {
         description:
           'With the first page of all projects: ' +
-          'refused API keys and wrong passwords of the last 90 days, added up, the latest first. ' +
+          'refused API keys, and wrong passwords at databases and at the console, of the last 90 days, ' +
+          'added up, the latest first. ' +
           'Those of no account are in the list of the account that owns this Neap',
       }),
     ),
@@ -91,11 +107,12 @@ export const listAuditEntries = route('GET /audit', {
   const isFirst = cursor === undefined && Object.values(filter).every((each) => each === undefined)
   return {
     ...(isFirst && { refused: (await listRefusals(db, caller.account.id)).map(presentRefused) }),
-    audit: rows.map(({ project_id, api_key_id, person_id, ...row }) => ({
+    audit: rows.map(({ project_id, api_key_id, person_id, person, ...row }) => ({
       ...row,
       ...(project_id !== null && { project_id }),
       ...(api_key_id !== null && { api_key_id }),
       ...(person_id !== null && { person_id }),
+      ...(person !== null && { person }),
     })),
     ...(last && { pagination: { cursor: String(last.id) } }),
   }

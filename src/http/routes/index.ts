@@ -44,14 +44,28 @@ import { streamOperations } from './operation_stream.ts'
 import { cancelProjectOperation, getOperation, listProjectOperations } from './operations.ts'
 import { createOrganizationApiKey, listOrganizationApiKeys, revokeOrganizationApiKey } from './organization_api_keys.ts'
 import {
+  createOrganizationOfPerson,
   getOrganization,
-  getOrganizationMember,
   listAllOrganizationVpcEndpoints,
-  listOrganizationInvitations,
-  listOrganizationMembers,
   listOrganizationVpcEndpoints,
+  updateOrganization,
 } from './organizations.ts'
 import { approveLogin, getPasswordlessLogin, refuseLogin } from './passwordless_logins.ts'
+import {
+  createOrganizationInvitations,
+  listOrganizationInvitations,
+  revokeOrganizationInvitation,
+} from './invitations.ts'
+import {
+  getOrganizationMember,
+  leaveOrganization,
+  listOrganizationMembers,
+  removeOrganizationMember,
+  updateOrganizationMember,
+} from './members.ts'
+import { getOwnPassword, setOwnPassword, updateCurrentUser } from './persons.ts'
+import { listOwnIdentities, removeOwnIdentity } from './identities.ts'
+import { addOwnPasskey, listOwnPasskeys, offerOwnPasskey, removeOwnPasskey, updateOwnPasskey } from './passkeys.ts'
 import { getProjectLimits } from './project_limits.ts'
 import { deleteAccountProject, recoverDeletedProject } from './project_removal.ts'
 import {
@@ -161,11 +175,28 @@ export const routes = [
   listOwnSessions,
   endOwnSession,
   createSignInLink,
+  updateCurrentUser,
+  getOwnPassword,
+  setOwnPassword,
+  listOwnPasskeys,
+  offerOwnPasskey,
+  addOwnPasskey,
+  updateOwnPasskey,
+  removeOwnPasskey,
+  listOwnIdentities,
+  removeOwnIdentity,
   listUserOrganizations,
+  leaveOrganization,
+  createOrganizationOfPerson,
   getOrganization,
+  updateOrganization,
   listOrganizationMembers,
   getOrganizationMember,
+  updateOrganizationMember,
+  removeOrganizationMember,
   listOrganizationInvitations,
+  createOrganizationInvitations,
+  revokeOrganizationInvitation,
   listOrganizationVpcEndpoints,
   listAllOrganizationVpcEndpoints,
   createOrganizationApiKey,

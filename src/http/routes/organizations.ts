@@ -1,6 +1,10 @@
 import { type Static, Type } from 'typebox'
 import type { Account } from '../../catalog/account.ts'
+import type { MemberRole } from '../../catalog/person.ts'
+import { createOrganization, renameOrganization } from '../../commands/organization.ts'
 import { AppError } from '../../errors.ts'
+import { Name } from '../person_fields.ts'
+import { requireSession } from '../require_session.ts'
 import { type RequestContext, route } from '../route.ts'
 
 export const Organization = Type.Object(
@@ -10,6 +14,7 @@ export const Organization = Type.Object(
     handle: Type.String(),
     plan: Type.String(),
     managed_by: Type.String(),
+    role: Type.Optional(Type.String({ description: 'Of the person who asks: admin, editor or viewer' })),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
   },
@@ -17,13 +22,14 @@ export const Organization = Type.Object(
 )
 
 /** The account as an organization: public clients request one before they create a project. */
-export function presentOrganization(account: Account): Static<typeof Organization> {
+export function presentOrganization(account: Account, role?: MemberRole): Static<typeof Organization> {
   return {
     id: account.organization_id,
     name: account.name,
     handle: account.organization_id,
     plan: account.plan,
     managed_by: 'console',
+    ...(role && { role }),
     created_at: account.created_at,
     updated_at: account.created_at,
   }
@@ -37,18 +43,6 @@ export function requireOrganization({ caller }: RequestContext, id: string): Acc
   return caller.account
 }
 
-const Member = Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  user_id: Type.String({ format: 'uuid' }),
-  org_id: Type.String(),
-  role: Type.Literal('admin'),
-  joined_at: Type.String({ format: 'date-time' }),
-})
-
-function presentMember({ id, organization_id, created_at }: Account): Static<typeof Member> {
-  return { id, user_id: id, org_id: organization_id, role: 'admin', joined_at: created_at }
-}
-
 export const getOrganization = route('GET /organizations/:org_id', {
   summary: 'Get an organization',
   tag: 'Organization',
@@ -57,40 +51,33 @@ export const getOrganization = route('GET /organizations/:org_id', {
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => presentOrganization(requireOrganization(context, params.org_id)))
 
-export const listOrganizationMembers = route('GET /organizations/:org_id/members', {
-  summary: 'The members of an organization: the account itself',
+export const createOrganizationOfPerson = route('POST /organizations', {
+  summary: 'Create an organization, whose first admin is the person who asks',
   tag: 'Organization',
-  params: OrganizationId,
-  returns: Type.Object({
-    members: Type.Array(Type.Object({ member: Member, user: Type.Object({ email: Type.String() }) })),
-  }),
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  const account = requireOrganization(context, params.org_id)
-  return { members: [{ member: presentMember(account), user: { email: account.email } }] }
+  scope: 'read',
+  status: 201,
+  changesKeys: true,
+  ofPerson: true,
+  body: Type.Object({ organization: Type.Object({ name: Name }) }),
+  returns: Organization,
+  errors: [],
+}).handle(async ({ body }, { db, caller, config }) => {
+  const { person } = requireSession(caller)
+  return presentOrganization(await createOrganization({ db, config }, person, body.organization.name), 'admin')
 })
 
-export const getOrganizationMember = route('GET /organizations/:org_id/members/:member_id', {
-  summary: 'A member of an organization: the account itself',
+export const updateOrganization = route('PATCH /organizations/:org_id', {
+  summary: 'Rename an organization',
   tag: 'Organization',
-  params: Type.Object({ org_id: Type.String(), member_id: Type.String() }),
-  returns: Member,
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  const account = requireOrganization(context, params.org_id)
-  if (params.member_id !== account.id) throw new AppError('NOT_FOUND', `member ${params.member_id} not found`)
-  return presentMember(account)
-})
-
-export const listOrganizationInvitations = route('GET /organizations/:org_id/invitations', {
-  summary: 'Invitations to an organization, of which there are none here',
-  tag: 'Organization',
+  scope: 'admin',
+  changesKeys: true,
   params: OrganizationId,
-  returns: Type.Object({ invitations: Type.Array(Type.Object({})) }),
+  body: Type.Object({ organization: Type.Object({ name: Name }) }),
+  returns: Organization,
   errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  requireOrganization(context, params.org_id)
-  return { invitations: [] }
+}).handle(async ({ params, body }, context) => {
+  const account = requireOrganization(context, params.org_id)
+  return presentOrganization(await renameOrganization(context.db, account, body.organization.name))
 })
 
 export const listOrganizationVpcEndpoints = route('GET /organizations/:org_id/vpc/region/:region_id/vpc_endpoints', {

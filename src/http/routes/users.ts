@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { listAccountsOf } from '../../catalog/account.ts'
 import type { Person } from '../../catalog/person.ts'
 import { limitsOf } from '../../commands/account_limits.ts'
+import { whyNoOrganization } from '../../commands/organization.ts'
 import { BillingAccount, billingAccount } from '../billing_account.ts'
 import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
 import { route } from '../route.ts'
@@ -71,9 +72,17 @@ export const listUserOrganizations = route('GET /users/me/organizations', {
   summary: "A key's organization, or those of which a person is a member",
   tag: 'User',
   anyProject: true,
-  returns: Type.Object({ organizations: Type.Array(Organization) }),
+  returns: Type.Object({
+    organizations: Type.Array(Organization),
+    creation_refused: Type.Optional(Type.String({ description: 'Why this person may create no further one' })),
+  }),
   errors: [],
-}).handle(async (_request, { db, caller: { account, credential } }) => {
-  const accounts = credential.kind === 'session' ? await listAccountsOf(db, credential.person.id) : [account]
-  return { organizations: accounts.map(presentOrganization) }
+}).handle(async (_request, { db, config, caller: { account, credential } }) => {
+  if (credential.kind !== 'session') return { organizations: [presentOrganization(account)] }
+  const accounts = await listAccountsOf(db, credential.person.id)
+  const refused = await whyNoOrganization(db, config, credential.person.id)
+  return {
+    organizations: accounts.map((each) => presentOrganization(each, each.role)),
+    ...(refused !== undefined && { creation_refused: refused }),
+  }
 })

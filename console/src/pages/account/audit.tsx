@@ -6,7 +6,7 @@ import { Field } from '../../parts/field.tsx'
 import { Empty, Failure, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { Moment } from '../../parts/time.tsx'
-import { useMe } from '../../session.tsx'
+import { useMe } from '../../me.ts'
 import { Refused } from './refused.tsx'
 
 type Entry = ApiResponse<'GET /audit'>['audit'][number]

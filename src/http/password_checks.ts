@@ -1,0 +1,45 @@
+import { AppError } from '../errors.ts'
+import { argon2Hash, matchesArgon2Hash, NO_PASSWORD_HASH } from '../secrets/argon2.ts'
+import { createGuessLimit } from './guess_limit.ts'
+
+/** Derivations that may wait; each takes some 40 ms. */
+const MAX_WAITING = 100
+
+/** Checks and hashes passwords, one at a time: derivations leave the other threads and cores to other requests. */
+export interface PasswordChecks {
+  /**
+   * Whether a password is that of the hash. Without a hash it is not, and finding out takes as long.
+   * @param name identifies the person for the limit of guesses
+   * Errors: RATE_LIMITED, also when too many wait.
+   */
+  matches(guess: { readonly address: string; readonly name: string }, password: string, hash?: string): Promise<boolean>
+  /** The hash of a new password. Errors: RATE_LIMITED. */
+  hash(password: string): Promise<string>
+}
+
+export function createPasswordChecks(): PasswordChecks {
+  const guesses = createGuessLimit()
+  const inTurn = createTurns()
+  return {
+    matches: ({ address, name }, password, hash) =>
+      guesses.check(address, name, async () => {
+        const matches = await inTurn(() => matchesArgon2Hash(password, hash ?? NO_PASSWORD_HASH))
+        return matches && hash !== undefined
+      }),
+    hash: (password) => inTurn(() => argon2Hash(password)),
+  }
+}
+
+/** Runs what it is given one after the other. Errors: RATE_LIMITED when too many wait. */
+function createTurns(): <T>(run: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve()
+  let waiting = 0
+  return async (run) => {
+    if (waiting >= MAX_WAITING)
+      throw new AppError('RATE_LIMITED', 'Too many people sign in at this moment. Try again in a few seconds.')
+    waiting++
+    const mine = last.then(run).finally(() => waiting--)
+    last = mine.catch(() => undefined)
+    return mine
+  }
+}
