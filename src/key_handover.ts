@@ -19,7 +19,7 @@ const TAG_BYTES = 16
 /** Each key encrypts one message, so that its nonce need not differ. */
 const NONCE = Buffer.alloc(12)
 
-/** What the keys are for: they open for this login alone. */
+/** The login of the keys: they open for this one alone. */
 export interface HandoverContext {
   readonly loginId: string
   readonly endpointId: string
@@ -30,7 +30,7 @@ export interface HandoverContext {
 export interface HandoverKeys {
   /** 32 bytes (RFC 7748). */
   readonly publicKey: Buffer
-  /** Opens what was sealed to the public key. Throws when the key, the context or a single bit differs. */
+  /** Opens a text that was sealed to the public key. Throws when the key, the context or a single bit differs. */
   open(sealed: Buffer, context: HandoverContext): Buffer
 }
 

@@ -16,7 +16,7 @@ export function withoutPassword(uri: string, user?: string): string {
   return url.href.replaceAll('+', '%20')
 }
 
-/** A running psql whose login waits. */
+/** A running psql with a login that waits. */
 export interface WaitingPsql {
   readonly process: ChildProcess
   readonly ended: Promise<number | null>

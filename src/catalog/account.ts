@@ -10,7 +10,7 @@ export interface Account {
   readonly email: string
   readonly plan: 'free' | 'paid'
   readonly organization_id: string
-  /** The organization of the operator of this Neap, whose admins may do what others may not. */
+  /** The organization of the operator of this Neap: its admins have more rights than others. */
   readonly is_default: boolean
   /** Null: those of the settings of this Neap. */
   readonly own_plan: Account['plan'] | null
@@ -49,7 +49,7 @@ async function addFirstMember(db: Db, { id, name, email }: Account): Promise<voi
 }
 
 export interface NewAccount extends Pick<Account, 'id' | 'organization_id' | 'name' | 'email' | 'plan'> {
-  /** The person who creates it, and becomes its first admin. */
+  /** The person that creates it, and becomes its first admin. */
   readonly creatorId: string
 }
 

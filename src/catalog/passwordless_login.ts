@@ -81,7 +81,7 @@ export interface ShownLogin extends PasswordlessLogin {
 }
 
 /**
- * The login at an endpoint of this account whose code has one of these hashes.
+ * The login at an endpoint of this account with a code of one of these hashes.
  * @param locks locks its row until the transaction ends
  */
 export function findPasswordlessLogin(

@@ -8,7 +8,7 @@ import { acceptInvitation } from './invitation.ts'
 
 const MAX_IDENTITIES = 10
 
-/** What a provider says of a person, checked by its signature. The email is not: providers let people choose it. */
+/** A provider's claims about a person, checked by its signature; people may choose the email at some providers. */
 export interface ProviderClaims {
   readonly issuer: string
   readonly subject: string
@@ -48,7 +48,7 @@ export async function personOf(
   const { email, name } = claims
   if (email === undefined) throw new OidcRefusal('no_email')
   const person = await insertPerson(tx, { id: newUuid(), name: (name ?? email).slice(0, 64), email })
-  // The email of a person who exists gives no access to him: he connects the provider himself.
+  // The email of an existing person gives no access to him: he connects the provider himself.
   if (!person) throw new OidcRefusal('email_taken')
   await connectIdentity(tx, claims, person.id)
   if (admits.invitation !== undefined) await acceptInvitation(tx, admits.invitation, person.id)

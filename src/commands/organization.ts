@@ -14,7 +14,7 @@ import type { Config } from '../config.ts'
 import { AppError } from '../errors.ts'
 import { newOrganizationId, newUuid } from '../ids.ts'
 
-/** Organizations of which one person may be a member: what a person does is in the audit list of each. */
+/** Organizations of which one person may be a member: the person's changes are in the audit list of each. */
 export const MAX_MEMBERSHIPS = 100
 /** Organizations that an admin of the operator's organization may create. */
 const MAX_OF_OPERATOR = 100
@@ -48,7 +48,7 @@ export async function createOrganization(
   name: string,
 ): Promise<Account> {
   const first = await findDefaultAccount(db)
-  // Of two requests at once the second counts what the first has made.
+  // Of two requests at once the second counts the result of the first.
   if (first) await lockAccount(db, first.id)
   const reason = await whyNoOrganization(db, config, creatorId)
   if (reason !== undefined) throw new AppError('FORBIDDEN', reason)

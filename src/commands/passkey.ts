@@ -31,7 +31,7 @@ export interface Site {
   readonly origin: string
 }
 
-/** What an authenticator needs to make a passkey for a person. Errors: NOT_ALLOWED (as many as there may be). */
+/** The options by which an authenticator makes a passkey for a person. Errors: NOT_ALLOWED (there are too many). */
 export async function offerPasskey(
   db: Db,
   { rpId }: Site,
@@ -108,7 +108,7 @@ export async function addPasskey(tx: Db, checked: NewPasskey): Promise<Passkey> 
   return made
 }
 
-/** What an authenticator needs to show a passkey of this site. */
+/** The options by which an authenticator shows a passkey of this site. */
 export async function askForPasskey(
   db: Db,
   { rpId }: Site,

@@ -38,7 +38,7 @@ export async function requirePasswordlessLogin(
   return login
 }
 
-/** The branch of a login, and the reading of its compute if one runs. Wakes none. */
+/** The branch of a login, and the reading of its compute if one runs. Wakes no compute. */
 export interface LoginBranch {
   readonly branch: Branch
   readonly seen: SeenConfig | undefined

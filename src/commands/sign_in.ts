@@ -23,7 +23,7 @@ export interface SignedInSession {
   readonly token: string
 }
 
-/** Begins a session with a new token, whatever the browser sent before. */
+/** Begins a session with a new token, never one that the browser sent. */
 export async function beginSession(
   tx: Db,
   personId: string,

@@ -54,7 +54,7 @@ export function createGuessLimit(now = () => performance.now()): GuessLimit {
   }
 }
 
-/** Takes a token of each bucket, or of none. Errors: RATE_LIMITED. */
+/** Takes a token of each bucket, or of no bucket. Errors: RATE_LIMITED. */
 function takeAll(takes: readonly (() => (() => void) | number)[]): (() => void)[] {
   const taken: (() => void)[] = []
   for (const take of takes) {

@@ -30,7 +30,7 @@ export function createPasswordChecks(): PasswordChecks {
   }
 }
 
-/** Runs what it is given one after the other. Errors: RATE_LIMITED when too many wait. */
+/** Runs its tasks one after the other. Errors: RATE_LIMITED when too many wait. */
 function createTurns(): <T>(run: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0

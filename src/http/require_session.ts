@@ -18,6 +18,6 @@ export function requireSession({ credential }: Caller): SessionCredential {
   throw new AppError('FORBIDDEN', 'Only people who have signed in at the console may do that, not API keys.')
 }
 
-/** Whether the person has shown lately who he is, otherwise than by his password. */
+/** Whether the person has signed in lately, otherwise than by password. */
 export const isFresh = ({ created_at }: Session): boolean =>
   Date.now() - Date.parse(created_at) < FRESH_MINUTES * 60_000

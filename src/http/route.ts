@@ -44,7 +44,7 @@ export function actorOf(caller: Caller | undefined): { apiKeyId: number | undefi
 
 export interface Contract<P, Q, B, R> {
   readonly summary: string
-  /** What the summary does not say, for the API document. */
+  /** More than the summary says, for the API document. */
   readonly description?: string
   readonly tag: string
   readonly params?: P

@@ -14,7 +14,7 @@ export interface ServerSize extends SizeRange {
   readonly refusesWrites?: boolean
 }
 
-/** What a server and its filesystem can do. */
+/** The abilities of a server and its filesystem. */
 interface ServerAbilities {
   /** The filesystem of the data directory has reflinks. */
   readonly clonesFiles: boolean

@@ -7,7 +7,7 @@ import { firstPlace, newProject, type Place } from '../project.ts'
 import { openState, type State } from '../surface/state.ts'
 import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
 
-/* The tree of branches, what is done to one and to many, and ten thousand of them. */
+/* The tree of branches, changes of one and of many, and ten thousand of them. */
 
 const skip = withoutBrowser
 const MANY = 10_000
@@ -211,7 +211,8 @@ test(
                        from parent p join store s on s.id = p.store_id, generate_series(1, $2::int) n)
      insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, store_id, current_state,
                          creation_source)
-     select 'br-many-' || n, account_id, project_id, case when n % 10 = 0 or n < 10 then id else 'br-many-' || n / 10 * 10 end,
+     select 'br-many-' || n, account_id, project_id,
+            case when n % 10 = 0 or n < 10 then id else 'br-many-' || n / 10 * 10 end,
             'preview-' || n, false, false, 'br-many-' || n, 'ready', 'console'
        from parent, generate_series(1, $2::int) n`,
       [project_id, MANY],

@@ -6,7 +6,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, type Place, suspend } from '../project.ts'
 import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
 
-/* What the statements of a branch take. */
+/* The cost of the statements of a branch. */
 
 const skip = withoutBrowser
 const HOSTILE = `<img src=x onerror="document.title='owned'">`

@@ -299,7 +299,7 @@ test('every page is accessible, in light and dark, and fits a narrow window', { 
       ),
     ]) {
       await page.goto(url)
-      // What is behind an open dialog is hidden.
+      // An open dialog hides the rest of the page.
       const isOpen = url.includes('do=')
       await (
         isOpen ? page.getByRole('dialog') : page.getByRole('navigation', { name: /Project|Branch|Account/ })

@@ -4,7 +4,7 @@ import { catalogQuery } from '../admin.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { emailOf, invited, joined, newVisit, organizationOf, passwordOf, type Visit, visitByLink } from '../person.ts'
 
-/* Organizations: who makes them, who is in them, and what that lets a person do. */
+/* Organizations: their creation, their members, and the rights of each role. */
 
 let neap: Neap
 let owner: Visit

@@ -14,7 +14,7 @@ import { until } from '../processes.ts'
 import { CODE, startPsql, type WaitingPsql, withoutPassword } from '../waiting_psql.ts'
 import { endpointOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
-/* Clients that give no password, and the people who let them in. */
+/* Clients that give no password, and the people that let them in. */
 
 let neap: Neap
 let place: Place

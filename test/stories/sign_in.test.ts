@@ -5,7 +5,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { emailOf, invited, joined, newVisit, passwordOf, type Visit, visitByLink } from '../person.ts'
 import { until } from '../processes.ts'
 
-/* How a person proves who he is: links, passwords, and what slows guesses down. */
+/* Ways to sign in: links, passwords, and the limit of guesses. */
 
 let neap: Neap
 let owner: Visit

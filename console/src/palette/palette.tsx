@@ -70,13 +70,12 @@ function Options({ entries, current, typed, type, onKey, go }: OptionsProps) {
   const shown = useRef<HTMLUListElement>(null)
   useEffect(() => {
     // Recent browsers return a promise here, which is no clean-up.
-    void shown.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' })
+    shown.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' })
   }, [current])
   return (
     <>
       <input
         // The palette is opened to type into it.
-        // oxlint-disable-next-line jsx-a11y/no-autofocus
         autoFocus
         role="combobox"
         aria-label="Page, project, branch or action"
@@ -92,7 +91,6 @@ function Options({ entries, current, typed, type, onKey, go }: OptionsProps) {
       <ul id={list} role="listbox" aria-label="Found" ref={shown}>
         {entries.map((entry, index) => (
           // The field has the focus and takes the keys of all options.
-          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events
           <li
             key={entry.id}
             id={`${list}-${index}`}

@@ -45,7 +45,6 @@ export function BranchPicker({
     // The form reads its fields when one of them changes.
     field.current?.dispatchEvent(new Event('input', { bubbles: true }))
     onChoose?.(id)
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- the callback is another at each rendering
   }, [id])
   const isUnknown = text !== '' && search === text && !found.isFetching && id === undefined
   return (

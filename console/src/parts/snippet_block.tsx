@@ -35,7 +35,6 @@ export function SnippetBlock({
         </button>
       </figcaption>
       {/* A region that scrolls is reached by the keyboard. */}
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <pre tabIndex={0} role="region" aria-label={what}>
         <code>{hidden ? text.replaceAll(hidden, '••••••') : text}</code>
       </pre>

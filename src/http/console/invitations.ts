@@ -11,7 +11,7 @@ import { answerSignedIn, browserOf, openSession } from './open_session.ts'
 import { admitVisitor, type SignInGates } from './sign_in.ts'
 
 /*
- * Invitations for the person who holds the link: the token is the credential, in the body, so that no log has it.
+ * Invitations for the holder of the link: the token is the credential, in the body, so that no log has it.
  * Errors: NOT_FOUND (the invitation is used, revoked or expired).
  */
 

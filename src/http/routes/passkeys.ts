@@ -9,7 +9,7 @@ import { isFresh, requireSession } from '../require_session.ts'
 import { type Caller, route } from '../route.ts'
 import { siteOf } from '../site.ts'
 
-/* The passkeys of the person who asks (Web Authentication Level 3). */
+/* The passkeys of the asking person (Web Authentication Level 3). */
 
 const PasskeyView = Type.Object(
   {

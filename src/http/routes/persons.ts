@@ -6,7 +6,7 @@ import { Email, Name, NewPassword, Password } from '../person_fields.ts'
 import { isFresh, requireSession } from '../require_session.ts'
 import { route } from '../route.ts'
 
-/* What a person changes of himself. Each needs a session; a viewer may do it too. */
+/* The changes that persons make of themselves. Each needs a session; a viewer may do it too. */
 
 export const updateCurrentUser = route('PATCH /users/me', {
   summary: 'Change the name or the email of the person who asks',

@@ -47,7 +47,6 @@ export function DiffView({
         </button>
       </div>
       {/* A region that scrolls is reached by the keyboard. */}
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="diff" ref={scrolled} tabIndex={0} role="region" aria-label="Differences">
         <div style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, start }) => {
