@@ -24,6 +24,8 @@ export class ApiError extends Error {
 /** Whether an error says that the browser is not signed in. */
 export const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
+const LOOK_MS = 1_000
+
 const AWAY = new ApiError(0, 'AWAY', 'Neap does not answer. The page goes on when it is back.')
 
 let isAway = false
@@ -33,6 +35,20 @@ function setAway(away: boolean): void {
   if (away === isAway) return
   isAway = away
   for (const listener of listeners) listener()
+  if (away && !isLooking) void lookUntilBack()
+}
+
+let isLooking = false
+
+/** Asks whether the API is back, until it is: pages that ask for nothing else would not notice. */
+async function lookUntilBack(): Promise<void> {
+  isLooking = true
+  while (isAway) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    // `send` notes the outcome.
+    await send('GET', `${BASE}/auth`).catch(() => undefined)
+  }
+  isLooking = false
 }
 
 /** Whether the last request had no answer from the API, or one that it cannot serve now. */
