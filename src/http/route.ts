@@ -56,7 +56,7 @@ export interface Contract<P, Q, B, R> {
   readonly scope?: Scope
   /** Admits keys for one project although the path names no project. */
   readonly anyProject?: boolean
-  /** The route may revoke keys: this process then drops its cached keys. */
+  /** The route may revoke keys or change their account: this process then drops its cached keys. */
   readonly changesKeys?: boolean
   /** A GET that `Prefer: wait` delays until its operation has ended. */
   readonly waits?: boolean

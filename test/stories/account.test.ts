@@ -61,6 +61,19 @@ test('limits hold at once for keys that are in use, and end with the default', a
   assert.match(shown, /^PROJECTS +1 of 1000$/m)
 })
 
+test('who changes a limit reads it at once', async () => {
+  for (let limit = 30; limit < 60; limit += 1) {
+    const body = { account: { projects_limit: limit } }
+    const options = { key: neap.ready.api_key }
+    assert.equal((await send(neap, 'PATCH', '/account', { ...options, body })).status, 200)
+    const { account: read } = (await send(neap, 'GET', '/account', options)).body as {
+      account?: { projects_limit: number }
+    }
+    assert.equal(read?.projects_limit, limit)
+  }
+  await account('update', '--projects-limit', 'default')
+})
+
 test('a plan that was set outlives a restart', async () => {
   await account('update', '--plan', 'free')
   const dataDir = neap.ready.data_dir

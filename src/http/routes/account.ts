@@ -40,6 +40,7 @@ export const getAccount = route('GET /account', {
 
 export const updateAccount = route('PATCH /account', {
   summary: 'Change the plan, limits and quotas of the account, which is for the operator; what is not given stays',
+  changesKeys: true,
   tag: 'Neap',
   scope: 'admin',
   body: Type.Object({
