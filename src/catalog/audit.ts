@@ -65,19 +65,20 @@ export function listAudit(
   before: number | undefined,
   { projectId, apiKeyId, personId, action, from, to }: AuditFilter,
 ): Promise<AuditRow[]> {
-  const filters = [
-    projectId !== undefined && sql`and project_id = ${projectId}`,
-    apiKeyId !== undefined && sql`and api_key_id = ${apiKeyId}::bigint`,
-    personId !== undefined && sql`and person_id = ${personId}::uuid`,
-    action !== undefined && sql`and action = ${action}`,
-    from !== undefined && sql`and created_at >= ${from}::timestamptz and id >= ${firstSince(accountId, from, -1)}`,
-    to !== undefined && sql`and created_at < ${to}::timestamptz and id < ${firstSince(accountId, to, 1)}`,
-  ].filter((each) => each !== false)
   return db.rows(sql`
     select a.*, case when p.id is not null then jsonb_build_object('name', p.name, 'email', p.email) end as person
       from (select id, created_at, request_id, action, subject, status, project_id, api_key_id, person_id, address
               from audit
-             where account_id = ${accountId} ${filters.reduce((all, each) => sql`${all} ${each}`, sql``)}
+             where account_id = ${accountId}
+               and (${projectId}::text is null or project_id = ${projectId})
+               and (${apiKeyId}::bigint is null or api_key_id = ${apiKeyId})
+               and (${personId}::uuid is null or person_id = ${personId})
+               and (${action}::text is null or action = ${action})
+               and (${from}::timestamptz is null or created_at >= ${from})
+               and (${to}::timestamptz is null or created_at < ${to})
+               and id >= case when ${from}::timestamptz is null then 0 else ${firstSince(accountId, from, -1)} end
+               and id < case when ${to}::timestamptz is null then 9223372036854775807
+                             else ${firstSince(accountId, to, 1)} end
                and id < coalesce(${before}::bigint, 9223372036854775807)
              order by id desc limit ${limit}) a left join person p on p.id = a.person_id
      order by a.id desc`)
@@ -87,7 +88,7 @@ export function listAudit(
  * The least id of the rows since a moment, at its other side by a minute: concurrent requests take their ids and their
  * moments in no common order, so that the moment itself decides.
  */
-const firstSince = (accountId: string, moment: string, minutes: number) => sql`
+const firstSince = (accountId: string, moment: string | undefined, minutes: number) => sql`
   coalesce((select id from audit
              where account_id = ${accountId}
                and created_at >= ${moment}::timestamptz + make_interval(mins => ${minutes})
