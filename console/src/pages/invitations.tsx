@@ -46,7 +46,7 @@ export function Invitations({ id, isAdmin }: { readonly id: string; readonly isA
 
 const columnsWith = (unavailable: string | undefined): readonly Column<Invitation>[] => [
   { title: 'For', of: ({ email }) => email || 'whoever has the link' },
-  { title: 'Role', of: ({ role }) => role },
+  { title: 'Role', of: ({ role }) => <span className="mark">{role}</span> },
   { title: 'Invited', of: ({ invited_at }) => <Moment at={invited_at} /> },
   { title: 'By', of: ({ invited_by_name }) => invited_by_name || 'an API key' },
   { title: 'Expires', of: ({ expires_at }) => <Moment at={expires_at} /> },

@@ -51,7 +51,7 @@ function MemberTable({ id, isAdmin }: { readonly id: string; readonly isAdmin: b
       ),
     },
     { title: 'Email', of: ({ user }) => user.email },
-    { title: 'Role', of: ({ member }) => member.role },
+    { title: 'Role', of: ({ member }) => <span className="mark">{member.role}</span> },
     { title: 'Joined', of: ({ member }) => <Moment at={member.joined_at} /> },
     {
       title: 'Actions',

@@ -6,7 +6,6 @@ import { Field } from '../../parts/field.tsx'
 import { Empty, Failure, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { Moment } from '../../parts/time.tsx'
-import { useMe } from '../../me.ts'
 import { Refused } from './refused.tsx'
 
 type Entry = ApiResponse<'GET /audit'>['audit'][number]
@@ -108,7 +107,6 @@ function Filters({ filter, choose, rows }: FiltersProps) {
 }
 
 function useColumns(choose: FiltersProps['choose']): readonly Column<Entry>[] {
-  const me = useMe()
   const keys = useQuery({ queryKey: ['keys'], queryFn: () => call('GET /api_keys', {}) })
   const only = (name: Filter, value: string, shown: string) => (
     <button type="button" className="link" title={`Only ${shown}`} onClick={() => choose(name, value)}>
@@ -120,11 +118,11 @@ function useColumns(choose: FiltersProps['choose']): readonly Column<Entry>[] {
     { title: 'When', of: ({ created_at }) => <Moment at={created_at} /> },
     {
       title: 'By',
-      of: ({ api_key_id: key, person_id: person, address }) => (
+      of: ({ api_key_id: key, person_id: id, person, address }) => (
         <>
           {key !== undefined && only('api_key_id', String(key), keyName(key))}
-          {person !== undefined && only('person_id', person, person === me.data?.id ? me.data.name : person)}
-          {key === undefined && person === undefined && 'this machine'}
+          {id !== undefined && only('person_id', id, person?.name ?? id)}
+          {key === undefined && id === undefined && 'this machine'}
           {address !== '' && <small> from {address}</small>}
         </>
       ),
