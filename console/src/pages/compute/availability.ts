@@ -12,7 +12,7 @@ export interface Unavailable {
 const DISABLED = 'It is stopped: enable it first.'
 
 /** @param isSending a request of this page is under way */
-export function unavailableNow(endpoint: Endpoint, isSending: boolean, freeBranches: number | undefined): Unavailable {
+export function unavailableNow(endpoint: Endpoint, isSending: boolean): Unavailable {
   const word = wordFor(endpoint)
   const moving =
     word === 'Starting' || word === 'Suspending' ? `It is ${word.toLowerCase()}: wait until that is over.` : undefined
@@ -22,6 +22,6 @@ export function unavailableNow(endpoint: Endpoint, isSending: boolean, freeBranc
     start: busy ?? disabled ?? (word === 'Active' ? 'It runs already.' : undefined),
     suspend: busy ?? (word === 'Active' ? undefined : 'It does not run.'),
     restart: busy ?? disabled ?? (word === 'Active' ? undefined : 'It does not run: start it.'),
-    move: freeBranches === 0 ? 'Each other branch has a compute of its own: make a branch without one first.' : busy,
+    move: busy,
   }
 }

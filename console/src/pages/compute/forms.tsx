@@ -1,5 +1,5 @@
 import { type Branch, type Endpoint, prepare } from '../../api.ts'
-import { BranchOptions } from '../../parts/branch_options.tsx'
+import { BranchPicker } from '../../parts/branch_picker.tsx'
 import { Field, textOf } from '../../parts/field.tsx'
 import { FormDialog } from '../../parts/form_dialog.tsx'
 
@@ -123,13 +123,8 @@ export function SuspendTimeout({ endpoint, onChange }: FormProps) {
 }
 
 /** Moves an endpoint to a branch without one; its host name stays. */
-export function Move({
-  endpoint,
-  onChange,
-  branches,
-  unavailable,
-}: FormProps & { readonly branches: readonly Branch[]; readonly unavailable: string | undefined }) {
-  const target = (fields: FormData) => textOf(fields, 'branch') ?? branches[0]?.id ?? ''
+export function Move({ endpoint, onChange, unavailable }: FormProps & { readonly unavailable: string | undefined }) {
+  const target = (fields: FormData) => textOf(fields, 'branch') ?? ''
   return (
     <FormDialog
       opener="Move"
@@ -137,17 +132,20 @@ export function Move({
       verb="Move"
       unavailable={unavailable}
       done={onChange}
-      request={(fields) =>
-        prepare(PATCH, { params: paramsOf(endpoint), body: { endpoint: { branch_id: target(fields) } } })
-      }
+      request={(fields) => {
+        if (target(fields) === '') throw new Error('Name a branch of this project.')
+        return prepare(PATCH, { params: paramsOf(endpoint), body: { endpoint: { branch_id: target(fields) } } })
+      }}
       neap={(fields) => [...updateOf(endpoint), '--move-to', target(fields)]}
     >
       <p>Its host name stays: the same connection string then leads to the other branch. Its sessions end.</p>
-      <Field label="Branch" hint="Those without a compute.">
-        <select name="branch">
-          <BranchOptions branches={branches} />
-        </select>
-      </Field>
+      <BranchPicker
+        projectId={endpoint.project_id}
+        label="Branch"
+        hint="A branch without a compute. Type a part of its name."
+        name="branch"
+        isRequired
+      />
     </FormDialog>
   )
 }

@@ -85,14 +85,12 @@ function SizeReason({ endpoint }: { readonly endpoint: Endpoint }) {
 }
 
 function Actions({ endpoint, onChange }: PanelProps) {
-  const { project_id, branch_id } = endpoint
-  const params = { project_id, endpoint_id: endpoint.id }
+  const params = { project_id: endpoint.project_id, endpoint_id: endpoint.id }
   const change = useMutation({
     mutationFn: (verb: keyof typeof VERBS) => call(VERBS[verb], { params }),
     onSettled: onChange,
   })
-  const free = useFreeBranches(project_id, branch_id)
-  const unavailable = unavailableNow(endpoint, change.isPending, free?.length)
+  const unavailable = unavailableNow(endpoint, change.isPending)
   return (
     <>
       <div className="actions-row">
@@ -107,31 +105,11 @@ function Actions({ endpoint, onChange }: PanelProps) {
         </Action>
         <Resize endpoint={endpoint} onChange={onChange} />
         <SuspendTimeout endpoint={endpoint} onChange={onChange} />
-        <Move endpoint={endpoint} onChange={onChange} branches={free ?? []} unavailable={unavailable.move} />
+        <Move endpoint={endpoint} onChange={onChange} unavailable={unavailable.move} />
         <Enable endpoint={endpoint} onChange={onChange} />
       </div>
       {endpoint.disabled && <small>It is stopped: enable it before it is started or restarted.</small>}
       {change.error && <p role="alert">{change.error.message}</p>}
     </>
   )
-}
-
-/** So many branches are looked at for one without a compute. */
-const MAX_BRANCHES = 400
-
-/** The project's branches without an endpoint, to which one can be moved; undefined until they are known. */
-function useFreeBranches(projectId: string, ownId: string) {
-  const params = { project_id: projectId }
-  const read = useQuery({
-    queryKey: [...keysOf(projectId).state, 'free branches'],
-    queryFn: async () => {
-      const [{ branches }, { endpoints }] = await Promise.all([
-        call('GET /projects/:project_id/branches', { params, query: { limit: MAX_BRANCHES } }),
-        call('GET /projects/:project_id/endpoints', { params }),
-      ])
-      const taken = new Set(endpoints.map(({ branch_id }) => branch_id))
-      return branches.filter(({ id }) => !taken.has(id))
-    },
-  })
-  return read.data?.filter(({ id }) => id !== ownId)
 }
