@@ -26,20 +26,29 @@ export interface Figures {
 
 const secondsOf = (at: string): number => Date.parse(at) / 1000
 
-/** @param runsSince when the compute that runs now began: its latest sample may be some minutes old */
-export function figuresOf(metrics: Metrics, runsSince: string | undefined): Figures {
+/**
+ * @param madeAt when the endpoint was made: before that there was none to be asleep
+ * @param runsSince when the compute that runs now began: its latest sample may be some minutes old
+ */
+export function figuresOf(metrics: Metrics, madeAt: string | undefined, runsSince: string | undefined): Figures {
   const step = metrics.step_seconds
   const [from, to] = [secondsOf(metrics.from), secondsOf(metrics.to)]
   const first = Math.floor(from / step) * step
   const times = Array.from({ length: Math.max(0, Math.ceil((to - first) / step)) }, (_, index) => first + index * step)
   const byTime = new Map(metrics.points.map((point) => [secondsOf(point.at), point]))
+  const made = Math.min(madeAt === undefined ? first : secondsOf(madeAt), ...byTime.keys())
   const wakes = new Map(metrics.wakes.map((wake) => [secondsOf(wake.at), wake]))
   return {
     times,
     stepSeconds: step,
     from,
     to,
-    asleep: gaps(times, new Set(byTime.keys()), step, runsSince === undefined ? to : secondsOf(runsSince)),
+    asleep: gaps(
+      times.filter((time) => time >= made),
+      new Set(byTime.keys()),
+      step,
+      runsSince === undefined ? to : secondsOf(runsSince),
+    ),
     column(valueOf) {
       let last: number | null = null
       return times.map((time) => {

@@ -37,7 +37,7 @@ export function Monitoring({ branch, endpoint }: BranchTabProps) {
 }
 
 function useMetrics(endpoint: Endpoint | undefined, chosen: ChosenSpan) {
-  const { project_id = '', id = '', current_state, started_at } = endpoint ?? {}
+  const { project_id = '', id = '', current_state, created_at, started_at } = endpoint ?? {}
   const read = useQuery({
     queryKey: [...keysOf(project_id).state, 'metrics', id, chosen],
     enabled: endpoint !== undefined,
@@ -52,7 +52,10 @@ function useMetrics(endpoint: Endpoint | undefined, chosen: ChosenSpan) {
   })
   const { data } = read
   const runsSince = current_state === 'active' && chosen.range !== undefined ? started_at : undefined
-  return { ...read, figures: useMemo(() => data && figuresOf(data, runsSince), [data, runsSince]) }
+  return {
+    ...read,
+    figures: useMemo(() => data && figuresOf(data, created_at, runsSince), [data, created_at, runsSince]),
+  }
 }
 
 function Charts({
