@@ -25,7 +25,9 @@ export function EndpointState({ endpoint, onChange }: { readonly endpoint: Endpo
   return (
     <span className="endpoint">
       <span className={`mark ${word.toLowerCase()}`}>{word}</span>
-      <small>{current_cu === undefined ? sizes(min, max) : `${current_cu} CU of ${sizes(min, max)}`}</small>
+      <small>
+        {current_cu === undefined || min === max ? sizes(min, max) : `${current_cu} CU of ${sizes(min, max)}`}
+      </small>
       {word === 'Active' || word === 'Suspending' ? (
         <button type="button" disabled={isMoving} onClick={() => change.mutate(false)}>
           Suspend

@@ -17,18 +17,7 @@ export function BranchRestore({ branch }: BranchTabProps) {
   const done = () => queries.invalidateQueries({ queryKey: keysOf(branch.project_id).state })
   return (
     <>
-      <Setting
-        title="Reset from parent"
-        state={
-          branch.last_reset_at === undefined ? (
-            'It has the data that it was made with, and its own changes.'
-          ) : (
-            <>
-              It was given other data <Moment at={branch.last_reset_at} />.
-            </>
-          )
-        }
-      >
+      <Setting title="Reset from parent" state={<Origin branch={branch} />}>
         <Reset branch={branch} done={done} />
       </Setting>
       <Setting title="Restore from another branch" state="Its endpoint and its connection strings stay.">
@@ -38,6 +27,19 @@ export function BranchRestore({ branch }: BranchTabProps) {
       <Setting title="Snapshots" state="Neap keeps no snapshots yet. A branch of this one keeps what it has now." />
     </>
   )
+}
+
+/** Where a branch's data comes from. */
+function Origin({ branch: { parent_id: parent, last_reset_at: resetAt } }: { readonly branch: Branch }) {
+  if (resetAt !== undefined)
+    return (
+      <>
+        It was given other data <Moment at={resetAt} />.
+      </>
+    )
+  return parent === undefined
+    ? 'It is a root branch: it has no parent.'
+    : 'It has what its parent had when it was made, and its own changes.'
 }
 
 interface ChangeProps {

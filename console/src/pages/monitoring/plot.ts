@@ -47,7 +47,7 @@ export function plotChart(
   const options: uPlot.Options = {
     width: Math.max(into.clientWidth, 120),
     height: HEIGHT,
-    padding: [8, 12, 0, 0],
+    padding: [8, 30, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: true, range: () => [figures.from, figures.to] },
