@@ -1,5 +1,3 @@
-import http from 'node:http'
-import https from 'node:https'
 import { urlToHttpOptions } from 'node:url'
 import type { Static, TSchema } from 'typebox'
 import type { routes } from './http/routes/index.ts'
@@ -91,7 +89,7 @@ function parse(text: string): { code?: ErrorCode; message?: string } | undefined
   }
 }
 
-function send(
+async function send(
   target: ApiTarget,
   method: string,
   path: string,
@@ -102,8 +100,10 @@ function send(
   const address = 'socket' in target ? undefined : new URL(target.url)
   const where = 'socket' in target ? { socketPath: target.socket } : urlToHttpOptions(new URL(target.url))
   const base = address && address.pathname !== '/' ? address.pathname.replace(/\/+$/, '') : BASE
+  // Loaded here: they take longer to load than the help of a command takes to show.
+  const { request } = await (address?.protocol === 'https:' ? import('node:https') : import('node:http'))
   return new Promise((resolve, reject) => {
-    const sent = (address?.protocol === 'https:' ? https : http).request(
+    const sent = request(
       {
         ...where,
         method,

@@ -6,7 +6,6 @@ import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
 import { doctorCommand } from './cli/doctor.ts'
 import { endpointsCommand } from './cli/endpoints.ts'
-import { hasScreen, openBrowser } from './cli/open_browser.ts'
 import { accountCommand } from './cli/account.ts'
 import { keysCommand } from './cli/keys.ts'
 import { membersCommand } from './cli/members.ts'
@@ -23,7 +22,6 @@ import { adopt, HELP, oneLine } from './cli/usage.ts'
 import { loadConfig, type Overrides } from './config.ts'
 import { SETTINGS } from './settings.ts'
 import { AppError, messageOf, UsageError } from './errors.ts'
-import { runPart } from './parts/part.ts'
 
 const dataDir = new Option(`${SETTINGS.dataDir.flag} <directory>`, SETTINGS.dataDir.about)
 const catalogUrl = new Option(`${SETTINGS.catalogUrl.flag} <url>`, SETTINGS.catalogUrl.about)
@@ -114,6 +112,7 @@ for (const [name, about] of [
 async function runUp(flags: UpFlags): Promise<void> {
   const { up } = await import('./supervisor/up.ts')
   const { terminalProgress } = await import('./supervisor/progress.ts')
+  const { hasScreen, openBrowser } = await import('./cli/open_browser.ts')
   const config = loadConfig(flags)
   const told = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve())
@@ -144,6 +143,7 @@ async function runUp(flags: UpFlags): Promise<void> {
 
 async function runOne(name: 'api' | 'worker' | 'proxy', flags: Overrides): Promise<void> {
   const config = loadConfig(flags)
+  const { runPart } = await import('./parts/part.ts')
   switch (name) {
     case 'api':
       return runPart(name, config, (await import('./parts/api.ts')).startApi)

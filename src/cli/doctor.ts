@@ -1,18 +1,9 @@
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Command, type Option } from 'commander'
-import { loadConfig, type Overrides } from '../config.ts'
-import { messageOf, UsageError } from '../errors.ts'
-import { openFilesLimit } from '../observe/open_files.ts'
-import { apiOrigin, isOpen, publicHost, publicPort } from '../public_address.ts'
-import { readState } from '../supervisor/data_dir.ts'
-import { askApi } from './doctor/api.ts'
-import { type Finding, worst } from './doctor/finding.ts'
-import { meetProxy } from './doctor/proxy.ts'
+import type { Overrides } from '../config.ts'
+import { worst } from './doctor/finding.ts'
 import { table } from './table.ts'
 
-interface Flags extends Overrides {
+export interface DoctorFlags extends Overrides {
   readonly port?: string
   readonly ca?: string
   readonly apiUrl?: string
@@ -31,7 +22,9 @@ export function doctorCommand(dataDir: Option): Command {
     .option('--ca <file>', "certificates to trust, as the <data>/tls/ca.crt of that Neap; without it this machine's")
     .option('--api-url <url>', 'address of its API')
     .option('--json', 'print JSON')
-    .action(async (host: string | undefined, flags: Flags) => {
+    .action(async (host: string | undefined, flags: DoctorFlags) => {
+      // Loaded here: HTTP and TLS take longer to load than most commands take to run.
+      const { examine } = await import('./doctor/examine.ts')
       const findings = await examine(host, flags)
       process.stdout.write(
         flags.json
@@ -43,59 +36,4 @@ export function doctorCommand(dataDir: Option): Command {
       )
       if (worst(findings) === 'fails') process.exitCode = 1
     })
-}
-
-async function examine(host: string | undefined, flags: Flags): Promise<readonly Finding[]> {
-  const port = flags.port === undefined ? undefined : Number(flags.port)
-  if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65_536))
-    throw new UsageError(`--port is '${flags.port}': it takes a port from 1 to 65535.`)
-  if (host === '')
-    throw new UsageError('The host is empty: name one, or leave it out to examine the Neap on this machine.')
-  if (host === undefined) return examineHere(flags, port)
-  const ca = flags.ca === undefined ? undefined : authorities(flags.ca)
-  const proxy = await meetProxy({
-    host,
-    port: port ?? 5432,
-    trusted: ca,
-  })
-  return [...proxy, ...(flags.apiUrl === undefined ? [] : await askApi(flags.apiUrl, ca))]
-}
-
-/** Examines the Neap on this machine, at the host name and port that it gives to clients. */
-async function examineHere(flags: Flags, port: number | undefined): Promise<readonly Finding[]> {
-  const { dataDir } = loadConfig(flags)
-  const { reach } = readState(dataDir)
-  if (reach === undefined)
-    throw new UsageError(
-      `No Neap of this version was started on ${dataDir} yet: start it, or name a host: neap doctor <host>.`,
-    )
-  const given = flags.ca === undefined ? undefined : authorities(flags.ca)
-  const ca = given ?? (reach.tlsCert === undefined ? authorities(join(dataDir, 'tls', 'ca.crt')) : undefined)
-  const files = openFilesLimit()
-  return [
-    ...(await meetProxy({ host: publicHost(reach), port: port ?? publicPort(reach), trusted: ca })),
-    ...(await askApi(flags.apiUrl ?? apiOrigin(reach), ca)),
-    {
-      what: 'reach',
-      ...(isOpen(reach)
-        ? { level: 'ok', found: `listens on ${reach.listen.join(', ')}` }
-        : { level: 'note', found: 'listens on loopback only: other machines need neap up --listen' }),
-    },
-    {
-      what: 'limits',
-      level: files < 4_096 ? 'note' : 'ok',
-      found: `${files} open files for each process: about ${Math.floor(files / 2)} sessions for each proxy (ulimit -n)`,
-    },
-  ]
-}
-
-/** Certificates in PEM. Errors: UsageError (the file has none). */
-function authorities(file: string): string {
-  try {
-    const pem = readFileSync(file, 'utf8')
-    void new X509Certificate(pem)
-    return pem
-  } catch (error) {
-    throw new UsageError(`${file} holds no certificates in PEM: ${messageOf(error)}`)
-  }
 }

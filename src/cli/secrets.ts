@@ -1,9 +1,7 @@
 import { Command, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
-import { rotateAuthority } from '../rotation/authority.ts'
-import { replaceLostKey } from '../supervisor/lost_key.ts'
-import { reportSecrets, type SecretAge, type SecretsReport } from '../rotation/report.ts'
-import { rotate, type RotationStep } from '../rotation/rotate.ts'
+import type { SecretAge, SecretsReport } from '../rotation/report.ts'
+import type { RotationStep } from '../rotation/rotate.ts'
 import { asks, confirm } from './confirm.ts'
 import { type Columns, duration, list, moment } from './table.ts'
 
@@ -12,13 +10,17 @@ interface Flags extends Overrides {
   readonly yes?: boolean
 }
 
-/** `neap secrets`: shows the age of the keys of this machine's Neap, and replaces them. */
+/**
+ * `neap secrets`: shows the age of the keys of this machine's Neap, and replaces them. What does it is loaded when it is
+ * needed, since certificates take longer to load than most commands take to run.
+ */
 export function secretsCommand(dataDir: Option): Command {
   const command = new Command('secrets')
     .description('Show how old the secrets of this Neap are; rotate them while it runs.')
     .addOption(dataDir)
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
+      const { reportSecrets } = await import('../rotation/report.ts')
       const report = await reportSecrets(loadConfig(flags))
       process.stdout.write(`${flags.json ? JSON.stringify(report) : shown(report)}\n`)
     })
@@ -31,6 +33,7 @@ export function secretsCommand(dataDir: Option): Command {
         'It also makes the next certificate authority. If it is interrupted, run it again.',
     )
     .action(async (_flags: object, self: Command) => {
+      const { rotate } = await import('../rotation/rotate.ts')
       await rotate({ config: loadConfig(self.optsWithGlobals<Flags>()), onStep: (step) => say(SAID[step]) })
     })
   command
@@ -41,6 +44,7 @@ export function secretsCommand(dataDir: Option): Command {
         'which the last rotation added to ca.crt. Clients that verify need that file by then.',
     )
     .action(async (_flags: object, self: Command) => {
+      const { rotateAuthority } = await import('../rotation/authority.ts')
       await rotateAuthority(loadConfig(self.optsWithGlobals<Flags>()))
       say('The proxy shows a certificate of the new authority; ca.crt holds only that one now.')
     })
@@ -52,6 +56,7 @@ export function secretsCommand(dataDir: Option): Command {
     )
     .action(async (flags: Flags, self: Command) => {
       await confirm('API keys and webhook secrets become void. Is the old key lost for good?', flags)
+      const { replaceLostKey } = await import('../supervisor/lost_key.ts')
       await replaceLostKey(loadConfig(self.optsWithGlobals<Flags>()))
       say('There is a new master key. Start Neap: it prints a new API key.')
     })
