@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { type Api, ConsumptionHistoryGranularity, EndpointType, type Operation } from '@neondatabase/api-client'
+import {
+  type Api,
+  ConsumptionHistoryGranularity,
+  EndpointType,
+  MemberRole,
+  type Operation,
+} from '@neondatabase/api-client'
 import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { newVisit } from '../person.ts'
 import { checkedClient, refusal, type Seen } from './checked_client.ts'
 import { plainKey, shippedRoutes, wrongIn } from './shipped_contract.ts'
 
@@ -80,6 +87,24 @@ test('API keys are created, used, listed and revoked', async () => {
   assert.ok(keys.some(({ id, name }) => id === made.id && name === 'a key of the client'))
   assert.equal((await api.revokeApiKey(made.id)).data.revoked, true)
   assert.equal((await refusal(clientWith(made.key).getAuthDetails())).status, 401)
+})
+
+test('a member is invited to the organization, joins, gets another role, and is removed', async () => {
+  const [organization] = (await api.getCurrentUserOrganizations()).data.organizations
+  assert.ok(organization)
+  const invitations = [{ role: MemberRole.Editor, email: 'ada@example.com' }]
+  const { data } = await api.createOrganizationInvitations(organization.id, { invitations })
+  const [{ url } = { url: '' }] = data.invitations as unknown as { url: string }[]
+  const token = new URL(url).hash.slice(1)
+  const person = { name: 'Ada', email: 'ada@example.com', password: 'a long password for Ada' }
+  await newVisit(neap).done('POST', '//invitation/join', { token, ...person })
+  const { members } = (await api.getOrganizationMembers({ orgId: organization.id })).data
+  const ada = members.find(({ user }) => user.email === person.email)?.member
+  assert.equal(ada?.role, 'editor')
+  const { data: changed } = await api.updateOrganizationMember(organization.id, ada.id, { role: MemberRole.Viewer })
+  assert.equal(changed.role, 'viewer')
+  await api.removeOrganizationMember(organization.id, ada.id)
+  assert.equal((await refusal(api.getOrganizationMember(organization.id, ada.id))).status, 404)
 })
 
 test('API keys of the organization are those of the account', async () => {
