@@ -39,8 +39,8 @@ export function BranchTable({ projectId, rows, selected, select }: BranchTablePr
   const shown = virtual.getVirtualItems()
   const endpoints = useEndpointsInView(projectId, rows, shown[0]?.index ?? 0, shown.at(-1)?.index ?? 0)
   return (
-    <div className="rows" role="table" aria-label="Branches" aria-rowcount={rows.length + 1}>
-      <div role="rowgroup" className="rows-head">
+    <div className="branches" role="table" aria-label="Branches" aria-rowcount={rows.length + 1}>
+      <div role="rowgroup" className="branches-head">
         <div role="row" aria-rowindex={1}>
           {['Select', 'Branch', 'Compute', 'Size', 'Written this month', 'Created', 'Actions'].map((title) => (
             <div key={title} role="columnheader">
@@ -49,7 +49,7 @@ export function BranchTable({ projectId, rows, selected, select }: BranchTablePr
           ))}
         </div>
       </div>
-      <div role="rowgroup" className="rows-body" ref={body} style={{ height: virtual.getTotalSize() }}>
+      <div role="rowgroup" className="branches-body" ref={body} style={{ height: virtual.getTotalSize() }}>
         {shown.map(({ key, index, start }) => {
           const row = rows[index]
           return (
