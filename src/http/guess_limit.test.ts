@@ -27,6 +27,16 @@ test('right passwords cost no token', async () => {
   for (let time = 0; time < 100; time++) assert.equal(await limit.check('192.0.2.1', 'ada', right), true)
 })
 
+test('a check that is not made costs no token', async () => {
+  const limit = createGuessLimit(() => 0)
+  const fails = async () => {
+    throw new Error('too many wait')
+  }
+  for (let time = 0; time < 20; time++)
+    await assert.rejects(limit.check('192.0.2.1', 'ada', fails), { message: 'too many wait' })
+  assert.equal(await limit.check('192.0.2.1', 'ada', right), true)
+})
+
 test('a network may guess passwords of thirty persons at once; addresses of one /64 are one network', async () => {
   const limit = createGuessLimit(() => 0)
   for (let guess = 0; guess < 30; guess++) await limit.check(`2001:db8::${guess}`, `person ${guess}`, wrong)

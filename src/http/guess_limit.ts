@@ -3,7 +3,7 @@ import { ownerOf } from '../network.ts'
 
 /*
  * Rate limit of guessed passwords, by token buckets: a check takes a token of each bucket before it begins, and a right
- * password returns them. So the rate holds for any number of parallel requests.
+ * password, or a check that fails, returns them. So the rate holds for any number of parallel requests.
  */
 
 /** Wrong passwords from one network (an IPv4 address, a /64 of IPv6), for all persons. */
@@ -45,9 +45,14 @@ export function createGuessLimit(now = () => performance.now()): GuessLimit {
         () => pairs.take(pair),
         ...(isTrusted ? [] : [() => persons.take(name)]),
       ])
-      const isRight = await check()
-      if (!isRight) return false
-      for (const giveBack of returns) giveBack()
+      // A check that was not made tells a guesser nothing.
+      let isWrong = false
+      try {
+        isWrong = !(await check())
+      } finally {
+        if (!isWrong) for (const giveBack of returns) giveBack()
+      }
+      if (isWrong) return false
       put(trusted, pair, now() + TRUST_MS)
       return true
     },
