@@ -66,7 +66,7 @@ export function serveInvitations(app: FastifyInstance, context: Context, gates: 
       requireGoodPassword(password, { email })
       // Only for a valid invitation: hashing takes time.
       await lookAtInvitation(catalog, token)
-      const hash = await passwords.hash(password)
+      const hash = await passwords.hash(request.clientAddress, password)
       const made = await openSession(context, request, `POST ${PATH}/join`, async (tx) => {
         const { person } = await joinAsNewPerson(tx, token, { name, email, hash })
         return beginSession(tx, person.id, 'invitation', browserOf(request))

@@ -69,7 +69,7 @@ export const setOwnPassword = route('POST /users/me/password', {
       if (!(await passwords.matches({ address, name: person.id }, body.current_password, stored.hash)))
         throw new AppError('FORBIDDEN', 'The current password is wrong. Try again, or sign in again by a link.')
     }
-    return { before: stored?.hash, hash: await passwords.hash(body.new_password) }
+    return { before: stored?.hash, hash: await passwords.hash(address, body.new_password) }
   })
   .handle(async (_request, { db, caller }, hashes) => {
     const { id, person } = requireSession(caller)
