@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { BASE, type Prepared } from '../api.ts'
 import { Copied } from './copied.tsx'
+import { shellWord } from './shell_word.ts'
 
 /** The request of a form as commands for a terminal: what can be clicked can be scripted. */
 export function AsCommand({
@@ -39,7 +40,7 @@ function Commands({
   return (
     <>
       <Copied text={curl(prepared)} what="the curl command" />
-      {neap && <Copied text={['npx', 'neap', ...neap().map(quoted)].join(' ')} what="the neap command" />}
+      {neap && <Copied text={['npx', 'neap', ...neap().map(shellWord)].join(' ')} what="the neap command" />}
     </>
   )
 }
@@ -54,11 +55,8 @@ function attempt(request: () => Prepared<unknown>): Prepared<unknown> | Error {
 
 function curl({ method, path, body }: Prepared<unknown>): string {
   return [
-    `curl -X ${method} ${quoted(`${location.origin}${BASE}${path}`)}`,
+    `curl -X ${method} ${shellWord(`${location.origin}${BASE}${path}`)}`,
     '-H "Authorization: Bearer $NEAP_API_KEY"',
-    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`]),
+    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${shellWord(JSON.stringify(body))}`]),
   ].join(' ')
 }
-
-/** A text as one word of a POSIX shell. */
-const quoted = (text: string): string => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
