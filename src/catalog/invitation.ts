@@ -46,6 +46,11 @@ export async function deleteInvitation(tx: Db, accountId: string, id: string): P
   )
 }
 
+/** Deletes the invitations of an account that a person made. */
+export async function deleteInvitationsBy(tx: Db, accountId: string, personId: string): Promise<void> {
+  await tx.rows(sql`delete from invitation where account_id = ${accountId} and invited_by = ${personId}`)
+}
+
 /** A valid invitation, by the hash of its token. */
 export function findInvitation(db: Db, hash: Buffer): Promise<Invitation | undefined> {
   return db.row(sql`

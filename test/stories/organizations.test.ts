@@ -134,6 +134,23 @@ test('a member who is removed or leaves is out at the next request, and can stil
   assert.equal(await memberNamed('Leaver'), '')
 })
 
+test('an admin who is removed, or is one no more, gets back by no invitation of his own', async () => {
+  const look = (token: string) => newVisit(neap).ask('POST', '//invitation', { token })
+  const kept = await invited(owner, 'viewer')
+  for (const [name, end] of [
+    ['Removed Admin', (id: string) => change(owner, 'DELETE', id)],
+    ['Former Admin', (id: string) => change(owner, 'PATCH', id, { role: 'viewer' })],
+  ] as const) {
+    const visit = await joined(neap, owner, 'admin', name)
+    const token = await invited(visit, 'admin')
+    assert.equal((await look(token)).status, 200)
+    assert.equal((await end(await memberNamed(name))).status, 200)
+    assert.equal((await look(token)).status, 404)
+    assert.equal((await visit.ask('POST', '//invitation/accept', { token })).status, 404)
+  }
+  assert.equal((await look(kept)).status, 200)
+})
+
 test('the only admin neither leaves, is removed nor loses the role, two at once included', async () => {
   const me = await memberNamed('Owner')
   const leave = (visit: Visit) => visit.ask('DELETE', `/users/me/organizations/${organization}`)
