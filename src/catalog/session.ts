@@ -73,6 +73,13 @@ export function listSessions(db: Db, personId: string): Promise<Session[]> {
      order by s.last_used_at desc, s.id desc`)
 }
 
+/** Whether a session of a person is valid. Keeps it from being ended until the transaction ends. */
+export async function isSessionValid(tx: Db, personId: string, id: number): Promise<boolean> {
+  const session = await tx.row(sql`
+    select 1 from person_session s where s.id = ${id} and s.person_id = ${personId} and ${IS_VALID} for share`)
+  return session !== undefined
+}
+
 /** Ends a session of a person. Returns whether there was one. */
 export async function endSession(tx: Db, personId: string, id: number): Promise<boolean> {
   const ended = await tx.row(sql`

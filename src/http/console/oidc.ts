@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { parseCookie, stringifySetCookie } from 'cookie'
 import { type Static, Type } from 'typebox'
 import { insertPersonAudit } from '../../catalog/audit.ts'
+import { isSessionValid, type SessionOfPerson } from '../../catalog/session.ts'
 import { connectIdentity, OidcRefusal, personOf } from '../../commands/oidc_sign_in.ts'
 import { beginSession } from '../../commands/sign_in.ts'
 import type { Context } from '../../context.ts'
@@ -20,7 +21,8 @@ import { admitVisitor, type SignInGates } from './sign_in.ts'
  * Sign-in at an OpenID Connect provider (authorization code flow with PKCE). The page asks for the address of the
  * provider and gets a cookie with a secret, from which state, nonce and verifier follow; the provider sends the browser
  * back, whose secret must fit what it brings. That request comes from another site, so the session's own cookie, which
- * is strict, is not in it: a person who connects a provider is named by a sealed text in the cookie of the secret.
+ * is strict, is not in it: a sealed text in the cookie of the secret names the session of a person who connects a
+ * provider.
  */
 
 const PATH = '/session/oidc'
@@ -42,8 +44,8 @@ export function serveOidc(app: FastifyInstance, context: Context, gates: SignInG
     { schema: { hide: true, body: Start }, onRequest: admitVisitor(gates) },
     async (request, reply) => {
       const { invitation = '', connect } = request.body
-      const person = connect ? await freshPerson(gates, request) : undefined
-      const sealed = person === undefined ? '' : seal(person)
+      const session = connect ? await freshSession(gates, request) : undefined
+      const sealed = session === undefined ? '' : seal(session)
       const secret = newToken()
       const url = await provider.start(secret, new URL(CALLBACK, originOf(request))).catch((error: unknown) => {
         if (error instanceof AppError) throw error
@@ -70,7 +72,7 @@ export function serveOidc(app: FastifyInstance, context: Context, gates: SignInG
         if (!isWellFormedToken(secret)) throw new OidcRefusal('failed')
         const claims = await provider.finish(secret, new URL(request.url, originOf(request)))
         if (sealed !== '') {
-          await connectTo(request, claims, unseal(sealed))
+          await connectTo(context, request, claims, unseal(sealed))
           return await reply.redirect('/you', 303)
         }
         const admits = { invitation: invitation || undefined, role: roleIn(config.oidcRole) }
@@ -86,16 +88,16 @@ export function serveOidc(app: FastifyInstance, context: Context, gates: SignInG
     },
   )
 
-  function seal(person: string): string {
-    const text = JSON.stringify({ person, until: Date.now() + MAX_AGE_SECONDS * 1_000 })
+  function seal({ id, person_id }: SessionOfPerson): string {
+    const text = JSON.stringify({ person: person_id, session: id, until: Date.now() + MAX_AGE_SECONDS * 1_000 })
     return secrets.encrypt('reply', text, SEALED_FOR).toString('base64url')
   }
 
-  function unseal(sealed: string): string {
+  function unseal(sealed: string): Connecting {
     const text = secrets.decrypt('reply', Buffer.from(sealed, 'base64url'), SEALED_FOR)
-    const { person, until } = JSON.parse(text) as { readonly person: string; readonly until: number }
-    if (until < Date.now()) throw new OidcRefusal('failed')
-    return person
+    const connecting = JSON.parse(text) as Connecting
+    if (connecting.until < Date.now()) throw new OidcRefusal('failed')
+    return connecting
   }
 
   function refuse(request: FastifyRequest, reply: FastifyReply, error: unknown) {
@@ -105,20 +107,36 @@ export function serveOidc(app: FastifyInstance, context: Context, gates: SignInG
     gates.refusals.note({ kind: 'sign_in', accountId: undefined, subject: '', role: '', network })
     return reply.redirect(`/#problem=${problem}`, 303)
   }
-
-  async function connectTo(request: FastifyRequest, claims: Parameters<typeof connectIdentity>[1], personId: string) {
-    await context.catalog.transaction(async (tx) => {
-      await connectIdentity(tx, claims, personId)
-      await insertPersonAudit(tx, { ...auditEntry(request, `GET ${CALLBACK}`, 303), personId })
-    })
-  }
 }
 
-/** The person of a session that is fresh. Errors: UNAUTHENTICATED, FORBIDDEN. */
-async function freshPerson({ authenticate }: SignInGates, request: FastifyRequest): Promise<string> {
+/** The session that connects an account of the provider. */
+interface Connecting {
+  readonly person: string
+  readonly session: number
+  /** Milliseconds since the epoch. */
+  readonly until: number
+}
+
+/** Lets the person of a session sign in by the provider's claims. Errors: OidcRefusal. */
+async function connectTo(
+  { catalog }: Pick<Context, 'catalog'>,
+  request: FastifyRequest,
+  claims: Parameters<typeof connectIdentity>[1],
+  { person: personId, session }: Connecting,
+) {
+  await catalog.transaction(async (tx) => {
+    // A session that was ended meanwhile, perhaps as a stolen one, must not leave a way to sign in behind.
+    if (!(await isSessionValid(tx, personId, session))) throw new OidcRefusal('failed')
+    await connectIdentity(tx, claims, personId)
+    await insertPersonAudit(tx, { ...auditEntry(request, `GET ${CALLBACK}`, 303), personId })
+  })
+}
+
+/** The session of a request, which is fresh. Errors: UNAUTHENTICATED, FORBIDDEN. */
+async function freshSession({ authenticate }: SignInGates, request: FastifyRequest): Promise<SessionOfPerson> {
   const session = await authenticate.session(request)
   if (!isFresh(session)) throw new AppError('FORBIDDEN', 'Sign in again, then connect within 15 minutes.')
-  return session.person.id
+  return session
 }
 
 const roleIn = (role: 'none' | 'viewer' | 'editor') => (role === 'none' ? undefined : role)
