@@ -6,7 +6,7 @@ import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
 import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
 import { admit } from './admit.ts'
-import type { Authenticate } from './auth.ts'
+import { type Authenticate, authorize } from './auth.ts'
 import { BODY_BYTES } from './bodies.ts'
 import { idempotencyKeyOf, once, type Reply } from './idempotency.ts'
 import type { KeyUse } from './key_use.ts'
@@ -107,11 +107,17 @@ export function mount(
 
   function contextOf(request: FastifyRequest, reply: FastifyReply, db: Db): RequestContext {
     const caller = request.caller as Caller
-    const stillIn = () =>
-      authenticate(request).then(
-        (now) => credentialName(now) === credentialName(caller),
-        () => false,
-      )
+    // A member may have lost the organization or the role, while his session lasts.
+    const stillIn = async (): Promise<boolean> => {
+      try {
+        const now = await authenticate(request)
+        authorize(now, route, request.params as { project_id?: string })
+        return credentialName(now) === credentialName(caller) && now.account.id === caller.account.id
+      } catch (error) {
+        // While the catalog is away, no rights change, and queries go on.
+        return !(error instanceof AppError) || error.code === 'UNAVAILABLE'
+      }
+    }
     return {
       ...context,
       db,

@@ -87,7 +87,7 @@ export interface RequestContext extends CommandContext {
   readonly passwords: PasswordChecks
   /** The feeds of operations' events, each read once for all streams of a project. */
   readonly feeds: OperationFeeds
-  /** Whether the key is still valid, for responses that last. */
+  /** Whether the caller may still ask this, for responses that last. */
   readonly stillIn: () => Promise<boolean>
 }
 

@@ -16,7 +16,7 @@ export interface Run extends AnswerLimits {
   readonly timeoutSeconds: number
   /** Aborted when the client has left. */
   readonly gone: AbortSignal
-  /** Whether the caller's key is still valid. */
+  /** Whether the caller may still ask this. */
   readonly stillIn: () => Promise<boolean>
   /** Sessions that share half of this thread. */
   readonly atOnce: () => number
@@ -29,12 +29,12 @@ export interface Run extends AnswerLimits {
 export async function* run(socket: Duplex, options: Run): AsyncGenerator<string> {
   const { sql, timeoutSeconds, gone, stillIn, atOnce } = options
   const limit = AbortSignal.timeout(timeoutSeconds * 1000)
-  const stop = AbortSignal.any([gone, limit])
+  const access = watchAccess(stillIn)
+  const stop = AbortSignal.any([gone, limit, access.ended])
   const leave = () => void socket.destroy()
   stop.addEventListener('abort', leave, { once: true })
   const split = createMessageSplitter(MAX_ROW_BYTES)
   const answer = createAnswer(options)
-  let checkedAt = performance.now()
   let debtMs = 0
   try {
     socket.write(clientMessage('Q', `${sql}\0`))
@@ -50,10 +50,6 @@ export async function* run(socket: Duplex, options: Run): AsyncGenerator<string>
       }
       if (answer.wantsCopy)
         socket.write(clientMessage('f', 'COPY … FROM STDIN takes its data from a client like psql\0'))
-      if (performance.now() - checkedAt > STILL_IN_MS) {
-        if (!(await stillIn())) return
-        checkedAt = performance.now()
-      }
       if (debtMs < DEBT_MS) await nextTurn()
       else await sleep(debtMs)
       if (debtMs >= DEBT_MS) debtMs = 0
@@ -61,12 +57,34 @@ export async function* run(socket: Duplex, options: Run): AsyncGenerator<string>
     if (!answer.isDone && !stop.aborted) yield linesOf([LOST])
   } catch (error) {
     if (gone.aborted) return
-    yield linesOf([limit.aborted ? overTime(timeoutSeconds) : { ...LOST, detail: String(error) }])
+    if (access.ended.aborted) yield linesOf([NO_ACCESS])
+    else yield linesOf([limit.aborted ? overTime(timeoutSeconds) : { ...LOST, detail: String(error) }])
   } finally {
+    access.stop()
     stop.removeEventListener('abort', leave)
     if (!socket.writableEnded) socket.destroy()
   }
 }
+
+/** Asks at an interval, since a query may send no row, and its reader may take none, for as long as it lasts. */
+function watchAccess(stillIn: () => Promise<boolean>): { readonly ended: AbortSignal; stop(): void } {
+  const ended = new AbortController()
+  let asked: Promise<void> | undefined
+  const timer = setInterval(() => {
+    asked ??= stillIn().then((isIn) => {
+      asked = undefined
+      if (!isIn) ended.abort()
+    })
+  }, STILL_IN_MS)
+  return { ended: ended.signal, stop: () => clearInterval(timer) }
+}
+
+const NO_ACCESS = {
+  type: 'error',
+  severity: 'FATAL',
+  code: '28000',
+  message: 'Your access ended while this ran. Whether the statements took effect is not known.',
+} as const satisfies SqlEvent
 
 const LOST = {
   type: 'error',
