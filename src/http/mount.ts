@@ -128,6 +128,7 @@ export function mount(
       feeds,
       namesResolve,
       stillIn,
+      cut: () => void reply.raw.destroy(),
       // Created on demand: most responses are ready before a client could disconnect. A change continues without its
       // client.
       get gone() {

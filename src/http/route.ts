@@ -89,6 +89,8 @@ export interface RequestContext extends CommandContext {
   readonly feeds: OperationFeeds
   /** Whether the caller may still ask this, for responses that last. */
   readonly stillIn: () => Promise<boolean>
+  /** Closes the connection of a response that its client does not read. */
+  readonly cut: () => void
 }
 
 interface Input<P, Q, B> {

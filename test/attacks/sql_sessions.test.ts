@@ -6,7 +6,7 @@ import { joined, newVisit, organizationOf, type Visit, visitByLink } from '../pe
 import { until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
-/* SQL by the API does not outlive the rights of its caller. */
+/* SQL by the API outlives neither the rights of its caller nor the patience of the API. */
 
 let neap: Neap
 let place: Place
@@ -73,4 +73,29 @@ test('a quiet query ends when its editor becomes a viewer', async () => {
   await endsAfter(began, async () =>
     owner.done('PATCH', `/organizations/${await organizationOf(owner)}/members/${member}`, { role: 'viewer' }),
   )
+})
+
+test('an answer that nobody reads keeps its place, and is cut off after the time limit', async () => {
+  const leave = new AbortController()
+  // In JSON each character takes six: more than the buffers of a connection.
+  const unread = () =>
+    fetch(`${neap.ready.api_url}${path}`, {
+      method: 'POST',
+      headers: { cookie: owner.cookie, 'neap-organization': '', 'content-type': 'application/json' },
+      body: JSON.stringify({ ...login, sql: `select repeat(e'\\x01', 4190000)`, timeout_seconds: 10 }),
+      signal: leave.signal,
+    })
+  const answers = await Promise.all([unread(), unread(), unread(), unread()])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200],
+  )
+  await until('the end of the sessions', async () => {
+    const open = await query(neap, place.uri, `select from pg_stat_activity where application_name = 'Neap SQL'`)
+    return open.length === 0
+  })
+  const one = () => owner.ask('POST', path, { ...login, sql: 'select 1' })
+  assert.equal((await one()).status, 429)
+  await until('a free place', async () => (await one()).status === 200)
+  leave.abort()
 })

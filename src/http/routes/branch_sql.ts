@@ -8,6 +8,8 @@ import { openSession } from '../sql/session.ts'
 const KIB = 1024
 const MIB = 1024 * KIB
 const MAX_SQL = 128 * KIB
+/** Time beyond the limit of a query in which its client takes what is left of the answer. */
+const GRACE_SECONDS = 30
 
 export const runSql = route('POST /projects/:project_id/branches/:branch_id/sql', {
   summary: 'Run SQL as a role, as a client of the role would; wakes the compute if it sleeps',
@@ -17,7 +19,8 @@ object a line, in the order of the statements: \`begin\`, \`columns\`, \`rows\` 
 \`complete\` (the command tag), \`notice\`, \`error\` (with \`position\` in characters of the text) and, last,
 \`end\`; an answer without \`end\` or \`error\` was cut off. Rows over \`max_rows\` or \`max_bytes\`, and ones
 over 4 MiB, are left out and counted. A client that leaves cancels the query, and so does \`timeout_seconds\`,
-whatever \`statement_timeout\` is. \`read_only\` protects against mistakes: the text itself can end it. Keys
+whatever \`statement_timeout\` is; an answer that is not read is cut off half a minute later.
+\`read_only\` protects against mistakes: the text itself can end it. Keys
 with the scope read are refused, since a role may write. Four run at once for each project and key. The audit
 list has that SQL was run, and neither the text nor the answer.`,
   tag: 'Branch',
@@ -35,8 +38,8 @@ list has that SQL was run, and neither the text nor the answer.`,
   returns: JsonLines,
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'BODY_TOO_LARGE', 'UNAVAILABLE'],
 }).handle(async ({ params, body }, context) => {
-  const { caller, gone, clientAddress, stillIn } = context
-  const { role_name: role, database_name: database, read_only: readOnly = false } = body
+  const { caller, gone, clientAddress, stillIn, cut } = context
+  const { role_name: role, database_name: database, read_only: readOnly = false, timeout_seconds = 60 } = body
   const access = await sqlAccess(context, params, role, clientAddress)
   const leave = takePlace({
     account: caller.account.id,
@@ -49,15 +52,21 @@ list has that SQL was run, and neither the text nor the answer.`,
       throw error
     },
   )
-  socket.once('close', leave)
+  // What a client does not read stays in this process: the answer has its place until it is sent or cut off.
+  const overdue = setTimeout(cut, (timeout_seconds + GRACE_SECONDS) * 1000)
+  const end = () => {
+    clearTimeout(overdue)
+    socket.destroy()
+    leave()
+  }
   // Also when the answer never begins.
-  gone.addEventListener('abort', () => void socket.destroy(), { once: true })
-  if (gone.aborted) socket.destroy()
+  gone.addEventListener('abort', end, { once: true })
+  if (gone.aborted) end()
   return run(socket, {
     sql: body.sql,
     maxRows: body.max_rows ?? 10_000,
     maxBytes: body.max_bytes ?? 64 * MIB,
-    timeoutSeconds: body.timeout_seconds ?? 60,
+    timeoutSeconds: timeout_seconds,
     gone,
     stillIn,
     atOnce: sessionsAtOnce,
