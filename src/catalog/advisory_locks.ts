@@ -8,3 +8,5 @@ export const REGISTRATION_LOCK = 6_327_002
 export const ROTATION_LOCK = 6_327_003
 /** First of the two keys of the lock that a live proxy holds; the second is its number. */
 export const PROXY_LOCK_CLASS = 7301
+/** First of the two keys of the lock that a change of an email holds; the second is the email's hash. */
+export const EMAIL_LOCK_CLASS = 7303

@@ -1,3 +1,4 @@
+import { EMAIL_LOCK_CLASS } from './advisory_locks.ts'
 import type { Scope } from './api_key.ts'
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
@@ -15,11 +16,16 @@ export type MemberRole = 'admin' | 'editor' | 'viewer'
 /** The scope that a member's sessions have in the account. */
 export const SCOPE_OF: Readonly<Record<MemberRole, Scope>> = { admin: 'admin', editor: 'write', viewer: 'read' }
 
+/** Makes requests that store the same email wait for each other, until the transaction ends. */
+const lockEmail = (tx: Db, email: string) =>
+  tx.rows(sql`select pg_advisory_xact_lock(${EMAIL_LOCK_CLASS}::int, hashtext(lower(${email})))`)
+
 /** Inserts a person. Returns undefined when another one has the email. */
-export function insertPerson(
+export async function insertPerson(
   tx: Db,
   { id, name, email }: Pick<Person, 'id' | 'name' | 'email'>,
 ): Promise<Person | undefined> {
+  await lockEmail(tx, email)
   return tx.row(sql`
     insert into person (id, name, email) values (${id}, ${name}, ${email}) on conflict do nothing returning *`)
 }
@@ -29,11 +35,12 @@ export function findPersonByEmail(db: Db, email: string): Promise<Person | undef
 }
 
 /** Changes the name or the email of a person. Returns undefined when another person has the email. */
-export function updatePerson(
+export async function updatePerson(
   tx: Db,
   id: string,
   { name, email }: Partial<Pick<Person, 'name' | 'email'>>,
 ): Promise<Person | undefined> {
+  if (email !== undefined) await lockEmail(tx, email)
   return tx.row(sql`
     update person p set name = coalesce(${name}, p.name), email = coalesce(${email}, p.email)
      where id = ${id} and not exists (

@@ -243,4 +243,13 @@ test('an email belongs to one person, and is changed to a free one', async () =>
   assert.equal((await set(emailOf('Email Person').toUpperCase())).status, 200)
   assert.equal((await set('new@example.com')).status, 200)
   assert.equal((await visit.done('GET', '/users/me'))['email'], 'new@example.com')
+  const other = await joined(neap, owner, 'viewer', 'Other Email Person')
+  for (let turn = 0; turn < 20; turn++) {
+    const user = { email: `wanted-${turn}@example.com` }
+    const both = await Promise.all([visit, other].map((each) => each.ask('PATCH', '/users/me', { user })))
+    assert.deepEqual(
+      both.map(({ status }) => status).sort((a, b) => a - b),
+      [200, 409],
+    )
+  }
 })
