@@ -111,7 +111,7 @@ test('a read-only run refuses writes', { skip }, async () => {
 test('a running text is cancelled', { skip }, async () => {
   await run('select pg_sleep(600)')
   await page.getByRole('button', { name: 'Cancel' }).click()
-  await page.getByRole('alert').getByText('Cancelled.').waitFor()
+  await page.getByRole('alert').getByText('Cancelled').waitFor()
   await until('the end of the query', async () => {
     const sessions = `select from pg_stat_activity where application_name = 'Neap SQL' and state = 'active'`
     return (await query(neap, place.uri, sessions)).length === 0

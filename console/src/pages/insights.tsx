@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { count, duration } from '../sql/amounts.ts'
+import { count, duration } from '../parts/amounts.ts'
 import { ONCE, rowsOf, SqlError, type SqlPlace } from '../sql/ask.ts'
 import { WhenAwake } from '../sql/awake.tsx'
 import { Plan, readPlan } from '../sql/plan.tsx'
@@ -93,7 +93,10 @@ function Statements({ place, extension: { schema, serverVersion } }: StatementsP
       <div className="toolbar">
         <label>
           Sorted by{' '}
-          <select value={order} onChange={({ target }) => setSearch({ by: target.value })}>
+          <select
+            value={order}
+            onChange={({ target }) => setSearch((before) => ({ ...Object.fromEntries(before), by: target.value }))}
+          >
             {Object.entries(ORDERS).map(([column, title]) => (
               <option key={column} value={column}>
                 {title}

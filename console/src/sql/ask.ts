@@ -32,7 +32,12 @@ export class SqlError extends Error {
   }
 }
 
-/** Runs SQL and yields what happens, in order. Errors: ApiError (it was not begun), AbortError. */
+/** The connection to Neap ended before the answer did. */
+export class CutOffError extends Error {
+  override readonly name = 'CutOffError'
+}
+
+/** Runs SQL and yields what happens, in order. Errors: ApiError (it was not begun), CutOffError, AbortError. */
 export async function* ask(
   { branch, database, role }: SqlPlace,
   sql: string,
@@ -53,7 +58,7 @@ export async function* ask(
   const texts = body?.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
   for (;;) {
-    const { done, value } = (await texts?.read()) ?? { done: true }
+    const { done, value } = (await texts?.read().catch((cause: unknown) => cutOff(signal, cause))) ?? { done: true }
     if (done || value === undefined) break
     const lines = (rest + value).split('\n')
     rest = lines.pop() ?? ''
@@ -61,7 +66,13 @@ export async function* ask(
   }
 }
 
-/** The columns and rows of the last statement. Errors: SqlError, ApiError. */
+/** An answer that ends by the person's own wish is no error of the connection. */
+function cutOff(signal: AbortSignal | undefined, cause: unknown): never {
+  if (signal?.aborted) throw cause
+  throw new CutOffError('Neap went away before it had answered. Try again.', { cause })
+}
+
+/** The columns and rows of the last statement. Errors: SqlError, ApiError, CutOffError. */
 export async function rowsOf(
   place: SqlPlace,
   sql: string,
@@ -78,6 +89,6 @@ export async function rowsOf(
     if (event.type === 'complete') tags.push(event.tag)
     ended ||= event.type === 'end'
   }
-  if (!ended) throw new Error('The answer was cut off. Try again.')
+  if (!ended) throw new CutOffError('Neap went away before it had answered. Try again.')
   return { columns, rows, tags }
 }

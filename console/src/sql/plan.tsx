@@ -1,4 +1,4 @@
-import { duration } from './amounts.ts'
+import { duration } from '../parts/amounts.ts'
 
 /** A node of EXPLAIN (FORMAT JSON), as far as it is shown. */
 interface PlanNode {

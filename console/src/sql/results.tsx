@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { count, duration, rowCount } from './amounts.ts'
+import { count, duration, rowCount } from '../parts/amounts.ts'
 import { exportResult } from './export.ts'
 import { Grid } from './grid.tsx'
 import { Plan, readPlan } from './plan.tsx'
@@ -40,18 +40,17 @@ export function Results({ answer }: { readonly answer: Answer }) {
 
 function summaryOf({ results, error, ms }: Answer): string {
   const statements = results.length === 1 ? '1 statement' : `${results.length} statements`
+  if (error && results.length === 0) return 'No statement answered.'
   if (error)
-    return results.length === 0
-      ? 'Failed.'
-      : `${statements} answered, then an error: all was undone unless the text committed.`
+    return `${statements} answered, then none${error.report ? ': all was undone unless the text committed' : ''}.`
   return `${statements} in ${duration(ms ?? 0)}`
 }
 
-function ErrorOf({ error: { message, report } }: { readonly error: NonNullable<Answer['error']> }) {
+function ErrorOf({ error: { title, message, report } }: { readonly error: NonNullable<Answer['error']> }) {
   return (
     <div role="alert" className="wrong">
       <p>
-        <b>{report ? `${report.severity} ${report.code}` : 'Not run'}</b> {message}
+        <b>{title}</b> {message}
       </p>
       {report?.detail && <p>{report.detail}</p>}
       {report?.hint && <p>Hint: {report.hint}</p>}

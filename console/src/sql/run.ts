@@ -1,5 +1,6 @@
 import { useRef, useState } from 'react'
-import { ask, type Column, type Report, type Row, type SqlPlace } from './ask.ts'
+import { ApiError } from '../api.ts'
+import { ask, CutOffError, type Column, type Report, type Row, type SqlPlace } from './ask.ts'
 
 /** Between two looks at an answer that still comes. */
 const SHOW_MS = 100
@@ -17,10 +18,17 @@ export interface Result {
   ms: number
 }
 
+/** Why a text did not run to its end. The report is that of Postgres, where it is its error. */
+export interface RunError {
+  readonly title: string
+  readonly message: string
+  readonly report?: Report
+}
+
 export interface Answer {
   readonly results: readonly Result[]
   readonly notices: readonly Report[]
-  readonly error: { readonly message: string; readonly report?: Report } | undefined
+  readonly error: RunError | undefined
   readonly ms: number | undefined
   readonly isRunning: boolean
 }
@@ -28,6 +36,25 @@ export interface Answer {
 const NONE: Answer = { results: [], notices: [], error: undefined, ms: undefined, isRunning: false }
 
 const newResult = (): Result => ({ columns: undefined, rows: [], tag: undefined, total: 0, truncated: false, ms: 0 })
+
+const CUT_OFF: RunError = {
+  title: 'Cut off',
+  message:
+    'Neap went away before the answer had ended. Look whether the statements took effect before you run them again.',
+}
+const CANCELLED: RunError = { title: 'Cancelled', message: 'Statements that had not ended were stopped.' }
+
+const reported = (report: Report): RunError => ({
+  title: `${report.severity} ${report.code}`,
+  message: report.message,
+  report,
+})
+
+/** A request without an answer may have arrived. */
+const unanswered = (error: Error): RunError =>
+  error instanceof CutOffError || (error instanceof ApiError && error.status === 0)
+    ? CUT_OFF
+    : { title: 'Not run', message: error.message }
 
 /** Runs one text after the other, each in place of the one before. */
 export function useRun() {
@@ -57,7 +84,7 @@ export function useRun() {
         if (event.type === 'columns') current.columns = event.columns
         else if (event.type === 'rows') for (const row of event.rows) current.rows.push(row)
         else if (event.type === 'notice') notices.push(event)
-        else if (event.type === 'error') end = { ...end, error: { message: event.message, report: event } }
+        else if (event.type === 'error') end = { ...end, error: reported(event) }
         else if (event.type === 'end') end = { ...end, ms: event.ms }
         else if (event.type === 'complete') {
           results.push(Object.assign(current, { ...event, total: event.rows, rows: current.rows }))
@@ -65,10 +92,9 @@ export function useRun() {
         }
         if (performance.now() - shownAt > SHOW_MS) show(true)
       }
-      if (end.ms === undefined && end.error === undefined)
-        end = { error: { message: 'The answer was cut off. Whether the statements took effect is not known.' } }
+      if (end.ms === undefined && end.error === undefined) end = { error: CUT_OFF }
     } catch (error) {
-      end = { error: { message: mine.signal.aborted ? 'Cancelled.' : (error as Error).message } }
+      end = { error: mine.signal.aborted ? CANCELLED : unanswered(error as Error) }
     }
     return show(false)
   }

@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { ApiResponse } from '../../../../src/client.ts'
 import { call, prepare } from '../../api.ts'
+import { count } from '../../parts/amounts.ts'
 import { Copied } from '../../parts/copied.tsx'
 import { Field, textOf } from '../../parts/field.tsx'
 import { FormDialog } from '../../parts/form_dialog.tsx'
@@ -13,7 +14,6 @@ import { Notices } from '../project/notices.tsx'
 type Account = ApiResponse<'GET /account'>['account']
 
 const CHANGE = 'PATCH /account'
-const count = (amount: number) => amount.toLocaleString('en')
 
 /** The plan of the account, its limits and its quotas, with what is used of them. */
 export function Limits() {
