@@ -24,6 +24,9 @@ export class ApiError extends Error {
 /** Whether an error says that the browser is not signed in. */
 export const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
+/** Whether an error says that what was asked for is not there. */
+export const isGone = (error: unknown): boolean => error instanceof ApiError && error.status === 404
+
 const LOOK_MS = 1_000
 
 const AWAY = new ApiError(0, 'AWAY', 'Neap does not answer. The page goes on when it is back.')
@@ -49,6 +52,19 @@ async function lookUntilBack(): Promise<void> {
     await send('GET', `${BASE}/auth`).catch(() => undefined)
   }
   isLooking = false
+}
+
+/** Asks whether the API answers, and returns once it does. Returns whether it was away. */
+export async function untilReachable(): Promise<boolean> {
+  await send('GET', `${BASE}/auth`).catch(() => undefined)
+  if (!isAway) return false
+  await new Promise<void>((resolve) => {
+    const stop = reachability.subscribe(() => {
+      stop()
+      resolve()
+    })
+  })
+  return true
 }
 
 /** Whether the last request had no answer from the API, or one that it cannot serve now. */

@@ -1,11 +1,12 @@
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { lazy, StrictMode, Suspense } from 'react'
+import { StrictMode, Suspense } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Route, Switch } from 'wouter'
 import { ApiError, isSignedOut } from './api.ts'
 import { NotFound } from './pages/not_found.tsx'
 import { Projects } from './pages/projects.tsx'
 import { ErrorBoundary } from './parts/error_boundary.tsx'
+import { lazyPage } from './parts/lazy_page.ts'
 import { Loading } from './parts/states.tsx'
 import { SignedIn } from './session.tsx'
 import { Shell } from './shell.tsx'
@@ -13,13 +14,13 @@ import './style.css'
 
 const MAX_PAUSE_MS = 5_000
 
-const Keys = lazy(async () => ({ default: (await import('./pages/keys.tsx')).Keys }))
-const AccountPage = lazy(async () => ({ default: (await import('./pages/account/account.tsx')).AccountPage }))
-const You = lazy(async () => ({ default: (await import('./pages/you.tsx')).You }))
-const Members = lazy(async () => ({ default: (await import('./pages/members.tsx')).Members }))
-const ProjectPage = lazy(async () => ({ default: (await import('./pages/project.tsx')).ProjectPage }))
-const BranchPage = lazy(async () => ({ default: (await import('./pages/branch.tsx')).BranchPage }))
-const Approve = lazy(async () => ({ default: (await import('./pages/approve.tsx')).Approve }))
+const Keys = lazyPage(async () => (await import('./pages/keys.tsx')).Keys)
+const AccountPage = lazyPage(async () => (await import('./pages/account/account.tsx')).AccountPage)
+const You = lazyPage(async () => (await import('./pages/you.tsx')).You)
+const Members = lazyPage(async () => (await import('./pages/members.tsx')).Members)
+const ProjectPage = lazyPage(async () => (await import('./pages/project.tsx')).ProjectPage)
+const BranchPage = lazyPage(async () => (await import('./pages/branch.tsx')).BranchPage)
+const Approve = lazyPage(async () => (await import('./pages/approve.tsx')).Approve)
 
 /** A session that has ended shows the sign-in page, whichever request noticed it. */
 function noticeSignedOut(error: Error, isMe: boolean): void {

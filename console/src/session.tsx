@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
-import { ApiError, isSignedOut, send } from './api.ts'
+import { ApiError, isGone, isSignedOut, send } from './api.ts'
 import { useMe } from './me.ts'
 import { oidcProblem } from './oidc.ts'
 import { organization, switchOrganization } from './organization.ts'
@@ -25,12 +25,7 @@ let signIn: Promise<unknown> | undefined
 const signInByLink = (token: string): Promise<unknown> =>
   (signIn ??= send('POST', '/session', { body: { link: token } }))
 
-const isRefused =
-  (status: number) =>
-  (error: unknown): error is ApiError =>
-    error instanceof ApiError && error.status === status
-const isForbidden = isRefused(403)
-const isNotFound = isRefused(404)
+const isForbidden = (error: unknown): error is ApiError => error instanceof ApiError && error.status === 403
 
 /** Shows its children to a person who has signed in, and to others how to. */
 export function SignedIn({ children }: { readonly children: ReactNode }) {
@@ -53,7 +48,7 @@ function Known({ problem, children }: { readonly problem: string | undefined; re
   if (me.data && !isSignedOut(me.error)) return children
   if (isSignedOut(me.error)) return <SignedOut problem={problem} />
   // A person who was removed from the organization that the browser remembers.
-  if (isNotFound(me.error) && organization !== '') switchOrganization('')
+  if (isGone(me.error) && organization !== '') switchOrganization('')
   if (isForbidden(me.error)) return <NoOrganization message={me.error.message} />
   if (me.error) return <Failure error={me.error} retry={() => void me.refetch()} />
   return <Loading what="Asking who you are" />

@@ -109,7 +109,7 @@ for (const { name, path, fill, verb, done } of FLOWS)
 test('pages that are opened during an outage are shown when it ends', { skip }, async () => {
   await page().goto(ofBranch())
   await page().getByRole('heading', { name: 'trunk', exact: true }).waitFor()
-  // Pages are loaded before, as by a person who has visited them: what a dead API serves is not tested here.
+  // The code of these pages is loaded before, as by a person who has visited them.
   for (const tab of ['Connect', 'Roles and databases', 'Settings', 'Overview'])
     await page().getByRole('link', { name: tab, exact: true }).click()
   await page().reload()
@@ -123,6 +123,45 @@ test('pages that are opened during an outage are shown when it ends', { skip }, 
     await page().getByText('Neap does not answer').first().waitFor()
   })
   assert.doesNotMatch(await copied(page(), 'Copy the connection string'), /-pooler/)
+})
+
+test('a page whose code the API cannot serve now is shown when it is back', { skip }, async () => {
+  await page().goto(ofBranch())
+  await page().getByRole('heading', { name: 'Compute' }).waitFor()
+  await duringOutage(async () => {
+    const asked = page().waitForEvent('requestfailed', (request) => request.url().includes('/assets/restore'))
+    await page().getByRole('link', { name: 'Restore', exact: true }).click()
+    await asked
+    await page().getByText('Neap does not answer').waitFor()
+  })
+  await page().getByRole('region', { name: 'Reset from parent' }).waitFor()
+})
+
+test('a page whose code is gone says so, and keeps no other page from being opened', { skip }, async () => {
+  const { page: its, context } = await signedIn(browser, neap)
+  await its.route('**/assets/insights-*.js', (route) => route.fulfill({ status: 404 }))
+  await its.goto(ofBranch('/insights'))
+  await its.getByRole('alert').getByText('Reload the console').waitFor()
+  await its.getByRole('link', { name: 'Members' }).click()
+  await its.getByRole('heading', { name: 'Members' }).waitFor()
+  await context.close()
+})
+
+test('SQL that runs while the API dies is said to be cut off, not to have failed', { skip }, async () => {
+  await page().goto(ofBranch('/sql'))
+  await page().getByRole('textbox', { name: 'SQL' }).fill('SELECT pg_sleep(600)')
+  const begun = page().waitForResponse((response) => response.request().postData()?.includes('pg_sleep') ?? false)
+  await page().getByRole('button', { name: 'Run', exact: true }).click()
+  await begun
+  await duringOutage(async () => {
+    await page().getByRole('alert').getByText('Cut off').waitFor()
+    await page().getByText('Look whether the statements took effect').waitFor()
+    // The page has noticed the outage too, which it is to see the end of.
+    await page().getByText('Neap does not answer').waitFor()
+  })
+  await page().getByRole('textbox', { name: 'SQL' }).fill('SELECT 8 AS eight')
+  await page().getByRole('button', { name: 'Run', exact: true }).click()
+  await page().getByRole('columnheader', { name: 'eight' }).waitFor()
 })
 
 test('a browser that is offline says so, and goes on when it is online', { skip }, async () => {
@@ -157,6 +196,18 @@ test(
     await page().getByRole('dialog').waitFor({ state: 'detached' })
     await page().getByRole('row', { name: 'after all' }).waitFor({ state: 'detached' })
     await other.page.getByRole('row', { name: 'after all', includeHidden: true }).waitFor({ state: 'detached' })
+
+    const { branch } = await neap.call('POST /projects/:project_id/branches', {
+      params: { project_id: place.project_id },
+      body: { branch: { name: 'looked at' } },
+    })
+    await other.page.goto(`${list}/branches/${branch.id}`)
+    await other.page.getByRole('heading', { name: 'looked at' }).waitFor()
+    await page().getByRole('row', { name: 'looked at' }).getByRole('button', { name: 'Delete' }).click()
+    await page().getByLabel('Type looked at').fill('looked at')
+    await page().getByRole('button', { name: 'Delete branch' }).click()
+    await other.page.getByRole('heading', { name: 'There is no such branch' }).waitFor()
+    await other.page.getByRole('link', { name: 'All branches' }).click()
 
     await other.page.goto(`${list}?do=new-branch`)
     await other.page.getByRole('dialog').getByLabel('Name').fill('same name')

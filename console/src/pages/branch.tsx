@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import { type ComponentType, lazy, type LazyExoticComponent, Suspense } from 'react'
+import { type ComponentType, type LazyExoticComponent, Suspense } from 'react'
 import { Link } from 'wouter'
-import { type Branch, call, type Endpoint } from '../api.ts'
+import { type Branch, call, type Endpoint, isGone } from '../api.ts'
 import { keysOf, useLiveOperations } from '../live.ts'
 import { Copied } from '../parts/copied.tsx'
+import { lazyPage } from '../parts/lazy_page.ts'
 import { Failure, Loading } from '../parts/states.tsx'
 import { Tabs } from '../parts/tabs.tsx'
-import { NotFound } from './not_found.tsx'
+import { Gone, NotFound } from './not_found.tsx'
 
 /** What each tab of a branch is given. */
 export interface BranchTabProps {
@@ -24,37 +25,37 @@ interface BranchTab {
 const TABS: Readonly<Record<string, BranchTab>> = {
   overview: {
     title: 'Overview',
-    page: lazy(async () => ({ default: (await import('./branch_overview.tsx')).BranchOverview })),
+    page: lazyPage(async () => (await import('./branch_overview.tsx')).BranchOverview),
   },
   monitoring: {
     title: 'Monitoring',
-    page: lazy(async () => ({ default: (await import('./monitoring/monitoring.tsx')).Monitoring })),
+    page: lazyPage(async () => (await import('./monitoring/monitoring.tsx')).Monitoring),
   },
-  sql: { title: 'SQL', page: lazy(async () => ({ default: (await import('./sql.tsx')).Sql })) },
-  tables: { title: 'Tables', page: lazy(async () => ({ default: (await import('./tables.tsx')).Tables })) },
+  sql: { title: 'SQL', page: lazyPage(async () => (await import('./sql.tsx')).Sql) },
+  tables: { title: 'Tables', page: lazyPage(async () => (await import('./tables.tsx')).Tables) },
   insights: {
     title: 'Query insights',
-    page: lazy(async () => ({ default: (await import('./insights.tsx')).Insights })),
+    page: lazyPage(async () => (await import('./insights.tsx')).Insights),
   },
   connect: {
     title: 'Connect',
-    page: lazy(async () => ({ default: (await import('./branch/connect.tsx')).BranchConnect })),
+    page: lazyPage(async () => (await import('./branch/connect.tsx')).BranchConnect),
   },
   roles: {
     title: 'Roles and databases',
-    page: lazy(async () => ({ default: (await import('./branch/roles.tsx')).BranchRoles })),
+    page: lazyPage(async () => (await import('./branch/roles.tsx')).BranchRoles),
   },
   schema: {
     title: 'Schema',
-    page: lazy(async () => ({ default: (await import('./branch/schema.tsx')).BranchSchema })),
+    page: lazyPage(async () => (await import('./branch/schema.tsx')).BranchSchema),
   },
   restore: {
     title: 'Restore',
-    page: lazy(async () => ({ default: (await import('./branch/restore.tsx')).BranchRestore })),
+    page: lazyPage(async () => (await import('./branch/restore.tsx')).BranchRestore),
   },
   settings: {
     title: 'Settings',
-    page: lazy(async () => ({ default: (await import('./branch/settings.tsx')).BranchSettings })),
+    page: lazyPage(async () => (await import('./branch/settings.tsx')).BranchSettings),
   },
 }
 
@@ -77,6 +78,7 @@ export function BranchPage(at: { readonly projectId: string; readonly branchId: 
   })
   const shown = TABS[tab]
   if (!shown) return <NotFound />
+  if (isGone(read.error)) return <Gone what="branch" href={`/projects/${projectId}`} others="All branches" />
   if (read.isPending) return <Loading what="Reading the branch" />
   if (read.error && !read.data) return <Failure error={read.error} retry={() => void read.refetch()} />
   const { branch, endpoint } = read.data

@@ -1,9 +1,10 @@
 import { Dialog } from '@base-ui/react/dialog'
-import { lazy, Suspense } from 'react'
+import { Suspense } from 'react'
 import type { Branch, Endpoint } from '../api.ts'
+import { lazyPage } from '../parts/lazy_page.ts'
 import { Loading } from '../parts/states.tsx'
 
-const ConnectPanel = lazy(async () => ({ default: (await import('./connect/connect_panel.tsx')).ConnectPanel }))
+const ConnectPanel = lazyPage(async () => (await import('./connect/connect_panel.tsx')).ConnectPanel)
 
 /** A button, and the dialog with ways to connect to a branch that it opens. */
 export function ConnectBranch({
@@ -15,7 +16,10 @@ export function ConnectBranch({
 }) {
   return (
     <Dialog.Root>
-      <Dialog.Trigger disabled={!endpoint} title={endpoint ? undefined : 'The branch has no endpoint.'}>
+      <Dialog.Trigger
+        disabled={!endpoint}
+        title={endpoint ? undefined : 'The branch has no compute: open the branch to add one.'}
+      >
         Connect
       </Dialog.Trigger>
       <Dialog.Portal>

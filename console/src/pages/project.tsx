@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
-import { type ComponentType, lazy, type LazyExoticComponent, Suspense } from 'react'
-import { call } from '../api.ts'
+import { type ComponentType, type LazyExoticComponent, Suspense } from 'react'
+import { call, isGone } from '../api.ts'
 import { useLiveOperations } from '../live.ts'
 import { Copied } from '../parts/copied.tsx'
+import { lazyPage } from '../parts/lazy_page.ts'
 import { Failure, Loading } from '../parts/states.tsx'
 import { Tabs } from '../parts/tabs.tsx'
-import { NotFound } from './not_found.tsx'
+import { Gone, NotFound } from './not_found.tsx'
 
 interface ProjectTab {
   readonly title: string
@@ -16,19 +17,19 @@ interface ProjectTab {
 const TABS: Readonly<Record<string, ProjectTab>> = {
   branches: {
     title: 'Branches',
-    page: lazy(async () => ({ default: (await import('./branches/branches.tsx')).Branches })),
+    page: lazyPage(async () => (await import('./branches/branches.tsx')).Branches),
   },
   operations: {
     title: 'Operations',
-    page: lazy(async () => ({ default: (await import('./operations.tsx')).Operations })),
+    page: lazyPage(async () => (await import('./operations.tsx')).Operations),
   },
   usage: {
     title: 'Usage',
-    page: lazy(async () => ({ default: (await import('./project/usage.tsx')).ProjectUsage })),
+    page: lazyPage(async () => (await import('./project/usage.tsx')).ProjectUsage),
   },
   settings: {
     title: 'Settings',
-    page: lazy(async () => ({ default: (await import('./project/settings.tsx')).ProjectSettings })),
+    page: lazyPage(async () => (await import('./project/settings.tsx')).ProjectSettings),
   },
 }
 
@@ -43,6 +44,7 @@ export function ProjectPage({ projectId, tab = FIRST }: { readonly projectId: st
   })
   const shown = TABS[tab]
   if (!shown) return <NotFound />
+  if (isGone(project.error)) return <Gone what="project" href="/" others="All projects" />
   if (project.isPending) return <Loading what="Reading the project" />
   if (project.error && !project.data) return <Failure error={project.error} retry={() => void project.refetch()} />
   const links = Object.entries(TABS).map(([name, { title }]) => ({

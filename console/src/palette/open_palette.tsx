@@ -1,6 +1,7 @@
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { Suspense, useEffect, useState } from 'react'
+import { lazyPage } from '../parts/lazy_page.ts'
 
-const Palette = lazy(async () => ({ default: (await import('./palette.tsx')).Palette }))
+const Palette = lazyPage(async () => (await import('./palette.tsx')).Palette)
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
 

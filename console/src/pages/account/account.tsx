@@ -1,4 +1,5 @@
-import { type ComponentType, lazy, type LazyExoticComponent, Suspense } from 'react'
+import { type ComponentType, type LazyExoticComponent, Suspense } from 'react'
+import { lazyPage } from '../../parts/lazy_page.ts'
 import { Loading } from '../../parts/states.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
 import { NotFound } from '../not_found.tsx'
@@ -10,10 +11,10 @@ interface AccountTab {
 
 /** The tabs of the account by their place in the address, in order; the first is the account's own address. */
 const TABS: Readonly<Record<string, AccountTab>> = {
-  limits: { title: 'Plan and limits', page: lazy(async () => ({ default: (await import('./limits.tsx')).Limits })) },
-  usage: { title: 'Usage', page: lazy(async () => ({ default: (await import('./usage.tsx')).AccountUsage })) },
-  webhooks: { title: 'Webhooks', page: lazy(async () => ({ default: (await import('./webhooks.tsx')).Webhooks })) },
-  audit: { title: 'Audit', page: lazy(async () => ({ default: (await import('./audit.tsx')).Audit })) },
+  limits: { title: 'Plan and limits', page: lazyPage(async () => (await import('./limits.tsx')).Limits) },
+  usage: { title: 'Usage', page: lazyPage(async () => (await import('./usage.tsx')).AccountUsage) },
+  webhooks: { title: 'Webhooks', page: lazyPage(async () => (await import('./webhooks.tsx')).Webhooks) },
+  audit: { title: 'Audit', page: lazyPage(async () => (await import('./audit.tsx')).Audit) },
 }
 
 const [FIRST = ''] = Object.keys(TABS)
