@@ -1,6 +1,4 @@
-import { useEffect, useState } from 'react'
-
-const SHOWN_MS = 1_500
+import { useCopy } from './copy.ts'
 
 /** A text that is copied by a click. */
 export function Copied({
@@ -12,21 +10,11 @@ export function Copied({
   readonly what: string
   readonly shown?: string
 }) {
-  const [isCopied, setCopied] = useState(false)
-  useEffect(() => {
-    if (!isCopied) return undefined
-    const timer = setTimeout(() => setCopied(false), SHOWN_MS)
-    return () => clearTimeout(timer)
-  }, [isCopied])
+  const { outcome, copy } = useCopy(text)
   return (
-    <button
-      type="button"
-      className="copied"
-      title={`Copy ${what}`}
-      onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
-    >
+    <button type="button" className="copied" title={`Copy ${what}`} onClick={copy}>
       <code>{shown}</code>
-      <span aria-live="polite">{isCopied ? ' copied' : ''}</span>
+      <span aria-live="polite">{outcome && ` ${outcome}`}</span>
     </button>
   )
 }

@@ -1,6 +1,4 @@
-import { useEffect, useState } from 'react'
-
-const SHOWN_MS = 1_500
+import { useCopy } from './copy.ts'
 
 /** A text of several lines that is copied as a whole. */
 export function SnippetBlock({
@@ -16,22 +14,13 @@ export function SnippetBlock({
   /** A secret within the text, shown as dots and copied as it is. */
   readonly hidden?: string | undefined
 }) {
-  const [isCopied, setCopied] = useState(false)
-  useEffect(() => {
-    if (!isCopied) return undefined
-    const timer = setTimeout(() => setCopied(false), SHOWN_MS)
-    return () => clearTimeout(timer)
-  }, [isCopied])
+  const { outcome, copy } = useCopy(text)
   return (
     <figure className="snippet">
       <figcaption>
         <span>{title}</span>
-        <button
-          type="button"
-          title={`Copy ${what}`}
-          onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
-        >
-          <span aria-live="polite">{isCopied ? 'copied' : 'Copy'}</span>
+        <button type="button" title={`Copy ${what}`} onClick={copy}>
+          <span aria-live="polite">{outcome ?? 'Copy'}</span>
         </button>
       </figcaption>
       {/* A region that scrolls is reached by the keyboard. */}
