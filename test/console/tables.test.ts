@@ -88,6 +88,42 @@ test('the address holds the table', { skip }, async () => {
   await rows().getByRole('cell', { name: 'p\\1', exact: true }).waitFor()
 })
 
+test('the address holds the filter and the order', { skip }, async () => {
+  await page.getByLabel('Column', { exact: true }).selectOption('note')
+  await page.getByLabel('Condition').selectOption('is not NULL')
+  await page.getByRole('button', { name: 'Filter' }).click()
+  await page.getByRole('button', { name: 'Sort by id: not sorted' }).click()
+  await page.getByRole('button', { name: 'Sort by id: ascending' }).click()
+  await rows().getByRole('row').nth(1).getByRole('cell', { name: '250', exact: true }).waitFor()
+  await page.reload()
+  await rows().getByRole('row').nth(1).getByRole('cell', { name: '250', exact: true }).waitFor()
+  assert.equal(await page.getByLabel('Condition').inputValue(), 'is not NULL')
+  const other = await visit.context.newPage()
+  await other.goto(page.url())
+  await other.getByRole('row').nth(2).getByRole('cell', { name: '248', exact: true }).waitFor()
+  await other.close()
+  await page.getByRole('button', { name: 'Sort by id: descending' }).click()
+  await page.getByRole('button', { name: 'Clear' }).click()
+  await rows().getByRole('row').nth(1).getByRole('cell', { name: 'p\\1', exact: true }).waitFor()
+})
+
+test('a value is read and copied by the keyboard, also where a page has no clipboard', { skip }, async () => {
+  await rows().focus()
+  for (const key of ['ArrowDown', 'ArrowDown', 'ArrowRight']) await page.keyboard.press(key)
+  await page.getByText('part, row 2').waitFor()
+  await page.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }))
+  const button = page.getByTitle('Copy the value')
+  await button.press('Enter')
+  await button.getByText('copied').waitFor()
+  const pasted = await page.evaluate(() => {
+    Reflect.deleteProperty(navigator, 'clipboard')
+    return navigator.clipboard.readText()
+  })
+  assert.equal(pasted, 'p\\2')
+  await rows().press('Escape')
+  await page.getByText('part, row 2').waitFor({ state: 'detached' })
+})
+
 test('a row is changed after a look at the SQL, and only as it was seen', { skip }, async () => {
   const edit = rows().getByRole('row').nth(2).getByRole('button', { name: 'Edit' })
   await edit.click()

@@ -58,7 +58,9 @@ function Browser({ place }: { readonly place: SqlPlace }) {
                 key={each.name}
                 relation={each}
                 isCurrent={each === shown}
-                choose={() => setSearch({ schema: each.schema, table: each.name })}
+                choose={() =>
+                  setSearch({ database: place.database, role: place.role, schema: each.schema, table: each.name })
+                }
               />
             ))}
           </section>

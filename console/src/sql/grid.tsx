@@ -1,5 +1,5 @@
-import { useVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, useRef, useState } from 'react'
+import { useVirtualizer, type Virtualizer } from '@tanstack/react-virtual'
+import { type KeyboardEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from 'react'
 import { Copied } from '../parts/copied.tsx'
 import type { Column, Row } from './ask.ts'
 
@@ -22,20 +22,31 @@ interface GridProps {
   readonly heading?: (name: string) => ReactNode
 }
 
-/** Rows that scroll however many they are: only those in sight are in the page. */
+/** How arrow keys move between cells: rows and columns. */
+const MOVES: Readonly<Record<string, readonly [number, number]>> = {
+  ArrowDown: [1, 0],
+  ArrowUp: [-1, 0],
+  ArrowRight: [0, 1],
+  ArrowLeft: [0, -1],
+}
+
+const within = (value: number, length: number): number => Math.max(0, Math.min(length - 1, value))
+
+/**
+ * Rows that scroll however many they are: only those in sight are in the page. A cell is chosen by a click or the arrow
+ * keys, and its whole value shown below.
+ */
 export function Grid({ label, columns, rows, lead, heading }: GridProps) {
   const scroller = useRef<HTMLDivElement>(null)
-  const [chosen, setChosen] = useState<{ row: number; column: number }>()
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
     overscan: 12,
   })
-  const leadWidth = lead ? 'max-content' : `${String(rows.length).length + 4}ch`
-  const gridTemplateColumns = [lead ? '19ch' : leadWidth, ...columns.map((_, at) => widthOf(columns, rows, at))].join(
-    ' ',
-  )
+  const leadWidth = lead ? '19ch' : `${String(rows.length).length + 4}ch`
+  const gridTemplateColumns = [leadWidth, ...columns.map((_, at) => widthOf(columns, rows, at))].join(' ')
+  const { chosen, setChosen, onKey } = useChosenCell(scroller, virtual, rows.length, columns.length)
   const value = chosen && rows[chosen.row]?.[chosen.column]
   return (
     <div className="grid">
@@ -43,6 +54,7 @@ export function Grid({ label, columns, rows, lead, heading }: GridProps) {
         className="scroller"
         ref={scroller}
         tabIndex={0}
+        onKeyDown={onKey}
         style={{ height: Math.min(MAX_PX, (rows.length + 1) * ROW_PX + EDGES_PX) }}
         role="table"
         aria-label={label}
@@ -67,38 +79,92 @@ export function Grid({ label, columns, rows, lead, heading }: GridProps) {
             >
               <span role="rowheader">{lead ? lead(rows[index] ?? [], index) : index + 1}</span>
               {columns.map((_, at) => (
-                <Cell key={at} value={rows[index]?.[at]} choose={() => setChosen({ row: index, column: at })} />
+                <Cell
+                  key={at}
+                  value={rows[index]?.[at]}
+                  isChosen={chosen?.row === index && chosen.column === at}
+                  choose={() => setChosen({ row: index, column: at })}
+                />
               ))}
             </div>
           ))}
         </div>
       </div>
       {chosen && value !== undefined && (
-        <div className="value">
-          <span>
-            {columns[chosen.column]?.name}, row {chosen.row + 1}
-          </span>
-          {value !== null && <Copied text={value} what="the value" />}
-          <button type="button" onClick={() => setChosen(undefined)}>
-            Close
-          </button>
-          <pre tabIndex={0}>{value ?? 'NULL'}</pre>
-        </div>
+        <Value
+          title={`${columns[chosen.column]?.name}, row ${chosen.row + 1}`}
+          value={value}
+          close={() => setChosen(undefined)}
+        />
       )}
     </div>
   )
 }
 
-function Cell({ value, choose }: { readonly value: string | null | undefined; readonly choose: () => void }) {
-  if (value === null || value === undefined)
-    return (
-      <span role="cell" className="null">
-        NULL
-      </span>
-    )
-  const short = value.length > MAX_CELL ? `${value.slice(0, MAX_CELL)}…` : value
+interface CellPlace {
+  readonly row: number
+  readonly column: number
+}
+
+/** The cell that a click or the arrow keys have chosen. */
+function useChosenCell(
+  scroller: RefObject<HTMLDivElement | null>,
+  virtual: Virtualizer<HTMLDivElement, Element>,
+  rowCount: number,
+  columnCount: number,
+) {
+  const [chosen, setChosen] = useState<CellPlace>()
+  useEffect(() => {
+    if (chosen) scroller.current?.querySelector('.chosen')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [scroller, chosen])
+  function onKey(event: KeyboardEvent<HTMLElement>): void {
+    const move = MOVES[event.key]
+    if (event.key === 'Escape') setChosen(undefined)
+    // Buttons and fields within have keys of their own.
+    if (move === undefined || event.target !== event.currentTarget || rowCount === 0) return
+    event.preventDefault()
+    const [down, right] = move
+    const next = chosen
+      ? { row: within(chosen.row + down, rowCount), column: within(chosen.column + right, columnCount) }
+      : { row: within(Math.ceil((virtual.scrollOffset ?? 0) / ROW_PX), rowCount), column: 0 }
+    virtual.scrollToIndex(next.row)
+    setChosen(next)
+  }
+  return { chosen, setChosen, onKey }
+}
+
+interface ValueProps {
+  readonly title: string
+  readonly value: string | null
+  readonly close: () => void
+}
+
+/** The whole value of the chosen cell. */
+function Value({ title, value, close }: ValueProps) {
   return (
-    <span role="cell" title={short} onClick={choose}>
+    <div className="value" aria-live="polite">
+      <span>{title}</span>
+      {value !== null && <Copied text={value} what="the value" />}
+      <button type="button" onClick={close}>
+        Close
+      </button>
+      <pre tabIndex={0}>{value ?? 'NULL'}</pre>
+    </div>
+  )
+}
+
+interface CellProps {
+  readonly value: string | null | undefined
+  readonly isChosen: boolean
+  readonly choose: () => void
+}
+
+function Cell({ value, isChosen, choose }: CellProps) {
+  const isNull = value === null || value === undefined
+  const short = isNull ? 'NULL' : value.length > MAX_CELL ? `${value.slice(0, MAX_CELL)}…` : value
+  const name = [isNull && 'null', isChosen && 'chosen'].filter(Boolean).join(' ')
+  return (
+    <span role="cell" className={name} title={isNull ? undefined : short} onClick={choose}>
       {short}
     </span>
   )

@@ -1,10 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useSearchParams } from 'wouter'
 import { type Branch, call } from '../api.ts'
 import { keysOf } from '../live.ts'
 import type { SqlPlace } from './ask.ts'
 
-/** The database and the role that the pages of a branch run SQL with: chosen once, for as long as the tab is open. */
+/**
+ * The database and the role that the pages of a branch run SQL with: those of the address, or those that were chosen last
+ * in this tab.
+ */
 export function useSqlPlace(branch: Branch) {
   const params = { project_id: branch.project_id, branch_id: branch.id }
   const read = useQuery({
@@ -17,13 +21,16 @@ export function useSqlPlace(branch: Branch) {
       return { databases, roles }
     },
   })
-  const [chosen, setChosen] = useState(() => readChosen(branch.id))
+  const [address, setAddress] = useSearchParams()
+  const [kept, setKept] = useState(() => readChosen(branch.id))
+  const chosen = { database: address.get('database') ?? kept.database, role: address.get('role') ?? kept.role }
   const { databases = [], roles = [] } = read.data ?? {}
   const database = databases.find(({ name }) => name === chosen.database) ?? databases[0]
   const role = roles.find(({ name }) => name === chosen.role)?.name ?? database?.owner_name ?? ''
   function choose(next: { database: string; role: string }): void {
     sessionStorage.setItem(keyOf(branch.id), JSON.stringify(next))
-    setChosen(next)
+    setKept(next)
+    setAddress((before) => ({ ...Object.fromEntries(before), ...next }), { replace: true })
   }
   const place: SqlPlace = { branch, database: database?.name ?? '', role }
   return {

@@ -17,6 +17,7 @@ import {
   toColumns,
 } from './browse.ts'
 import { Grid } from './grid.tsx'
+import { useRowOrder } from './row_order.ts'
 import { DeleteRow, EditRow, InsertRow } from './row_forms.tsx'
 
 /** The rows of a table or view. */
@@ -54,8 +55,7 @@ interface RowsProps {
 
 function Rows({ place, relation, columns }: RowsProps) {
   const queries = useQueryClient()
-  const [filter, setFilter] = useState<RowFilter>()
-  const [sort, setSort] = useState<PageOf['sort']>()
+  const { filter, sort, setFilter, setSort } = useRowOrder(columns)
   const [starts, setStarts] = useState<readonly Start[]>([FIRST])
   const from = starts.at(-1) ?? FIRST
   const page: PageOf = { schema: relation.schema, table: relation.name, columns, filter, sort, from }
@@ -90,7 +90,12 @@ function Rows({ place, relation, columns }: RowsProps) {
 
   return (
     <div>
-      <Filter columns={columns} apply={(chosen) => begin(() => setFilter(chosen))} />
+      <Filter
+        key={JSON.stringify(filter)}
+        columns={columns}
+        filter={filter}
+        apply={(chosen) => begin(() => setFilter(chosen))}
+      />
       {read.error && <Failure error={read.error} retry={() => void read.refetch()} />}
       <Grid
         label={`Rows of ${relation.name}`}
@@ -154,10 +159,12 @@ function SortButton({ name, sort, choose }: SortButtonProps) {
 
 interface FilterProps {
   readonly columns: readonly TableColumn[]
+  /** The one that is applied. */
+  readonly filter: RowFilter | undefined
   readonly apply: (filter: RowFilter | undefined) => void
 }
 
-function Filter({ columns, apply }: FilterProps) {
+function Filter({ columns, filter, apply }: FilterProps) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const fields = new FormData(event.currentTarget)
@@ -166,17 +173,17 @@ function Filter({ columns, apply }: FilterProps) {
   }
   return (
     <form className="toolbar" aria-label="Filter" onSubmit={submit} onReset={() => apply(undefined)}>
-      <select name="column" aria-label="Column">
+      <select name="column" aria-label="Column" defaultValue={filter?.column}>
         {columns.map(({ name }) => (
           <option key={name}>{name}</option>
         ))}
       </select>
-      <select name="operator" aria-label="Condition">
+      <select name="operator" aria-label="Condition" defaultValue={filter?.operator}>
         {Object.keys(OPERATORS).map((operator) => (
           <option key={operator}>{operator}</option>
         ))}
       </select>
-      <input name="value" aria-label="Value" autoComplete="off" />
+      <input name="value" aria-label="Value" autoComplete="off" defaultValue={filter?.value} />
       <button type="submit">Filter</button>
       <button type="reset">Clear</button>
     </form>
