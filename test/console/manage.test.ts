@@ -270,6 +270,19 @@ test('the palette reaches pages, projects, branches and actions by keys alone', 
   await go('Change expiry')
   await page.waitForURL(/\/settings\?do=expiry$/)
   await page.getByRole('heading', { name: 'main' }).waitFor()
+  for (const [text, url] of [
+    ['SQL editor', /\/sql$/],
+    ['Tables', /\/tables$/],
+    ['Query insights', /\/insights$/],
+    ['Monitoring', /\/monitoring$/],
+  ] as const) {
+    await go(text)
+    await page.waitForURL(url)
+  }
+  await go('Resize compute')
+  await page.getByRole('dialog', { name: 'Resize the compute' }).waitFor()
+  await page.keyboard.press('Escape')
+  await dialog().waitFor({ state: 'detached' })
   await go('New branch')
   await page.getByRole('dialog', { name: 'New branch' }).waitFor()
   await page.keyboard.press('Escape')

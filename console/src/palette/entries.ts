@@ -18,7 +18,7 @@ export function hereOf(path: string): Here {
   return { projectId, branchId }
 }
 
-const entry = (title: string, about: string, href: string): Entry => ({ id: href, title, about, href })
+const entry = (title: string, about: string, href: string): Entry => ({ id: `${title} ${href}`, title, about, href })
 
 const ANYWHERE = [
   entry('Projects', 'Page', '/'),
@@ -29,6 +29,7 @@ const ANYWHERE = [
   entry('Audit', 'Page', '/account/audit'),
   entry('Members and invitations', 'Page', '/members'),
   entry('You: password, passkeys, organizations, sessions', 'Page', '/you'),
+  entry('Let a client in by its code', 'Page', '/approve'),
   entry('New project', 'Action', '/?do=new-project'),
   entry('New API key', 'Action', '/keys?do=new-key'),
   entry('New webhook', 'Action', '/account/webhooks?do=new-webhook'),
@@ -58,11 +59,21 @@ const ofBranch = (projectId: string, id: string): readonly Entry[] => {
   const [page, action] = ['Page of this branch', 'Action on this branch']
   return [
     entry('Branch overview', page, at),
+    entry('Monitoring', page, `${at}/monitoring`),
+    entry('SQL editor', page, `${at}/sql`),
+    entry('Tables', page, `${at}/tables`),
+    entry('Query insights', page, `${at}/insights`),
     entry('Connect', page, `${at}/connect`),
     entry('Roles and databases', page, `${at}/roles`),
     entry('Compare schemas', page, `${at}/schema`),
     entry('Restore', page, `${at}/restore`),
     entry('Branch settings', page, `${at}/settings`),
+    entry('Start, suspend or restart compute', action, at),
+    entry('Resize compute', action, `${at}?do=resize`),
+    entry('Change suspend timeout', action, `${at}?do=suspend-timeout`),
+    entry('Move compute to another branch', action, `${at}?do=move`),
+    entry('Enable or disable compute', action, `${at}?do=enable`),
+    entry('Add a compute', action, `${at}?do=add-compute`),
     entry('New role', action, `${at}/roles?do=new-role`),
     entry('New database', action, `${at}/roles?do=new-database`),
     entry('Rename branch', action, `${at}/settings?do=rename`),

@@ -25,6 +25,7 @@ export function Resize({ endpoint, onChange }: FormProps) {
   }
   return (
     <FormDialog
+      action="resize"
       opener="Resize"
       title="Resize the compute"
       verb="Resize"
@@ -92,6 +93,7 @@ export function SuspendTimeout({ endpoint, onChange }: FormProps) {
   const secondsOf = (fields: FormData) => Number(textOf(fields, 'seconds') ?? now)
   return (
     <FormDialog
+      action="suspend-timeout"
       opener="Suspend timeout"
       title="When it goes to sleep"
       verb="Change"
@@ -127,6 +129,7 @@ export function Move({ endpoint, onChange, unavailable }: FormProps & { readonly
   const target = (fields: FormData) => textOf(fields, 'branch') ?? ''
   return (
     <FormDialog
+      action="move"
       opener="Move"
       title="Move the compute to another branch"
       verb="Move"
@@ -155,6 +158,7 @@ export function Enable({ endpoint, onChange }: FormProps) {
   const { disabled } = endpoint
   return (
     <FormDialog
+      action="enable"
       opener={disabled ? 'Enable' : 'Disable'}
       title={disabled ? 'Enable the compute' : 'Disable the compute'}
       verb={disabled ? 'Enable' : 'Disable'}
@@ -177,6 +181,7 @@ export function AddCompute({ branch, onChange }: { readonly branch: Branch; read
   const { project_id, id: branch_id } = branch
   return (
     <FormDialog
+      action="add-compute"
       opener="Add a compute"
       title={`Add a compute to ${branch.name}`}
       verb="Add"
