@@ -138,7 +138,11 @@ test('of a thousand operations only those in the window are in the page', { skip
   await expectAccessible(page)
 })
 
-test('the operations fit a narrow window, in light and dark', { skip }, async () => {
+test('the operations fit a narrow window, in light and dark, and with a long name', { skip }, async () => {
+  await at.neap.call('POST /projects/:project_id/branches', {
+    params: { project_id: at.place.project_id },
+    body: { branch: { name: 'a-name-from-continuous-integration-'.repeat(4) } },
+  })
   for (const colorScheme of ['light', 'dark'] as const) {
     const narrow = await signedIn(at.browser, at.neap, { colorScheme, viewport: { width: 360, height: 740 } })
     await narrow.page.goto(address())
