@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react'
+import { NoCompute } from '../parts/no_compute.tsx'
 import { Failure, Loading } from '../parts/states.tsx'
 import { createEditor, type SqlEditor, type TextPart } from '../sql/editor.ts'
 import { forgetRuns, keepRun, keepText, keptText, pastRuns } from '../sql/kept.ts'
@@ -12,7 +13,7 @@ import type { BranchTabProps } from './branch.tsx'
 /** SQL in a database of a branch, as one of its roles. */
 export function Sql({ branch, endpoint }: BranchTabProps) {
   const choice = useSqlPlace(branch)
-  if (!endpoint) return <p className="state">This branch has no compute to run SQL. Create an endpoint for it first.</p>
+  if (!endpoint) return <NoCompute branch={branch} what="SQL" />
   if (choice.read.isPending) return <Loading what="Reading databases and roles" />
   if (choice.read.error && !choice.read.data)
     return <Failure error={choice.read.error} retry={() => void choice.read.refetch()} />

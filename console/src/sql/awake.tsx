@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from 'react'
 import type { BranchTabProps } from '../pages/branch.tsx'
+import { NoCompute } from '../parts/no_compute.tsx'
 import { Empty, Failure, Loading } from '../parts/states.tsx'
 import type { SqlPlace } from './ask.ts'
 import { PlaceFields, useSqlPlace } from './place.tsx'
@@ -17,8 +18,7 @@ export function WhenAwake({ branch, endpoint, what, children }: AwakeProps) {
   const [isShown, setShown] = useState(isActive)
   // What was read stays when the compute goes to sleep.
   if (isActive && !isShown) setShown(true)
-  if (!endpoint)
-    return <p className="state">This branch has no compute to read {what} with. Create an endpoint for it first.</p>
+  if (!endpoint) return <NoCompute branch={branch} what={what} />
   if (choice.read.isPending) return <Loading what="Reading databases and roles" />
   if (choice.read.error && !choice.read.data)
     return <Failure error={choice.read.error} retry={() => void choice.read.refetch()} />

@@ -2,7 +2,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect, useMemo, useState } from 'react'
 import { call, type Endpoint } from '../../api.ts'
 import { keysOf } from '../../live.ts'
-import { Empty, Failure, Loading } from '../../parts/states.tsx'
+import { NoCompute } from '../../parts/no_compute.tsx'
+import { Failure, Loading } from '../../parts/states.tsx'
 import type { BranchTabProps } from '../branch.tsx'
 import { Chart } from './chart.tsx'
 import { CHARTS } from './definitions.ts'
@@ -19,12 +20,7 @@ const LIVE_EVERY_MS = 30_000
 export function Monitoring({ branch, endpoint }: BranchTabProps) {
   const { chosen, choose, zoom } = useSpan()
   const read = useMetrics(endpoint, chosen)
-  if (!endpoint)
-    return (
-      <Empty title="No compute">
-        <p>The charts are those of a branch’s compute, and this branch has none.</p>
-      </Empty>
-    )
+  if (!endpoint) return <NoCompute branch={branch} what="charts" />
   return (
     <>
       <SpanChoice chosen={chosen} choose={choose} zoom={zoom} />
