@@ -12,6 +12,12 @@ export const useOrganizations = () =>
 /** Whether an organization of a list is the one that the page shows. */
 export const isShown = (id: string, all: readonly Organization[]): boolean => id === (current || all[0]?.id)
 
+/** Why the person may change nothing of this organization; undefined where he may, or that is not known yet. */
+export const useWhyViewOnly = (): string | undefined =>
+  useShownOrganization()?.role === 'viewer'
+    ? 'You are a viewer of this organization: ask one of its admins to change that.'
+    : undefined
+
 /** The organization that the page shows; undefined until it is known. */
 export function useShownOrganization(): Organization | undefined {
   const all = useOrganizations().data?.organizations ?? []

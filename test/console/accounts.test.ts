@@ -123,6 +123,22 @@ test('a revoked invitation says so; who has signed in before joins as the same p
   assert.deepEqual([...problems(), ...other.problems()], [])
 })
 
+test('a viewer is told beforehand what he cannot change', { skip }, async () => {
+  await joined(neap, await visitByLink(neap), 'viewer', 'Vera')
+  const { page, origin, problems } = await visitor(browser, neap)
+  await signIn(page, origin, 'vera@example.com', passwordOf('Vera'))
+  const created = page.getByRole('button', { name: 'New project' })
+  await page.getByTitle('You are a viewer of this organization').first().waitFor()
+  assert.ok(await created.isDisabled())
+  await page.getByRole('link', { name: 'first', exact: true }).click()
+  const row = page.getByRole('row', { name: 'main' })
+  await row.getByRole('button', { name: /Start|Suspend/, disabled: true }).waitFor()
+  await row.getByRole('link', { name: 'main' }).click()
+  await page.getByRole('button', { name: 'Resize', disabled: true }).waitFor()
+  await expectAccessible(page)
+  assert.deepEqual(problems(), [])
+})
+
 test('a person creates an organization, switches, and leaves', { skip }, async () => {
   const { page, origin, problems } = await signedIn(browser, neap)
   await page.getByRole('link', { name: 'You' }).click()

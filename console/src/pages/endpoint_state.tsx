@@ -1,5 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import { call, type Endpoint } from '../api.ts'
+import { Action } from '../parts/action.tsx'
 
 /** The word that people know an endpoint's state by. */
 export function wordFor({ current_state, pending_state, disabled }: Endpoint): string {
@@ -22,6 +23,7 @@ export function EndpointState({ endpoint, onChange }: { readonly endpoint: Endpo
   const word = wordFor(endpoint)
   const { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max, current_cu } = endpoint
   const isMoving = word === 'Starting' || word === 'Suspending' || change.isPending
+  const moving = isMoving ? 'It is about to change: wait until that is over.' : undefined
   return (
     <span className="endpoint">
       <span className={`mark ${word.toLowerCase()}`}>{word}</span>
@@ -29,18 +31,16 @@ export function EndpointState({ endpoint, onChange }: { readonly endpoint: Endpo
         {current_cu === undefined || min === max ? sizes(min, max) : `${current_cu} CU of ${sizes(min, max)}`}
       </small>
       {word === 'Active' || word === 'Suspending' ? (
-        <button type="button" disabled={isMoving} onClick={() => change.mutate(false)}>
+        <Action unavailable={moving} onClick={() => change.mutate(false)}>
           Suspend
-        </button>
+        </Action>
       ) : (
-        <button
-          type="button"
-          disabled={isMoving || endpoint.disabled}
-          title={endpoint.disabled ? 'The endpoint is disabled: enable it first.' : undefined}
+        <Action
+          unavailable={moving ?? (endpoint.disabled ? 'It is stopped: open the branch to enable it.' : undefined)}
           onClick={() => change.mutate(true)}
         >
           Start
-        </button>
+        </Action>
       )}
       {change.error && <small role="alert">{change.error.message}</small>}
     </span>

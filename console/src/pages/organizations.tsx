@@ -54,6 +54,7 @@ const columnsFor = (all: readonly Organization[]): readonly Column<Organization>
 function NewOrganization({ unavailable }: { readonly unavailable: string | undefined }) {
   return (
     <FormDialog
+      isPersonal
       opener="New organization"
       title="New organization"
       verb="Create organization"
@@ -74,6 +75,7 @@ function NewOrganization({ unavailable }: { readonly unavailable: string | undef
 function Leave({ organization, isHere }: { readonly organization: Organization; readonly isHere: boolean }) {
   return (
     <FormDialog
+      isPersonal
       opener="Leave"
       title={`Leave ${organization.name}?`}
       verb="Leave"

@@ -81,6 +81,7 @@ function Rename({ passkey: { id, name } }: { readonly passkey: Passkey }) {
   const queries = useQueryClient()
   return (
     <FormDialog
+      isPersonal
       opener="Rename"
       title="Rename the passkey"
       verb="Rename"
@@ -103,6 +104,7 @@ function Remove({ passkey: { id, name } }: { readonly passkey: Passkey }) {
   const queries = useQueryClient()
   return (
     <FormDialog
+      isPersonal
       opener="Remove"
       title={`Remove ${name}?`}
       verb="Remove passkey"

@@ -1,8 +1,12 @@
 import { type ReactNode, useId } from 'react'
+import { useWhyViewOnly } from '../organizations_query.ts'
 
-/** A button that says why it cannot be used now: beside the pointer, and to those who do not see it. */
+/**
+ * A button that changes something of the organization, and says why it cannot be used now: beside the pointer, and to
+ * those who do not see it.
+ */
 export function Action({
-  unavailable,
+  unavailable: unavailableNow,
   isDangerous,
   onClick,
   children,
@@ -14,6 +18,8 @@ export function Action({
   readonly children: ReactNode
 }) {
   const reason = useId()
+  const viewOnly = useWhyViewOnly()
+  const unavailable = unavailableNow ?? viewOnly
   return (
     <>
       <button

@@ -3,6 +3,7 @@ import { useMutation } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useId, useRef, useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { Prepared } from '../api.ts'
+import { useWhyViewOnly } from '../organizations_query.ts'
 import { AsCommand } from './as_command.tsx'
 import { Field, textOf } from './field.tsx'
 
@@ -17,6 +18,8 @@ interface FormDialogProps<Answer> {
   readonly isDangerous?: boolean
   /** Why it cannot be done now; undefined where it can. */
   readonly unavailable?: string | undefined
+  /** Whether it changes what is the person's own: viewers may do that too. */
+  readonly isPersonal?: boolean
   /** A name to type before the form is sent. */
   readonly confirm?: string
   readonly children?: ReactNode
@@ -35,7 +38,9 @@ interface FormDialogProps<Answer> {
  * form, whose fields stay.
  */
 export function FormDialog<Answer>(props: FormDialogProps<Answer>) {
-  const { opener, title, isDangerous, unavailable } = props
+  const { opener, title, isDangerous, isPersonal } = props
+  const viewOnly = useWhyViewOnly()
+  const unavailable = props.unavailable ?? (isPersonal ? undefined : viewOnly)
   const [isOpen, setOpen] = useOpen(unavailable === undefined ? props.action : undefined)
   const reason = useId()
   return (
