@@ -224,6 +224,7 @@ test('the audit list is filtered by who did what, in the address', { skip }, asy
   const rows = page.getByRole('table', { name: 'Audit' }).getByRole('row')
   await page.getByRole('button', { name: 'POST /webhooks', exact: true }).click()
   await page.getByRole('button', { name: 'POST /session' }).first().waitFor({ state: 'detached' })
+  await rows.nth(1).waitFor()
   assert.equal(await rows.count(), 2)
   await page.reload()
   await page.getByRole('button', { name: 'POST /webhooks', exact: true }).waitFor()
