@@ -38,10 +38,12 @@ export function useBranchList(projectId: string, search: string) {
     getNextPageParam: (last) => last.pagination?.next,
     staleTime: Number.POSITIVE_INFINITY,
   })
-  const { hasNextPage, isFetchingNextPage, error, fetchNextPage } = list
+  const { data, hasNextPage, isFetching, error, fetchNextPage } = list
+  // Each page that was read, or read anew, asks for the next: a request that was cancelled in favour of another is not
+  // seen to end by itself.
   useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage && !error) void fetchNextPage()
-  }, [hasNextPage, isFetchingNextPage, error, fetchNextPage])
+    if (hasNextPage && !isFetching && !error) void fetchNextPage()
+  }, [data, hasNextPage, isFetching, error, fetchNextPage])
 
   const recent = useQuery({
     queryKey: [...keysOf(projectId).state, 'recent branches', search],
@@ -78,19 +80,21 @@ const deletedBy = (operations: readonly Operation[]): ReadonlySet<string> =>
 /** The pages with the latest changes; undefined where more has changed than those tell. */
 function withChanges(before: Pages, latest: readonly Branch[], deleted: ReadonlySet<string>): Pages | undefined {
   const known = new Map(before.pages.flatMap(({ branches }) => branches.map((branch) => [branch.id, branch])))
+  const isWhole = before.pages.at(-1)?.pagination?.next === undefined
   const changed = new Map(
     latest
       .filter(({ id, updated_at, current_state }) => {
         const old = known.get(id)
-        return old?.updated_at !== updated_at || old.current_state !== current_state
+        // What is not read yet comes with a later page.
+        if (!old) return isWhole
+        return old.updated_at !== updated_at || old.current_state !== current_state
       })
       .map((branch) => [branch.id, branch]),
   )
   const isGone = ({ id }: Branch) => deleted.has(id) && !latest.some((each) => each.id === id)
   if (changed.size === 0 && ![...known.values()].some(isGone)) return before
   if (changed.size === RECENT) return undefined
-  const isWhole = before.pages.at(-1)?.pagination?.next === undefined
-  const added = isWhole ? [...changed.values()].filter(({ id }) => !known.has(id)) : []
+  const added = [...changed.values()].filter(({ id }) => !known.has(id))
   const pages = before.pages.map((page, index) => ({
     ...page,
     branches: [
