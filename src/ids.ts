@@ -90,3 +90,9 @@ function suffix(): string {
 function pick(from: string | readonly string[]): string {
   return from[randomInt(from.length)] ?? ''
 }
+
+/** The UUID before all of version 7 of a time in milliseconds and later. */
+export function firstUuidOf(ms: number): string {
+  const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0')
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
+}

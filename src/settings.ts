@@ -327,6 +327,20 @@ export const SETTINGS = {
     about: 'How long the figures of computes, for charts, are kept: 60 bytes for each minute in which a compute runs.',
     fallback: () => 30,
   }),
+  operationsDays: setting<number>({
+    env: 'NEAP_OPERATIONS_DAYS',
+    parse: whole(1, 3650),
+    expects: 'days from 1 to 3650',
+    about: 'How long operations that have ended can be read; those of a deleted project: 7 days at most.',
+    fallback: () => 30,
+  }),
+  auditDays: setting<number>({
+    env: 'NEAP_AUDIT_DAYS',
+    parse: whole(1, 36_500),
+    expects: 'days from 1 to 36500',
+    about: 'How long the audit log is kept.',
+    fallback: () => 365,
+  }),
   workerConcurrency: setting<number>({
     env: 'NEAP_WORKER_CONCURRENCY',
     parse: whole(1, 256),

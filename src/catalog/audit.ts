@@ -93,3 +93,16 @@ const firstSince = (accountId: string, moment: string | undefined, minutes: numb
              where account_id = ${accountId}
                and created_at >= ${moment}::timestamptz + make_interval(mins => ${minutes})
              order by created_at limit 1), 9223372036854775807)`
+
+/**
+ * Removes up to `limit` rows that are at least `days` old, the oldest first. Returns how many it removed. Ids ascend
+ * with time, so only the first ones are read.
+ */
+export async function expireAudit(db: Db, days: number, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from audit where id in (
+      select id from (select id, created_at from audit order by id limit ${limit}) oldest
+       where created_at < clock_timestamp() - make_interval(days => ${days}))
+    returning 1`)
+  return rows.length
+}

@@ -143,7 +143,7 @@ export async function expireHistory(db: Db, days: number, limit: number): Promis
     delete from compute_history
      where (endpoint_id, hour) in (select endpoint_id, hour from compute_history
                                     where hour < clock_timestamp() - make_interval(days => ${days})
-                                    order by hour limit ${limit})
+                                    order by hour limit ${limit} for update skip locked)
     returning 1`)
   return rows.length
 }

@@ -48,8 +48,12 @@ export async function storeReply(tx: Db, slot: IdempotencySlot, status: number, 
   await tx.rows(sql`update idempotency_key set status = ${status}, reply = ${reply} where ${isAt(slot)}`)
 }
 
-export async function expireReplies(db: Db, hours: number): Promise<void> {
-  await db.rows(
-    sql`delete from idempotency_key where created_at < clock_timestamp() - make_interval(hours => ${hours})`,
-  )
+export async function expireReplies(db: Db, hours: number, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from idempotency_key where (account_id, method, path, key) in (
+      select account_id, method, path, key from idempotency_key
+       where created_at < clock_timestamp() - make_interval(hours => ${hours})
+       order by created_at limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

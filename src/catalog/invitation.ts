@@ -62,3 +62,12 @@ export function takeInvitation(tx: Db, hash: Buffer): Promise<Invitation | undef
   return tx.row(sql`
     delete from invitation i where i.hash = ${hash} and i.expires_at > clock_timestamp() returning ${COLUMNS}`)
 }
+
+/** Removes up to `limit` invitations that have expired. Returns how many it removed. */
+export async function expireInvitations(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from invitation where id in (
+      select id from invitation where expires_at < clock_timestamp() limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
+}

@@ -1,5 +1,5 @@
 import { awaitCondition } from '../await_condition.ts'
-import { newOperationId } from '../ids.ts'
+import { firstUuidOf, newOperationId } from '../ids.ts'
 import type { Catalog, Db } from './catalog.ts'
 import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
@@ -272,4 +272,20 @@ export async function cancelUnbegun(
       returning action, branch_id)
     update branch set pending_state = null, updated_at = clock_timestamp()
      where id in (select branch_id from cancelled where action in ('create_branch', 'create_timeline'))`)
+}
+
+/**
+ * Removes up to `limit` operations that ended at least `days` ago, the oldest first. Returns how many it removed. Their
+ * ids begin with the time, so the primary key finds them and no other index of this table, which each operation would
+ * pay for, is needed.
+ */
+export async function expireOperations(db: Db, days: number, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from operation where id in (
+      select id from operation
+       where id < ${firstUuidOf(Date.now() - days * 86_400_000)}::uuid
+         and finished_at < clock_timestamp() - make_interval(days => ${days})
+       order by id limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

@@ -75,6 +75,13 @@ export async function isPast(db: Db, seen: Snapshot): Promise<boolean> {
   return row?.past ?? false
 }
 
-export async function expireEvents(db: Db, days: number): Promise<void> {
-  await db.rows(sql`delete from operation_event where updated_at < clock_timestamp() - make_interval(days => ${days})`)
+/** Removes up to `limit` events that are at least `days` old. Returns how many it removed. */
+export async function expireEvents(db: Db, days: number, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from operation_event where (project_id, xid, number) in (
+      select project_id, xid, number from operation_event
+       where updated_at < clock_timestamp() - make_interval(days => ${days})
+       order by updated_at limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

@@ -85,6 +85,11 @@ export async function takeChallenge(db: Db, { challenge, personId, rpId }: Omit<
   return taken !== undefined
 }
 
-export async function expireChallenges(db: Db): Promise<void> {
-  await db.rows(sql`delete from passkey_challenge where expires_at < clock_timestamp()`)
+/** Removes up to `limit` challenges that have expired. Returns how many it removed. */
+export async function expireChallenges(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from passkey_challenge where challenge in (
+      select challenge from passkey_challenge where expires_at < clock_timestamp() limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

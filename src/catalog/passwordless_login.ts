@@ -126,7 +126,13 @@ export async function answerPasswordlessLogin(
   await tx.rows(sql`select pg_notify(${PASSWORDLESS_ANSWERS}, ${id})`)
 }
 
-export async function expirePasswordlessLogins(db: Db): Promise<void> {
-  await db.rows(sql`
-    delete from passwordless_login where created_at < clock_timestamp() - make_interval(mins => ${KEPT_MINUTES})`)
+/** Removes up to `limit` logins that have been over for long. Returns how many it removed. */
+export async function expirePasswordlessLogins(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from passwordless_login where id in (
+      select id from passwordless_login
+       where created_at < clock_timestamp() - make_interval(mins => ${KEPT_MINUTES}) limit ${limit}
+         for update skip locked)
+    returning 1`)
+  return rows.length
 }

@@ -203,20 +203,6 @@ export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
 }
 
-/** Removes the rows of projects deleted at least `days` ago, with those of their branches, endpoints and operations. */
-export async function expireDeletedProjects(db: Db, days: number): Promise<void> {
-  await db.rows(sql`
-    with gone as (
-      select p.id from project p
-       where p.deleted_at < clock_timestamp() - make_interval(days => ${days})
-         and not exists (select 1 from branch b where b.project_id = p.id and b.store_id is not null)
-         and not exists (select 1 from operation o where o.project_id = p.id and o.finished_at is null)),
-    operations as (delete from operation where project_id in (select id from gone)),
-    endpoints as (delete from endpoint where project_id in (select id from gone)),
-    branches as (delete from branch where project_id in (select id from gone))
-    delete from project where id in (select id from gone)`)
-}
-
 /** Whether a project's settings ask for logical replication. */
 export async function wantsReplication(db: Db, projectId: string): Promise<boolean> {
   const row = await db.row<{ wanted: boolean }>(sql`

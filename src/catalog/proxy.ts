@@ -109,8 +109,12 @@ export async function listPaused(db: Db): Promise<string[]> {
   return rows.map((row) => row.id)
 }
 
-/** Removes the rows of ended operations. */
-export async function expirePauses(db: Db): Promise<void> {
-  await db.rows(sql`
-    delete from proxy_hold h using operation o where o.id = h.operation_id and o.finished_at is not null`)
+/** Removes up to `limit` rows of ended operations. Returns how many it removed. */
+export async function expirePauses(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from proxy_hold where (operation_id, proxy_number) in (
+      select h.operation_id, h.proxy_number from proxy_hold h join operation o on o.id = h.operation_id
+       where o.finished_at is not null limit ${limit} for update of h skip locked)
+    returning 1`)
+  return rows.length
 }

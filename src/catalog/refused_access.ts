@@ -81,6 +81,12 @@ export function listRefusals(db: Db, accountId: string): Promise<RefusedAccess[]
      where r.account_id = ${accountId} order by r.last_at desc, r.kind, r.subject, r.role, r.network`)
 }
 
-export async function expireRefusals(db: Db): Promise<void> {
-  await db.rows(sql`delete from refused_access where last_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`)
+export async function expireRefusals(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from refused_access where (account_id, kind, subject, role, network) in (
+      select account_id, kind, subject, role, network from refused_access
+       where last_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})
+       limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

@@ -80,7 +80,12 @@ export function listScalingsIn(
      order by scaled_at desc limit ${limit}`)
 }
 
-/** Removes records that are at least `days` old. */
-export async function expireScalings(db: Db, days: number): Promise<void> {
-  await db.rows(sql`delete from scaling where scaled_at < clock_timestamp() - make_interval(days => ${days})`)
+/** Removes up to `limit` records that are at least `days` old. Returns how many it removed. */
+export async function expireScalings(db: Db, days: number, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from scaling where id in (
+      select id from scaling where scaled_at < clock_timestamp() - make_interval(days => ${days})
+       order by scaled_at limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

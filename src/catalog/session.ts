@@ -1,4 +1,3 @@
-import { expireChallenges } from './passkey.ts'
 import type { Db } from './catalog.ts'
 import type { Person } from './person.ts'
 import { sql } from './sql.ts'
@@ -93,12 +92,22 @@ export async function endOtherSessions(tx: Db, personId: string, id: number): Pr
   await tx.rows(sql`delete from sign_in_link where person_id = ${personId}`)
 }
 
-/** Deletes sessions, sign-in links and invitations that have expired. */
-export async function expireSessions(db: Db): Promise<void> {
-  await db.rows(sql`delete from person_session s where not (${IS_VALID})`)
-  await db.rows(sql`delete from sign_in_link where expires_at < clock_timestamp()`)
-  await expireChallenges(db)
-  await db.rows(sql`delete from invitation where expires_at < clock_timestamp()`)
+/** Removes up to `limit` sessions that have expired. Returns how many it removed. */
+export async function expireSessions(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from person_session where id in (
+      select s.id from person_session s where not (${IS_VALID}) limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
+}
+
+/** Removes up to `limit` sign-in links that have expired. Returns how many it removed. */
+export async function expireSignInLinks(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from sign_in_link where hash in (
+      select hash from sign_in_link where expires_at < clock_timestamp() limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }
 
 /** Stores a sign-in link by the hash of its token. Returns when it expires. */

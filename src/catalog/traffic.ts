@@ -75,10 +75,23 @@ export async function endpointTraffic(db: Db, projectId: string, endpointId: str
   return row as EndpointTraffic
 }
 
-/** Removes months past their retention, and writers that ended long ago. */
-export async function expireTraffic(db: Db): Promise<void> {
-  await db.rows(sql`delete from endpoint_traffic where month < this_month() - make_interval(months => ${KEPT_MONTHS})`)
-  await db.rows(
-    sql`delete from traffic_writer where written_at < clock_timestamp() - make_interval(days => ${WRITER_DAYS})`,
-  )
+/** Removes up to `limit` months past their retention. Returns how many it removed. */
+export async function expireTraffic(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from endpoint_traffic where (project_id, month, branch_id, endpoint_id) in (
+      select project_id, month, branch_id, endpoint_id from endpoint_traffic
+       where month < this_month() - make_interval(months => ${KEPT_MONTHS})
+       order by month limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
+}
+
+/** Removes up to `limit` writers that ended long ago. Returns how many it removed. */
+export async function expireTrafficWriters(db: Db, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from traffic_writer where id in (
+      select id from traffic_writer where written_at < clock_timestamp() - make_interval(days => ${WRITER_DAYS})
+       limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

@@ -177,8 +177,12 @@ function typeOf(event: string) {
   }
 }
 
-export async function expireDeliveries(db: Db, days: number): Promise<void> {
-  await db.rows(
-    sql`delete from webhook_delivery where occurred_at < clock_timestamp() - make_interval(days => ${days})`,
-  )
+/** Removes up to `limit` deliveries that are at least `days` old. Returns how many it removed. */
+export async function expireDeliveries(db: Db, days: number, limit: number): Promise<number> {
+  const rows = await db.rows(sql`
+    delete from webhook_delivery where id in (
+      select id from webhook_delivery where occurred_at < clock_timestamp() - make_interval(days => ${days})
+       order by occurred_at limit ${limit} for update skip locked)
+    returning 1`)
+  return rows.length
 }

@@ -2,13 +2,7 @@
  * Keeps the figures of running computes for charts: once a minute, in one batch. sampling.ts says what is read of each.
  */
 import { computeAddress } from '../catalog/compute.ts'
-import {
-  addSamples,
-  type ComputeSample,
-  expireHistory,
-  listSampled,
-  type SampledCompute,
-} from '../catalog/compute_history.ts'
+import { addSamples, type ComputeSample, listSampled, type SampledCompute } from '../catalog/compute_history.ts'
 import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import { type ComputeStatistics, readStatistics } from '../compute_admin/statistics.ts'
 import type { WorkerContext } from '../context.ts'
@@ -22,23 +16,16 @@ const ASKED_AT_ONCE = 8
 const ASKING_MS = 20_000
 /** How long a compute that did not answer is not asked again. */
 const SILENT_MS = 10 * MINUTE_MS
-const EXPIRED_AT_ONCE = 1_000
-const EXPIRE_EVERY_MS = 600_000
 
 const LOOK = { purpose: 'history', timeoutMs: LOOK_TIMEOUT_MS }
 
 /** Starts the loop for the computes of this host. */
 export function startHistoryLoop(context: WorkerContext): Loop {
   const takeSamples = createSampler(context)
-  const { catalog, config, log } = context
-  let expireAt = 0
+  const { log } = context
   const loop = createEventLoop({
     async look() {
       await takeSamples()
-      if (performance.now() >= expireAt) {
-        const gone = await expireHistory(catalog, config.metricsDays, EXPIRED_AT_ONCE)
-        expireAt = gone < EXPIRED_AT_ONCE ? performance.now() + EXPIRE_EVERY_MS : 0
-      }
       return MINUTE_MS - (Date.now() % MINUTE_MS)
     },
     onError: (error) => log.warn({ err: error }, 'could not keep the figures of computes'),

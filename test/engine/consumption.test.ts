@@ -177,7 +177,7 @@ test('sizes count for as long as a branch had them', () =>
     )
     assert.ok(sum(({ extra_branch_hours }) => extra_branch_hours) >= 0)
     assert.ok((await projectByteHours(catalog, project.id)) <= 6001)
-    await expireConsumption(catalog)
+    await expireConsumption(catalog, 100)
   }))
 
 test('the computes of a project that has used up a quota are found, and no others', () =>

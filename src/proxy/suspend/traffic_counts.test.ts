@@ -134,11 +134,11 @@ test('another month is another count, an endpoint that there is not is none, and
   assert.deepEqual(await trafficOf(endpoint), [1, 1, 1])
   const months = async () =>
     (await catalog.rows(sql`select from endpoint_traffic where endpoint_id = ${endpoint}`)).length
-  await expireTraffic(catalog)
+  await expireTraffic(catalog, 100)
   assert.equal(await months(), 2)
   await catalog.rows(
     sql`update endpoint_traffic set month = month - interval '13 months' where endpoint_id = ${endpoint}`,
   )
-  await expireTraffic(catalog)
+  await expireTraffic(catalog, 100)
   assert.equal(await months(), 1)
 })
