@@ -32,7 +32,7 @@ export async function removeStored(layout: Layout, store: StoreRef, fence: Fence
     .map((name) => join(layout.trash, name))
   for (const directory of trash) await removeSharedMemory(join(directory, 'pgdata'))
   const leftovers = [...trash, logDirOf(layout, store.id), socketDirOf(layout, store)]
-  await deleteTrees(leftovers)
+  await deleteTrees(home, leftovers)
   return leftovers.some((path) => existsSync(path)) || existsSync(home) ? 'pending' : 'done'
 }
 
@@ -55,8 +55,17 @@ const DELETE_CAP_MS = 3000
 /** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it descends. */
 const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; exec rm -rf -- "$@"`
 
+/** The deletions under way, by home: a step that begins again waits for the one that runs. */
+const deletions = new Map<string, Promise<void>>()
+
 /** Deletes directories in a separate process, which continues when this one ends or when it takes long. */
-async function deleteTrees(paths: readonly string[]): Promise<void> {
+async function deleteTrees(home: string, paths: readonly string[]): Promise<void> {
+  const running = deletions.get(home) ?? startDeletion(paths).finally(() => deletions.delete(home))
+  deletions.set(home, running)
+  await withTimeout(running, DELETE_CAP_MS, undefined)
+}
+
+async function startDeletion(paths: readonly string[]): Promise<void> {
   const isRoot = process.getuid?.() === 0
   const [program, ...args] = isRoot ? ['rm', '-rf', '--'] : ['sh', '-c', OPEN_AND_REMOVE, 'sh']
   const child: ChildProcess = spawn(program, [...args, ...paths], {
@@ -65,7 +74,7 @@ async function deleteTrees(paths: readonly string[]): Promise<void> {
     env: BARE_ENVIRONMENT,
   })
   child.unref()
-  await withTimeout(once(child, 'exit'), DELETE_CAP_MS, undefined)
+  await once(child, 'exit')
 }
 
 /** The ids of all stores. */
