@@ -25,7 +25,10 @@ import {
   retryLater,
   notifyCompleted,
 } from './claim.ts'
+import { createSleepWatch } from '../machine_sleep.ts'
 import { type Definition, OperationFailed, type StepOutcome } from './definition.ts'
+import { keepAlive } from './keep_alive.ts'
+import { createOversleep } from './oversleep.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
 
@@ -42,6 +45,10 @@ export interface RunnerOptions<Context> {
    * looks follow a notification or a timer.
    */
   readonly sweepMs?: number
+  /** Interval at which the session of a step that works outside the catalog is used. */
+  readonly keepAliveMs?: number
+  /** Returns for how long this machine has slept since the last call. */
+  readonly sleptMs?: () => number
   /** Recognises the errors that mean another worker has taken over: the step's transaction is rolled back. */
   readonly isTakenOver: (error: unknown) => boolean
   /** Recognises permanent errors of the backend. */
@@ -81,6 +88,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   const running = new Map<string, Promise<void>>()
   const unannounced: string[] = []
   let telling: Promise<void> | undefined
+  const { sleptMs = createSleepWatch() } = options
+  const afterSleep = createOversleep(catalog, options.host, sleptMs, () => [...running.keys()], onError)
   let stopping = false
   let soon: NodeJS.Timeout | undefined
 
@@ -100,6 +109,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   /** Claims due operations. Returns the milliseconds until the next look. */
   async function takeAll(): Promise<number> {
+    await afterSleep()
     while (running.size < concurrency && !stopping) {
       const { due, now } = await claim(
         catalog,
@@ -158,6 +168,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   async function runStep(operation: Due): Promise<Due | 'ended' | undefined> {
     const definition = definitions.get(operation.action) as Definition<Context>
+    await afterSleep()
     try {
       const next = await catalog.transaction(async (tx) => {
         const lock = await lockForStep(tx, operation)
@@ -165,7 +176,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         if (lock === 'overdue') return overdue(tx, operation)
         if (lock !== 'locked') throw new OperationFailed(`dependency failed: ${lock.needs}`)
         await options.onStep?.(operation, 'before')
-        const outcome = await stepOf(definition, operation)(operation as never, options.context, tx)
+        const step = stepOf(definition, operation)
+        const outcome = await keepAlive(tx, () => step(operation as never, options.context, tx), options.keepAliveMs)
         await options.onStep?.(operation, 'after')
         return move(tx, operation, definition, outcome)
       })

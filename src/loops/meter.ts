@@ -2,12 +2,13 @@ import { listComputes } from '../catalog/compute.ts'
 import { countWal, meterComputes } from '../catalog/consumption.ts'
 import { listOverQuota, renewAccountQuotas } from '../catalog/quota.ts'
 import type { WorkerContext } from '../context.ts'
+import { createSleepWatch } from '../machine_sleep.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 import { suspendActive } from './suspend_active.ts'
 
 /** What is lost at most when the host is. */
 const EVERY_MS = 60_000
-/** A wall clock that went so much further than the machine ran shows that it slept. */
+/** A shorter sleep counts as use. */
 const SLEPT_MS = 30_000
 
 /**
@@ -16,12 +17,12 @@ const SLEPT_MS = 30_000
  */
 export function startMeterLoop(context: WorkerContext): Loop {
   const { catalog, storage, hostId, log } = context
-  let before = clocks()
+  const sleptMs = createSleepWatch()
+  let hasSlept = false
   const meter = async (): Promise<void> => {
-    const now = clocks()
-    const slept = now.wall - before.wall - (now.awake - before.awake) > SLEPT_MS
-    await meterComputes(catalog, hostId, slept)
-    before = now
+    hasSlept ||= sleptMs() > SLEPT_MS
+    await meterComputes(catalog, hostId, hasSlept)
+    hasSlept = false
     const positions = new Map<string, string>()
     for (const { store_id: id } of await listComputes(catalog, hostId)) {
       const position = await storage.walPosition({ id }).catch((error: unknown) => {
@@ -36,9 +37,6 @@ export function startMeterLoop(context: WorkerContext): Loop {
   }
   return startPeriodic(EVERY_MS, meter, (error) => log.warn({ err: error }, 'could not count what computes have used'))
 }
-
-/** CLOCK_MONOTONIC, which performance.now() reads, stands still while a machine sleeps (clock_gettime(2)). */
-const clocks = () => ({ wall: Date.now(), awake: performance.now() })
 
 /** Suspends the computes of this host whose accounts or projects have used up a quota. */
 async function suspendOverQuota(context: WorkerContext): Promise<void> {
