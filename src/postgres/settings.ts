@@ -101,6 +101,8 @@ function fixedSettings(pgVersion: number): Record<string, string> {
     log_checkpoints: 'off',
     // One slot for each branch being copied from a running compute, besides the users' own.
     max_replication_slots: '64',
+    // A slot that its reader has abandoned does not fill the disk. A copy's own slot never needs as much.
+    max_slot_wal_keep_size: '10GB',
     superuser_reserved_connections: '10',
     min_wal_size: '32MB',
     max_wal_size: '1GB',

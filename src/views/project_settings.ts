@@ -13,7 +13,9 @@ const Quota = Type.Optional(
 const TimeOfDay = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'HH:MM, in UTC' })
 
 const Replication = Type.Boolean({
-  description: 'Whether roles may replicate: read changes from slots, and be subscribed to',
+  description:
+    'Whether roles may replicate: read changes from slots, and be subscribed to. ' +
+    'A slot keeps up to 10 GB of changes for its reader, and is lost beyond',
 })
 
 const NotAvailable = Type.Optional(Type.Boolean({ description: 'Not available: false, or refused' }))

@@ -70,6 +70,8 @@ test('a slot keeps changes through a suspend, and branches do not inherit it', a
               'reader', null, null, 'proto_version', '1', 'publication_names', 'items')`,
   )
   assert.equal(read.filter(({ kind }) => kind === 'I').length, 2)
+  const kept = 'show max_slot_wal_keep_size'
+  assert.deepEqual(await query(neap, place.uri, kept), [{ max_slot_wal_keep_size: '10GB' }])
   const child = await branchOff(neap, place)
   assert.deepEqual(await query(neap, child.uri, 'select slot_name from pg_replication_slots'), [])
 })

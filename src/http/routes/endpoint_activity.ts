@@ -35,7 +35,11 @@ const Slot = Type.Object({
   kind: Type.Union([Type.Literal('physical'), Type.Literal('logical')]),
   database: Name,
   active: Type.Boolean(),
-  kept_bytes: Type.Union([Type.Number(), Type.Null()]),
+  kept_bytes: Type.Union([Type.Number(), Type.Null()], {
+    description:
+      'WAL that is kept for the reader of this slot. Once it is more than 10 GB the slot is lost (null): ' +
+      'its reader begins anew with another one',
+  }),
 })
 
 const Activity = Type.Object(
