@@ -223,13 +223,14 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }
 
-/** Deleted branches with stored data that no unfinished operation removes. */
-export function listLeftovers(db: Db): Promise<Branch[]> {
+/** Deleted branches with stored data that no unfinished operation removes, `limit` at most. */
+export function listLeftovers(db: Db, limit: number): Promise<Branch[]> {
   return db.rows(sql`
     select * from branch b where deleted_at is not null and store_id is not null
        and not exists (select 1 from operation o
                         where o.project_id = b.project_id and o.finished_at is null
-                          and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))`)
+                          and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))
+     limit ${limit}`)
 }
 
 export async function markBranchDeleted(tx: Db, id: string): Promise<void> {

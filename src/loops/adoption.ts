@@ -25,6 +25,8 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 60_000
 /** Endpoints reconciled concurrently. */
 const AT_ONCE = 4
+/** Removals of stores that one sweep asks for. */
+const LEFTOVERS_AT_ONCE = 100
 
 type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
 
@@ -76,19 +78,27 @@ async function stopOrphans({ catalog, computes, log }: WorkerContext): Promise<n
  */
 export function startSweepLoop(context: WorkerContext): Loop {
   const { catalog, hostId, log } = context
-  const sweep = async (): Promise<void> => {
-    await reconcileAll(context, await listStrandedEndpoints(catalog, hostId))
-    await stopOrphans(context)
-    await abandonLostCopies(catalog)
-    for (const branch of await listLeftovers(catalog)) {
-      const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
-      const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
-      log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
-    }
+  // Each by itself: one that fails holds up no other.
+  const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
+    'stranded endpoints': async () => reconcileAll(context, await listStrandedEndpoints(catalog, hostId)),
+    'orphaned computes': () => stopOrphans(context),
+    'lost copies': () => abandonLostCopies(catalog),
+    'stores of deleted branches': () => removeLeftovers(context),
   }
-  return startPeriodic(EVERY_MS, sweep, (error) =>
-    log.warn({ err: error }, 'could not clean up after failed operations'),
-  )
+  const onError = (error: unknown, kind?: string) =>
+    log.warn({ err: error, kind }, 'could not clean up after failed operations')
+  const sweep = async (): Promise<void> => {
+    for (const [kind, clean] of Object.entries(kinds)) await clean().catch((error: unknown) => onError(error, kind))
+  }
+  return startPeriodic(EVERY_MS, sweep, onError)
+}
+
+async function removeLeftovers({ catalog, log }: WorkerContext): Promise<void> {
+  for (const branch of await listLeftovers(catalog, LEFTOVERS_AT_ONCE)) {
+    const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
+    const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
+    log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
+  }
 }
 
 /** An endpoint that cannot be reconciled does not hold up the others. */
