@@ -21,6 +21,10 @@ const SHORT: Readonly<Record<string, string>> = {
   '53200': 'The catalog has too little memory. Try again shortly.',
 }
 
+/** Whether the catalog refused a statement because its disk is full. */
+export const isDiskFull = (error: unknown): boolean =>
+  error instanceof AppError && (error.cause as { code?: unknown } | undefined)?.code === '53100'
+
 /** Throws UNAVAILABLE for errors that mean that the catalog is unavailable, and other errors unchanged. */
 export function unavailable(error: Error & { code?: string }): never {
   const short = SHORT[error.code ?? '']

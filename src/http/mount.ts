@@ -2,8 +2,10 @@ import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { TSchema } from 'typebox'
 import { insertAudit, insertPersonAudit } from '../catalog/audit.ts'
+import { isDiskFull } from '../catalog/away.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
+import { withReserve } from '../disk_reserve.ts'
 import { AppError, type ErrorCode, ERRORS } from '../errors.ts'
 import { admit } from './admit.ts'
 import { type Authenticate, authorize } from './auth.ts'
@@ -168,6 +170,16 @@ export function mount(
     const asked = request.validationError
       ? undefined
       : await route.ask?.(inputOf(request), contextOf(request, reply, context.catalog))
+    const changed = () => transact(request, reply, key, asked)
+    return route.freesDisk ? withReserve(context.config, isDiskFull, changed) : changed()
+  }
+
+  function transact(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    key: string | undefined,
+    asked: unknown,
+  ): Promise<Reply> {
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
         const made = await perform(request, reply, tx, asked)

@@ -58,6 +58,8 @@ export interface Contract<P, Q, B, R> {
   readonly anyProject?: boolean
   /** The route may revoke keys or change their account: this process then drops its cached keys. */
   readonly changesKeys?: boolean
+  /** The route removes stored data: on a full disk it is given room from the reserve. */
+  readonly freesDisk?: boolean
   /** A GET that `Prefer: wait` delays until its operation has ended. */
   readonly waits?: boolean
   /** A change of a person's own affairs: it is audited in each of his organizations. */

@@ -4,6 +4,7 @@ import { type Backoff, backoffMs } from '../backoff.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'
 import type { Config } from '../config.ts'
+import { fillReserve, lacksWalRoom, withReserve } from '../disk_reserve.ts'
 import { messageOf } from '../errors.ts'
 import { withSignal } from '../race.ts'
 import type { Secrets } from '../secrets/secrets.ts'
@@ -13,6 +14,8 @@ import type { ProgressReporter } from './progress.ts'
 const PG_VERSION = 18
 const RESTART: Backoff = { firstMs: 250, maxMs: 5_000 }
 const STOP_MS = 60_000
+/** Between two looks whether the disk has room for the reserve. */
+const FILL_RESERVE_MS = 20_000
 
 /** The Postgres server that holds the catalog. The embedded one outlives this process, and the next start finds it. */
 export interface EmbeddedCatalog {
@@ -22,6 +25,14 @@ export interface EmbeddedCatalog {
   /** Stops watching it and leaves it running. */
   leave(): Promise<void>
   stop(): Promise<void>
+}
+
+/** Fills the reserve on the disk whenever there is room, until the signal. */
+function keepReserve(config: Config, ended: AbortSignal, say: (line: string) => void): void {
+  const fill = () =>
+    fillReserve(config).catch((error: unknown) => say(`no room could be reserved: ${messageOf(error)}`))
+  const timer = setInterval(() => void fill(), FILL_RESERVE_MS)
+  ended.addEventListener('abort', () => clearInterval(timer))
 }
 
 type Session = Awaited<ReturnType<Catalog['session']>>
@@ -48,7 +59,13 @@ export async function openEmbeddedCatalog(
     secrets: secrets.stores,
     socketDir: embeddedSocketDir(config.runtimeDir),
   })
-  await progress.during('starting the catalog', server.start())
+  const start = () =>
+    withReserve(
+      config,
+      () => lacksWalRoom(config),
+      () => server.start(),
+    )
+  await progress.during('starting the catalog', start())
   const catalog = openCatalog(target, 1, () => {})
   const release = new AbortController()
   const released = release.signal
@@ -78,7 +95,7 @@ export async function openEmbeddedCatalog(
 
   async function startAgain(failed: (error: unknown) => void): Promise<Session | undefined> {
     try {
-      await server.start()
+      await start()
       return await catalog.session()
     } catch (error) {
       failed(error)
@@ -96,6 +113,7 @@ export async function openEmbeddedCatalog(
     target,
     async watch(say) {
       watching = keepRunning(await catalog.session(), say)
+      keepReserve(config, released, say)
     },
     leave,
     async stop() {

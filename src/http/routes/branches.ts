@@ -164,6 +164,7 @@ export const deleteProjectBranch = route('DELETE /projects/:project_id/branches/
   tag: 'Branch',
   params: BranchParams,
   returns: BranchAndOperations,
+  freesDisk: true,
   errors: ['NOT_FOUND', 'NOT_ALLOWED'],
 }).handle(async ({ params }, context) => {
   const { branch, operations } = await deleteBranch(context, params)

@@ -14,6 +14,7 @@ export const deleteAccountProject = route('DELETE /projects/:project_id', {
   tag: 'Project',
   params: ProjectId,
   returns: Type.Object({ project: Project }),
+  freesDisk: true,
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => ({
   project: await projectView(await deleteProject(context, params.project_id), context),

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { query } from '../clients.ts'
+import { type Neap, startNeap } from '../neap.ts'
+import { kill, postmastersOf, until } from '../processes.ts'
+import { branchOff, firstPlace, type Place } from '../project.ts'
+import { mountSmallDisk, type SmallDisk, withoutMounts } from '../small_disk.ts'
+
+/* A disk without a byte left can be emptied through the API. */
+
+const cannotMount = withoutMounts()
+const base = mkdtempSync(join(tmpdir(), 'neap-full-disk-'))
+const dataDir = join(base, 'data')
+const reserves = [1, 2].map((number) => join(dataDir, 'catalog', `reserve.${number}`))
+let disk: SmallDisk
+let neap: Neap
+
+before(async () => {
+  if (cannotMount) return
+  // Computes run as other users.
+  chmodSync(base, 0o711)
+  disk = mountSmallDisk(dataDir, 1000)
+  neap = await startNeap({ dataDir })
+})
+
+after(async () => {
+  if (cannotMount) return
+  disk.drain()
+  await neap?.stop({ keep: true })
+  disk.unmount()
+  rmSync(base, { recursive: true })
+})
+
+const isReserved = () => reserves.every((file) => existsSync(file))
+const freeBytes = () => statfsSync(dataDir).bavail * statfsSync(dataDir).bsize
+
+const remove = async ({ project_id, branch_id }: Place) => {
+  const params = { project_id, branch_id }
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
+  return neap.ended(operations)
+}
+
+test('a branch can be deleted at 0 bytes free, and the reserve is made again', { skip: cannotMount }, async () => {
+  const place = await firstPlace(neap)
+  const [branch, kept] = [await branchOff(neap, place), await branchOff(neap, place)]
+  await query(
+    neap,
+    branch.uri,
+    'create table large as select repeat(md5(n::text), 30) from generate_series(1, 20000) n',
+  )
+  await query(neap, kept.uri, 'create table kept as select 1 as one')
+  await until('room is reserved', isReserved)
+  disk.fill()
+  assert.ok(freeBytes() < 4096)
+  await remove(branch)
+  assert.ok(!isReserved())
+  assert.ok(!existsSync(join(dataDir, 'branches', branch.branch_id)))
+  disk.drain()
+  await until('room is reserved again', isReserved)
+  assert.deepEqual(await query(neap, kept.uri, 'select one from kept'), [{ one: 1 }])
+})
+
+test('a catalog that ended on a full disk starts with room from the reserve', { skip: cannotMount }, async () => {
+  const { project_id } = await firstPlace(neap)
+  await until('room is reserved', isReserved)
+  disk.fill()
+  await kill(postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid)
+  await until('the catalog answers', async () => {
+    const answered = await neap.call('GET /projects/:project_id', { params: { project_id } }).catch(() => undefined)
+    return answered !== undefined
+  })
+  disk.drain()
+})
