@@ -22,10 +22,13 @@ export async function catalogQuery<R extends pg.QueryResultRow>(neap: Neap, sql:
   }
 }
 
+export async function catalogUrl(neap: Neap): Promise<string> {
+  return embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), (await secretsOf(neap)).catalogPasswords()[0] ?? '')
+}
+
 /** A session in the catalog, e.g. to hold a lock there. */
 export async function catalogClient(neap: Neap): Promise<pg.Client> {
-  const url = embeddedCatalogUrl(join(neap.ready.data_dir, 'run'), (await secretsOf(neap)).catalogPasswords()[0])
-  const client = new pg.Client({ connectionString: url })
+  const client = new pg.Client({ connectionString: await catalogUrl(neap) })
   client.on('error', () => {})
   await client.connect()
   return client
