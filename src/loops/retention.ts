@@ -40,13 +40,14 @@ const KEPT_DAYS = 7
 const REPLY_HOURS = 24
 
 type RetentionContext = Pick<WorkerContext, 'catalog' | 'log'> & {
+  readonly storage: Pick<WorkerContext['storage'], 'tidy'>
   readonly config: Pick<Config, 'operationsDays' | 'auditDays' | 'metricsDays'>
 }
 
-/** Removes a batch. Returns how many rows it removed, or whether more are left. */
-type Expire = () => Promise<number | boolean>
+/** Removes a batch. Returns how many rows it removed, or whether more are left; undefined when it removed all. */
+type Expire = () => Promise<number | boolean | void>
 
-function kinds({ catalog, config }: RetentionContext): Readonly<Record<string, Expire>> {
+function kinds({ catalog, config, storage }: RetentionContext): Readonly<Record<string, Expire>> {
   return {
     operations: () => expireOperations(catalog, config.operationsDays, BATCH),
     'deleted projects': () => expireDeletedProjects(catalog, KEPT_DAYS, BATCH),
@@ -69,6 +70,7 @@ function kinds({ catalog, config }: RetentionContext): Readonly<Record<string, E
     scalings: () => expireScalings(catalog, KEPT_DAYS, BATCH),
     refusals: () => expireRefusals(catalog, BATCH),
     figures: () => expireHistory(catalog, config.metricsDays, BATCH),
+    'notes of removals': () => storage.tidy(),
   }
 }
 

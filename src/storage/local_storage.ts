@@ -32,7 +32,6 @@ export function localStorage(options: HostOptions): Storage {
   const calls: Storage = {
     prepare: async (pgVersion) => {
       await prepareVersion(layout, pgVersion, options.secrets, options.programs)
-      await expireRemovalNotes(layout)
     },
     create: (store, fence) => fill(store, { from: join(layout.templates, String(store.pgVersion)) }, fence),
     clone: (store, parent, fence) => {
@@ -47,6 +46,7 @@ export function localStorage(options: HostOptions): Storage {
     pgVersions: async () => PG_VERSIONS.filter((version) => isInstalled(version, options.programs)),
     extensions: (pgVersion) => offeredExtensions(pgVersion, options.programs),
     stopCopies: () => endCopies(layout),
+    tidy: () => expireRemovalNotes(layout),
   }
   return explainShortages(calls, layout.dataDir)
 }

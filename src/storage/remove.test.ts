@@ -1,5 +1,5 @@
 import { deepEqual, equal } from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -37,4 +37,17 @@ test('a removal that takes long is waited for, and not begun again beside itself
   }
   await settled(() => storage.remove(branch, fence))
   deepEqual(await storage.list(), [])
+})
+
+test('a note of a removal goes when it is old, and not before', async () => {
+  const [old, young] = [local.branch('old'), local.branch('young')]
+  const noteOf = ({ id }: typeof old) => join(options.dataDir, 'removed', id)
+  for (const branch of [old, young]) {
+    await settled(() => storage.create(branch, next()))
+    await settled(() => storage.remove(branch, next()))
+  }
+  const eightDaysAgo = Date.now() / 1000 - 8 * 86_400
+  utimesSync(noteOf(old), eightDaysAgo, eightDaysAgo)
+  await storage.tidy()
+  deepEqual([existsSync(noteOf(old)), existsSync(noteOf(young))], [false, true])
 })

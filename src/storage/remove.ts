@@ -80,10 +80,7 @@ async function startDeletion(paths: readonly string[]): Promise<void> {
 /** The ids of all stores. */
 export async function storedIds(layout: Layout): Promise<string[]> {
   const [branches, trash, logs] = await Promise.all(
-    [layout.branches, layout.trash, layout.logs].map(async (path) => {
-      const entries = await readdir(path, { withFileTypes: true }).catch(() => [])
-      return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
-    }),
+    [layout.branches, layout.trash, layout.logs].map((path) => readdir(path).catch(() => [])),
   )
   const ids = [...(branches ?? []), ...(trash ?? []).map((name) => name.split('.')[0] ?? ''), ...(logs ?? [])]
   return [...new Set(ids)].filter((id) => id !== 'catalog' && isId(id)).sort()
@@ -93,7 +90,7 @@ const NOTE_DAYS = 7
 
 /** Deletes removal notes so old that no attempt from before can still be alive. */
 export async function expireRemovalNotes(layout: Layout): Promise<void> {
-  for (const id of await readdir(layout.removed)) {
+  for (const id of await readdir(layout.removed).catch(() => [])) {
     const path = join(layout.removed, id)
     const found = await stat(path).catch(() => undefined)
     if (found && Date.now() - found.mtimeMs > NOTE_DAYS * 86_400_000) await rm(path, { force: true })

@@ -46,6 +46,8 @@ export interface Storage {
   pgVersions(): Promise<number[]>
   /** The extensions that tenants may create in an installed version. */
   extensions(pgVersion: number): Promise<OfferedExtension[]>
+  /** Removes what removals of stores have left and is not needed any more. */
+  tidy(): Promise<void>
   /** Ends running copies for a shutdown; a later call repeats their work. */
   stopCopies(): Promise<void>
 }

@@ -26,7 +26,7 @@ const DELETED = 3_000
 async function cleanUntil(catalog: Catalog, isDone: () => Promise<boolean>): Promise<string[]> {
   const failed: string[] = []
   const log = pino({}, { write: (line) => void failed.push((JSON.parse(line) as { kind: string }).kind) })
-  const loop = startRetentionLoop({ catalog, config: DAYS, log })
+  const loop = startRetentionLoop({ catalog, config: DAYS, log, storage: { tidy: async () => {} } })
   try {
     await until('old rows are removed', isDone)
   } finally {
@@ -84,7 +84,7 @@ test('deleted projects are forgotten at a cost that does not depend on what else
     for (const table of [sql`project`, sql`branch`, sql`endpoint`] as const)
       await catalog.rows(sql`
         update ${table} set deleted_at = clock_timestamp() - interval '8 days' where id like '%deleted-%'`)
-    const before = await readWhole(own)
+    const readBefore = await readWhole(own)
     const worker = openCatalog(own.url, 2, () => {})
     const isForgotten = async () => (await count(catalog, sql`select from project where id like 'deleted-%'`)) === 0
     assert.deepEqual(await cleanUntil(worker, isForgotten), [])
@@ -95,7 +95,7 @@ test('deleted projects are forgotten at a cost that does not depend on what else
     const read = await readWhole(own)
     // A batch may read a table once, but not again for each of its rows.
     for (const table of ['branch', 'endpoint', 'operation', 'audit'])
-      assert.ok((read.get(table) ?? 0) - (before.get(table) ?? 0) < LIVING * 20, `${table} ${read.get(table)}`)
+      assert.ok((read.get(table) ?? 0) - (readBefore.get(table) ?? 0) < LIVING * 20, `${table} ${read.get(table)}`)
   }))
 
 test('operations and audit rows of living projects go when they are old, and only then', () =>
