@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { defaultDataDir, defaultRuntimeDir } from './directories.ts'
+import { RETENTION_SETTINGS } from './retention_settings.ts'
 import {
   addresses,
   cidrs,
@@ -320,27 +321,7 @@ export const SETTINGS = {
     about: 'Seconds between two checks that a branch is there and its compute can start (0: never).',
     fallback: () => 86_400,
   }),
-  metricsDays: setting<number>({
-    env: 'NEAP_METRICS_DAYS',
-    parse: whole(1, 90),
-    expects: 'days from 1 to 90',
-    about: 'How long the figures of computes, for charts, are kept: 60 bytes for each minute in which a compute runs.',
-    fallback: () => 30,
-  }),
-  operationsDays: setting<number>({
-    env: 'NEAP_OPERATIONS_DAYS',
-    parse: whole(1, 3650),
-    expects: 'days from 1 to 3650',
-    about: 'How long operations that have ended can be read; those of a deleted project: 7 days at most.',
-    fallback: () => 30,
-  }),
-  auditDays: setting<number>({
-    env: 'NEAP_AUDIT_DAYS',
-    parse: whole(1, 36_500),
-    expects: 'days from 1 to 36500',
-    about: 'How long the audit log is kept.',
-    fallback: () => 365,
-  }),
+  ...RETENTION_SETTINGS,
   workerConcurrency: setting<number>({
     env: 'NEAP_WORKER_CONCURRENCY',
     parse: whole(1, 256),

@@ -165,7 +165,6 @@ export function mount(
 
   async function change(request: FastifyRequest, reply: FastifyReply): Promise<Reply> {
     const key = route.takesPassword ? undefined : idempotencyKeyOf(request)
-    const audit = route.ofPerson ? insertPersonAudit : insertAudit
     // A compute may be slow to answer: ask it outside the transaction.
     const asked = request.validationError
       ? undefined
@@ -180,6 +179,7 @@ export function mount(
     key: string | undefined,
     asked: unknown,
   ): Promise<Reply> {
+    const audit = route.ofPerson ? insertPersonAudit : insertAudit
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
         const made = await perform(request, reply, tx, asked)
