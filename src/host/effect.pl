@@ -143,7 +143,7 @@ sub start {
     if (defined $server_lock && !$server_lock) {
       leave('held') if server_of($home);
       # A start never waits for a copy of this home: the copy begins anew from the server that will run.
-      leave('held') unless end_copies(files_in("$home/copies"));
+      leave('held') unless end_copies(files_in("$home/copies")) || end_orphans($home);
       $server_lock = lock_file("$home/server.lock", $LOCK_EX, 2);
     }
   }
@@ -174,7 +174,7 @@ sub start {
     exec { $postgres[0] } @postgres or fail($postgres[0]);
   }
   close $server_lock;
-  write_file("$home/server", "$pid " . started($pid) . "\n$instance\n");
+  write_file("$home/server", "$pid " . started($pid) . "\n$instance\n" . stop_times(0, 0));
   close $effect_lock;
   close $note;
   close $leaving;
@@ -275,47 +275,16 @@ sub copy {
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
 
-# signal HOME SEQ GENERATION SIGNAL: signals the server. Done: nothing runs here any more; held: something does.
-sub signal {
-  my ($home, $seq, $generation, $signal) = @_;
+# stop HOME SEQ GENERATION SENDERS IMMEDIATE CHECKPOINT KILL: takes the step of a stop that is due (stop.pl). Done: no server runs here;
+# held: one does.
+sub stop {
+  my ($home, $seq, $generation, @seconds) = @_;
   enter($home, $seq, $generation);
   my $free = lock_file("$home/server.lock", $LOCK_SH, 0);
   fail("$home/server.lock") unless defined $free;
   leave('done') if $free;
-  if (my $pid = server_of($home) || unnoted_server("$home/pgdata")) {
-    kill $signal, $pid;
-    # Until it has noticed its file says that it is ready, and the next start would take it for one that stays.
-    for (1 .. 1000) {
-      last if is_stopping("$home/pgdata") || started($pid) eq '';
-      select undef, undef, undef, 0.001;
-    }
-  }
+  urge_to_stop($home, @seconds);
   leave('held');
-}
-
-# A server that was started without walls and without a note, by Neap as it was before these: it is only ever stopped.
-sub unnoted_server {
-  my ($pgdata) = @_;
-  my ($pid) = (postmaster_file($pgdata))[0] =~ /^(\d+)/;
-  return works_in($pid, $pgdata) ? $pid : 0;
-}
-
-# What a server says of itself in the eighth line of its file.
-sub is_stopping {
-  my ($pgdata) = @_;
-  my @lines = postmaster_file($pgdata) or return 1;
-  return ($lines[7] // '') =~ /^stopping/;
-}
-
-# The lines of postmaster.pid. The server's own user may have put anything in its place: a link, a FIFO, or a file of terabytes.
-sub postmaster_file {
-  my ($pgdata) = @_;
-  require Fcntl;
-  my $flags = Fcntl::O_RDONLY() | Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK();
-  sysopen(my $file, "$pgdata/postmaster.pid", $flags) or return;
-  return unless -f $file;
-  sysread($file, my $text, 4096);
-  return split /\n/, $text;
 }
 
 # wait HOME SECONDS: returns when nothing runs here, at most after so many seconds. Shared, so that lookers do not see each other.
@@ -326,17 +295,6 @@ sub wait_free {
   leave($free ? 'done' : 'held') if defined $free;
   # Not knowing is not the same as nothing running.
   is_absent() ? leave('gone') : fail("$home/server.lock");
-}
-
-# The processes that have a file open.
-sub holders {
-  my ($path) = @_;
-  return grep { $_ != $$ } split /\s+/, `lsof -t -- '$path'` unless -d '/proc/self';
-  my $wanted = [stat $path];
-  return grep {
-    my $pid = $_;
-    $pid != $$ && grep { same_file([stat $_], $wanted) } files_in("/proc/$pid/fd");
-  } map { m{/(\d+)$} ? $1 : () } files_in('/proc');
 }
 
 # remove HOME SEQ GENERATION REMOVED TRASH SIGNAL: moves HOME away for good, when nothing runs in it. Held: something does, and it was
@@ -463,7 +421,7 @@ sub obey {
   exit;
 }
 
-my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, signal => \&signal, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
 sub perform { my $action = $ACTION{+shift} or die "unknown action\n"; $action->(@_) }
 umask 022;
 perform(@ARGV);

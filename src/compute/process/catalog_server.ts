@@ -4,7 +4,8 @@ import { CATALOG, type StoreSecrets } from '../../secrets/stores.ts'
 import { layoutOf, logDirOf, ownerAt } from '../../host/layout.ts'
 import { prepareVersion } from '../../storage/prepare.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
-import { findServer, startServer, stopServer } from './server.ts'
+import { findServer, startServer } from './server.ts'
+import { stopServer } from './stop_server.ts'
 import { probeWalls } from './walls.ts'
 
 /** The Postgres server of an embedded catalog: created, started and stopped as a compute is, but in no catalog. */

@@ -27,8 +27,8 @@ import {
   type RunningServer,
   type ServerPlan,
   startServer,
-  stopServer,
 } from './server.ts'
+import { type StopSeconds, stopServer } from './stop_server.ts'
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
@@ -40,6 +40,8 @@ export interface ComputeOptions extends HostOptions {
   readonly lacks?: readonly Wall[]
   /** Networks that computes with egress reach besides public ones, as CIDR. */
   readonly egressAllow?: readonly string[]
+  /** Other times for the steps of a stop. */
+  readonly stopSeconds?: StopSeconds
 }
 
 /** Computes as processes of this machine. */
@@ -105,7 +107,7 @@ export function localComputes(options: ComputeOptions): Computes {
     async stop(store, fence) {
       const home = homeOf(layout, store.id)
       const server = notedServer(home)
-      const progress = await stopServer(home, fence)
+      const progress = await stopServer(home, fence, options.stopSeconds)
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },

@@ -3,21 +3,21 @@
  * Only the lock decides whether a server runs. The note `server` names its process; `postmaster.pid` gives its start
  * time and status:
  *
- *     (no lock) --start--> starting --> ready --SIGINT--> stopping --> (no lock)
+ *     (no lock) --start--> starting --> ready --stop_server.ts--> stopping --> (no lock)
  */
 import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { awaitCondition } from '../../await_condition.ts'
 import { ConfigurationError, ServerStartError } from '../../host/failures.ts'
-import type { Fence, Progress } from '../../host/fence.ts'
+import type { Fence } from '../../host/fence.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
-import { waitStopped } from '../../host/server_lock.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, runEffectHere } from '../../host/effect.ts'
 import { complaintIn, dropLog, openLog } from '../../host/logs.ts'
 import { type PostmasterFile, readPostmasterFile } from '../../postgres/postmaster_file.ts'
 import { hasNote, notedServer } from './server_note.ts'
 import { forkEffect } from '../../host/spawner.ts'
+import { urgeToStop } from './stop_server.ts'
 import { mountsOf, type Walls } from './walls.ts'
 
 /** A server to be started. `config` becomes `neap.conf`; settings on the command line (`startArgs`) override it. */
@@ -50,9 +50,8 @@ export interface RunningServer {
   readonly ready: boolean
 }
 
-/** How long one call waits for a start or a stop: the step that called it is repeated. */
+/** How long one call waits for a start: the step that called it is repeated. */
 const START_MS = 4_500
-const STOP_MS = 4_000
 const REPORT_MS = 1000
 
 /**
@@ -121,7 +120,7 @@ async function endedEarly(
 /** Ends an unusable server: its postmaster.pid was damaged, or it was started without walls. */
 async function endStray({ home, fence }: ServerPlan, over: AbortSignal): Promise<void> {
   if ((await reporting(home)) !== undefined || over.aborted) return
-  await interruptServer(home, fence)
+  await urgeToStop(home, fence)
 }
 
 /** Waits until a server that another call started is ready and sealed. Returns `gone` when it ended. */
@@ -256,23 +255,6 @@ export async function hasEarlierServer(home: string): Promise<boolean> {
 }
 
 /**
- * Stops a server cleanly (fast shutdown: sessions end with 57P01, a checkpoint is written); `pending` when that takes
- * longer than `seconds`.
- * @throws FencedError when a newer attempt acted on this home
- */
-export async function stopServer(home: string, fence?: Fence): Promise<Progress> {
-  const deadline = performance.now() + STOP_MS
-  while (performance.now() < deadline) {
-    const outcome = await interruptServer(home, fence)
-    if (outcome === 'done' || outcome === 'gone') return 'done'
-    // A server that has only just started ignores signals.
-    const patience = existsSync(join(home, 'pgdata/postmaster.pid')) ? (deadline - performance.now()) / 1000 : 1
-    if ((await waitStopped(home, Math.ceil(patience))) === 'done') return 'done'
-  }
-  return 'pending'
-}
-
-/**
  * Writes another configuration for the server of a home, read at the next reload or start.
  * @throws FencedError when a newer attempt acted on this home
  */
@@ -280,6 +262,3 @@ export async function configureServer(home: string, config: string, fence: Fence
   const outcome = await runEffect(['configure', home, ...fenceArgs(fence), config])
   if (outcome === 'busy') throw new Error(`Another effect on ${home} takes long.`)
 }
-
-/** Requests a fast shutdown under the home's effect lock, only from this home's own server. */
-const interruptServer = (home: string, fence?: Fence) => runEffect(['signal', home, ...fenceArgs(fence), 'INT'])

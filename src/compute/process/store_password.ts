@@ -6,7 +6,8 @@ import type { Progress } from '../../host/fence.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
 import { ownRolesSql } from '../../postgres/own_roles.ts'
 import { notePassword, passwordNote } from '../../storage/password_note.ts'
-import { type ServerPlan, startServer, stopServer } from './server.ts'
+import { type ServerPlan, startServer } from './server.ts'
+import { stopServer } from './stop_server.ts'
 
 /**
  * Sets the passwords of Neap's own roles in a server that has just started, if they are not this store's own yet:

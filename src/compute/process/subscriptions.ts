@@ -1,7 +1,8 @@
 import { ADMIN, ownSession } from '../../postgres/own_session.ts'
 import type { Progress } from '../../host/fence.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
-import { type ServerPlan, startServer, stopServer } from './server.ts'
+import { type ServerPlan, startServer } from './server.ts'
+import { stopServer } from './stop_server.ts'
 import { unmarkSubscribed } from '../../storage/subscription_mark.ts'
 
 /**
