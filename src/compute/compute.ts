@@ -70,8 +70,10 @@ export interface ComputeWatch {
  * state.
  */
 export interface Computes {
-  /** Starts or finds the compute on a store. Returns when it accepts connections, or `pending` while it recovers. */
+  /** Starts or finds the compute on a store. Returns when it accepts connections, or `pending` as long as `readProgress` tells. */
   start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
+  /** What a compute does before it accepts connections, for its owner: the text changes as it advances. */
+  readProgress(store: StoreRef): Promise<string>
   /** Writes another configuration for the compute on a store, which applies at its next reload or start. */
   configure(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<void>
   /**

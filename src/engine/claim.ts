@@ -108,7 +108,10 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
   return row.overdue ? 'overdue' : 'locked'
 }
 
-/** Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. The work is recorded. */
+/**
+ * Moves to a step that begins `seconds` from now, or (a reason) waits with the same one. The work is recorded.
+ * @param advances whether a reason other than the last one puts off the deadline
+ */
 export function moveTo(
   tx: Transaction,
   id: string,
@@ -116,9 +119,12 @@ export function moveTo(
   seconds: number,
   attempts: number,
   waitReason: string | null = null,
+  advances = false,
 ): void {
   tx.last(sql`
     update operation set step = ${step}, attempts = ${attempts}, retry_at = null, wait_reason = ${waitReason},
+           deadline_at = case when ${advances}::boolean and wait_reason is distinct from ${waitReason}
+                              then clock_timestamp() + make_interval(secs => deadline_seconds) else deadline_at end,
            steps = case when step = ${step} then steps else with_step(steps, step, null) end,
            updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
      where id = ${id}`)

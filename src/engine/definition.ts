@@ -2,12 +2,17 @@ import type { Db } from '../catalog/catalog.ts'
 
 /** Outcome of a step. A step that returns undefined moves on to the next step. */
 export type StepOutcome =
-  | { readonly wait: number; readonly reason: string }
+  | { readonly wait: number; readonly reason: string; readonly advances?: true }
   | { readonly goto: string }
   | { readonly done: true }
 
 /** Runs the same step again after `seconds`; 0 means at once. Does not count as a failure. */
 export const wait = (seconds: number, reason: string): StepOutcome => ({ wait: seconds, reason })
+/**
+ * As `wait(0)`, for work that Neap only watches: each change of `progress` puts off the operation's deadline, so that
+ * only work that stands still becomes overdue.
+ */
+export const watching = (progress: string): StepOutcome => ({ wait: 0, reason: progress, advances: true })
 export const goto = (step: string): StepOutcome => ({ goto: step })
 export const done: StepOutcome = { done: true }
 
@@ -43,7 +48,7 @@ export type Step<Context, Input> = (operation: Claimed<Input>, context: Context,
  */
 export interface Definition<Context = never, Input = never> {
   readonly action: string
-  /** Seconds from the first claim until the operation fails as overdue. */
+  /** Seconds from the first claim, or the last progress of work that it watches, until it fails as overdue. */
   readonly deadlineSeconds: number
   readonly steps: Readonly<Record<string, Step<Context, Input>>>
   readonly onFailure: Step<Context, Input>

@@ -205,7 +205,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   ): Due | 'ended' | undefined {
     if (outcome && 'wait' in outcome) {
       const now = outcome.wait === 0
-      moveTo(tx, operation.id, operation.step, now ? LEASE_SECONDS : outcome.wait, now ? 1 : 0, outcome.reason)
+      const seconds = now ? LEASE_SECONDS : outcome.wait
+      moveTo(tx, operation.id, operation.step, seconds, now ? 1 : 0, outcome.reason, outcome.advances)
       return now ? operation : undefined
     }
     if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)

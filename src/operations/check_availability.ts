@@ -18,7 +18,7 @@ import { leaveRoom } from '../catalog/room.ts'
 import { hasClients, probe } from '../compute_admin/probe.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait, watching } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { startAndActivate, specOf, subjectOf } from './start_compute.ts'
@@ -48,7 +48,7 @@ export const checkAvailability: Action<object> = {
       const compute = await tried(operation, tx, () =>
         computes.start(refOf(branch), specOf(endpoint, branch), fenceOf(operation)),
       )
-      return compute === 'pending' ? wait(0, 'Postgres recovers after a crash') : undefined
+      return compute === 'pending' ? watching(await computes.readProgress(refOf(branch))) : undefined
     },
     async probe_answered(operation, { computes, secrets }, tx) {
       const endpoint = await endpointToCheck(tx, operation)

@@ -10,7 +10,7 @@ import { capacityOf, takeRoom } from '../catalog/room.ts'
 import { decideOnWrites } from '../catalog/size_limit.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, OperationFailed, type StepOutcome, wait } from '../engine/definition.ts'
+import { type Claimed, done, OperationFailed, type StepOutcome, wait, watching } from '../engine/definition.ts'
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
 import { requireWithinQuota } from './quota.ts'
@@ -63,7 +63,7 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   if (waits) return waits
   const spec = specOf(decided ?? endpoint, branch)
   const compute = await context.computes.start(refOf(branch), spec, fenceOf(operation))
-  if (compute === 'pending') return wait(0, 'Postgres recovers after a crash')
+  if (compute === 'pending') return watching(await context.computes.readProgress(refOf(branch)))
   const configured = branch.applied_version >= branch.config_version
   const { id, address } = compute
   // Clients may log in during the first query, but only once new roles and passwords are applied.

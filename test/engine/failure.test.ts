@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from '../../src/catalog/sql.ts'
 import { FAILURE } from '../../src/engine/claim.ts'
-import { OperationFailed, wait } from '../../src/engine/definition.ts'
+import { OperationFailed, wait, watching } from '../../src/engine/definition.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newProject, type OperationRow, queue, read } from './operations.ts'
@@ -102,6 +102,22 @@ test('an operation past its deadline fails, between two steps too', () =>
     await during([run(catalog, definition)], async () => {
       const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
       assert.deepEqual([operation?.status, operation?.error], ['failed', 'not done within 60 s; stopped at endless'])
+    })
+  }))
+
+test('watched work has no deadline while it advances, and is overdue when it stands still', () =>
+  catalogs.with(async ({ catalog }) => {
+    let turns = 0
+    const definition = toil({
+      async begun({ id }, _context, tx) {
+        await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
+        return watching(`${Math.min(++turns, 3)} of 4 replayed`)
+      },
+    })
+    await during([run(catalog, definition)], async () => {
+      const [operation] = await ended(catalog, await queue(catalog, await newProject(catalog)))
+      assert.equal(turns, 4)
+      assert.deepEqual([operation?.status, operation?.error], ['failed', 'not done within 60 s; stopped at begun'])
     })
   }))
 

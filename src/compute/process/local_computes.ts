@@ -19,6 +19,7 @@ import type { Wall } from '../../walls.ts'
 import type { Computes, CurrentSize, ComputeSpec, RunningCompute } from '../compute.ts'
 import { type Cgroups, cgroups } from './cgroup.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
+import { readRecovery } from './recovery.ts'
 import { busyStores } from './running.ts'
 import {
   configureServer,
@@ -101,6 +102,11 @@ export function localComputes(options: ComputeOptions): Computes {
 
   const calls: Omit<Computes, 'watch'> = {
     start,
+    async readProgress({ id }) {
+      const home = homeOf(layout, id)
+      const server = notedServer(home)
+      return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
+    },
     configure: async (store, spec, fence) =>
       configureServer(homeOf(layout, store.id), await configOf(store, spec), fence),
     ...callsOf(groups),

@@ -1,0 +1,63 @@
+import { deepEqual, equal, match } from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
+import { kill, until } from '../../../test/processes.ts'
+import { notedServer } from './server_note.ts'
+
+const local = freshHost()
+const { storage, computes, next } = local
+before(() => storage.prepare(PG_VERSION))
+after(() => local.dispose())
+
+const read = (path: string): string => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** Stops the process that replays for a postmaster, as soon as it does. */
+async function stoppedReplay(postmaster: () => number | undefined): Promise<number> {
+  for (let look = 0; look < 2_000; look++) {
+    const parent = postmaster()
+    for (const pid of read(`/proc/${parent}/task/${parent}/children`).split(' ').filter(Boolean).map(Number)) {
+      if (!/^postgres: startup recovering/.test(read(`/proc/${pid}/cmdline`))) continue
+      process.kill(pid, 'SIGSTOP')
+      return pid
+    }
+    await sleep(2)
+  }
+  throw new Error('the replay was not seen')
+}
+
+test('a start tells how far a recovery is, and goes on with it', async () => {
+  const branch = local.branch('replays')
+  await settled(() => storage.create(branch, next()))
+  const { address, pid } = await local.start(branch, next())
+  await query(address, 'checkpoint')
+  for (let turn = 0; turn < 25; turn++)
+    await query(
+      address,
+      `select count(pg_logical_emit_message(false, 'filler', repeat('a', 1000000))) from generate_series(1, 16)`,
+    )
+  await query(address, 'create table kept (n int); insert into kept values (1)')
+  await kill(pid)
+
+  const replaying = stoppedReplay(() => notedServer(local.home(branch))?.pid)
+  const starting = computes.start(branch, SMALL, next())
+  const first = await replaying
+  const fence = next()
+  equal(await starting, 'pending')
+  const told = await computes.readProgress(branch)
+  match(told, /^Postgres recovers after a crash: \d+ of \d{3} MiB of its log are replayed$/)
+  equal(await computes.readProgress(branch), told)
+  equal(await computes.start(branch, SMALL, fence), 'pending')
+
+  process.kill(first, 'SIGCONT')
+  await until('an advance', async () => (await computes.readProgress(branch)) !== told)
+  deepEqual(await query((await local.start(branch, next())).address, 'select n from kept'), [{ n: 1 }])
+  await settled(() => computes.stop(branch, next()))
+})
