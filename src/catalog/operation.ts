@@ -115,6 +115,14 @@ export function lastMove(db: Db, endpoint: Pick<Endpoint, 'id' | 'project_id'>):
        and action in ('start_compute', 'suspend_compute') order by seq desc limit 1`)
 }
 
+/** What the unfinished operations of an endpoint wait for at the moment, if one of them waits. */
+export async function waitReasonOf(db: Db, endpointId: string): Promise<string | undefined> {
+  const row = await db.row<{ wait_reason: string }>(sql`
+    select o.wait_reason from endpoint e join operation o on o.project_id = e.project_id and o.endpoint_id = e.id
+     where e.id = ${endpointId} and o.finished_at is null and o.wait_reason is not null order by o.seq limit 1`)
+  return row?.wait_reason
+}
+
 export async function hasUnfinishedOperations(db: Db, projectId: string): Promise<boolean> {
   const row = await db.row(sql`select 1 from operation where project_id = ${projectId} and finished_at is null limit 1`)
   return row !== undefined

@@ -136,6 +136,9 @@ test('a start that fails is told with its reason, one that takes too long with a
   const operation = await fixture.operation(endpoint, 'start_compute')
   const slow = await fixture.proxy({ requestStart: async () => operation.id, wakeTimeoutMs: 100 })
   assert.match(await refusal(byOptions(slow.port, endpoint)), /did not become ready in time[^]*HINT.*try again/)
+  const progress = 'Postgres recovers after a crash: 16 of 48 MiB of its log are replayed'
+  await fixture.catalog.rows(sql`update operation set wait_reason = ${progress} where id = ${operation.id}`)
+  assert.match(await refusal(byOptions(slow.port, endpoint)), new RegExp(`ready in time[^]*DETAIL: +${progress}`))
   await fixture.catalog.rows(
     sql`update operation set status = 'failed', error = 'no such disk', finished_at = now() where id = ${operation.id}`,
   )

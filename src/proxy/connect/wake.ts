@@ -2,8 +2,9 @@ import { isBusy } from '../../catalog/busy.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { ANNOUNCEMENTS, type ComputeAnnouncement, type ConnectTarget } from '../../catalog/compute.ts'
 import { findEndpoint, type PlacedEndpoint } from '../../catalog/endpoint.ts'
-import { awaitOperations } from '../../catalog/operation.ts'
+import { awaitOperations, waitReasonOf } from '../../catalog/operation.ts'
 import { AppError } from '../../errors.ts'
+import { withTimeout } from '../../race.ts'
 import { ProxyError } from '../wire/errors.ts'
 
 /**
@@ -22,8 +23,12 @@ export interface Waker {
    * Errors: as `find`; quota, start_failed, not_in_time.
    */
   wake(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget>
+  /** What the endpoint's start waits for at the moment, for its clients; undefined when the catalog does not tell. */
+  explain(endpointId: string): Promise<string | undefined>
   stop(): void
 }
+
+const EXPLAIN_MS = 1_000
 
 export async function startWaker(options: {
   catalog: Catalog
@@ -75,7 +80,9 @@ export async function startWaker(options: {
     if (!operation || operation.status === 'failed') {
       throw new ProxyError('start_failed', { detail: operation?.error ?? undefined })
     }
-    if (!operation.finished_at) throw new ProxyError('not_in_time', { detail: operation.error ?? undefined })
+    if (!operation.finished_at) {
+      throw new ProxyError('not_in_time', { detail: operation.wait_reason ?? operation.error ?? undefined })
+    }
   }
 
   const unlisten = await catalog.listen(ANNOUNCEMENTS, (payload) => {
@@ -93,7 +100,14 @@ export async function startWaker(options: {
       throw error
     }
   })
-  return { find: singleFlight(find), wake, stop: unlisten }
+  const explain = singleFlight((endpointId: string) =>
+    withTimeout(
+      waitReasonOf(catalog, endpointId).catch(() => undefined),
+      EXPLAIN_MS,
+      undefined,
+    ),
+  )
+  return { find: singleFlight(find), wake, explain, stop: unlisten }
 }
 
 /** Concurrent calls for one endpoint share the first call's result. */

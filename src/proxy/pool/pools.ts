@@ -5,6 +5,7 @@ import { MESSAGE_HEAD, messageAt } from '../wire/messages.ts'
 import { type Admitted, reachCompute, type Reached } from '../connect/reach.ts'
 import { encodeStartup, PROTOCOL_3_2 } from '../wire/startup.ts'
 import type { TrafficTable } from '../suspend/traffic.ts'
+import { limitWait } from '../connect/time_limit.ts'
 import type { Waker } from '../connect/wake.ts'
 import { refusedBy } from './expected.ts'
 import type { Parameters } from './parameters.ts'
@@ -60,7 +61,7 @@ export function createPools(options: {
         const startup = encodeStartup({ version: PROTOCOL_3_2, parameters })
         const { keys, target } = entry.admitted
         const reaching = new AbortController()
-        const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), wakeTimeoutMs)
+        const lift = limitWait(waker, endpointId, wakeTimeoutMs, reaching)
         // The compute's address read at a login is used once: it is soon out of date.
         const then = entry.isFresh ? target : { ...target, current_state: 'idle' as const }
         entry.isFresh = false
@@ -68,7 +69,7 @@ export function createPools(options: {
           const reached = await reachCompute(waker, pauses, traffic, startup, { keys, target: then }, reaching.signal)
           return serverOf(reached, hooks)
         } finally {
-          clearTimeout(timer)
+          lift()
         }
       }
 

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream'
 import { isAllowed } from '../accept/allow_list.ts'
 import type { LoggedIn } from '../auth/client_login.ts'
 import { reachCompute } from '../connect/reach.ts'
+import { limitWait } from '../connect/time_limit.ts'
 import type { Waker } from '../connect/wake.ts'
 import type { Pauses } from '../suspend/pauses.ts'
 import type { TrafficTable } from '../suspend/traffic.ts'
@@ -39,7 +40,7 @@ export async function joinCompute(
   })
   const reaching = new AbortController()
   const gone = (): void => reaching.abort(new ClientGone('closed before it was connected'))
-  const timer = setTimeout(() => reaching.abort(new ProxyError('not_in_time')), context.wakeTimeoutMs)
+  const lift = limitWait(context.waker, endpointId, context.wakeTimeoutMs, reaching)
   client.once('end', gone).once('close', gone)
   try {
     const began = performance.now()
@@ -65,7 +66,7 @@ export async function joinCompute(
     if (hadToWake) metrics.handedOver(ms / 1000)
     log.debug({ endpoint: endpointId, ms }, 'connected')
   } finally {
-    clearTimeout(timer)
+    lift()
     client.off('end', gone).off('close', gone)
   }
 }
