@@ -238,8 +238,14 @@ export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
     update branch set deleted_at = clock_timestamp(), restores = null, updated_at = clock_timestamp() where id = ${id}`)
 }
 
-/** Deletes the rows that belong to a removed branch. The branch's own row stays, so that its number is never reused. */
+/**
+ * Deletes the rows that belong to a removed branch. The branch's own row stays, so that its number is never reused.
+ * Locks in the order project, branch, endpoint.
+ */
 export async function deleteBranchData(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`
+    select from project where id = (select project_id from branch where id = ${id}) for no key update`)
+  await tx.rows(sql`select from branch where id = ${id} for no key update`)
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)

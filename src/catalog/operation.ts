@@ -262,7 +262,7 @@ export async function awaitOperations(
 /**
  * Cancels the operations of a project (or only of a branch or endpoint) that have not begun: they end `failed` with the
  * reason. Branches whose creation is cancelled lose their pending state. Suspends on a branch that the endpoint has
- * left are not cancelled: no other operation would stop that compute.
+ * left are not cancelled: no other operation would stop that compute. Call with the project locked; locks the branches.
  */
 export async function cancelUnbegun(
   tx: Db,
@@ -270,6 +270,11 @@ export async function cancelUnbegun(
   only: { readonly branchId?: string; readonly endpointId?: string },
   because: string,
 ): Promise<void> {
+  // Order of locks: the end of an operation locks its endpoint, which comes after the branches.
+  if (only.endpointId === undefined)
+    await tx.rows(sql`
+      select from branch where project_id = ${projectId} and (${only.branchId}::text is null or id = ${only.branchId})
+       order by id for no key update`)
   await tx.rows(sql`
     with cancelled as (
       update operation set ${failsUnbegun(`cancelled: ${because}`)}

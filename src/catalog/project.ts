@@ -106,6 +106,11 @@ export function lockProject(tx: Db, accountId: string, id: string): Promise<Proj
   )
 }
 
+/** As `lockProject`, for work on what a deleted project has left as well. */
+export async function lockProjectEver(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`select from project where id = ${id} for no key update`)
+}
+
 /**
  * Locks an endpoint and its project, for callers that know only the endpoint. Workers' changes to the endpoint wait, so
  * the endpoint and its operations are read in one consistent state.
@@ -198,7 +203,7 @@ export async function deleteProject(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update project set deleted_at = coalesce(deleted_at, clock_timestamp()), recoverable_until = null,
            updated_at = clock_timestamp()
-     where id = ${id}`)
+     where id = ${id} and (deleted_at is null or recoverable_until is not null)`)
   await tx.rows(sql`update branch set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
   await tx.rows(sql`update endpoint set deleted_at = clock_timestamp() where project_id = ${id} and deleted_at is null`)
 }

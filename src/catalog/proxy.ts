@@ -26,6 +26,8 @@ export interface EndpointPause {
   readonly id: string
   readonly holding_operation_id: string | null
   readonly compute_id: string | null
+  /** Whether it or its project was deleted; its compute may still run. */
+  readonly is_deleted: boolean
   /** Why its compute refuses writes. */
   readonly writes_refused: Endpoint['writes_refused']
 }
@@ -95,10 +97,12 @@ export async function recordPause(db: Db, operationId: string, proxyNumber: numb
     on conflict (operation_id, proxy_number) do update set woken = proxy_hold.woken or excluded.woken`)
 }
 
-/** The pause states of these endpoints, including deleted ones: their sessions last until their compute has stopped. */
+/** The pause states of these endpoints, including deleted ones. */
 export function readPauses(db: Db, endpointIds: readonly string[]): Promise<EndpointPause[]> {
   return db.rows(sql`
-    select id, holding_operation_id, compute_id, writes_refused from endpoint where id = any (${endpointIds}::text[])`)
+    select e.id, e.holding_operation_id, e.compute_id, e.writes_refused,
+           e.deleted_at is not null or p.deleted_at is not null as is_deleted
+      from endpoint e join project p on p.id = e.project_id where e.id = any (${endpointIds}::text[])`)
 }
 
 /** The ids of all endpoints that are paused or refuse writes. */

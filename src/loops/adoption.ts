@@ -12,7 +12,7 @@ import {
   setPause,
 } from '../catalog/endpoint.ts'
 import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
-import { lockProject } from '../catalog/project.ts'
+import { lockProject, lockProjectEver } from '../catalog/project.ts'
 import { abandonLostCopies } from '../catalog/restore.ts'
 import { listUnknownStores } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
@@ -129,13 +129,13 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
  */
 export async function reconcile(
   context: Pick<WorkerContext, 'catalog' | 'computes' | 'log'>,
-  { id, account_id, project_id, branch_id }: Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'>,
+  { id, project_id, branch_id }: Pick<Endpoint, 'id' | 'project_id' | 'branch_id'>,
   ended?: string,
 ): Promise<Found> {
   const { catalog, computes, log } = context
   return catalog.transaction(async (tx) => {
     // Under this lock no operation is queued or ends, so the state read here stays true until it is written.
-    await lockProject(tx, account_id, project_id)
+    await lockProjectEver(tx, project_id)
     const endpoint = await lockEndpoint(tx, id)
     if (endpoint && endpoint.branch_id !== branch_id) return 'busy'
     // An operation that ended the process has recorded so by now.
@@ -191,7 +191,7 @@ export async function recordReplaced(
   computeId: string,
 ): Promise<void> {
   await catalog.transaction(async (tx) => {
-    await lockProject(tx, endpoint.account_id, endpoint.project_id)
+    await lockProjectEver(tx, endpoint.project_id)
     const replaced = await takeReplaced(tx, computeId)
     const branch = replaced && (await findStoredBranch(tx, endpoint.branch_id))
     if (!branch) return

@@ -1,29 +1,33 @@
-import { deleteBranchData, listStoredBranches } from '../catalog/branch.ts'
+import { deleteBranchData, listStoredBranches, type StoredBranch } from '../catalog/branch.ts'
 import { moveToHost } from '../catalog/operation.ts'
 import { deleteProject } from '../catalog/project.ts'
-import { wait } from '../engine/definition.ts'
+import type { WorkerContext } from '../context.ts'
+import { type Claimed, wait } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
-/** Removes all stored data of a deleted project. */
+/** How many computes are stopped and stores removed side by side: both wait for processes, and use little CPU. */
+const AT_ONCE = 16
+/** So long a step begins with further stores. */
+const STEP_MS = 3_000
+
+/**
+ * Removes all stored data of a deleted project. Its transactions are short and apart from the operation's own: no row of
+ * the project is locked while a compute stops or files are removed.
+ */
 export const deleteTenant: Action<Record<string, never>> = {
   action: 'delete_tenant',
   deadlineSeconds: 3600,
   needsBranches: false,
   locks: (subject) => ({ excludes: [subject.project_id] }),
   steps: {
-    async stores_removed(operation, { storage, hostId }, tx) {
-      const deadline = Date.now() + 3_000
+    async stores_removed(operation, context, tx) {
+      const { catalog, hostId } = context
       // A recoverable project kept its branches and endpoints until now.
-      await deleteProject(tx, operation.project_id)
-      const branches = await listStoredBranches(tx, operation.project_id)
-      for (const branch of branches.filter((each) => each.host_id === hostId)) {
-        await countStoreWal(storage, tx, branch.store_id)
-        const progress = await storage.remove(refOf(branch), fenceOf(operation))
-        if (progress === 'pending') return wait(0, 'files are being removed')
-        await deleteBranchData(tx, branch.id)
-        if (Date.now() > deadline) return wait(0, 'more branches follow')
-      }
+      await catalog.transaction((own) => deleteProject(own, operation.project_id))
+      const branches = await listStoredBranches(catalog, operation.project_id)
+      const here = branches.filter((branch) => branch.host_id === hostId)
+      if (!(await removeAll(operation, context, here))) return wait(0, 'computes stop and files are removed')
       const elsewhere = branches.find((branch) => branch.host_id !== hostId)
       if (!elsewhere) return undefined
       await moveToHost(tx, operation.id, elsewhere.host_id)
@@ -34,4 +38,29 @@ export const deleteTenant: Action<Record<string, never>> = {
   async onFailure(operation, _context, tx) {
     await deleteProject(tx, operation.project_id)
   },
+}
+
+/** Removes the stores of these branches. Returns false when some are left for the next turn. */
+async function removeAll(
+  operation: Claimed,
+  { storage, catalog }: WorkerContext,
+  branches: readonly StoredBranch[],
+): Promise<boolean> {
+  const deadline = performance.now() + STEP_MS
+  const left = new Set(branches)
+  const waiting = [...branches]
+  async function removeNext(): Promise<void> {
+    for (let branch = waiting.shift(); branch && performance.now() < deadline; branch = waiting.shift()) {
+      await countStoreWal(storage, catalog, branch.store_id)
+      if ((await storage.remove(refOf(branch), fenceOf(operation))) === 'pending') continue
+      const { id } = branch
+      await catalog.transaction((own) => deleteBranchData(own, id))
+      left.delete(branch)
+    }
+  }
+  // A store that cannot be removed does not hold up the others.
+  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, removeNext))
+  const failed = ended.find((each) => each.status === 'rejected')
+  if (failed) throw failed.reason
+  return left.size === 0
 }

@@ -10,10 +10,10 @@ export const deleteTimeline: Action<Record<string, never>> = {
   needsBranches: false,
   locks: (subject) => ({ excludes: [subject.branch_id as string] }),
   steps: {
-    async store_removed(operation, { storage }, tx) {
+    async store_removed(operation, { storage, catalog }, tx) {
       const branch = await findStoredBranch(tx, operation.branch_id as string)
       if (!branch) return undefined
-      await countStoreWal(storage, tx, branch.store_id)
+      await countStoreWal(storage, catalog, branch.store_id)
       const progress = await storage.remove(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? wait(0, 'files are being removed') : undefined
     },

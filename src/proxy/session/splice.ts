@@ -2,7 +2,6 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ForwardedSession, Traffic } from '../suspend/traffic.ts'
 import { closeGently } from '../wire/close.ts'
-import type { ProxyError } from '../wire/errors.ts'
 import type { Reader } from '../wire/reader.ts'
 import { encodeError, endsWithReadyForQuery, endsWithTerminate } from '../wire/messages.ts'
 import { createWriteErrorReader } from './write_errors.ts'
@@ -15,8 +14,6 @@ export interface SplicedSession extends ForwardedSession {
    * @param abandoned called when the client disconnects while the compute works for it
    */
   attach(server: Socket, first: Buffer, computeId: string | undefined, abandoned?: () => void): void
-  /** Ends the session. The client gets the error unless an answer to it is in progress. */
-  end(why: ProxyError): void
 }
 
 /**

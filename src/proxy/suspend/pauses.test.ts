@@ -159,3 +159,25 @@ test('a proxy that starts while an endpoint is held says so too, and one that st
   assert.equal((await fixture.catalog.rows(sql`select 1 from proxy`)).length, 2)
   await fixture.pause(endpoint, null)
 })
+
+test('sessions with a deleted endpoint or project end at once, direct and pooled', async () => {
+  for (const table of ['endpoint', 'project'] as const) {
+    const endpoint = await fixture.endpoint(pid)
+    await fixture.catalog.rows(sql`update endpoint set pooler_enabled = true where id = ${endpoint}`)
+    const [direct, pooled] = [
+      await connect(proxies[0].port, endpoint),
+      await connect(proxies[1].port, `${endpoint}-pooler`),
+    ]
+    await pooled.query('select 1')
+    const ended = [direct, pooled].map((client) => new Promise<void>((resolve) => client.once('end', resolve)))
+    const running = direct.query('select pg_sleep(600)').catch(() => undefined)
+    await fixture.catalog.rows(
+      table === 'endpoint'
+        ? sql`update endpoint set deleted_at = now() where id = ${endpoint}`
+        : sql`with deleted as (update project set deleted_at = now() where id = ${endpoint})
+              update endpoint set pending_state = 'idle' where id = ${endpoint}`,
+    )
+    await Promise.all([...ended, running])
+    await assert.rejects(connect(proxies[0].port, endpoint))
+  }
+})

@@ -5,12 +5,15 @@
  *    ▲                               │ a byte or a connection arrives ──▶ woken (written once)
  *    └──row ends the pause───────────┘ kept bytes are forwarded, if the compute is still the same
  *
+ * Sessions with an endpoint that was deleted, or whose project was, end at once.
+ *
  * A login in progress at the compute is dropped and restarted: the client has seen nothing of it yet. Every live proxy
  * acknowledges, with or without sessions. A proxy that may have missed a notification reads all relevant rows.
  */
 import type { Logger } from 'pino'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { type EndpointPause, recordPause } from '../../catalog/proxy.ts'
+import { ProxyError } from '../wire/errors.ts'
 import { createPauseReader } from './pause_reader.ts'
 import type { Traffic, TrafficTable } from './traffic.ts'
 
@@ -33,6 +36,8 @@ interface PausedEndpoint {
   readonly end: () => void
 }
 
+const deleted = (): ProxyError => new ProxyError('stopping', { detail: 'The endpoint was deleted.' })
+
 export async function startPauses(options: {
   catalog: Catalog
   table: TrafficTable
@@ -47,6 +52,8 @@ export async function startPauses(options: {
   function apply(endpointId: string, row: EndpointPause | undefined): void {
     const traffic = table.get(endpointId)
     if (traffic) traffic.writesRefused = row?.writes_refused ?? null
+    // Its compute may take a while to stop: nothing more is read from it or written to it until then.
+    if (!row || row.is_deleted) for (const session of traffic?.sessions ?? []) session.end(deleted())
     const operationId = row?.holding_operation_id ?? undefined
     const now = paused.get(endpointId)
     if (now && now.operationId !== operationId) resume(now, row?.compute_id ?? undefined)
