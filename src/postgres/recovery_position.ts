@@ -18,7 +18,8 @@ export function segmentPosition(name: string): number {
 }
 
 /** The position from which a recovery replays; undefined when the control file cannot be read. */
-export const redoPosition = (pgdata: string): number | undefined => readPosition(pgdata, 'global/pg_control', REDO_OFFSET)
+export const redoPosition = (pgdata: string): number | undefined =>
+  readPosition(pgdata, 'global/pg_control', REDO_OFFSET)
 
 /**
  * The position at which the written WAL ends, rounded up to a segment. Segments beyond are prepared for use: their

@@ -24,7 +24,7 @@ async function stoppedReplay(postmaster: () => number | undefined): Promise<numb
   for (let look = 0; look < 2_000; look++) {
     const parent = postmaster()
     for (const pid of read(`/proc/${parent}/task/${parent}/children`).split(' ').filter(Boolean).map(Number)) {
-      if (!/^postgres: startup recovering/.test(read(`/proc/${pid}/cmdline`))) continue
+      if (!read(`/proc/${pid}/cmdline`).startsWith('postgres: startup recovering')) continue
       process.kill(pid, 'SIGSTOP')
       return pid
     }
