@@ -106,9 +106,18 @@ export function lockProject(tx: Db, accountId: string, id: string): Promise<Proj
   )
 }
 
-/** As `lockProject`, for work on what a deleted project has left as well. */
-export async function lockProjectEver(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`select from project where id = ${id} for no key update`)
+/**
+ * As `lockProject`, for work on what a deleted project has left as well. Returns the `seq` of its last operation.
+ */
+export async function lockProjectEver(tx: Db, id: string): Promise<number | undefined> {
+  const row = await tx.row<{ last_seq: number }>(sql`select last_seq from project where id = ${id} for no key update`)
+  return row?.last_seq
+}
+
+/** The `seq` of the last operation that a project has queued. */
+export async function lastSeqOf(db: Db, id: string): Promise<number | undefined> {
+  const row = await db.row<{ last_seq: number }>(sql`select last_seq from project where id = ${id}`)
+  return row?.last_seq
 }
 
 /**

@@ -12,7 +12,7 @@ import {
   setPause,
 } from '../catalog/endpoint.ts'
 import { failUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
-import { lockProject, lockProjectEver } from '../catalog/project.ts'
+import { lastSeqOf, lockProject, lockProjectEver } from '../catalog/project.ts'
 import { abandonLostCopies } from '../catalog/restore.ts'
 import { listUnknownStores } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
@@ -133,9 +133,11 @@ export async function reconcile(
   ended?: string,
 ): Promise<Found> {
   const { catalog, computes, log } = context
+  // No client of the project waits for this look at the machine: it takes up to a second.
+  const before = await lookUnlocked()
   return catalog.transaction(async (tx) => {
     // Under this lock no operation is queued or ends, so the state read here stays true until it is written.
-    await lockProjectEver(tx, project_id)
+    const seq = await lockProjectEver(tx, project_id)
     const endpoint = await lockEndpoint(tx, id)
     if (endpoint && endpoint.branch_id !== branch_id) return 'busy'
     // An operation that ended the process has recorded so by now.
@@ -149,8 +151,8 @@ export async function reconcile(
       return 'gone'
     }
     if (!endpoint || !branch) return 'gone'
-    const compute = await computes.find(refOf(branch))
-    if (!compute && (await computes.hasEarlierServer(refOf(branch)))) {
+    const { compute, isEarlier } = before !== undefined && before.seq === seq ? before : await look(branch)
+    if (isEarlier) {
       // A server from before computes had walls. Its next start is behind walls.
       await queueSuspend(tx, endpoint, 'request')
       return 'orphaned'
@@ -173,6 +175,19 @@ export async function reconcile(
     }
     return 'adopted'
   })
+
+  async function look(branch: StoredBranch) {
+    const compute = await computes.find(refOf(branch))
+    return { compute, isEarlier: !compute && (await computes.hasEarlierServer(refOf(branch))) }
+  }
+
+  /** Undefined when an operation may change what runs; else it holds until the project queues another one. */
+  async function lookUnlocked() {
+    const seq = await lastSeqOf(catalog, project_id)
+    const branch = await findStoredBranch(catalog, branch_id)
+    const unfinished = await unfinishedOperations(catalog, branch_id, id)
+    return branch && unfinished.length === 0 ? { seq, ...(await look(branch)) } : undefined
+  }
 
   /** Describes the end of the compute, with its last log messages where there are any. */
   async function lastWords({ compute_id, started_at }: Endpoint, branch: StoredBranch): Promise<string> {
