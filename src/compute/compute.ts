@@ -70,7 +70,9 @@ export interface ComputeWatch {
  * state.
  */
 export interface Computes {
-  /** Starts or finds the compute on a store. Returns when it accepts connections, or `pending` as long as `readProgress` tells. */
+  /**
+   * Starts or finds the compute on a store. Returns when it accepts connections, or `pending`: see `readProgress`.
+   */
   start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
   /** What a compute does before it accepts connections, for its owner: the text changes as it advances. */
   readProgress(store: StoreRef): Promise<string>

@@ -12,8 +12,8 @@ const AT_ONCE = 16
 const STEP_MS = 3_000
 
 /**
- * Removes all stored data of a deleted project. Its transactions are short and apart from the operation's own: no row of
- * the project is locked while a compute stops or files are removed.
+ * Removes all stored data of a deleted project. Its transactions are short and apart from the operation's own: no row
+ * of the project is locked while a compute stops or files are removed.
  */
 export const deleteTenant: Action<Record<string, never>> = {
   action: 'delete_tenant',

@@ -14,7 +14,7 @@ export function readRecovery(home: string, postmaster: number): string | undefin
   if (!startup) return undefined
   const writer = titles.find(({ title }) => /checkpointer performing end-of-recovery checkpoint/.test(title))
   if (writer)
-    return `Postgres recovers after a crash: all is replayed, and written to disk (${mib(writtenBytes(writer.pid))} MiB)`
+    return `Postgres recovers after a crash: all is replayed, ${mib(writtenBytes(writer.pid))} MiB are written to disk`
   const segment = /\brecovering ([0-9A-F]{24})/.exec(startup.title)?.[1]
   if (segment === undefined) return `Postgres starts after a crash: ${mib(readBytes(startup.pid))} MiB read`
   const pgdata = join(home, 'pgdata')

@@ -2,8 +2,8 @@ import { ProxyError } from '../wire/errors.ts'
 import type { Waker } from './wake.ts'
 
 /**
- * Aborts `reaching` after `ms`, with an error that tells what the endpoint's start waits for: a recovery may take hours.
- * Returns the function that lifts the limit.
+ * Aborts `reaching` after `ms`, with an error that tells what the endpoint's start waits for: a recovery may take
+ * hours. Returns the function that lifts the limit.
  */
 export function limitWait(
   waker: Pick<Waker, 'explain'>,

@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream'
 import { readShared, writeShared } from '../session/shared_read_buffer.ts'
 import { closeGently } from '../wire/close.ts'
-import { ProxyError } from '../wire/errors.ts'
+import { DELETED, ProxyError } from '../wire/errors.ts'
 import { encodeError } from '../wire/messages.ts'
 import type { ForwardedSession } from '../suspend/traffic.ts'
 import type { Borrower } from './borrower.ts'
@@ -41,6 +41,7 @@ export function pooledSession(
     computeId: undefined,
     isSending: () => client.state === 'waiting' || client.server?.isSending() === true,
     resume: () => {},
+    endDeleted: () => session.end(new ProxyError('stopping', DELETED)),
     async cancel() {
       const { server, giveUp } = client
       client.isCancelled = server?.isResetting() === true

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream'
 import type { ForwardedSession, Traffic } from '../suspend/traffic.ts'
 import { closeGently } from '../wire/close.ts'
 import type { Reader } from '../wire/reader.ts'
+import { DELETED, ProxyError } from '../wire/errors.ts'
 import { encodeError, endsWithReadyForQuery, endsWithTerminate } from '../wire/messages.ts'
 import { createWriteErrorReader } from './write_errors.ts'
 import { readShared, writeShared } from './shared_read_buffer.ts'
@@ -14,6 +15,8 @@ export interface SplicedSession extends ForwardedSession {
    * @param abandoned called when the client disconnects while the compute works for it
    */
   attach(server: Socket, first: Buffer, computeId: string | undefined, abandoned?: () => void): void
+  /** Ends the session. The client gets the error unless an answer to it is in progress. */
+  end(why: ProxyError): void
 }
 
 /**
@@ -65,6 +68,7 @@ export function spliceSession(client: Duplex, traffic: Traffic): SplicedSession 
     },
     isSending: () => !splice.server || splice.kept.length > 0 || splice.server.writableLength > 0,
     resume: () => resume(splice),
+    endDeleted: () => session.end(new ProxyError('stopping', DELETED)),
     attach(compute, first, id, abandoned = () => {}) {
       if (client.destroyed) {
         compute.destroy()

@@ -13,7 +13,6 @@
 import type { Logger } from 'pino'
 import type { Catalog } from '../../catalog/catalog.ts'
 import { type EndpointPause, recordPause } from '../../catalog/proxy.ts'
-import { ProxyError } from '../wire/errors.ts'
 import { createPauseReader } from './pause_reader.ts'
 import type { Traffic, TrafficTable } from './traffic.ts'
 
@@ -36,8 +35,6 @@ interface PausedEndpoint {
   readonly end: () => void
 }
 
-const deleted = (): ProxyError => new ProxyError('stopping', { detail: 'The endpoint was deleted.' })
-
 export async function startPauses(options: {
   catalog: Catalog
   table: TrafficTable
@@ -52,8 +49,8 @@ export async function startPauses(options: {
   function apply(endpointId: string, row: EndpointPause | undefined): void {
     const traffic = table.get(endpointId)
     if (traffic) traffic.writesRefused = row?.writes_refused ?? null
-    // Its compute may take a while to stop: nothing more is read from it or written to it until then.
-    if (!row || row.is_deleted) for (const session of traffic?.sessions ?? []) session.end(deleted())
+    // Its compute may take a while to stop.
+    if (!row || row.is_deleted) for (const session of traffic?.sessions ?? []) session.endDeleted()
     const operationId = row?.holding_operation_id ?? undefined
     const now = paused.get(endpointId)
     if (now && now.operationId !== operationId) resume(now, row?.compute_id ?? undefined)

@@ -1,6 +1,5 @@
 import type { Endpoint } from '../../catalog/endpoint.ts'
 import type { TrafficCounts } from '../../catalog/traffic.ts'
-import type { ProxyError } from '../wire/errors.ts'
 
 /** The session's interface for pauses; its byte path is in splice.ts. */
 export interface ForwardedSession {
@@ -10,8 +9,8 @@ export interface ForwardedSession {
   isSending(): boolean
   /** Forwards the bytes that a pause held back. */
   resume(): void
-  /** Ends the session. The client gets the error unless an answer to it is in progress. */
-  end(why: ProxyError): void
+  /** Ends the session, since its endpoint or project was deleted. */
+  endDeleted(): void
 }
 
 /** A pause: proxies forward no new bytes, because an operation wants to suspend the compute. */

@@ -109,6 +109,9 @@ const PROXY_ERRORS = {
   },
 } as const satisfies Record<string, { code: string; text: string; hint?: string }>
 
+/** For sessions that end because their endpoint or project was deleted. */
+export const DELETED = { detail: 'The endpoint was deleted.' } as const
+
 export type ProxyErrorReason = keyof typeof PROXY_ERRORS
 
 export const REASONS = Object.keys(PROXY_ERRORS) as ProxyErrorReason[]
