@@ -141,7 +141,7 @@ sub start {
     local $^F = 255;
     $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
     if (defined $server_lock && !$server_lock) {
-      leave('held') if server_of($home);
+      leave('held') if running_server($home);
       # A start never waits for a copy of this home: the copy begins anew from the server that will run.
       leave('held') unless end_copies(files_in("$home/copies")) || end_orphans($home);
       $server_lock = lock_file("$home/server.lock", $LOCK_EX, 2);
@@ -308,7 +308,7 @@ sub remove {
   my $free = lock_file("$home/server.lock", $LOCK_EX, 0);
   fail("$home/server.lock") unless defined $free;
   if (!$free) {
-    my $pid = server_of($home) || unnoted_server("$home/pgdata");
+    my $pid = running_server($home);
     kill $signal, $signal eq 'KILL' ? holders("$home/server.lock") : $pid || ();
     leave('held');
   }

@@ -8,7 +8,7 @@ use strict;
 
 sub urge_to_stop {
   my ($home, $senders, $immediate, $checkpoint, $kill) = @_;
-  my $pid = server_of($home) || unnoted_server("$home/pgdata") or return end_orphans($home);
+  my $pid = running_server($home) or return end_orphans($home);
   my $now = uptime();
   my ($since, $quit) = read_stop($home);
   note_stop($home, $since = $now, 0) unless $since;
@@ -108,6 +108,8 @@ sub uptime {
   open(my $file, '<', '/proc/uptime') or return time;
   return (split / /, <$file>)[0];
 }
+
+sub running_server { my ($home) = @_; return server_of($home) || unnoted_server("$home/pgdata") }
 
 # A server that was started without walls and without a note, by Neap as it was before these: it is only ever stopped.
 sub unnoted_server {

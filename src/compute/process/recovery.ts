@@ -16,7 +16,7 @@ export function readRecovery(home: string, postmaster: number): string | undefin
   if (writer)
     return `Postgres recovers after a crash: all is replayed, ${mib(writtenBytes(writer.pid))} MiB are written to disk`
   const segment = /\brecovering ([0-9A-F]{24})/.exec(startup.title)?.[1]
-  if (segment === undefined) return `Postgres starts after a crash: ${mib(readBytes(startup.pid))} MiB read`
+  if (segment === undefined) return `Postgres is starting: ${mib(readBytes(startup.pid))} MiB are read`
   const pgdata = join(home, 'pgdata')
   const [position, end] = [segmentPosition(segment), writtenPosition(pgdata, segment)]
   const begin = Math.min(redoPosition(pgdata) ?? position, position)
