@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client'
 import type { Computes } from './compute/compute.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config.ts'
+import type { UidRange } from './host/uids.ts'
 import type { Secrets } from './secrets/secrets.ts'
 import type { Storage } from './storage/storage.ts'
 
@@ -23,4 +24,6 @@ export interface WorkerContext extends Context {
   readonly computes: Computes
   /** The id of this host. */
   readonly hostId: string
+  /** The uids of its servers, where each runs as a user of its own. */
+  readonly uids?: UidRange | undefined
 }

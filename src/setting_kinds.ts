@@ -53,7 +53,27 @@ export const postgresPrograms = {
     'versions and directories of programs, each version once, as 17=/opt/postgres-17/bin,15=/usr/lib/postgresql/15/bin',
 }
 
+/** Below are users of the system; the last two that the kernel knows stand for none. */
+const [LEAST_UID, MOST_UID] = [1_000, 2 ** 32 - 3]
+/** The uid of "nobody", who owns files of other machines. */
+const NOBODY = 65_534
+
+/** A range of uids. */
+export const uids = {
+  parse: (value: string) => {
+    const [, first, last] = /^(\d{1,10})-(\d{1,10})$/.exec(value) ?? []
+    const [from, to] = [Number(first ?? NaN), Number(last ?? NaN)]
+    const isValid = from >= LEAST_UID && to <= MOST_UID && from < to && !(from <= NOBODY && NOBODY <= to)
+    return isValid ? `${from}-${to}` : undefined
+  },
+  expects: `a range from ${LEAST_UID} to ${MOST_UID} without ${NOBODY}, as 1073741824-1074003967`,
+}
+
 export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
+
+/** Declares how many of something there may be by default. */
+export const limit = (env: string, about: string, most: number): Setting<number> =>
+  setting<number>({ env, ...quota, about, fallback: () => most })
 
 export const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }
 

@@ -7,20 +7,17 @@ import {
   connections,
   file,
   host,
+  limit,
   name,
   port,
   postgresPrograms,
-  quota,
   seconds,
-  type Setting,
   setting,
   text,
+  uids,
   whole,
 } from './setting_kinds.ts'
 import { SIGN_IN_SETTINGS } from './sign_in_settings.ts'
-
-const limit = (env: string, about: string, most: number): Setting<number> =>
-  setting<number>({ env, ...quota, about, fallback: () => most })
 
 /** All settings. docs/settings.md is made from them. */
 export const SETTINGS = {
@@ -354,6 +351,15 @@ export const SETTINGS = {
       'The Postgres to use for versions, with the extensions that are installed there. By default Neap brings 18 and ' +
       'uses /usr/lib/postgresql/<version>/bin for others.',
     fallback: () => [],
+  }),
+  uids: setting<string | undefined>({
+    env: 'NEAP_UIDS',
+    ...uids,
+    about:
+      "The uids and gids that servers run as where Neap runs as root: the first is the embedded catalog's, " +
+      'the others are given to branches, one each. ' +
+      'By default 262,144 from 1073741824 on, by the path of the data directory.',
+    fallback: () => undefined,
   }),
   computeNetwork: setting<'none' | 'host'>({
     env: 'NEAP_COMPUTE_NETWORK',

@@ -25,11 +25,11 @@ const MAY_IMPORT: Record<string, string> = {
     key_handover, login_code, operations, postgres, secrets, size, webhooks`,
   views: 'catalog, config(types), public_address',
   loops: `catalog, commands, compute(types), compute_admin, config(types), context(types), engine, errors, event_loop,
-    machine_sleep, network, observe, operations, scaling, size, webhooks`,
+    host, machine_sleep, network, observe, operations, scaling, size, webhooks`,
   scaling: 'compute(types), size',
   operations: `await_condition, catalog, compute(types), compute_admin, context(types), engine, errors,
     host(types), ids, observe, secrets(types), storage(types), walls(types)`,
-  context: 'catalog(types), compute(types), config(types), observe(types), secrets(types), storage(types)',
+  context: 'catalog(types), compute(types), config(types), host(types), observe(types), secrets(types), storage(types)',
 
   rotation: 'catalog, compute, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'backoff, catalog, errors, network, race, secrets',

@@ -8,6 +8,7 @@ import pg from 'pg'
 import type { ComputeAddress, ComputeSpec, RunningCompute } from '../src/compute/compute.ts'
 import { type ComputeOptions, localComputes } from '../src/compute/process/local_computes.ts'
 import type { Fence, Progress } from '../src/host/fence.ts'
+import { uidRange } from '../src/host/uids.ts'
 import { keysFor } from '../src/secrets/part_keys.ts'
 import { FIRST_GENERATION } from '../src/secrets/ring.ts'
 import { storeSecrets } from '../src/secrets/stores.ts'
@@ -35,6 +36,7 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
   const options = { id: 'host-a', dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
   const all = { ...options, secrets: SECRETS, ...more, log: () => undefined }
   const [storage, computes] = [localStorage(all), localComputes(all)]
+  const uids = uidRange({ ...options, uids: undefined }) ?? null
   const branches: StoreRef[] = []
   let seq = 0
 
@@ -44,7 +46,8 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
     options,
     base,
     branch(name: string): StoreRef {
-      const branch = { id: `br-${name}`, number: branches.length + 1, pgVersion: PG_VERSION }
+      const number = branches.length + 1
+      const branch = { id: `br-${name}`, number, uid: uids && uids.first + number, pgVersion: PG_VERSION }
       branches.push(branch)
       return branch
     },

@@ -36,15 +36,18 @@ export interface Branch {
 export interface StoredBranch extends Branch {
   readonly store_id: string
   readonly store_number: number
+  /** The uid that its store has on its host; null until it is given one. */
+  readonly store_uid: number | null
   readonly host_id: string
   readonly pg_version: number
   readonly egress: boolean
 }
 
 const SELECT_STORED = sql`
-  select b.*, s.number as store_number, s.host_id, p.pg_version,
+  select b.*, s.number as store_number, s.host_id, u.uid as store_uid, p.pg_version,
          coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
-    from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id`
+    from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id
+    left join store_uid u on u.store_id = s.id`
 
 export async function insertBranch(
   tx: Db,
@@ -251,5 +254,7 @@ export async function deleteBranchData(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
   await tx.rows(sql`update branch set store_id = null, pending_state = null, restores = null where id = ${id}`)
-  await tx.rows(sql`delete from store where branch_id = ${id}`)
+  await tx.rows(sql`
+    with removed as (delete from store where branch_id = ${id} returning id)
+    delete from store_uid u using removed where u.store_id = removed.id`)
 }

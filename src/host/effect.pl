@@ -128,6 +128,20 @@ sub is_ending {
   return $state eq 'Z' || $flags & 4;
 }
 
+# Gives the files of a home to this user if they are another's: after a restore from a backup, a move, or when two stores had one uid.
+# The data directory itself comes last, so that a kill in between is followed by another round.
+sub own {
+  my ($home, $uid, $gid) = @_;
+  return if $uid eq '-';
+  my @home = stat $home or fail($home);
+  $home[4] == 0 && $home[5] == $gid or chown 0, $gid, $home or fail($home);
+  ($home[2] & 07777) == 0710 or chmod 0710, $home or fail($home);
+  my @data = stat "$home/pgdata" or fail("$home/pgdata");
+  return if $data[4] == $uid && $data[5] == $gid;
+  chmod 0700, "$home/pgdata" or fail("$home/pgdata");
+  system('find', "$home/pgdata", '-depth', '-exec', 'chown', '-h', "$uid:$gid", '{}', '+') == 0 or fail("$home/pgdata");
+}
+
 # start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS INSTANCE PROCESSES GROUPS SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which
 # inherits server.lock, within walls and control groups, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as
 # the caller says on the standard input that it is ready, with its socket directory sealed.
@@ -149,6 +163,7 @@ sub start {
   }
   fail("$home/server.lock") unless defined $server_lock;
   leave('busy') unless $server_lock;
+  own($home, $uid, $gid);
   # What a killed server left is stale now, or what its tenant put in its place: the lock is ours.
   unlink "$home/server", "$home/pgdata/postmaster.pid", "$home/pgdata/postmaster.opts", files_in($sockets);
   make_directory($sockets, 0700);
@@ -244,13 +259,13 @@ sub copy {
   leave('gone') if length $removed && -e $removed;
   make_directory($home, 0710);
   enter($home, $seq, $generation);
+  leave('done') if -d "$home/pgdata";
   $gid eq '-' or chown 0, $gid, $home or fail($home);
   if (length $removed && -e $removed) {
     unlink files_in($home);
     rmdir $home;
     leave('gone');
   }
-  leave('done') if -d "$home/pgdata";
   local $^F = 255;
   my $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
   leave('held') if defined $server_lock && !$server_lock;

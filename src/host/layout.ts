@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { UsageError } from '../errors.ts'
 
@@ -66,18 +65,10 @@ export function socketDirOf(layout: Layout, { number }: { readonly number: numbe
   return directory
 }
 
-/**
- * One uid per branch: 2^30, then twelve bits that distinguish data directories on one machine, then eighteen bits of
- * the branch's number. A server needs no passwd entry for it.
- */
-export function ownerOf(layout: Layout, { number }: { readonly number: number }): Owner | undefined {
-  return ownerAt(layout, number)
-}
-
-export function ownerAt(layout: Layout, number: number): Owner | undefined {
+/** The owner of a store's files and server; undefined unless Neap runs as root. */
+export function ownerOf({ id, uid }: { readonly id: string; readonly uid?: number | null }): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined
-  const place = createHash('sha256').update(layout.dataDir).digest().readUInt16BE(0) >> 4
-  const uid = 2 ** 30 + place * 2 ** 18 + (number % 2 ** 18)
+  if (!uid) throw new Error(`The store ${id} has no uid.`)
   return { uid, gid: uid }
 }
 

@@ -1,16 +1,19 @@
 import { realpath, stat, statfs } from 'node:fs/promises'
 import { availableParallelism, hostname, totalmem } from 'node:os'
 import { recordHeartbeat, listStoresElsewhere, registerHost } from '../catalog/host.ts'
+import { recordUids } from '../catalog/store_uid.ts'
 import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
 import { UsageError } from '../errors.ts'
+import { requireUnusedUids } from '../host/uids.ts'
 import { roomOf } from '../size.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 10_000
 
 /** Registers this host with its capacity: from then on operations can name it. */
-export async function register({ catalog, storage, computes, config, hostId, log }: WorkerContext): Promise<void> {
+export async function register(context: WorkerContext): Promise<void> {
+  const { catalog, storage, computes, config, hostId, uids, log } = context
   const stores = await storage.list()
   const elsewhere = await listStoresElsewhere(catalog, hostId, stores)
   const [first] = elsewhere
@@ -31,6 +34,10 @@ export async function register({ catalog, storage, computes, config, hostId, log
     place: await placeOf(config),
   }
   await registerHost(catalog, hostId, capacity)
+  if (uids) {
+    await requireUnusedUids(uids)
+    await recordUids(catalog, hostId, { ...uids, first: uids.first + 1 }, stores, (id) => storage.ownerOf({ id }))
+  }
   for (const { id, host_id } of elsewhere)
     log.error(
       { store: id, host: host_id },

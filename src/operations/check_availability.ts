@@ -20,7 +20,7 @@ import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait, watching } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
-import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf, refOf, requestOperation } from './request.ts'
 import { startAndActivate, specOf, subjectOf } from './start_compute.ts'
 
 /** Failures until the operation fails; few, since a client that connects waits behind the check. */
@@ -34,7 +34,8 @@ export const checkAvailability: Action<object> = {
   needsBranches: true,
   locks: (subject) => ({ excludes: [subject.branch_id as string] }),
   steps: {
-    async compute_runs(operation, { computes }, tx) {
+    async compute_runs(operation, context, tx) {
+      const { computes } = context
       const endpoint = await endpointToCheck(tx, operation)
       if (!endpoint) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
@@ -45,8 +46,9 @@ export const checkAvailability: Action<object> = {
         await settlePending(tx, endpoint.id)
         return wait(0, 'the compute is gone and is started anew')
       }
+      const store = await ownedRefOf(context, branch)
       const compute = await tried(operation, tx, () =>
-        computes.start(refOf(branch), specOf(endpoint, branch), fenceOf(operation)),
+        computes.start(store, specOf(endpoint, branch), fenceOf(operation)),
       )
       return compute === 'pending' ? watching(await computes.readProgress(refOf(branch))) : undefined
     },

@@ -12,7 +12,7 @@ import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { setStoreReady } from '../catalog/store.ts'
 import { done, goto, OperationFailed, wait } from '../engine/definition.ts'
-import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
 export interface CreateBranchInput {
@@ -32,7 +32,8 @@ export const createBranch: Action<CreateBranchInput> = {
     shares: [...new Set([parent_id, restores])].filter((id) => id !== undefined),
   }),
   steps: {
-    async branch_stored(operation, { storage }, tx) {
+    async branch_stored(operation, context, tx) {
+      const { storage } = context
       if (operation.input.copy_id) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
       // A copy for a restore is hidden: it counts as deleted from the beginning.
@@ -40,7 +41,8 @@ export const createBranch: Action<CreateBranchInput> = {
       const parent = await findStoredBranch(tx, operation.input.parent_id)
       if (parent?.current_state !== 'ready')
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
-      const progress = await storage.clone(refOf(branch), refOf(parent), fenceOf(operation))
+      const made = await ownedRefOf(context, branch)
+      const progress = await storage.clone(made, refOf(parent), fenceOf(operation))
       if (progress === 'pending') return wait(0, 'the parent is being copied')
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)

@@ -1,7 +1,7 @@
 import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
 import { setStoreReady } from '../catalog/store.ts'
 import { wait } from '../engine/definition.ts'
-import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
 /** Creates the first branch of a new project from the template of its Postgres version. */
@@ -14,9 +14,10 @@ export const createTimeline: Action<Record<string, never>> = {
     async template_ready(operation, { storage }, tx) {
       await storage.prepare((await branchOf(tx, operation)).pg_version)
     },
-    async branch_stored(operation, { storage }, tx) {
+    async branch_stored(operation, context, tx) {
+      const { storage } = context
       const branch = await branchOf(tx, operation)
-      const progress = await storage.create(refOf(branch), fenceOf(operation))
+      const progress = await storage.create(await ownedRefOf(context, branch), fenceOf(operation))
       if (progress === 'pending') return wait(0, 'the template is being copied')
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)

@@ -3,6 +3,7 @@ import { findStoredBranch, listMakings, type StoredBranch } from '../catalog/bra
 import type { Db } from '../catalog/catalog.ts'
 import type { NewCompute } from '../catalog/compute.ts'
 import { insertOperation, type Operation } from '../catalog/operation.ts'
+import { giveUid } from '../catalog/store_uid.ts'
 import type { WorkerContext } from '../context.ts'
 import type { Fence } from '../host/fence.ts'
 import type { StoreRef } from '../storage/storage.ts'
@@ -74,8 +75,24 @@ export async function branchOf(tx: Db, operation: Claimed): Promise<StoredBranch
 export const refOf = (branch: StoredBranch): StoreRef => ({
   id: branch.store_id,
   number: branch.store_number,
+  uid: branch.store_uid,
   pgVersion: branch.pg_version,
 })
+
+/**
+ * A branch for its host, with a uid where computes run as users of their own. Errors: all uids of the host are given;
+ * the step is tried again.
+ */
+export async function ownedRefOf({ catalog, hostId, uids }: WorkerContext, branch: StoredBranch): Promise<StoreRef> {
+  if (branch.store_uid !== null || !uids) return refOf(branch)
+  const uid = await giveUid(catalog, hostId, branch.store_id, { ...uids, first: uids.first + 1 })
+  if (uid === undefined)
+    throw new Error(
+      `The host ${hostId} has stores with all of its uids, ${uids.first}-${uids.last}: ` +
+        'name a larger range in NEAP_UIDS and start Neap again, or delete branches.',
+    )
+  return { ...refOf(branch), uid }
+}
 
 /** A running compute as the catalog records it. */
 export const placedCompute = ({ id, hostId, address, startedAt }: RunningCompute): NewCompute => ({

@@ -14,7 +14,7 @@ import { type Claimed, done, OperationFailed, type StepOutcome, wait, watching }
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
 import { requireWithinQuota } from './quota.ts'
-import { type Action, branchOf, fenceOf, placedCompute, refOf, requestOperation } from './request.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf, placedCompute, refOf, requestOperation } from './request.ts'
 
 export type StartReason = 'request' | 'connection'
 
@@ -62,7 +62,7 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   ])
   if (waits) return waits
   const spec = specOf(decided ?? endpoint, branch)
-  const compute = await context.computes.start(refOf(branch), spec, fenceOf(operation))
+  const compute = await context.computes.start(await ownedRefOf(context, branch), spec, fenceOf(operation))
   if (compute === 'pending') return watching(await context.computes.readProgress(refOf(branch)))
   const configured = branch.applied_version >= branch.config_version
   const { id, address } = compute

@@ -10,6 +10,7 @@ import { OperationFailed } from '../engine/definition.ts'
 import { type RunnerOptions, startRunner } from '../engine/runner.ts'
 import { UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
+import { uidRange } from '../host/uids.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAutoscaleLoop } from '../loops/autoscale.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
@@ -61,7 +62,7 @@ export async function startWorker(
   }
   await checkChosen(host.programs)
   const [storage, computes] = [localStorage(host), localComputes(host)]
-  const worker: WorkerContext = { ...context, storage, computes, hostId: host.id }
+  const worker: WorkerContext = { ...context, storage, computes, hostId: host.id, uids: uidRange(config) }
   await register(worker)
   // Before the first request for a project.
   await noteVersions(worker)

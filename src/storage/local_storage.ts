@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isInstalled, offeredExtensions } from '../host/binaries.ts'
 import { cloneKindOf } from '../host/clone_kind.ts'
@@ -20,7 +21,7 @@ export function localStorage(options: HostOptions): Storage {
 
   const fill = (store: StoreRef, source: Pick<CopyPlan, 'from' | 'parent'>, fence: Fence) =>
     fillDataDirectory(
-      { home: homeOf(layout, store.id), owner: ownerOf(layout, store), ...source },
+      { home: homeOf(layout, store.id), owner: ownerOf(store), ...source },
       {
         removed: join(layout.removed, store.id),
         logFile: join(logDirOf(layout, store.id), 'copy.log'),
@@ -42,6 +43,7 @@ export function localStorage(options: HostOptions): Storage {
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     list: () => storedIds(layout),
+    ownerOf: async ({ id }) => (await stat(join(homeOf(layout, id), 'pgdata')).catch(() => undefined))?.uid,
     cloneKind: () => cloneKindOf(layout.dataDir),
     pgVersions: async () => PG_VERSIONS.filter((version) => isInstalled(version, options.programs)),
     extensions: (pgVersion) => offeredExtensions(pgVersion, options.programs),

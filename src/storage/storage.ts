@@ -2,10 +2,12 @@ import type { OfferedExtension } from '../postgres/extensions.ts'
 import type { CloneKind } from '../host/clone_kind.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 
-/** A store for its host. `number` is unique for ever within one catalog: a host may derive a uid from it. */
+/** A store for its host. `number` is unique for ever within one catalog. */
 export interface StoreRef {
   readonly id: string
   readonly number: number
+  /** The uid, and gid, that own its files and run its server; null until it has one, and where Neap is not root. */
+  readonly uid: number | null
   readonly pgVersion: number
 }
 
@@ -40,6 +42,8 @@ export interface Storage {
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
   /** The ids of all stores here. */
   list(): Promise<string[]>
+  /** The uid that owns the files of a store; undefined when it has none. */
+  ownerOf(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
   /** Whether clones share their blocks with their parents. */
   cloneKind(): Promise<CloneKind>
   /** The installed major versions of Postgres, oldest first. */

@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import { fillDataDirectory } from '../../storage/clone.ts'
 import { CATALOG, type StoreSecrets } from '../../secrets/stores.ts'
-import { layoutOf, logDirOf, ownerAt } from '../../host/layout.ts'
+import { layoutOf, logDirOf } from '../../host/layout.ts'
+import { catalogOwner } from '../../host/uids.ts'
 import { prepareVersion } from '../../storage/prepare.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { findServer, startServer } from './server.ts'
@@ -21,8 +22,6 @@ export interface CatalogServer {
 }
 
 const PG_VERSION = 18
-/** No branch has this number, so no branch has its uid. */
-const OWNER_NUMBER = 0
 
 const HBA = 'local all neap_admin scram-sha-256\nlocal neap neap_proxy scram-sha-256\n'
 
@@ -55,11 +54,12 @@ export function localCatalogServer(options: {
   runtimeDir: string
   socketDir: string
   secrets: StoreSecrets
+  uids?: string | undefined
 }): CatalogServer {
   const layout = layoutOf(options)
   const home = join(layout.dataDir, 'catalog')
   const logFile = (name: string) => join(logDirOf(layout, 'catalog'), name)
-  const owner = ownerAt(layout, OWNER_NUMBER)
+  const owner = catalogOwner({ dataDir: layout.dataDir, uids: options.uids })
 
   async function start() {
     const running = await findServer(home)
@@ -72,6 +72,7 @@ export function localCatalogServer(options: {
     );
     const plan = {
       home,
+      owner,
       bin,
       socketDir: options.socketDir,
       walls: await probeWalls(layout.root),

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { installBinaries } from '../../host/binaries.ts'
 import { cloneKindOf } from '../../host/clone_kind.ts'
 import type { Fence } from '../../host/fence.ts'
-import { homeOf, layoutOf, logDirOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
+import { homeOf, layoutOf, logDirOf, ownerOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { hasLibrary } from '../../host/server_copy.ts'
@@ -66,6 +66,7 @@ export function localComputes(options: ComputeOptions): Computes {
     const computeWalls = await walls()
     return {
       home: homeOf(layout, store.id),
+      owner: ownerOf(store),
       bin,
       socketDir: socketDirOf(layout, store),
       walls: computeWalls,

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { awaitCondition } from '../../await_condition.ts'
 import { ConfigurationError, ServerStartError } from '../../host/failures.ts'
 import type { Fence } from '../../host/fence.ts'
-import { SERVER_PORT } from '../../host/layout.ts'
+import { type Owner, SERVER_PORT } from '../../host/layout.ts'
 import { fenceArgs, isEffectCode, outcomeOf, runEffect, runEffectHere } from '../../host/effect.ts'
 import { complaintIn, dropLog, openLog } from '../../host/logs.ts'
 import { type PostmasterFile, readPostmasterFile } from '../../postgres/postmaster_file.ts'
@@ -24,6 +24,8 @@ import { mountsOf, type Walls } from './walls.ts'
 export interface ServerPlan {
   /** Holds `pgdata`; locks and configuration are kept beside it. */
   readonly home: string
+  /** Runs it. Its files become this user's if they are another's. */
+  readonly owner: Owner | undefined
   /** The directory of its programs. */
   readonly bin: string
   readonly socketDir: string
@@ -137,19 +139,16 @@ async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchPr
   over.abort()
   if (found === undefined || found === 'gone') return found ?? 'pending'
   const { fence, walls, socketDir } = plan
-  const outcome = await runEffect(['seal', home, ...fenceArgs(fence), ownerOf(home)[0], walls.argument, socketDir])
+  const outcome = await runEffect(['seal', home, ...fenceArgs(fence), runningUid(home), walls.argument, socketDir])
   return outcome === 'done' ? found : outcome === 'gone' ? 'gone' : 'pending'
 }
 
-/** The uid and gid of a data directory, for effects: Postgres runs only as the owner of its data directory. */
-function ownerOf(home: string): [uid: string, gid: string] {
-  if (process.getuid?.() !== 0) return ['-', '-']
-  const { uid, gid } = statSync(join(home, 'pgdata'))
-  return [String(uid), String(gid)]
-}
+/** The uid of a running server, for effects: that of its data directory. */
+const runningUid = (home: string): string =>
+  process.getuid?.() === 0 ? String(statSync(join(home, 'pgdata')).uid) : '-'
 
 function startArgs(plan: ServerPlan, pgdata: string): string[] {
-  const { home, socketDir, bin } = plan
+  const { home, owner, socketDir, bin } = plan
   const conf = join(home, 'conf')
   const settings = {
     config_file: join(conf, 'neap.conf'),
@@ -175,9 +174,10 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
     plan.root,
     mountsOf({ bin, conf, pgdata, sockets: socketDir }, plan.egress !== ''),
   ]
+  const as = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
   const instance = randomUUID()
   const given = [instance, String(plan.processes), plan.groups(instance), socketDir, plan.egress, plan.config, plan.hba]
-  return ['start', home, ...fenceArgs(plan.fence), ...ownerOf(home), ...walls, ...given, ...postgres]
+  return ['start', home, ...fenceArgs(plan.fence), ...as, ...walls, ...given, ...postgres]
 }
 
 /** Turns changes of postmaster.pid into promises; all resolve to undefined at the deadline. */
