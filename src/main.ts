@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { approveCommand } from './cli/approve.ts'
 import { branchesCommand } from './cli/branches.ts'
+import { catalogCommand } from './cli/catalog.ts'
 import { certificateAuthorityCommand } from './cli/certificate_authority.ts'
 import { connectionStringCommand } from './cli/connection_string.ts'
 import { databasesCommand } from './cli/databases.ts'
@@ -69,7 +70,7 @@ program
   .action(runUp)
 
 program.commandsGroup('This machine:')
-for (const command of [statusCommand, signInCommand, psqlCommand, doctorCommand, secretsCommand])
+for (const command of [statusCommand, signInCommand, psqlCommand, doctorCommand, secretsCommand, catalogCommand])
   adopt(program, command(dataDir))
 
 program.commandsGroup('Projects and what is in them:')

@@ -28,6 +28,7 @@ const KEYS = keysFor('all', { revision: 1, mockSalt: Buffer.alloc(32), lost: fal
 export const SECRETS = storeSecrets(() => KEYS)
 export const SMALL = { minCu: 0.25, maxCu: 0.25, cu: 0.25, pgSettings: {}, egress: false }
 export const PG_VERSION = 18
+const LAST: Fence = { epoch: 1_000_000, seq: 1, generation: 1 }
 
 export function freshHost(more: Partial<ComputeOptions> = {}) {
   const base = mkdtempSync(join(tmpdir(), 'neap-local-'))
@@ -36,7 +37,7 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
   const options = { id: 'host-a', dataDir: join(base, 'data'), runtimeDir: join(base, 'run') }
   const all = { ...options, secrets: SECRETS, ...more, log: () => undefined }
   const [storage, computes] = [localStorage(all), localComputes(all)]
-  const uids = uidRange({ ...options, uids: undefined }) ?? null
+  const uids = uidRange({ ...options, uids: undefined })
   const branches: StoreRef[] = []
   let seq = 0
 
@@ -47,12 +48,12 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
     base,
     branch(name: string): StoreRef {
       const number = branches.length + 1
-      const branch = { id: `br-${name}`, number, uid: uids && uids.first + number, pgVersion: PG_VERSION }
+      const branch = { id: `br-${name}`, number, uid: uids ? uids.first + number : null, pgVersion: PG_VERSION }
       branches.push(branch)
       return branch
     },
     /** The fence of a new operation. */
-    next: (): Fence => ({ seq: (seq += 1), generation: 1 }),
+    next: (): Fence => ({ epoch: 0, seq: (seq += 1), generation: 1 }),
     home: (branch: StoreRef) => join(options.dataDir, 'branches', branch.id),
     /** Starts the compute of a branch. Returns it with its process. */
     async start(
@@ -67,7 +68,7 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
     },
     /** Removes every branch and checks that no process or directory remains. */
     async dispose(unmount: () => void = () => undefined) {
-      for (const branch of branches) await settled(() => storage.remove(branch, { seq: 1_000_000, generation: 1 }))
+      for (const branch of branches) await settled(() => storage.remove(branch, LAST))
       deepEqual(await storage.list(), [])
       deepEqual(readdirSync(options.runtimeDir), [])
       deepEqual(processesIn(base), [])

@@ -88,11 +88,12 @@ export function findStoredBranch(db: Db, id: string): Promise<StoredBranch | und
   return db.row(sql`${SELECT_STORED} where b.id = ${id}`)
 }
 
-/** The branches of these stores that should have no compute: no active endpoint, no unfinished operation. */
-export function listResting(db: Db, storeIds: readonly string[]): Promise<StoredBranch[]> {
+/** The branches of these stores of a host that should have no compute: no active endpoint, no unfinished operation. */
+export function listResting(db: Db, hostId: string, storeIds: readonly string[]): Promise<StoredBranch[]> {
   return db.rows(sql`
     ${SELECT_STORED}
-     where p.deleted_at is null and b.store_id = any (${storeIds}::text[]) and b.deleted_at is null
+     where p.deleted_at is null and s.host_id = ${hostId} and b.store_id = any (${storeIds}::text[])
+       and b.deleted_at is null
        and not exists (select from endpoint e
                         where e.branch_id = b.id and e.deleted_at is null and e.current_state = 'active')
        and not exists (select from operation o
@@ -226,10 +227,11 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }
 
-/** Deleted branches with stored data that no unfinished operation removes, `limit` at most. */
-export function listLeftovers(db: Db, limit: number): Promise<Branch[]> {
+/** Deleted branches with data stored on a host that no unfinished operation removes, `limit` at most. */
+export function listLeftovers(db: Db, hostId: string, limit: number): Promise<Branch[]> {
   return db.rows(sql`
-    select * from branch b where deleted_at is not null and store_id is not null
+    select b.* from branch b join store s on s.id = b.store_id
+     where b.deleted_at is not null and s.host_id = ${hostId}
        and not exists (select 1 from operation o
                         where o.project_id = b.project_id and o.finished_at is null
                           and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))

@@ -40,10 +40,11 @@ const LIVES_SECONDS = 25
 
 /**
  * Registers a host under this id. The first one of a catalog takes over the row that was there before it, with the
- * stores that requests have placed on it. Errors: UsageError, when a worker of another data directory lives under it.
+ * stores that requests have placed on it. Returns the number of its heartbeats.
+ * Errors: UsageError, when a worker of another data directory lives under it.
  */
-export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<void> {
-  await catalog.transaction(async (tx) => {
+export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<number> {
+  return catalog.transaction(async (tx) => {
     await tx.rows(sql`select pg_advisory_xact_lock(${REGISTRATION_LOCK}::bigint)`)
     const { region, cpus, memoryBytes, capacityCu, limitError = null, place = null } = capacity
     const known = await tx.row<{ elsewhere: boolean }>(sql`
@@ -60,13 +61,15 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
       await tx.rows(sql`update host set id = ${id} where id = ${first.id}`)
       await tx.rows(sql`update operation set host_id = ${id} where finished_at is null and host_id = ${first.id}`)
     }
-    await tx.rows(sql`
+    const host = await tx.row<{ beats: number }>(sql`
       insert into host (id, region, cpus, memory_bytes, capacity_cu, limit_error, place, heartbeat_at)
       values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${capacityCu}, ${limitError}, ${place}, clock_timestamp())
       on conflict (id) do update set region = excluded.region, cpus = excluded.cpus,
                 memory_bytes = excluded.memory_bytes,
                 capacity_cu = excluded.capacity_cu, limit_error = excluded.limit_error,
-                place = excluded.place, heartbeat_at = excluded.heartbeat_at`)
+                place = excluded.place, heartbeat_at = excluded.heartbeat_at
+      returning beats`)
+    return host?.beats ?? 0
   })
 }
 
@@ -82,12 +85,31 @@ export interface HostDisk {
 /** A disk that is short remains so until this much more than its reserve is free. */
 const RELIEF = 1.25
 
-/** Records that the worker of a host lives, and the state of its disk. */
-export async function recordHeartbeat(db: Db, id: string, { bytes, free, reserve }: HostDisk): Promise<void> {
-  await db.rows(sql`
-    update host set heartbeat_at = clock_timestamp(), disk_bytes = ${bytes}, disk_free_bytes = ${free},
+/** The state of the catalog at a heartbeat. */
+export interface Heartbeat {
+  /** The number of the host's heartbeats. */
+  readonly beats: number
+  readonly epoch: number
+  /** The id of the installation. */
+  readonly installation: string
+}
+
+/**
+ * Records that the worker of a host lives, and the state of its disk. Returns undefined if
+ * the host is in another place by now.
+ */
+export function recordHeartbeat(
+  db: Db,
+  id: string,
+  { bytes, free, reserve }: HostDisk,
+  place: string | undefined,
+): Promise<Heartbeat | undefined> {
+  return db.row(sql`
+    update host set heartbeat_at = clock_timestamp(), beats = beats + 1,
+           disk_bytes = ${bytes}, disk_free_bytes = ${free},
            disk_short = ${free}::int8 < ${reserve}::int8 * case when disk_short then ${RELIEF}::float8 else 1 end
-     where id = ${id}`)
+     where id = ${id} and place is not distinct from ${place ?? null}
+    returning beats, (select epoch from installation), (select i.id from installation i) as installation`)
 }
 
 /** The extensions that tenants may create, by the version of Postgres. */

@@ -83,7 +83,8 @@ export async function claim(
                           else o.error end
         from due where o.id = due.id
       returning o.*)
-    select statement_timestamp() as now, claimed.* from (select) always left join claimed on true order by claimed.seq`)
+    select statement_timestamp() as now, (select epoch from installation), claimed.*
+      from (select) always left join claimed on true order by claimed.seq`)
   return { due: rows.filter((row) => row.id !== null), now: rows[0]?.now ?? '' }
 }
 

@@ -21,7 +21,7 @@ export class OperationFailed extends Error {
   override readonly name = 'OperationFailed'
 }
 
-/** An operation while one of its steps runs. `seq` and `generation` together fence its effects outside the catalog. */
+/** An operation while one of its steps runs. `epoch`, `seq` and `generation` fence its effects outside the catalog. */
 export interface Claimed<Input = unknown> {
   readonly id: string
   readonly project_id: string
@@ -29,6 +29,8 @@ export interface Claimed<Input = unknown> {
   readonly endpoint_id: string | null
   readonly action: string
   readonly input: Input
+  /** The catalog's at the claim. */
+  readonly epoch: number
   readonly seq: number
   readonly generation: number
   readonly step: string

@@ -51,6 +51,8 @@ export interface RunnerOptions<Context> {
   readonly sleptMs?: () => number
   /** Recognises the errors that mean another worker has taken over: the step's transaction is rolled back. */
   readonly isTakenOver: (error: unknown) => boolean
+  /** Called with the attempt after such an error. */
+  readonly onTakenOver?: (operation: Due) => Promise<void>
   /** Recognises permanent errors of the backend. */
   readonly isFinal?: (error: unknown) => boolean
   /**
@@ -185,7 +187,10 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       await options.onStep?.(operation, 'moved')
       return next
     } catch (error) {
-      if (options.isTakenOver(error)) return undefined
+      if (options.isTakenOver(error)) {
+        await options.onTakenOver?.(operation)
+        return undefined
+      }
       onError(error, operation)
       return catalog.transaction((tx) => failed(tx, operation, error))
     }

@@ -1,10 +1,10 @@
 # One short-lived process for every effect on a server's home directory. Perl, because an effect must hold kernel locks that Node cannot
 # take, drop to another uid and become Postgres, and one perl does that in about a millisecond, the same on Linux and macOS.
 #
-#   perl effect.pl ACTION HOME SEQ GENERATION ...
+#   perl effect.pl ACTION HOME FENCE ...
 #
 # HOME holds: pgdata, conf, server.lock (held by Postgres for its life, or by a copy that fills pgdata), server (which process that is),
-# effect.lock (held by one effect), fence (the highest "seq generation" that acted here). SEQ "-" leaves the fence alone.
+# effect.lock (held by one effect), fence (the highest "epoch seq generation" that acted here). FENCE "-" leaves it alone.
 use strict;
 
 my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
@@ -39,22 +39,26 @@ sub same_file { my ($x, $y) = @_; return @$x && @$y && $x->[0] == $y->[0] && $x-
 # Takes the home's effect lock and lets only an attempt through that is not older than the last one. The lock ends with this process.
 my $effect_lock;
 sub enter {
-  my ($home, $seq, $generation) = @_;
+  my ($home, $fence) = @_;
   leave('gone') unless -d $home;
   $effect_lock = lock_file("$home/effect.lock", $LOCK_EX, 4);
   defined $effect_lock or is_absent() ? leave('gone') : fail("$home/effect.lock");
   leave('busy') unless $effect_lock;
   leave('gone') unless same_file([stat $effect_lock], [stat "$home/effect.lock"]);
-  return if $seq eq '-';
-  my ($last_seq, $last_generation) = (0, 0);
-  if (open(my $fence, '<', "$home/fence")) {
-    ($last_seq, $last_generation) = ($1, $2) if (<$fence> // '') =~ /^(\d+) +(\d+)/;
+  return if $fence eq '-';
+  my @last;
+  if (open(my $file, '<', "$home/fence")) {
+    @last = (<$file> // '') =~ /\d+/g;
   }
-  leave('fenced') if $seq < $last_seq || $seq == $last_seq && $generation < $last_generation;
-  return if $seq == $last_seq && $generation == $last_generation;
+  # One of two numbers is from before there were epochs.
+  unshift @last, 0 while @last < 3;
+  my @own = split / /, $fence;
+  my ($order) = grep { $_ } map { $own[$_] <=> $last[$_] } 0 .. 2;
+  leave('fenced') if ($order // 0) < 0;
+  return unless $order;
   # Overwritten in place, one write of fixed width: a kill leaves the old fence or the new one, never none.
-  open(my $fence, -e "$home/fence" ? '+<' : '>', "$home/fence") or fail("$home/fence");
-  syswrite($fence, sprintf("%-20s %-20s\n", $seq, $generation)) or fail("$home/fence");
+  open(my $file, -e "$home/fence" ? '+<' : '>', "$home/fence") or fail("$home/fence");
+  syswrite($file, sprintf("%-20s %-20s %-20s\n", @own)) or fail("$home/fence");
 }
 
 # Whether a process is alive and works in that data directory. Every process of a server does, and a reused pid does not.
@@ -142,13 +146,13 @@ sub own {
   system('find', "$home/pgdata", '-depth', '-exec', 'chown', '-h', "$uid:$gid", '{}', '+') == 0 or fail("$home/pgdata");
 }
 
-# start HOME SEQ GENERATION UID GID WALLS ROOT MOUNTS INSTANCE PROCESSES GROUPS SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which
+# start HOME FENCE UID GID WALLS ROOT MOUNTS INSTANCE PROCESSES GROUPS SOCKETS EGRESS CONFIG HBA POSTGRES...: starts Postgres, which
 # inherits server.lock, within walls and control groups, with a way out within the filter EGRESS unless that is empty. Ends as it does, or, as soon as
 # the caller says on the standard input that it is ready, with its socket directory sealed.
 sub start {
-  my ($home, $seq, $generation, $uid, $gid, $walls, $root, $mounts, $instance, $processes, $groups, $sockets, $egress, $config, $hba,
+  my ($home, $fence, $uid, $gid, $walls, $root, $mounts, $instance, $processes, $groups, $sockets, $egress, $config, $hba,
     @postgres) = @_;
-  enter($home, $seq, $generation);
+  enter($home, $fence);
   leave('gone') unless -d "$home/pgdata";
   my $server_lock;
   {
@@ -220,19 +224,19 @@ sub await_ready {
   }
 }
 
-# seal HOME SEQ GENERATION UID WALLS SOCKETS: as a start does in the end, for a server whose start was interrupted.
+# seal HOME FENCE UID WALLS SOCKETS: as a start does in the end, for a server whose start was interrupted.
 sub seal_running {
-  my ($home, $seq, $generation, $uid, $walls, $sockets) = @_;
-  enter($home, $seq, $generation);
+  my ($home, $fence, $uid, $walls, $sockets) = @_;
+  enter($home, $fence);
   my $pid = server_of($home) or leave('gone');
   seal($walls, $sockets, $uid, $pid);
   leave('done');
 }
 
-# configure HOME SEQ GENERATION CONFIG: gives what runs here another configuration, which it reads when it is told to.
+# configure HOME FENCE CONFIG: gives what runs here another configuration, which it reads when it is told to.
 sub configure {
-  my ($home, $seq, $generation, $config) = @_;
-  enter($home, $seq, $generation);
+  my ($home, $fence, $config) = @_;
+  enter($home, $fence);
   replace_file("$home/conf/neap.conf", $config);
   leave('done');
 }
@@ -251,14 +255,14 @@ sub replace_file {
   close $file or fail($path);
 }
 
-# copy HOME SEQ GENERATION GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
+# copy HOME FENCE GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
 # as its last argument whether the parent is at "rest", which then cannot start before it ends that copy, or "running".
 # REMOVED exists once the branch was removed. PARENT "-": a template, which never runs.
 sub copy {
-  my ($home, $seq, $generation, $gid, $removed, $parent, @copier) = @_;
+  my ($home, $fence, $gid, $removed, $parent, @copier) = @_;
   leave('gone') if length $removed && -e $removed;
   make_directory($home, 0710);
-  enter($home, $seq, $generation);
+  enter($home, $fence);
   leave('done') if -d "$home/pgdata";
   $gid eq '-' or chown 0, $gid, $home or fail($home);
   if (length $removed && -e $removed) {
@@ -290,11 +294,10 @@ sub copy {
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
 
-# stop HOME SEQ GENERATION SENDERS IMMEDIATE CHECKPOINT KILL: takes the step of a stop that is due (stop.pl). Done: no server runs here;
-# held: one does.
+# stop HOME FENCE SENDERS IMMEDIATE CHECKPOINT KILL: takes the step of a stop that is due (stop.pl). Done: no server runs here; held: one does.
 sub stop {
-  my ($home, $seq, $generation, @seconds) = @_;
-  enter($home, $seq, $generation);
+  my ($home, $fence, @seconds) = @_;
+  enter($home, $fence);
   my $free = lock_file("$home/server.lock", $LOCK_SH, 0);
   fail("$home/server.lock") unless defined $free;
   leave('done') if $free;
@@ -312,13 +315,13 @@ sub wait_free {
   is_absent() ? leave('gone') : fail("$home/server.lock");
 }
 
-# remove HOME SEQ GENERATION REMOVED TRASH SIGNAL: moves HOME away for good, when nothing runs in it. Held: something does, and it was
+# remove HOME FENCE REMOVED TRASH SIGNAL: moves HOME away for good, when nothing runs in it. Held: something does, and it was
 # signalled; KILL goes to every process that holds the lock.
 sub remove {
-  my ($home, $seq, $generation, $removed, $trash, $signal) = @_;
+  my ($home, $fence, $removed, $trash, $signal) = @_;
   leave('done') if -e $removed && !-d $home;
   make_directory($home, 0710);
-  enter($home, $seq, $generation);
+  enter($home, $fence);
   end_copies("$home/copier", files_in("$home/copies"));
   my $free = lock_file("$home/server.lock", $LOCK_EX, 0);
   fail("$home/server.lock") unless defined $free;
@@ -328,7 +331,7 @@ sub remove {
     leave('held');
   }
   # The fence says the same, and a second name for it needs no room: what is removed to make room must not fail for want of it.
-  link "$home/fence", $removed or -e $removed or write_file($removed, "$seq $generation\n");
+  link "$home/fence", $removed or -e $removed or write_file($removed, "$fence\n");
   rename $home, "$trash.$$" or fail($trash);
   leave('done');
 }

@@ -16,9 +16,9 @@ const ERRNO = 128
 /** Arguments and environment of the effect that watches processes: it reads pids and writes those that have ended. */
 export const watchArgs = { args: ['-e', SCRIPT, '--', 'watch'], env: BARE_ENVIRONMENT }
 
-export function fenceArgs(fence: Fence | undefined): string[] {
-  return fence ? [String(fence.seq), String(fence.generation)] : ['-', '-']
-}
+/** A fence as effects take it. */
+export const fenceText = (fence: Fence | undefined): string =>
+  fence ? `${fence.epoch} ${fence.seq} ${fence.generation}` : '-'
 
 /**
  * Spawns an effect that becomes another program, in a session of its own, with all output to a file, never a pipe. Its

@@ -51,12 +51,12 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
 /**
  * Suspends orphaned computes: their branch has no active endpoint and no unfinished operation. Returns their number.
  */
-async function stopOrphans({ catalog, computes, log }: WorkerContext): Promise<number> {
+async function stopOrphans({ catalog, computes, hostId, log }: WorkerContext): Promise<number> {
   let stopped = 0
   const stores = await computes.listRunning()
   for (const store of await listUnknownStores(catalog, stores))
     log.warn({ store }, 'a server runs on a store that the catalog does not know; left alone')
-  for (const branch of await listResting(catalog, stores)) {
+  for (const branch of await listResting(catalog, hostId, stores)) {
     const operation = await catalog.transaction(async (tx) => {
       if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
       if ((await unfinishedOperations(tx, branch.id)).length > 0) return undefined
@@ -97,8 +97,8 @@ export function startSweepLoop(context: WorkerContext): Loop {
   return startPeriodic(EVERY_MS, sweep, onError)
 }
 
-async function removeLeftovers({ catalog, log }: WorkerContext): Promise<void> {
-  for (const branch of await listLeftovers(catalog, LEFTOVERS_AT_ONCE)) {
+async function removeLeftovers({ catalog, hostId, log }: WorkerContext): Promise<void> {
+  for (const branch of await listLeftovers(catalog, hostId, LEFTOVERS_AT_ONCE)) {
     const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
     const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
     log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
@@ -128,11 +128,11 @@ async function reconcileAll(context: WorkerContext, endpoints: readonly Endpoint
  * @param ended id of a compute known to have ended: its end is recorded even if a client has already caused a new start
  */
 export async function reconcile(
-  context: Pick<WorkerContext, 'catalog' | 'computes' | 'log'>,
+  context: Pick<WorkerContext, 'catalog' | 'computes' | 'hostId' | 'log'>,
   { id, project_id, branch_id }: Pick<Endpoint, 'id' | 'project_id' | 'branch_id'>,
   ended?: string,
 ): Promise<Found> {
-  const { catalog, computes, log } = context
+  const { catalog, computes, hostId, log } = context
   // No client of the project waits for this look at the machine: it takes up to a second.
   const before = await lookUnlocked()
   return catalog.transaction(async (tx) => {
@@ -144,6 +144,8 @@ export async function reconcile(
     if (ended !== undefined && endpoint?.compute_id !== ended) return 'gone'
     const unfinished = await unfinishedOperations(tx, branch_id, id)
     const branch = await findStoredBranch(tx, branch_id)
+    // Only its own host can say whether it runs.
+    if (branch && branch.host_id !== hostId) return 'busy'
     if (unfinished.length > 0) {
       if (ended === undefined || !endpoint || !branch || unfinished.some(mayStop)) return 'busy'
       await recordEnd(tx, endpoint, await lastWords(endpoint, branch))

@@ -1,20 +1,21 @@
 import { realpath, stat, statfs } from 'node:fs/promises'
 import { availableParallelism, hostname, totalmem } from 'node:os'
 import { recordHeartbeat, listStoresElsewhere, registerHost } from '../catalog/host.ts'
-import { recordUids } from '../catalog/store_uid.ts'
 import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
 import { UsageError } from '../errors.ts'
-import { requireUnusedUids } from '../host/uids.ts'
+import { readInstallation } from '../host/installation.ts'
 import { roomOf } from '../size.ts'
+import { compareHeartbeat, compareWithDisk, requireOwnCatalog } from './catalog_age.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 10_000
 
 /** Registers this host with its capacity: from then on operations can name it. */
 export async function register(context: WorkerContext): Promise<void> {
-  const { catalog, storage, computes, config, hostId, uids, log } = context
+  const { catalog, storage, computes, config, hostId, log } = context
   const stores = await storage.list()
+  const note = await requireOwnCatalog(context, stores)
   const elsewhere = await listStoresElsewhere(catalog, hostId, stores)
   const [first] = elsewhere
   // With an id of its own it would be given new stores, and then no id would fit them all.
@@ -33,11 +34,7 @@ export async function register(context: WorkerContext): Promise<void> {
     limitError,
     place: await placeOf(config),
   }
-  await registerHost(catalog, hostId, capacity)
-  if (uids) {
-    await requireUnusedUids(uids)
-    await recordUids(catalog, hostId, { ...uids, first: uids.first + 1 }, stores, (id) => storage.ownerOf({ id }))
-  }
+  await compareWithDisk(context, note, await registerHost(catalog, hostId, capacity))
   for (const { id, host_id } of elsewhere)
     log.error(
       { store: id, host: host_id },
@@ -57,7 +54,10 @@ const RESERVE = 0.05
 const RESERVE_BYTES = 512 * 2 ** 20
 
 /** Says every ten seconds that this host's worker lives, and how much of its disk is free. */
-export function startHeartbeat({ catalog, config, hostId, log }: WorkerContext): Loop {
+export function startHeartbeat(context: WorkerContext): Loop {
+  const { catalog, config, hostId, log } = context
+  // The name of this machine may change meanwhile.
+  let place: Promise<string | undefined> | undefined
   return startPeriodic(
     EVERY_MS,
     async () => {
@@ -66,7 +66,13 @@ export function startHeartbeat({ catalog, config, hostId, log }: WorkerContext):
       const bytes = (blocks - bfree + bavail) * bsize
       const reserve =
         config.diskReserveMib === undefined ? Math.min(RESERVE * bytes, RESERVE_BYTES) : config.diskReserveMib * 2 ** 20
-      await recordHeartbeat(catalog, hostId, { bytes, free: bavail * bsize, reserve: Math.round(reserve) })
+      const note = await readInstallation(config.dataDir)
+      const disk = { bytes, free: bavail * bsize, reserve: Math.round(reserve) }
+      const seen = await recordHeartbeat(catalog, hostId, disk, await (place ??= placeOf(config)))
+      if (seen && (await compareHeartbeat(context, note, seen))) return
+      log.fatal('the catalog is another one by now, or has this host elsewhere: starting again')
+      // No step of this worker may go on.
+      process.exit(1)
     },
     (error) => log.debug({ err: error }, 'could not record a heartbeat'),
   )

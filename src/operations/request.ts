@@ -102,4 +102,4 @@ export const placedCompute = ({ id, hostId, address, startedAt }: RunningCompute
   startedAt,
 })
 
-export const fenceOf = (operation: Claimed): Fence => ({ seq: operation.seq, generation: operation.generation })
+export const fenceOf = ({ epoch, seq, generation }: Claimed): Fence => ({ epoch, seq, generation })

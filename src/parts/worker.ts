@@ -14,6 +14,7 @@ import { uidRange } from '../host/uids.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAutoscaleLoop } from '../loops/autoscale.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
+import { explainFence } from '../loops/catalog_age.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
 import { startRetentionLoop } from '../loops/retention.ts'
@@ -73,6 +74,7 @@ export async function startWorker(
     host: host.id,
     concurrency: config.workerConcurrency,
     isTakenOver: (error) => error instanceof FencedError,
+    onTakenOver: (operation) => explainFence(worker, operation),
     // A missing program will be missing at the next attempt too.
     isFinal: (error) => error instanceof ConfigurationError || error instanceof UsageError,
     onStep: (operation, moment) => log.debug({ ...factsOf(operation), moment }, 'step'),

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { withTimeout } from '../race.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import type { CopyPlan } from './copier.ts'
-import { fenceArgs, isEffectCode, outcomeOf, spawnEffect } from '../host/effect.ts'
+import { fenceText, isEffectCode, outcomeOf, spawnEffect } from '../host/effect.ts'
 import { dropLog, openLog } from '../host/logs.ts'
 import { waitStopped } from '../host/server_lock.ts'
 
@@ -25,7 +25,7 @@ export async function fillDataDirectory(
   const log = openLog(logFile)
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
-  const args = ['copy', plan.home, ...fenceArgs(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
+  const args = ['copy', plan.home, fenceText(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
   // The compile cache halves the run time of the copier.
   const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
   child.stdin.end(JSON.stringify(plan))

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { withTimeout } from '../race.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import type { StoreRef } from './storage.ts'
-import { fenceArgs, runEffect } from '../host/effect.ts'
+import { fenceText, runEffect } from '../host/effect.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from '../host/layout.ts'
 import { removeSharedMemory } from './shared_memory.ts'
 import { BARE_ENVIRONMENT } from '../host/script.ts'
@@ -41,7 +41,7 @@ async function moveAway(layout: Layout, store: StoreRef, fence: Fence, log: Log)
   await mkdir(layout.trash, { recursive: true })
   for (const { signal, seconds } of URGES) {
     const places = [join(layout.removed, store.id), join(layout.trash, store.id)]
-    const outcome = await runEffect(['remove', home, ...fenceArgs(fence), ...places, signal])
+    const outcome = await runEffect(['remove', home, fenceText(fence), ...places, signal])
     if (outcome === 'done') return 'done'
     // Gone: another attempt moved it between the check and the lock. The next turn sees that.
     if (outcome !== 'held' || (await waitStopped(home, seconds)) === 'done') continue

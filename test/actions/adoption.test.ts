@@ -8,6 +8,7 @@ import { cancelUnbegun, postponeOperation } from '../../src/catalog/operation.ts
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { queueRestore } from '../../src/commands/restore_branch.ts'
+import { hostId } from '../../src/host/id.ts'
 import { newOperationId } from '../../src/ids.ts'
 import { reconcile } from '../../src/loops/adoption.ts'
 import { applyConfigOperation } from '../../src/operations/apply_config.ts'
@@ -71,7 +72,7 @@ test('a compute that ends before its move suspends it is not reported as a crash
     return operation
   })
   await world.killCompute(moved)
-  const context = { ...site, log: pino({ level: 'silent' }) }
+  const context = { ...site, hostId: await hostId(site.dataDir), log: pino({ level: 'silent' }) }
   assert.equal(await reconcile(context, await world.endpointOf(site.catalog, to), moved.compute_id ?? ''), 'busy')
   await site.catalog.rows(sql`update operation set run_at = clock_timestamp() where id = ${suspended.id}`)
   assert.equal((await world.ended(suspended)).status, 'finished')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import type { Branch } from '../../src/catalog/branch.ts'
+import { type Branch, listLeftovers, listResting, markBranchDeleted } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { setActive } from '../../src/catalog/compute.ts'
 import { nextIdleCheck, takeIdleChecks } from '../../src/catalog/endpoint.ts'
@@ -101,4 +101,15 @@ test('a copy of a data directory cannot register while the worker of the first o
     await registerHost(catalog, 'host-a', { ...CAPACITY, place: 'one' })
     await catalog.rows(sql`update host set heartbeat_at = heartbeat_at - interval '1 minute'`)
     await copy()
+  }))
+
+test('a host stops computes and removes data only of its own stores', () =>
+  catalogs.with(async ({ catalog }) => {
+    const branch = await newBranch(catalog, await newProject(catalog))
+    const ids = async (found: Promise<readonly Branch[]>) => (await found).map(({ id }) => id)
+    const resting = (host: string) => ids(listResting(catalog, host, [branch.id]))
+    assert.deepEqual([await resting(HOST), await resting('host-b')], [[branch.id], []])
+    await markBranchDeleted(catalog, branch.id)
+    const leftovers = (host: string) => ids(listLeftovers(catalog, host, 10))
+    assert.deepEqual([await leftovers(HOST), await leftovers('host-b')], [[branch.id], []])
   }))

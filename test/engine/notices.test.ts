@@ -22,7 +22,8 @@ const DAY_MS = 86_400_000
 const setQuota = (catalog: Catalog, project: string, quota: object) =>
   catalog.rows(sql`update project set settings = ${JSON.stringify({ quota })}::jsonb where id = ${project}`)
 
-const setDisk = (catalog: Catalog, free: number) => recordHeartbeat(catalog, HOST, { bytes: 1000, free, reserve: 100 })
+const setDisk = (catalog: Catalog, free: number) =>
+  recordHeartbeat(catalog, HOST, { bytes: 1000, free, reserve: 100 }, undefined)
 
 /** Measures the store of a branch. */
 async function measure(catalog: Catalog, branchId: string, bytes: number): Promise<void> {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
-import { query } from '../clients.ts'
-import { envOf, leaveNothing, type Neap, newDataDir, spawnNeap, startNeap } from '../neap.ts'
+import { connect, query } from '../clients.ts'
+import { envOf, leaveNothing, type Neap, neapRun, newDataDir, spawnNeap, startNeap } from '../neap.ts'
 import { kill, postmastersOf, processesOf, until } from '../processes.ts'
 import type { Place } from '../project.ts'
 import { type CatalogServer, startCatalogServer, withoutServer } from './catalog_server.ts'
@@ -156,6 +156,42 @@ test('the end of a killed compute is detected by the worker of its host', { skip
     return last?.end_reason === 'crash'
   })
   assert.deepEqual(await query(neap, there.uri, 'select 3 as three'), [{ three: 3 }])
+})
+
+/** Starts a worker that is refused, on a data directory with these files, and returns its log. */
+async function refused(files: Record<string, string>): Promise<string> {
+  const dataDir = newDataDir()
+  chmodSync(dataDir, 0o711)
+  copyFileSync(join(first, 'secret.key'), join(dataDir, 'secret.key'))
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(dataDir, name), `${text}\n`)
+  const { code, stderr } = await neapRun(
+    ['worker', '--data-dir', dataDir],
+    envOf(dataDir, { NEAP_CATALOG_URL: server.url, NEAP_WORKER_METRICS_PORT: '0' }),
+  )
+  assert.equal(code, 1, stderr)
+  await leaveNothing(dataDir)
+  return stderr
+}
+
+test('a worker with the disk of another installation, or of a host that lives, is refused', { skip }, async () => {
+  const [there] = places.second
+  assert.ok(there)
+  const session = await connect(neap, there.uri)
+  const endedBefore = await rows('select from compute where ended_at is not null')
+  const foreign = await refused({ installation: '01234567-89ab-cdef-0123-456789abcdef 0 7' })
+  assert.match(foreign, /belong to another installation .* name their own catalog/)
+  assert.match(await refused({ host: hostOf(second) }), /Another worker lives as the host .* remove its file "host"/)
+  assert.deepEqual((await session.query('select 4 as four')).rows, [{ four: 4 }])
+  assert.equal((await rows('select from compute where ended_at is not null')).length, endedBefore.length)
+  await session.end()
+})
+
+test('a worker whose host was taken over by another directory ends', { skip }, async () => {
+  const exit = once(worker, 'exit')
+  const silent = "heartbeat_at = clock_timestamp() - interval '1 minute'"
+  await rows(`update host set place = 'elsewhere', ${silent} where id = $1`, [hostOf(second)])
+  assert.deepEqual(await exit, [1, null])
+  worker = await startWorker()
 })
 
 test('deleted projects are removed on their hosts', { skip }, async () => {

@@ -12,7 +12,7 @@ import { awaitCondition } from '../../await_condition.ts'
 import { ConfigurationError, ServerStartError } from '../../host/failures.ts'
 import type { Fence } from '../../host/fence.ts'
 import { type Owner, SERVER_PORT } from '../../host/layout.ts'
-import { fenceArgs, isEffectCode, outcomeOf, runEffect, runEffectHere } from '../../host/effect.ts'
+import { fenceText, isEffectCode, outcomeOf, runEffect, runEffectHere } from '../../host/effect.ts'
 import { complaintIn, dropLog, openLog } from '../../host/logs.ts'
 import { type PostmasterFile, readPostmasterFile } from '../../postgres/postmaster_file.ts'
 import { hasNote, notedServer } from './server_note.ts'
@@ -139,7 +139,7 @@ async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchPr
   over.abort()
   if (found === undefined || found === 'gone') return found ?? 'pending'
   const { fence, walls, socketDir } = plan
-  const outcome = await runEffect(['seal', home, ...fenceArgs(fence), runningUid(home), walls.argument, socketDir])
+  const outcome = await runEffect(['seal', home, fenceText(fence), runningUid(home), walls.argument, socketDir])
   return outcome === 'done' ? found : outcome === 'gone' ? 'gone' : 'pending'
 }
 
@@ -177,7 +177,7 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
   const as = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
   const instance = randomUUID()
   const given = [instance, String(plan.processes), plan.groups(instance), socketDir, plan.egress, plan.config, plan.hba]
-  return ['start', home, ...fenceArgs(plan.fence), ...as, ...walls, ...given, ...postgres]
+  return ['start', home, fenceText(plan.fence), ...as, ...walls, ...given, ...postgres]
 }
 
 /** Turns changes of postmaster.pid into promises; all resolve to undefined at the deadline. */
@@ -259,6 +259,6 @@ export async function hasEarlierServer(home: string): Promise<boolean> {
  * @throws FencedError when a newer attempt acted on this home
  */
 export async function configureServer(home: string, config: string, fence: Fence): Promise<void> {
-  const outcome = await runEffect(['configure', home, ...fenceArgs(fence), config])
+  const outcome = await runEffect(['configure', home, fenceText(fence), config])
   if (outcome === 'busy') throw new Error(`Another effect on ${home} takes long.`)
 }

@@ -1,4 +1,4 @@
-import { type EffectOutcome, fenceArgs, runEffect } from '../../host/effect.ts'
+import { type EffectOutcome, fenceText, runEffect } from '../../host/effect.ts'
 import type { Fence, Progress } from '../../host/fence.ts'
 import { waitStopped } from '../../host/server_lock.ts'
 
@@ -48,5 +48,5 @@ export async function stopServer(home: string, fence?: Fence, seconds = STOP_SEC
 /** Takes the due step of a stop under the home's effect lock, only against this home's own server. */
 export function urgeToStop(home: string, fence?: Fence, seconds = STOP_SECONDS): Promise<EffectOutcome> {
   const { walsenders, sessions, checkpoint, kill } = seconds
-  return runEffect(['stop', home, ...fenceArgs(fence), ...[walsenders, sessions, checkpoint, kill].map(String)])
+  return runEffect(['stop', home, fenceText(fence), ...[walsenders, sessions, checkpoint, kill].map(String)])
 }
