@@ -3,7 +3,7 @@ import { sql } from './sql.ts'
 
 /** How long the counted use of a deleted branch can be asked for (consumption.ts). */
 const BRANCH_MONTHS = 13
-/** Deleted projects whose rows are removed side by side. */
+/** Limit of deleted projects with rows to remove at once. */
 const PROJECTS_AT_ONCE = 100
 
 /** Projects that were deleted at least `days` ago and have neither stored data nor unfinished operations. */

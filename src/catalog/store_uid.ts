@@ -9,7 +9,7 @@ interface GivenUids {
 }
 
 const UNIQUE_VIOLATION = '23505'
-/** Stores whose uids are recorded at a time. */
+/** Limit of stores for one statement that records their uids. */
 const BATCH = 500
 
 /**
@@ -61,7 +61,7 @@ async function insertFreeUid(
 /**
  * Records the uids of the stores on a host's disk that have none recorded, and frees those of directories that are
  * gone. Of stores with one uid the first that the catalog knows keeps it; the others are given one at their next start,
- * and so are stores whose uid is not the host's to give.
+ * and so are stores with a uid outside the host's range.
  * @param stored the ids of all stores on the disk
  */
 export async function recordUids(

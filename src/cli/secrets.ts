@@ -11,8 +11,8 @@ interface Flags extends Overrides {
 }
 
 /**
- * `neap secrets`: shows the age of the keys of this machine's Neap, and replaces them. What does it is loaded when it is
- * needed, since certificates take longer to load than most commands take to run.
+ * `neap secrets`: shows the age of the keys of this machine's Neap, and replaces them. The code is loaded when needed,
+ * since certificates take longer to load than most commands take to run.
  */
 export function secretsCommand(dataDir: Option): Command {
   const command = new Command('secrets')

@@ -6,7 +6,7 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 10_000
 /** Stores measured in one round. */
 const AT_ONCE = 20
-/** A compute that has used less CPU than this since it was measured has written nothing. */
+/** A compute that has used less CPU than this since it was measured has not written. */
 const IDLE_MICROSECONDS = 5_000
 
 /**
@@ -46,7 +46,7 @@ function createWorkWatch({ computes }: WorkerContext) {
     const worked = []
     for (const store of stores) {
       const used = before.get(store.compute_id)
-      // Where nothing counts its CPU time, it may have worked.
+      // Where its CPU time is not counted, it may have worked.
       const now = await computes.readCpuTime(store.compute_id).catch(() => Infinity)
       const isIdle = used !== undefined && now - used < IDLE_MICROSECONDS
       known.set(store.compute_id, isIdle ? used : now)

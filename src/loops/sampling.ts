@@ -19,7 +19,7 @@ export interface KnownCompute {
   readonly silentUntil: number
 }
 
-/** A reading of the kernel's counters; undefined where it counts nothing. */
+/** A reading of the kernel's counters; undefined where it keeps no count. */
 export interface KernelReading {
   readonly cpuMicroseconds: number
   readonly anonBytes: number

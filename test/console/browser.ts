@@ -43,7 +43,7 @@ export async function visitor(browser: Browser, neap: Neap, options: BrowserCont
   return { context, page, origin, problems: () => problems }
 }
 
-/** A browser of the person whose account this Neap is. */
+/** A browser of the owner of this Neap. */
 export async function signedIn(browser: Browser, neap: Neap, options?: BrowserContextOptions): Promise<Visitor> {
   const visit = await visitor(browser, neap, options)
   const { url } = await neap.call('POST /sign_in_links', {})

@@ -109,7 +109,7 @@ for (const { name, path, fill, verb, done } of FLOWS)
 test('pages that are opened during an outage are shown when it ends', { skip }, async () => {
   await page().goto(ofBranch())
   await page().getByRole('heading', { name: 'trunk', exact: true }).waitFor()
-  // The code of these pages is loaded before, as by a person who has visited them.
+  // The code of these pages is loaded before, as by an earlier visit.
   for (const tab of ['Connect', 'Roles and databases', 'Settings', 'Overview'])
     await page().getByRole('link', { name: tab, exact: true }).click()
   await page().reload()

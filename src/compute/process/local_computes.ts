@@ -103,11 +103,7 @@ export function localComputes(options: ComputeOptions): Computes {
 
   const calls: Omit<Computes, 'watch'> = {
     start,
-    async readProgress({ id }) {
-      const home = homeOf(layout, id)
-      const server = notedServer(home)
-      return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
-    },
+    readProgress: async ({ id }) => startProgress(homeOf(layout, id)),
     configure: async (store, spec, fence) =>
       configureServer(homeOf(layout, store.id), await configOf(store, spec), fence),
     ...callsOf(groups),
@@ -135,6 +131,11 @@ export function localComputes(options: ComputeOptions): Computes {
 }
 
 /** The calls that concern the size of a compute. */
+function startProgress(home: string): string {
+  const server = notedServer(home)
+  return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
+}
+
 const callsOf = (groups: Cgroups) => ({
   resize: (id: string, size: CurrentSize) => groups.limit(id, resourceLimits(size)),
   weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>

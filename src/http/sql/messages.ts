@@ -14,7 +14,7 @@ export interface ServerMessage {
 export function createMessageSplitter(maxBytes: number): (chunk: Buffer) => Generator<ServerMessage> {
   let kept: Buffer[] = []
   let keptBytes = 0
-  /** Bytes that complete the kept ones: a head, or the message whose head is known. */
+  /** Bytes that complete the kept ones: a head, or the message after its head. */
   let wanted = HEAD_BYTES
   let toSkip = 0
 

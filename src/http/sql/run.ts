@@ -24,7 +24,7 @@ export interface Run extends AnswerLimits {
 
 /**
  * Runs statements in a session and yields the answer as lines of JSON, at the pace of its reader. The session ends with
- * it; the proxy cancels a query whose client has left.
+ * it; the proxy cancels the query of a client that has left.
  */
 export async function* run(socket: Duplex, options: Run): AsyncGenerator<string> {
   const { sql, timeoutSeconds, gone, stillIn, atOnce } = options
