@@ -117,10 +117,10 @@ export function lastMove(db: Db, endpoint: Pick<Endpoint, 'id' | 'project_id'>):
 
 /** What the unfinished operations of an endpoint wait for at the moment, if one of them waits. */
 export async function waitReasonOf(db: Db, endpointId: string): Promise<string | undefined> {
-  const row = await db.row<{ wait_reason: string }>(sql`
+  const row = await db.row<{ wait_reason: string | null }>(sql`
     select o.wait_reason from endpoint e join operation o on o.project_id = e.project_id and o.endpoint_id = e.id
      where e.id = ${endpointId} and o.finished_at is null and o.wait_reason is not null order by o.seq limit 1`)
-  return row?.wait_reason
+  return row?.wait_reason ?? undefined
 }
 
 export async function hasUnfinishedOperations(db: Db, projectId: string): Promise<boolean> {

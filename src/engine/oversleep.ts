@@ -6,7 +6,8 @@ const MIN_SLEEP_MS = 5_000
 
 /**
  * Returns a function to await before operations are looked at: after a sleep of this machine it extends the deadlines
- * of the operations that had begun, since they could not go on meanwhile.
+ * of the operations that had begun, since they could not go on meanwhile. Before a step of an operation, give its id:
+ * the extension waits for the step before it, and would be too late otherwise.
  * @param running the ids of operations whose steps may hold their rows locked: each is extended when its step has ended
  */
 export function createOversleep(
@@ -15,14 +16,23 @@ export function createOversleep(
   sleptMs: () => number,
   running: () => readonly string[],
   onError: (error: unknown) => void,
-): () => Promise<void> {
-  let extending = Promise.resolve()
-  return () => {
+): (id?: string) => Promise<void> {
+  let others = Promise.resolve()
+  const own = new Map<string, Promise<void>>()
+  return async (id) => {
     const ms = sleptMs()
-    if (ms < MIN_SLEEP_MS) return extending
-    for (const id of running()) extendRunning(id, ms).catch(onError)
-    extending = extendOthers(ms).catch(onError)
-    return extending
+    if (ms >= MIN_SLEEP_MS) {
+      for (const each of running())
+        own.set(
+          each,
+          extendRunning(each, ms)
+            .catch(onError)
+            .finally(() => own.delete(each)),
+        )
+      others = extendOthers(ms).catch(onError)
+    }
+    await others
+    if (id !== undefined) await own.get(id)
   }
 
   async function extendRunning(id: string, ms: number): Promise<void> {

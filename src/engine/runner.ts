@@ -170,7 +170,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
 
   async function runStep(operation: Due): Promise<Due | 'ended' | undefined> {
     const definition = definitions.get(operation.action) as Definition<Context>
-    await afterSleep()
+    await afterSleep(operation.id)
     try {
       const next = await catalog.transaction(async (tx) => {
         const lock = await lockForStep(tx, operation)
