@@ -13,11 +13,14 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: number
   readonly code: string
+  /** When the API asks to be asked again (RFC 9110, section 10.2.3); undefined where it does not say. */
+  readonly retryAfterSeconds: number | undefined
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, retryAfterSeconds?: number) {
     super(message)
     this.status = status
     this.code = code
+    this.retryAfterSeconds = retryAfterSeconds
   }
 }
 
@@ -110,6 +113,7 @@ export async function send(method: string, path: string, init: SentWith = {}): P
     response.status,
     code ?? 'UNKNOWN',
     message ?? `The API answered with the status ${response.status}.`,
+    Number(response.headers.get('retry-after')) || undefined,
   )
 }
 

@@ -22,6 +22,13 @@ const ProjectPage = lazyPage(async () => (await import('./pages/project.tsx')).P
 const BranchPage = lazyPage(async () => (await import('./pages/branch.tsx')).BranchPage)
 const Approve = lazyPage(async () => (await import('./pages/approve.tsx')).Approve)
 
+/** Milliseconds until a request is made again: as long as the API asks for, and longer from time to time. */
+const pauseBefore = (attempt: number, error: Error): number =>
+  Math.max(
+    Math.min(MAX_PAUSE_MS, 250 * 2 ** attempt),
+    error instanceof ApiError ? 1_000 * (error.retryAfterSeconds ?? 0) : 0,
+  )
+
 /** A session that has ended shows the sign-in page, whichever request noticed it. */
 function noticeSignedOut(error: Error, isMe: boolean): void {
   if (isSignedOut(error) && !isMe) void queries.invalidateQueries({ queryKey: ['me'] })
@@ -33,9 +40,9 @@ const queries: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      // An API that is away is asked until it is back; a refusal is final.
-      retry: (_count, error) => error instanceof ApiError && (error.status === 0 || error.status === 503),
-      retryDelay: (attempt) => Math.min(MAX_PAUSE_MS, 250 * 2 ** attempt),
+      // An API that is away, or has enough to do, is asked until it answers; other refusals are final.
+      retry: (_count, error) => error instanceof ApiError && [0, 429, 503].includes(error.status),
+      retryDelay: pauseBefore,
       networkMode: 'always',
     },
     mutations: { networkMode: 'always' },

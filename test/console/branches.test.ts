@@ -221,7 +221,7 @@ test(
     await page.getByRole('row', { name: 'preview-1 ' }).first().waitFor()
     await page.getByText('10,001 branches').waitFor()
     assert.ok((await page.getByRole('row').count()) < 60)
-    await page.getByText('read …').waitFor({ state: 'detached' })
+    await page.getByText('read …').waitFor({ state: 'detached', timeout: 60_000 })
     await page.keyboard.press('End')
     await page.getByRole('row', { name: 'preview-9999' }).waitFor()
     assert.ok((await page.getByRole('row').count()) < 60)
