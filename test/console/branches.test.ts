@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { query } from '../clients.ts'
+import { until } from '../processes.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { firstPlace, newProject, type Place } from '../project.ts'
 import { openState, type State } from '../surface/state.ts'
@@ -222,8 +223,11 @@ test(
     await page.getByText('10,001 branches').waitFor()
     assert.ok((await page.getByRole('row').count()) < 60)
     await page.getByText('read …').waitFor({ state: 'detached', timeout: 60_000 })
-    await page.keyboard.press('End')
-    await page.getByRole('row', { name: 'preview-9999' }).waitFor()
+    // The page may grow after the key was pressed.
+    await until('the last row is in the window', async () => {
+      await page.keyboard.press('End')
+      return page.getByRole('row', { name: 'preview-9999' }).isVisible()
+    })
     assert.ok((await page.getByRole('row').count()) < 60)
 
     // A change elsewhere is merged in: the list is not read anew.
