@@ -114,6 +114,7 @@ async function measureChanges(page: Page): Promise<void> {
   const params = { project_id: neap.ready.project_id ?? '' }
   for (let change = 0; change < changes; change++) {
     const name = `seen-${change}`
+    // Of a long list only the rows in the window are in the page: the number of branches is.
     const shown = page.evaluate(
       (text) =>
         new Promise<number>((resolve) => {
@@ -124,7 +125,7 @@ async function measureChanges(page: Page): Promise<void> {
           })
           observer.observe(document, { childList: true, subtree: true, characterData: true })
         }),
-      name,
+      `${change + 2} branches`,
     )
     const begun = Date.now()
     await neap.call('POST /projects/:project_id/branches', { params, body: { branch: { name } } })
