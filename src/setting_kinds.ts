@@ -54,7 +54,7 @@ export const postgresPrograms = {
 }
 
 /** Below are users of the system; the last two that the kernel knows stand for none. */
-const [LEAST_UID, MOST_UID] = [1_000, 2 ** 32 - 3]
+const [MIN_UID, MAX_UID] = [1_000, 2 ** 32 - 3]
 /** The uid of "nobody", who owns files of other machines. */
 const NOBODY = 65_534
 
@@ -63,10 +63,10 @@ export const uids = {
   parse: (value: string) => {
     const [, first, last] = /^(\d{1,10})-(\d{1,10})$/.exec(value) ?? []
     const [from, to] = [Number(first ?? NaN), Number(last ?? NaN)]
-    const isValid = from >= LEAST_UID && to <= MOST_UID && from < to && !(from <= NOBODY && NOBODY <= to)
+    const isValid = from >= MIN_UID && to <= MAX_UID && from < to && !(from <= NOBODY && NOBODY <= to)
     return isValid ? `${from}-${to}` : undefined
   },
-  expects: `a range from ${LEAST_UID} to ${MOST_UID} without ${NOBODY}, as 1073741824-1074003967`,
+  expects: `a range from ${MIN_UID} to ${MAX_UID} without ${NOBODY}, as 1073741824-1074003967`,
 }
 
 export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 1000000' }
