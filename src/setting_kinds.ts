@@ -75,6 +75,11 @@ export const quota = { parse: whole(1, 1_000_000), expects: 'a number from 1 to 
 export const limit = (env: string, about: string, most: number): Setting<number> =>
   setting<number>({ env, ...quota, about, fallback: () => most })
 
+const zeroForNone = { parse: whole(0, 10_000_000), expects: 'a number (0: no limit)' }
+/** Declares a limit that may be lifted. */
+export const optionalLimit = (env: string, about: string, most: number): Setting<number> =>
+  setting<number>({ env, ...zeroForNone, about, fallback: () => most })
+
 export const connections = { parse: whole(0, 10_000_000), expects: 'a number of connections (0: no limit)' }
 
 /** Addresses of this machine to listen on, with commas between; 0.0.0.0 and :: stand for all. */

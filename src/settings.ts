@@ -9,6 +9,7 @@ import {
   host,
   limit,
   name,
+  optionalLimit,
   port,
   postgresPrograms,
   seconds,
@@ -180,20 +181,12 @@ export const SETTINGS = {
     about: 'Plan of the account that owns this Neap. With `free` every new or resized endpoint has 0.25 CU.',
     fallback: () => 'paid',
   }),
-  rateLimitPerMinute: setting<number>({
-    env: 'NEAP_RATE_LIMIT_PER_MINUTE',
-    parse: whole(0, 10_000_000),
-    expects: 'a number of requests (0: no limit)',
-    about: 'API requests that one key may make in a minute, for each family of routes.',
-    fallback: () => 6000,
-  }),
-  rateLimitPerSecond: setting<number>({
-    env: 'NEAP_RATE_LIMIT_PER_SECOND',
-    parse: whole(0, 1_000_000),
-    expects: 'a number of requests (0: no limit)',
-    about: 'And in a second.',
-    fallback: () => 200,
-  }),
+  rateLimitPerMinute: optionalLimit(
+    'NEAP_RATE_LIMIT_PER_MINUTE',
+    'API requests that one key may make in a minute, for each family of routes.',
+    6000,
+  ),
+  rateLimitPerSecond: optionalLimit('NEAP_RATE_LIMIT_PER_SECOND', 'And in a second.', 200),
   apiConnectionsPerAddress: setting<number>({
     env: 'NEAP_API_CONNECTIONS_PER_ADDRESS',
     ...connections,
@@ -202,22 +195,13 @@ export const SETTINGS = {
       'raise it behind a reverse proxy. Beyond, the one that has waited longest for a request is ended.',
     fallback: () => 1_000,
   }),
-  requestsPerKey: setting<number>({
-    env: 'NEAP_REQUESTS_PER_KEY',
-    parse: whole(0, 1_000_000),
-    expects: 'a number of requests (0: no limit)',
-    about:
-      'API requests of one key that may be under way at once. This and the next two are for each API process; ' +
+  requestsPerKey: optionalLimit(
+    'NEAP_REQUESTS_PER_KEY',
+    'API requests of one key that may be under way at once. This and the next two are for each API process; ' +
       'all keys of an account together have twice as much.',
-    fallback: () => 100,
-  }),
-  streamsPerKey: setting<number>({
-    env: 'NEAP_STREAMS_PER_KEY',
-    parse: whole(0, 1_000_000),
-    expects: 'a number of streams (0: no limit)',
-    about: 'Streams of events that one key may have open.',
-    fallback: () => 100,
-  }),
+    100,
+  ),
+  streamsPerKey: optionalLimit('NEAP_STREAMS_PER_KEY', 'Streams of events that one key may have open.', 100),
   cpuPerKey: setting<number>({
     env: 'NEAP_CPU_PER_KEY',
     parse: whole(0, 100),
@@ -323,9 +307,20 @@ export const SETTINGS = {
     env: 'NEAP_WORKER_CONCURRENCY',
     parse: whole(1, 256),
     expects: 'a number from 1 to 256',
-    about: 'How many operations one worker runs at once.',
+    about: 'How many starts one worker runs at once, and how many suspends, and how many other operations.',
     fallback: () => 16,
   }),
+  copies: limit(
+    'NEAP_COPIES',
+    'Branches that one host copies at once: half of them for one project. A project without a copy need not wait, ' +
+      'up to four times as many in all.',
+    8,
+  ),
+  operationsLimit: limit(
+    'NEAP_OPERATIONS_LIMIT',
+    'Operations of one project that are queued or running. Beyond, changes are refused with 429; connections are not.',
+    1000,
+  ),
   overcommit: setting<number>({
     env: 'NEAP_OVERCOMMIT',
     parse: (value) => (/^\d{1,4}(\.\d{1,3})?$/.test(value) && Number(value) > 0 ? Number(value) : undefined),

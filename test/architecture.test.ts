@@ -34,7 +34,7 @@ const MAY_IMPORT: Record<string, string> = {
   rotation: 'catalog, compute, config(types), errors, postgres, public_address, secrets, tls',
   webhooks: 'backoff, catalog, errors, network, race, secrets',
   compute_admin: 'catalog, compute(types), errors, postgres, race, secrets(types)',
-  engine: 'backoff, catalog, errors, event_loop, machine_sleep',
+  engine: 'backoff, catalog, errors, event_loop, machine_sleep, race',
   catalog: 'await_condition, errors, ids, race',
   compute: 'await_condition, errors, host, network, postgres, race, secrets, size, storage, walls',
   storage: 'durable_file, errors, host, postgres, race, secrets',

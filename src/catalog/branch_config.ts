@@ -1,5 +1,6 @@
 import type { Branch } from './branch.ts'
 import type { Db } from './catalog.ts'
+import { addChange } from './config_change.ts'
 import { sql } from './sql.ts'
 
 /** The users' roles and databases as read from a compute. */
@@ -109,4 +110,19 @@ export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string
            noted = f.noted or exists (
              select from endpoint e where e.branch_id = f.id and e.current_state = 'active' and e.deleted_at is null)
       from branch f where b.id = ${toId} and f.id = ${fromId}`)
+}
+
+/**
+ * Queues the passwords of a clone's roles where its parent has others by now: those may have been in the data that was
+ * copied after the clone was requested.
+ */
+export async function keepPasswords(tx: Db, cloneId: string, parentId: string): Promise<void> {
+  await lockConfig(tx, cloneId)
+  const roles = await tx.rows<{ name: string; verifier: string | null }>(sql`
+    select c.name, c.verifier from role c join role p on p.branch_id = ${parentId} and p.name = c.name
+     where c.branch_id = ${cloneId} and c.verifier <> p.verifier order by c.name`)
+  if (roles.length === 0) return
+  for (const { name, verifier } of roles)
+    if (verifier !== null) await addChange(tx, cloneId, { kind: 'set_password', name, verifier })
+  await tx.rows(sql`update branch set config_version = config_version + 1 where id = ${cloneId}`)
 }

@@ -35,7 +35,7 @@ export async function takeCensus(db: Db): Promise<Census> {
     db.row<{ seconds: number }>(sql`
       select extract(epoch from clock_timestamp() - o.run_at)::float8 as seconds
         from operation o
-       where o.finished_at is null and o.status = 'scheduling' and o.run_at <= clock_timestamp()
+       where o.finished_at is null and o.behind is null and o.status = 'scheduling' and o.run_at <= clock_timestamp()
          and not exists (select from operation_hold h
                           where h.project_id = o.project_id and h.resource = any (o.excludes || o.shares)
                             and h.exclusive and h.seq < o.seq)

@@ -128,6 +128,13 @@ export async function hasUnfinishedOperations(db: Db, projectId: string): Promis
   return row !== undefined
 }
 
+/** Whether a project has at least so many unfinished operations. */
+export async function hasQueued(db: Db, projectId: string, count: number): Promise<boolean> {
+  const row = await db.row(sql`
+    select 1 from operation where project_id = ${projectId} and finished_at is null offset ${count - 1} limit 1`)
+  return row !== undefined
+}
+
 export function findOperation(
   db: Db,
   accountId: string,

@@ -13,7 +13,7 @@ import { type BranchId, lockedProject, requireBranch } from './require.ts'
 /** Deletes a branch, its endpoint and its data. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED. */
 export async function deleteBranch(context: CommandContext, id: BranchId): Promise<ChangedBranch> {
   const { db } = context
-  const project = await lockedProject(context, id.project_id)
+  const project = await lockedProject(context, id.project_id, { relieves: true })
   const branch = await requireBranch(context, project.id, id.branch_id)
   if (branch.is_default)
     throw new AppError(

@@ -8,7 +8,7 @@ import { type EndpointId, lockedEndpoint } from './require.ts'
 
 /** Deletes an endpoint and cancels its operations that have not begun. Errors: NOT_FOUND, LOCKED. */
 export async function deleteEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
-  const endpoint = await lockedEndpoint(context, id)
+  const endpoint = await lockedEndpoint(context, id, { relieves: true })
   await cancelUnbegun(context.db, endpoint.project_id, { endpointId: endpoint.id }, 'the endpoint was deleted')
   await removeEndpoint(context.db, endpoint)
   return { endpoint, operations: [] }

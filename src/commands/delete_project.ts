@@ -20,7 +20,7 @@ import { lockedProject } from './require.ts'
  */
 export async function deleteProject(context: CommandContext, projectId: string): Promise<Project> {
   const { db, config } = context
-  const project = await lockedProject(context, projectId)
+  const project = await lockedProject(context, projectId, { relieves: true })
   const { id, account_id } = project
   await cancelUnbegun(db, id, {}, 'the project was deleted')
   if (config.recoverHours === 0) await deleteForGood(db, id)

@@ -19,7 +19,7 @@ export async function startEndpoint(context: CommandContext, id: EndpointId): Pr
 
 /** Suspends the compute of an endpoint. Errors: NOT_FOUND, LOCKED. */
 export async function suspendEndpoint(context: CommandContext, id: EndpointId): Promise<ChangedEndpoint> {
-  const endpoint = await lockedEndpoint(context, id)
+  const endpoint = await lockedEndpoint(context, id, { relieves: true })
   if (isIdle(endpoint)) return { endpoint, operations: [] }
   const operation = await queueSuspend(context.db, endpoint, 'request')
   return { endpoint: { ...endpoint, pending_state: 'idle' }, operations: [operation] }

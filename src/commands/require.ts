@@ -3,7 +3,7 @@ import { countAgainstLimit } from '../catalog/branch_limit.ts'
 import { type Database, findDatabase } from '../catalog/database.ts'
 import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
 import { isDiskShort } from '../catalog/host.ts'
-import { hasUnfinishedOperations } from '../catalog/operation.ts'
+import { hasQueued, hasUnfinishedOperations } from '../catalog/operation.ts'
 import { findProject, lockProject, type Project } from '../catalog/project.ts'
 import { findRole, type Role } from '../catalog/role.ts'
 import type { Config } from '../config.ts'
@@ -22,16 +22,22 @@ export async function requireProject({ db, account }: CommandContext, id: string
 
 /**
  * The caller's project, locked: the transaction may insert operations after this. Errors: NOT_FOUND, LOCKED (with
- * strict locking, while the project has unfinished operations).
+ * strict locking, while the project has unfinished operations), RATE_LIMITED (it has as many as it may).
+ * @param options.relieves the request removes or suspends, which the limit of operations does not refuse
  */
 export async function lockedProject(
   { db, account, config }: CommandContext,
   id: string,
-  { strict = true } = {},
+  { strict = true, relieves = false } = {},
 ): Promise<Project> {
   const project = await lockProject(db, account.id, id)
   if (!project) throw noProject(id)
   if (strict && config.strictLocking && (await hasUnfinishedOperations(db, id))) throw new AppError('LOCKED')
+  if (!relieves && (await hasQueued(db, id, config.operationsLimit)))
+    throw new AppError(
+      'RATE_LIMITED',
+      `The project has ${config.operationsLimit} operations queued or running, as many as it may. Try again shortly.`,
+    )
   return project
 }
 
@@ -70,9 +76,13 @@ export interface EndpointId {
   readonly endpoint_id: string
 }
 
-/** An endpoint, locked with its project until the transaction ends. Errors: NOT_FOUND, LOCKED. */
-export async function lockedEndpoint(context: CommandContext, id: EndpointId): Promise<Endpoint> {
-  await lockedProject(context, id.project_id)
+/** An endpoint, locked with its project until the transaction ends. Options and errors: as `lockedProject`. */
+export async function lockedEndpoint(
+  context: CommandContext,
+  id: EndpointId,
+  options: { relieves?: boolean } = {},
+): Promise<Endpoint> {
+  await lockedProject(context, id.project_id, options)
   const endpoint = await requireEndpoint(context, id)
   return (await lockEndpoint(context.db, endpoint.id)) as Endpoint
 }

@@ -162,7 +162,7 @@ export async function queueRestore(
   const running = endpoint && source.id !== branch.id && (await willRun(tx, endpoint)) ? endpoint : undefined
   if (running)
     operations.push(
-      await requestOperation(tx, suspendCompute, { ...subjectOf(running) }, { reason: 'request' }, [making]),
+      await requestOperation(tx, suspendCompute, subjectOf(running), { reason: 'request', copy_id: copy.id }, [making]),
     )
   operations.push(await requestOperation(tx, createBranchAction, ofBranch, { parent_id, copy_id: copy.id }))
   if (running) operations.push(await queueStart(tx, running, 'request'))

@@ -96,6 +96,8 @@ export interface Computes {
   readDemand(computeId: string): Promise<CpuDemand>
   /** Stops the compute on a store cleanly: open sessions end with 57P01, memory is written to disk. */
   stop(store: StoreRef, fence: Fence): Promise<Progress>
+  /** Resolves when the compute on a store accepts connections or has ended, at the latest after a few seconds. */
+  settled(store: StoreRef): Promise<void>
   /** The compute that runs on a store, if there is one. Asks the kernel, never relies on a file alone. */
   find(store: StoreRef): Promise<RunningCompute | undefined>
   /** Whether a server of an earlier Neap, from before computes had walls, runs on a store: it can only be stopped. */

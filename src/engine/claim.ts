@@ -27,6 +27,17 @@ export interface Due extends Claimed {
   readonly cause?: unknown
 }
 
+/** The free places in a lane of a worker. */
+export interface Vacancy {
+  readonly actions: readonly string[]
+  /** Maximum number to claim. */
+  readonly most: number
+  /** The project of each operation that has a place there. */
+  readonly busy: readonly string[]
+  /** So many places a project may have. */
+  readonly share: number
+}
+
 export interface Claims {
   readonly due: readonly Due[]
   /** The catalog's time before the claim. Operations that became due later may be missing. */
@@ -34,30 +45,56 @@ export interface Claims {
 }
 
 /**
- * Claims due operations of these actions: those that no unfinished operation with a lower seq blocks. Counts the
+ * Claims due operations: those that no unfinished operation with a lower seq blocks. Projects take turns. Counts the
  * attempt and raises the generation, which fences off the previous owner. An operation that depends on a failed one, is
  * overdue or has used up its attempts comes back at its failure step. An `updated_at` in the future shows that the
  * clock stepped back: `run_at` is ignored then, unless it lies a minute or more after `updated_at`, longer than steps
  * ever wait. Commits asynchronously: a claim that a crash of the catalog loses is made again.
  * @param host id of the host whose operations are claimed, besides those of none
  * @param driven ids of operations that the caller already drives, possibly between two steps
- * @param most maximum number to claim
  * @param leaseSeconds how long other workers skip the operations, until their first step begins and its row lock takes
  * over. No lease unless given
  */
 export async function claim(
   db: Db,
-  actions: readonly string[],
+  vacancies: readonly Vacancy[],
   host: string,
   driven: readonly string[] = [],
-  most = 1,
   leaseSeconds?: number,
 ): Promise<Claims> {
-  const rows = await db.rows<Due & { readonly now: string; readonly id: string | null }>(sql`
-    with candidate as (
+  for (;;) {
+    const rows = await claimOnce(db, vacancies, host, driven, leaseSeconds)
+    const due = rows.filter((row): row is ClaimRow & Due => row.id !== null)
+    const first = rows[0]
+    const moved = first && (first.releases || first.blocked) ? await sortQueues(db, first.blocked ?? []) : 0
+    if (due.length > 0 || moved === 0) return { due, now: first?.now ?? '' }
+  }
+}
+
+/** A claimed operation, or one row without any, with what all of the claim's rows have in common. */
+interface ClaimRow extends Omit<Due, 'id'> {
+  readonly id: string | null
+  readonly now: string
+  /** Blocked operations that it met. */
+  readonly blocked: readonly string[] | null
+  /** Whether operations have ended that others are recorded to stand behind. */
+  readonly releases: boolean
+}
+
+function claimOnce(
+  db: Db,
+  vacancies: readonly Vacancy[],
+  host: string,
+  driven: readonly string[],
+  leaseSeconds: number | undefined,
+): Promise<ClaimRow[]> {
+  return db.rows(sql`
+    with looked as materialized (
+      select * from due_operations(${JSON.stringify(vacancies)}::jsonb, ${driven}::uuid[], ${host})),
+    candidate as (
       select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (${FAILED_DEPENDENCY}) as failed_dependency
-        from due_operations(${actions}, ${driven}::uuid[], ${most}, ${host}) o
+        from looked cross join lateral (select (looked.due).*) o
        where o.run_at <= clock_timestamp() or o.run_at < o.updated_at + interval '1 minute'),
     due as (
       select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed,
@@ -83,9 +120,21 @@ export async function claim(
                           else o.error end
         from due where o.id = due.id
       returning o.*)
-    select statement_timestamp() as now, (select epoch from installation), claimed.*
+    select statement_timestamp() as now, (select epoch from installation), claimed.*,
+           (select array_agg(blocked_id) from looked where blocked_id is not null) as blocked,
+           exists (select from operation_release) as releases
       from (select) always left join claimed on true order by claimed.seq`)
-  return { due: rows.filter((row) => row.id !== null), now: rows[0]?.now ?? '' }
+}
+
+/**
+ * Hides blocked operations from claims until the operation that each stands behind has ended, and shows those for which
+ * it has. Returns how many it hid or showed.
+ */
+async function sortQueues(db: Db, blocked: readonly string[]): Promise<number> {
+  const row = await db.row<{ moved: number }>(sql`
+    select release_operations() + stand_behind(${blocked}::uuid[]) as moved,
+           set_config('synchronous_commit', 'off', true)`)
+  return row?.moved ?? 0
 }
 
 /** Why a step must not begin: another worker has the operation, its deadline has passed, or a dependency failed. */
@@ -117,14 +166,16 @@ export function moveTo(
   tx: Transaction,
   id: string,
   step: string,
-  seconds: number,
-  attempts: number,
-  waitReason: string | null = null,
-  advances = false,
+  {
+    seconds,
+    attempts,
+    reason,
+    advances = false,
+  }: { readonly seconds: number; readonly attempts: number; readonly reason?: string; readonly advances?: boolean },
 ): void {
   tx.last(sql`
-    update operation set step = ${step}, attempts = ${attempts}, retry_at = null, wait_reason = ${waitReason},
-           deadline_at = case when ${advances}::boolean and wait_reason is distinct from ${waitReason}
+    update operation set step = ${step}, attempts = ${attempts}, retry_at = null, wait_reason = ${reason},
+           deadline_at = case when ${advances}::boolean and wait_reason is distinct from ${reason}
                               then clock_timestamp() + make_interval(secs => deadline_seconds) else deadline_at end,
            steps = case when step = ${step} then steps else with_step(steps, step, null) end,
            updated_at = clock_timestamp(), run_at = clock_timestamp() + make_interval(secs => ${seconds})
@@ -173,14 +224,28 @@ export async function notifyCompleted(db: Db, ids: readonly string[]): Promise<v
       from operation o where id = any (${ids}::uuid[])`)
 }
 
+/** Makes operations due that this worker has kept off and no longer works on. */
+export async function release(db: Db, ids: readonly string[]): Promise<void> {
+  await db.rows(sql`
+    update operation set run_at = clock_timestamp() where id = any (${ids}::uuid[]) and finished_at is null`)
+}
+
 /**
- * Milliseconds until the next operation of a host that was not yet due at `since`, a time of the catalog. Returns
- * undefined when there is no such operation.
+ * Milliseconds until the next operation of these actions and a host that was not yet due at `since`, a time of the
+ * catalog. Returns undefined when there is no such operation.
  */
-export async function nextDue(db: Db, host: string, since: string): Promise<number | undefined> {
+export async function nextDue(
+  db: Db,
+  actions: readonly string[],
+  host: string,
+  since: string,
+): Promise<number | undefined> {
   const row = await db.row<{ ms: number | null }>(sql`
     select extract(epoch from min(run_at) - clock_timestamp())::float8 * 1000 as ms
-      from operation
-     where finished_at is null and run_at > ${since}::timestamptz and (host_id is null or host_id = ${host})`)
+      from unnest(${actions}::text[]) a cross join lateral (
+        select run_at from operation
+         where action = a and finished_at is null and behind is null and run_at > ${since}::timestamptz
+           and (host_id is null or host_id = ${host})
+         order by run_at limit 1) o`)
   return row?.ms ?? undefined
 }

@@ -7,12 +7,13 @@
  *                            └──▶ failure step ◀┘ permanent, overdue, out of attempts, or dependency failed ──▶ failed
  *
  * The claim commits before its step begins. While a step runs, the worker's transaction locks the operation's row. The
- * lock ends with the connection: another worker takes over a dead worker's operations within a second, a frozen
- * worker's after the session time-out.
+ * lock ends with the connection: another worker takes over a dead worker's operations within a second, those that it
+ * had parked (lanes.ts) within seconds, a frozen worker's after the session time-out.
  */
 import { type Backoff, backoffMs } from '../backoff.ts'
 import type { Catalog, Transaction } from '../catalog/catalog.ts'
 import { createEventLoop } from '../event_loop.ts'
+import { withTimeout } from '../race.ts'
 import {
   claim,
   type Due,
@@ -22,12 +23,14 @@ import {
   lockForStep,
   moveTo,
   nextDue,
+  release,
   retryLater,
   notifyCompleted,
 } from './claim.ts'
 import { createSleepWatch } from '../machine_sleep.ts'
-import { type Definition, OperationFailed, type StepOutcome } from './definition.ts'
+import { type Definition, type LaneName, OperationFailed, type StepOutcome } from './definition.ts'
 import { keepAlive } from './keep_alive.ts'
+import { createLane, type OperationLane } from './lanes.ts'
 import { createOversleep } from './oversleep.ts'
 
 export type Moment = 'before' | 'after' | 'moved'
@@ -38,8 +41,10 @@ export interface RunnerOptions<Context> {
   readonly context: Context
   /** The host whose operations it runs, besides those of none. */
   readonly host: string
-  /** Maximum number of operations that run at once. */
+  /** Maximum number of operations that run at once in each lane. */
   readonly concurrency: number
+  /** How many copies are made at once; `concurrency` unless given. */
+  readonly copies?: number
   /**
    * Interval, in milliseconds, between looks for operations of dead workers, which send no notification. All other
    * looks follow a notification or a timer.
@@ -82,11 +87,22 @@ const MAX_ERROR_CHARACTERS = 2_000
  * would only undo the other's claim, and with many workers an operation could use up its attempts this way.
  */
 const LEASE_SECONDS = 1
+/** A parked operation runs its step again after so long at the latest; other workers skip it for a little longer. */
+const PARKED_MS = 5_000
+const PARKED_LEASE_SECONDS = 7
+
+interface Waiting {
+  readonly operation: Due
+  readonly until: Promise<unknown>
+}
+
+/** After a step: the operation at its next one, its end, or the promise that it waits for; undefined: a later claim. */
+type Next = Due | Waiting | 'ended' | undefined
 
 export async function startRunner<Context>(options: RunnerOptions<Context>): Promise<Runner> {
-  const { catalog, concurrency, onError, sweepMs = SWEEP_MS } = options
+  const { catalog, onError, sweepMs = SWEEP_MS } = options
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
-  const actions = [...definitions.keys()]
+  const lanes = lanesOf(options)
   const running = new Map<string, Promise<void>>()
   const unannounced: string[] = []
   let telling: Promise<void> | undefined
@@ -109,48 +125,65 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }, SOON_MS)
   }
 
-  /** Claims due operations. Returns the milliseconds until the next look. */
+  /** Resumes settled operations and claims due ones. Returns the milliseconds until the next look. */
   async function takeAll(): Promise<number> {
     await afterSleep()
-    while (running.size < concurrency && !stopping) {
-      const { due, now } = await claim(
-        catalog,
-        actions,
-        options.host,
-        [...running.keys()],
-        concurrency - running.size,
-        LEASE_SECONDS,
-      )
-      due.forEach(begin)
+    while (!stopping) {
+      for (const lane of lanes) for (let next; (next = lane.resume());) begin(lane, next)
+      const vacancies = lanes.flatMap((lane) => lane.vacancy() ?? [])
+      if (vacancies.length === 0) break
+      const driven = lanes.flatMap((lane) => lane.driven())
+      const { due, now } = await claim(catalog, vacancies, options.host, driven, LEASE_SECONDS)
+      for (const each of due) begin(laneOf(each), each)
       if (due.length > 0) continue
       // `nextDue` counts from `now`, so an operation that became due meanwhile is looked for at once.
-      const ms = (await nextDue(catalog, options.host, now)) ?? sweepMs
+      const actions = vacancies.flatMap((vacancy) => vacancy.actions)
+      const ms = (await nextDue(catalog, actions, options.host, now)) ?? sweepMs
       return Math.max(0, Math.min(ms, sweepMs))
     }
     return sweepMs
   }
 
-  function begin(due: Due): void {
+  const laneOf = ({ action }: Due): OperationLane => lanes.find((lane) => lane.has(action)) as OperationLane
+
+  function begin(lane: OperationLane, due: Due): void {
+    lane.begin(due)
     const run = drive(due)
       .catch((error: unknown) => onError(error, due))
-      .finally(() => {
+      .then((waits) => {
         running.delete(due.id)
+        if (waits) park(lane, waits)
+        else lane.leave(due)
         lookSoon()
       })
     running.set(due.id, run)
   }
 
-  /** Runs step after step until the operation ends, waits, or another worker takes it over. */
-  async function drive(due: Due): Promise<void> {
+  /** Keeps an operation without a transaction until its promise has settled; then its step runs again. */
+  function park(lane: OperationLane, { operation, until }: Waiting): void {
+    lane.park(operation)
+    void withTimeout(until, PARKED_MS, undefined).then(() => {
+      lane.settle(operation)
+      loop.wake()
+    })
+  }
+
+  /**
+   * Runs step after step until the operation ends, waits, or another worker takes it over.
+   * @returns the operation and the promise that it waits for, if it does
+   */
+  async function drive(due: Due): Promise<Waiting | undefined> {
     let last = due
-    let current: Due | 'ended' | undefined = due
-    while (typeof current === 'object' && !stopping) {
-      last = current
-      current = await runStep(last)
+    let next: Next = due
+    while (next && typeof next === 'object' && 'step' in next && !stopping) {
+      last = next
+      next = await runStep(last)
     }
-    if (current !== 'ended') return
+    if (next && typeof next === 'object') return 'until' in next ? next : undefined
+    if (next !== 'ended') return undefined
     options.onEnd?.(last, last.step === FAILURE ? 'failed' : 'finished')
     await tell(due.id)
+    return undefined
   }
 
   /** Notifies listeners of an end. Ends that occur during a notification are sent together after it. */
@@ -168,7 +201,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     }
   }
 
-  async function runStep(operation: Due): Promise<Due | 'ended' | undefined> {
+  async function runStep(operation: Due): Promise<Next> {
     const definition = definitions.get(operation.action) as Definition<Context>
     await afterSleep(operation.id)
     try {
@@ -202,23 +235,18 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     throw new OperationFailed(`not done within ${operation.deadline_seconds} s; stopped at ${operation.step}${last}`)
   }
 
-  function move(
-    tx: Transaction,
-    operation: Due,
-    definition: Definition<Context>,
-    outcome: StepOutcome | void,
-  ): Due | 'ended' | undefined {
+  function move(tx: Transaction, operation: Due, definition: Definition<Context>, outcome: StepOutcome | void): Next {
     if (outcome && 'wait' in outcome) {
-      const now = outcome.wait === 0
-      const seconds = now ? LEASE_SECONDS : outcome.wait
-      moveTo(tx, operation.id, operation.step, seconds, now ? 1 : 0, outcome.reason, outcome.advances)
-      return now ? operation : undefined
+      const { until, reason, advances } = outcome
+      const [seconds, attempts] = until ? [PARKED_LEASE_SECONDS, 1] : [outcome.wait, 0]
+      moveTo(tx, operation.id, operation.step, { seconds, attempts, reason, advances: advances ?? false })
+      return until && { operation, until }
     }
     if (operation.step === FAILURE) return end(tx, operation.id, 'failed', operation.error)
     const names = Object.keys(definition.steps)
     const next = outcome && 'goto' in outcome ? outcome.goto : names[names.indexOf(operation.step) + 1]
     if (next === undefined || (outcome && 'done' in outcome)) return end(tx, operation.id, 'finished', null)
-    moveTo(tx, operation.id, next, LEASE_SECONDS, 1)
+    moveTo(tx, operation.id, next, { seconds: LEASE_SECONDS, attempts: 1 })
     return { ...operation, step: next, attempts: 1 }
   }
 
@@ -246,8 +274,23 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       await loop.stop()
       clearTimeout(soon)
       await Promise.all(running.values())
+      const parked = lanes.flatMap((lane) => lane.driven())
+      if (parked.length > 0) await release(catalog, parked).catch((error: unknown) => onError(error))
     },
   }
+}
+
+/** The lanes that these actions need, in the order in which their operations are claimed. */
+function lanesOf<Context>({ definitions, concurrency, copies = concurrency }: RunnerOptions<Context>): OperationLane[] {
+  const names: readonly LaneName[] = ['start', 'suspend', 'work', 'copy']
+  return names
+    .map((name) => ({
+      name,
+      actions: definitions.filter(({ lane = 'work' }) => lane === name).map(({ action }) => action),
+      places: name === 'copy' ? copies : concurrency,
+    }))
+    .filter(({ actions }) => actions.length > 0)
+    .map(createLane)
 }
 
 function stepOf<Context>(definition: Definition<Context>, operation: Due) {

@@ -15,5 +15,5 @@ export class FencedError extends Error {
   override readonly name = 'FencedError'
 }
 
-/** Result of a call that may take long: `pending` after at most about four seconds; the caller repeats the call. */
+/** Result of a call that may take long: `pending` after some seconds at most; the caller repeats the call. */
 export type Progress = 'done' | 'pending'

@@ -9,6 +9,8 @@ import { actorOf } from './route.ts'
 
 /** Delay of a 429: a client that retries at once must not cost as much as one that is served. */
 const OVER_LIMIT_MS = 500
+/** Where the cause of a 429 does not say when it ends: a project's operations end one by one. */
+const RETRY_AFTER_SECONDS = 5
 
 /** Converts an error to its HTTP response. */
 export async function refuse(
@@ -22,7 +24,10 @@ export async function refuse(
   if (status >= 500) request.log.error({ err: error.cause ?? error }, 'request failed')
   if (status === 401) void reply.header('www-authenticate', 'Bearer')
   if (status === 503) void reply.header('retry-after', '1')
-  if (status === 429) await sleep(OVER_LIMIT_MS)
+  if (status === 429) {
+    if (!reply.hasHeader('retry-after')) void reply.header('retry-after', String(RETRY_AFTER_SECONDS))
+    await sleep(OVER_LIMIT_MS)
+  }
   // Rate-limited requests are not audited: the limit exists to save that work.
   if (request.route && request.audited && request.caller && status !== 503 && status !== 429) {
     await insertAudit(context.catalog, auditEntry(request, request.route, status)).catch((failure: unknown) =>

@@ -14,7 +14,7 @@ import type { ChangeFailure, ChangesOutcome } from '../compute_admin/changes.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { reloadSettings } from '../compute_admin/settings.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, goto, OperationFailed, wait } from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, wait, waitUntil } from '../engine/definition.ts'
 import { applyConfig, mayReplicate } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, refOf } from './request.ts'
 import { activate, startAndActivate, specOf } from './start_compute.ts'
@@ -38,7 +38,7 @@ export const applyConfigOperation: Action<Input> = {
   action: 'apply_config',
   deadlineSeconds: 120,
   needsBranches: true,
-  locks: (subject) => ({ excludes: [subject.branch_id as string] }),
+  locks: (subject) => ({ excludes: [subject.branch_id as string], passesShared: true }),
   steps: {
     async config_applied(operation, context, tx) {
       if (operation.input.moved) return done
@@ -89,8 +89,9 @@ export const applyConfigOperation: Action<Input> = {
       await setPause(tx, operation.endpoint_id as string, operation.id)
     },
     async compute_stopped(operation, { computes }, tx) {
-      const progress = await computes.stop(refOf(await branchOf(tx, operation)), fenceOf(operation))
-      return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
+      const branch = await branchOf(tx, operation)
+      const progress = await computes.stop(refOf(branch), fenceOf(operation))
+      return progress === 'pending' ? waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping') : undefined
     },
     compute_answers: startAndActivate,
   },

@@ -18,7 +18,16 @@ import { leaveRoom } from '../catalog/room.ts'
 import { hasClients, probe } from '../compute_admin/probe.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait, watching } from '../engine/definition.ts'
+import {
+  type Claimed,
+  done,
+  goto,
+  OperationFailed,
+  type StepOutcome,
+  wait,
+  waitUntil,
+  watching,
+} from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf, requestOperation } from './request.ts'
 import { startAndActivate, specOf, subjectOf } from './start_compute.ts'
@@ -32,7 +41,7 @@ export const checkAvailability: Action<object> = {
   action: 'check_availability',
   deadlineSeconds: 600,
   needsBranches: true,
-  locks: (subject) => ({ excludes: [subject.branch_id as string] }),
+  locks: (subject) => ({ excludes: [subject.branch_id as string], passesShared: true }),
   steps: {
     async compute_runs(operation, context, tx) {
       const { computes } = context
@@ -50,7 +59,9 @@ export const checkAvailability: Action<object> = {
       const compute = await tried(operation, tx, () =>
         computes.start(store, specOf(endpoint, branch), fenceOf(operation)),
       )
-      return compute === 'pending' ? watching(await computes.readProgress(refOf(branch))) : undefined
+      return compute === 'pending'
+        ? watching(computes.settled(refOf(branch)), await computes.readProgress(refOf(branch)))
+        : undefined
     },
     async probe_answered(operation, { computes, secrets }, tx) {
       const endpoint = await endpointToCheck(tx, operation)
@@ -122,7 +133,7 @@ async function stopUnlessActive(operation: Claimed, { computes }: WorkerContext,
     return done
   }
   if (branch && (await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
-    return wait(0, 'Postgres is stopping')
+    return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
   if (endpoint) await leaveRoom(tx, endpoint.id)
   return done
 }

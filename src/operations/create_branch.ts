@@ -7,11 +7,12 @@
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  */
 import { findStoredBranch, setBranchFailed, setBranchReady } from '../catalog/branch.ts'
+import { keepPasswords } from '../catalog/branch_config.ts'
 import { setIdle } from '../catalog/compute.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { setStoreReady } from '../catalog/store.ts'
-import { done, goto, OperationFailed, wait } from '../engine/definition.ts'
+import { done, goto, OperationFailed, waitUntil } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
@@ -25,6 +26,7 @@ export interface CreateBranchInput {
 
 export const createBranch: Action<CreateBranchInput> = {
   action: 'create_branch',
+  lane: 'copy',
   deadlineSeconds: 6 * 3600,
   needsBranches: true,
   locks: ({ branch_id }, { parent_id, restores, copy_id }) => ({
@@ -43,7 +45,8 @@ export const createBranch: Action<CreateBranchInput> = {
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
       const made = await ownedRefOf(context, branch)
       const progress = await storage.clone(made, refOf(parent), fenceOf(operation))
-      if (progress === 'pending') return wait(0, 'the parent is being copied')
+      if (progress === 'pending') return waitUntil(storage.filled(refOf(branch)), 'the parent is being copied')
+      await keepPasswords(tx, branch.id, parent.id)
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)
       return undefined
@@ -59,7 +62,7 @@ export const createBranch: Action<CreateBranchInput> = {
       if (branch.id === operation.input.parent_id) return undefined
       // Also when no compute runs: it raises the fence, so that no frozen worker can start a compute on the old data.
       const progress = await computes.stop(refOf(branch), fenceOf(operation))
-      return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
+      return progress === 'pending' ? waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping') : undefined
     },
     async data_exchanged(operation, _context, tx) {
       const branch = await branchOf(tx, operation)

@@ -1,7 +1,7 @@
 import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
 import { setStoreReady } from '../catalog/store.ts'
-import { wait } from '../engine/definition.ts'
-import { type Action, branchOf, fenceOf, ownedRefOf } from './request.ts'
+import { waitUntil } from '../engine/definition.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
 /** Creates the first branch of a new project from the template of its Postgres version. */
@@ -18,7 +18,7 @@ export const createTimeline: Action<Record<string, never>> = {
       const { storage } = context
       const branch = await branchOf(tx, operation)
       const progress = await storage.create(await ownedRefOf(context, branch), fenceOf(operation))
-      if (progress === 'pending') return wait(0, 'the template is being copied')
+      if (progress === 'pending') return waitUntil(storage.filled(refOf(branch)), 'the template is being copied')
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)
       return undefined

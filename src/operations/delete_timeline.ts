@@ -15,7 +15,7 @@ export const deleteTimeline: Action<Record<string, never>> = {
       if (!branch) return undefined
       await countStoreWal(storage, catalog, branch.store_id)
       const progress = await storage.remove(refOf(branch), fenceOf(operation))
-      return progress === 'pending' ? wait(0, 'files are being removed') : undefined
+      return progress === 'pending' ? wait(0.5, 'files are being removed') : undefined
     },
     async forgotten(operation, _context, tx) {
       await deleteBranchData(tx, operation.branch_id as string)

@@ -21,7 +21,7 @@ export interface Subject {
 export interface Locks {
   readonly excludes: readonly string[]
   readonly shares?: readonly string[]
-  /** Does not wait for shared locks on what it excludes: a start does not wait for a copy. */
+  /** Does not wait for shared locks on what it excludes: only the removal of a branch waits for its copies. */
   readonly passesShared?: boolean
 }
 

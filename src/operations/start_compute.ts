@@ -10,7 +10,15 @@ import { capacityOf, takeRoom } from '../catalog/room.ts'
 import { decideOnWrites } from '../catalog/size_limit.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, OperationFailed, type StepOutcome, wait, watching } from '../engine/definition.ts'
+import {
+  type Claimed,
+  done,
+  OperationFailed,
+  type StepOutcome,
+  wait,
+  waitUntil,
+  watching,
+} from '../engine/definition.ts'
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
 import { requireWithinQuota } from './quota.ts'
@@ -25,6 +33,7 @@ const LOOK_SECONDS = 5
 /** Starts the compute of an endpoint, or finds it running, and records it once it has answered a query. */
 export const startCompute: Action<{ reason: StartReason }> = {
   action: 'start_compute',
+  lane: 'start',
   deadlineSeconds: 600,
   needsBranches: true,
   locks: (subject) => ({ excludes: [subject.branch_id as string], passesShared: true }),
@@ -33,7 +42,7 @@ export const startCompute: Action<{ reason: StartReason }> = {
   },
   async onFailure(operation, { computes }, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
-    if (branch && !(await stopped())) return wait(0, 'Postgres is stopping')
+    if (branch && !(await stopped())) return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
     if (operation.endpoint_id) await setIdle(tx, operation.endpoint_id, 'start_failed')
     return undefined
 
@@ -63,7 +72,8 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   if (waits) return waits
   const spec = specOf(decided ?? endpoint, branch)
   const compute = await context.computes.start(await ownedRefOf(context, branch), spec, fenceOf(operation))
-  if (compute === 'pending') return watching(await context.computes.readProgress(refOf(branch)))
+  if (compute === 'pending')
+    return watching(context.computes.settled(refOf(branch)), await context.computes.readProgress(refOf(branch)))
   const configured = branch.applied_version >= branch.config_version
   const { id, address } = compute
   // Clients may log in during the first query, but only once new roles and passwords are applied.

@@ -19,7 +19,7 @@ import { lastMove, type Operation } from '../catalog/operation.ts'
 import { deleteProxies, pausesOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
-import { type Claimed, done, goto, wait } from '../engine/definition.ts'
+import { type Claimed, done, goto, waitUntil } from '../engine/definition.ts'
 import { withNotedConfig } from './branch_config.ts'
 import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
 import { subjectOf } from './start_compute.ts'
@@ -36,14 +36,20 @@ const HOLD_MS = 2_000
 interface Input {
   readonly reason: SuspendReason
   readonly to?: string
+  /** The copy that the branch is about to take its data from: the compute runs until it is made. */
+  readonly copy_id?: string
 }
 
 export const suspendCompute: Action<Input> = {
   action: 'suspend_compute',
+  lane: 'suspend',
   deadlineSeconds: 600,
   // The compute is stopped even if the branch that its endpoint moves to is never created.
   needsBranches: false,
-  locks: (subject, { to }) => ({ excludes: [subject.branch_id as string, ...(to ? [to] : [])] }),
+  locks: ({ branch_id }, { to, copy_id }) => ({
+    excludes: [branch_id, to, copy_id].filter((id) => id !== undefined),
+    passesShared: true,
+  }),
   steps: {
     async checkpointed(operation, { computes, secrets, log }, tx) {
       const branch = await findStoredBranch(tx, operation.branch_id ?? '')
@@ -87,7 +93,9 @@ export const suspendCompute: Action<Input> = {
       const progress = await withNotedConfig(context, branch, () =>
         context.computes.stop(refOf(branch), fenceOf(operation)),
       )
-      return progress === 'pending' ? wait(0, 'Postgres is stopping') : undefined
+      return progress === 'pending'
+        ? waitUntil(context.computes.settled(refOf(branch)), 'Postgres is stopping')
+        : undefined
     },
     async endpoint_idle(operation, _context, tx) {
       await noteStopped(tx, operation)
@@ -112,11 +120,13 @@ export const suspendCompute: Action<Input> = {
   },
 }
 
-/** Queues a suspend_compute. For reason `idle`, returns the last one queued if no start follows it. */
+/** Queues a suspend_compute, or returns the last one queued if no start follows it and it does the same. */
 export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendReason): Promise<Operation> {
   const last = await lastMove(tx, endpoint)
   // A suspend of the idle loop may still decide to stay active, so a requested suspend must not rely on it.
   if (last?.action === 'suspend_compute' && reason === 'idle') return last
+  const isAskedFor = last?.action === 'suspend_compute' && last.reason === 'request' && reason === 'request'
+  if (isAskedFor && last.status === 'scheduling' && last.branch_id === endpoint.branch_id) return last
   return requestOperation(tx, suspendCompute, subjectOf(endpoint), { reason })
 }
 

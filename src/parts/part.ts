@@ -86,6 +86,10 @@ export async function runPart(
   log.info({ port: part.port, metrics_port: probes.port, pid: process.pid }, 'ready')
 }
 
+/** A worker's steps each have a transaction: those of starts, of suspends, of other operations, and of copies. */
+const connectionsOf = (name: PartName, { workerConcurrency, copies }: Config): number =>
+  4 + (name === 'worker' ? 3 * workerConcurrency + copies : workerConcurrency)
+
 /** The context of a part, from its settings. */
 export async function openContext(
   name: PartName,
@@ -101,7 +105,7 @@ export async function openContext(
     reload: secrets.reload,
   }
   let countLost = (): void => {}
-  const catalog = openCatalog(config.catalogUrl ?? embedded, config.workerConcurrency + 4, (error) => {
+  const catalog = openCatalog(config.catalogUrl ?? embedded, connectionsOf(name, config), (error) => {
     countLost()
     log.warn({ err: error }, 'a connection to the catalog was lost')
   })

@@ -73,6 +73,7 @@ export async function startWorker(
     context: worker,
     host: host.id,
     concurrency: config.workerConcurrency,
+    copies: config.copies,
     isTakenOver: (error) => error instanceof FencedError,
     onTakenOver: (operation) => explainFence(worker, operation),
     // A missing program will be missing at the next attempt too.

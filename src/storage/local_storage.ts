@@ -5,6 +5,7 @@ import { cloneKindOf } from '../host/clone_kind.ts'
 import type { Fence } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
+import { waitStopped } from '../host/server_lock.ts'
 import { explainShortages } from '../host/shortage.ts'
 import { PG_VERSIONS } from '../postgres/versions.ts'
 import { fillDataDirectory } from './clone.ts'
@@ -14,6 +15,8 @@ import { measureDataDirectory } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds } from './remove.ts'
 import type { Storage, StoreRef } from './storage.ts'
+
+const FILL_SECONDS = 4
 
 /** Stores as directories of this machine. */
 export function localStorage(options: HostOptions): Storage {
@@ -39,6 +42,7 @@ export function localStorage(options: HostOptions): Storage {
       const reach = { socketDir: socketDirOf(layout, parent), passwords: options.secrets.admin(parent.id) }
       return fill(store, { from: homeOf(layout, parent.id), parent: reach }, fence)
     },
+    filled: async ({ id }) => void (await waitStopped(homeOf(layout, id), FILL_SECONDS)),
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),

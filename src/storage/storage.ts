@@ -34,6 +34,8 @@ export interface Storage {
   create(store: StoreRef, fence: Fence): Promise<Progress>
   /** Makes a store as a clone of its parent, whose compute may run or not. */
   clone(store: StoreRef, parent: StoreRef, fence: Fence): Promise<Progress>
+  /** Resolves when no copy is being made into a store, at the latest after a few seconds. */
+  filled(store: Pick<StoreRef, 'id'>): Promise<void>
   /** Stops the compute on a store and removes all its data. */
   remove(store: StoreRef, fence: Fence): Promise<Progress>
   /** Measures a store's files, for three seconds at most. */

@@ -5,15 +5,17 @@ import type { Catalog } from '../../src/catalog/catalog.ts'
 import { cancelUnbegun, postponeOperation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { claim } from '../../src/engine/claim.ts'
+import { applyConfigOperation } from '../../src/operations/apply_config.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { createTimeline } from '../../src/operations/create_timeline.ts'
 import { deleteTenant } from '../../src/operations/delete_tenant.ts'
+import { deleteTimeline } from '../../src/operations/delete_timeline.ts'
 import { requestOperation } from '../../src/operations/request.ts'
 import { startCompute } from '../../src/operations/start_compute.ts'
 import { suspendCompute } from '../../src/operations/suspend_compute.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { finish, HOST, newBranch, newProject, queue, read, take, takeAll } from './operations.ts'
+import { finish, HOST, newBranch, newProject, queue, read, take, takeAll, vacancyFor } from './operations.ts'
 
 // The statement that selects due operations, with the locks of the real actions. No worker runs here.
 let catalogs: Catalogs
@@ -49,7 +51,7 @@ test('operations of one branch run in order, and those of different branches con
     assert.equal((await read(catalog, third.id)).error, null)
   }))
 
-test('clones of one parent run concurrently; a start of the parent passes them, a suspend waits', () =>
+test('clones of one parent run concurrently; its starts, suspends and changes pass them, its removal waits', () =>
   catalogs.with(async ({ catalog }) => {
     const project = await newProject(catalog)
     const parent = await newBranch(catalog, project)
@@ -58,12 +60,18 @@ test('clones of one parent run concurrently; a start of the parent passes them, 
       made.push(await branchOff(catalog, await newBranch(catalog, project, parent), parent))
     }
     const started = await start(catalog, parent)
+    const configured = await catalog.transaction((tx) =>
+      requestOperation(tx, applyConfigOperation, subject(parent), {}),
+    )
     const suspended = await suspend(catalog, parent)
-    assert.deepEqual(ids(await takeAll(catalog)), ids([...made, started]))
-    await finish(catalog, started)
-    assert.ok(!ids(await takeAll(catalog)).includes(suspended.id))
+    const removed = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject(parent), {}))
+    for (const passing of [started, configured, suspended]) {
+      assert.deepEqual(ids(await takeAll(catalog)), ids([...made, passing]))
+      await finish(catalog, passing)
+    }
+    assert.ok(!ids(await takeAll(catalog)).includes(removed.id))
     for (const each of made) await finish(catalog, each)
-    assert.deepEqual(ids(await takeAll(catalog)), [suspended.id])
+    assert.deepEqual(ids(await takeAll(catalog)), [removed.id])
   }))
 
 test('a clone waits for an earlier start of its parent', () =>
@@ -123,7 +131,7 @@ test('while an operation is being claimed, the next one of its branch is not cla
     const first = await start(catalog, branch)
     const second = await start(catalog, branch)
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['start_compute'], HOST)).due[0]?.id, first.id)
+      assert.equal((await claim(tx, vacancyFor('start_compute'), HOST)).due[0]?.id, first.id)
       assert.equal(await take(catalog), undefined)
     })
     await finish(catalog, first)
@@ -141,7 +149,7 @@ test('a cancel ends only operations that have not begun', () =>
     // Claimed, but not yet committed: the cancel waits and then finds that it has begun.
     let cancelled: Promise<void> | undefined
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['start_compute'], HOST)).due[0]?.id, begun.id)
+      assert.equal((await claim(tx, vacancyFor('start_compute'), HOST)).due[0]?.id, begun.id)
       cancelled = catalog.transaction((its) =>
         cancelUnbegun(its, project.id, { branchId: branch.id }, 'it was deleted'),
       )

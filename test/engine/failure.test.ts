@@ -111,7 +111,7 @@ test('watched work has no deadline while it advances, and is overdue when it sta
     const definition = toil({
       async begun({ id }, _context, tx) {
         await tx.rows(sql`update operation set deadline_at = clock_timestamp() where id = ${id}`)
-        return watching(`${Math.min(++turns, 3)} of 4 replayed`)
+        return watching(Promise.resolve(), `${Math.min(++turns, 3)} of 4 replayed`)
       },
     })
     await during([run(catalog, definition)], async () => {

@@ -9,7 +9,7 @@ import { moveToHost } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { claim } from '../../src/engine/claim.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { HOST, newBranch, newEndpoint, newProject, queue } from './operations.ts'
+import { HOST, newBranch, newEndpoint, newProject, queue, vacancyFor } from './operations.ts'
 
 const CAPACITY = { region: 'local', cpus: 2, memoryBytes: 4 * 2 ** 30, capacityCu: 16 }
 
@@ -27,7 +27,8 @@ async function storeHost(catalog: Catalog, { id }: Branch): Promise<string | und
   return (await catalog.row<{ id: string }>(sql`select host_id as id from store where branch_id = ${id}`))?.id
 }
 
-const claimed = async (catalog: Catalog, host: string) => (await claim(catalog, ['toil'], host)).due.map(({ id }) => id)
+const claimed = async (catalog: Catalog, host: string) =>
+  (await claim(catalog, vacancyFor('toil'), host)).due.map(({ id }) => id)
 
 test('the first worker takes over the host that requests have used before it', () =>
   catalogs.with(async ({ catalog }) => {

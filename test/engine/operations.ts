@@ -7,7 +7,7 @@ import { type Endpoint, findEndpoint, insertEndpoint } from '../../src/catalog/e
 import { insertOperation, type NewOperation, type Operation } from '../../src/catalog/operation.ts'
 import { insertProject, type Project } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
-import { claim, type Due, end, notifyCompleted } from '../../src/engine/claim.ts'
+import { claim, type Due, end, notifyCompleted, type Vacancy } from '../../src/engine/claim.ts'
 import { newBranchId, newEndpointId, newProjectId } from '../../src/ids.ts'
 
 /** A row of `operation` with the columns that only the engine reads. */
@@ -85,24 +85,27 @@ const EVERY_ACTION = [
   'suspend_compute',
 ]
 
+/** A place for one operation of these actions. */
+export const vacancyFor = (...actions: readonly string[]): Vacancy[] => [{ actions, most: 1, busy: [], share: 1 }]
+
 /**
  * Claims the next due operation as a worker does; it is `running` afterwards. Returns undefined when no operation is
  * due.
  */
 export async function take(catalog: Catalog): Promise<Due | undefined> {
-  return (await claim(catalog, EVERY_ACTION, HOST)).due[0]
+  return (await claim(catalog, vacancyFor(...EVERY_ACTION), HOST)).due[0]
 }
 
 /**
- * All operations that workers would claim now, in order. They are not locked by a worker, so a second call returns the
- * same.
+ * All operations that workers would claim now, oldest first. They are not locked by a worker, so a second call returns
+ * the same.
  */
 export async function takeAll(catalog: Catalog): Promise<Due[]> {
   const taken: Due[] = []
   for (;;) {
     const driven = taken.map(({ id }) => id)
-    const { due } = await claim(catalog, EVERY_ACTION, HOST, driven)
-    if (!due[0]) return taken
+    const { due } = await claim(catalog, vacancyFor(...EVERY_ACTION), HOST, driven)
+    if (!due[0]) return taken.sort((one, other) => (one.id < other.id ? -1 : 1))
     taken.push(due[0])
   }
 }

@@ -16,7 +16,7 @@ import { queueStart, requestStart, startCompute } from '../../src/operations/sta
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
-import { finish, HOST, newBranch, newEndpoint, newProject, queue, read, take } from './operations.ts'
+import { finish, HOST, newBranch, newEndpoint, newProject, queue, read, take, vacancyFor } from './operations.ts'
 import { during, ended, run, toil } from './runners.ts'
 
 // Concurrent cancels, claims and steps of one operation; and clock steps while operations run.
@@ -148,7 +148,7 @@ test('an operation being cancelled is not claimed, and one being claimed is not 
     )
     let answer: Promise<string> | undefined
     await catalog.transaction(async (tx) => {
-      assert.equal((await claim(tx, ['toil'], HOST)).due[0]?.id, operation.id)
+      assert.equal((await claim(tx, vacancyFor('toil'), HOST)).due[0]?.id, operation.id)
       answer = cancelled(catalog, project, operation)
       await until('the cancel waits', () => catalog.row(sql`select from pg_locks where not granted`))
     })

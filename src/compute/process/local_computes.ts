@@ -22,6 +22,7 @@ import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
 import { readRecovery } from './recovery.ts'
 import { busyStores } from './running.ts'
 import {
+  awaitSettled,
   configureServer,
   findServer,
   hasEarlierServer,
@@ -114,6 +115,7 @@ export function localComputes(options: ComputeOptions): Computes {
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },
+    settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))
       return server && computeOf(store, server)

@@ -53,11 +53,12 @@ export interface RunningServer {
 }
 
 /** How long one call waits for a start: the step that called it is repeated. */
-const START_MS = 4_500
+const START_MS = 2_500
+const SETTLE_MS = 4_000
 const REPORT_MS = 1000
 
 /**
- * Starts a server, or finds it running, and returns when it accepts connections; `pending` after 4.5 seconds.
+ * Starts a server, or finds it running, and returns when it accepts connections; `pending` after 2.5 seconds.
  * @throws ServerStartError with the reason from its log
  * @throws FencedError when a newer attempt acted on this home
  */
@@ -93,6 +94,18 @@ async function startOnce(
     progress.close()
     closeSync(log.file)
   }
+}
+
+/** Resolves when the server of a home is ready or has ended, at the latest after four seconds. */
+export async function awaitSettled(home: string): Promise<void> {
+  if (!existsSync(join(home, 'pgdata'))) return
+  const progress = watchProgress(home, performance.now() + SETTLE_MS)
+  const over = new AbortController()
+  const gone = runEffectHere(['wait', home, String(SETTLE_MS / 1000)], { signal: over.signal })
+  await Promise.race([progress.ready(), gone]).catch(() => undefined)
+  over.abort()
+  progress.close()
+  await gone.catch(() => undefined)
 }
 
 /** Interprets an exit code that came before a server was ready. Errors: the reason why it did not start. */

@@ -26,13 +26,13 @@ export const STOP_SECONDS: StopSeconds = {
 }
 
 /** How long one call waits for a stop: the step that called it is repeated. */
-const STOP_MS = 4_000
+const STOP_MS = 1_500
 /** Interval between two looks at which step is due. */
 const STEP_SECONDS = 1
 
 /**
  * Stops a server by the steps of docs/stops.md, of which only the first is needed as a rule (fast shutdown: sessions
- * end with 57P01, a checkpoint is written); `pending` when that takes longer than four seconds.
+ * end with 57P01, a checkpoint is written); `pending` when that takes longer than 1.5 seconds.
  * @throws FencedError when a newer attempt acted on this home
  */
 export async function stopServer(home: string, fence?: Fence, seconds = STOP_SECONDS): Promise<Progress> {

@@ -57,7 +57,7 @@ export const cancelProjectOperation = route('POST /projects/:project_id/operatio
   returns: Type.Object({ operation: Operation }),
   errors: ['NOT_FOUND', 'CONFLICT'],
 }).handle(async ({ params }, context) => {
-  await lockedProject(context, params.project_id, { strict: false })
+  await lockedProject(context, params.project_id, { strict: false, relieves: true })
   return { operation: operationView(await cancel(context.db, await requireOperation(context, params))) }
 })
 

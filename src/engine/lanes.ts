@@ -1,0 +1,72 @@
+/*
+ * The places of a worker for operations, by lane.
+ *
+ *   claimed ──▶ running ──waits for a promise──▶ parked ──settled──▶ resumed ──a place is free──▶ running
+ *                  └──▶ ended, or due again later
+ *
+ * A parked operation has no transaction and, except in the lane of copies, no place: a copy keeps its place until it
+ * has ended, so that their number is limited.
+ */
+import type { Due, Vacancy } from './claim.ts'
+import type { LaneName } from './definition.ts'
+
+export interface OperationLane {
+  has(action: string): boolean
+  /** The places that operations may be claimed for; undefined when there is none. */
+  vacancy(): Vacancy | undefined
+  /** The ids of operations that the worker drives in this lane. */
+  driven(): string[]
+  begin(operation: Due): void
+  /** Frees the operation's place, unless it was parked. */
+  leave(operation: Due): void
+  park(operation: Due): void
+  /** Its promise has settled. */
+  settle(operation: Due): void
+  /** The next settled operation for which there is a place. */
+  resume(): Due | undefined
+}
+
+export interface LaneOptions {
+  readonly name: LaneName
+  readonly actions: readonly string[]
+  readonly places: number
+}
+
+/** A project may have all places of a lane but one of so many. */
+const RESERVED_OF = 8
+/** So many times its places the lane of copies has for projects that copy nothing yet. */
+const OVERFLOW = 4
+
+export function createLane({ name, actions, places }: LaneOptions): OperationLane {
+  const running = new Map<string, Due>()
+  const parked = new Map<string, Due>()
+  const resumed: Due[] = []
+  const copies = name === 'copy'
+  const share = copies ? Math.ceil(places / 2) : places - Math.floor(places / RESERVED_OF)
+
+  const placed = (): Due[] => (copies ? [...running.values(), ...parked.values()] : [...running.values()])
+
+  return {
+    has: (action) => actions.includes(action),
+    vacancy() {
+      const has = placed()
+      const busy = has.map(({ project_id }) => project_id)
+      if (has.length < places) return { actions, most: places - has.length, busy, share }
+      // Copies that stand still keep no other project from its first.
+      const most = places * OVERFLOW - has.length
+      return copies && most > 0 ? { actions, most, busy, share: 1 } : undefined
+    },
+    driven: () => [...running.keys(), ...parked.keys()],
+    begin(operation) {
+      parked.delete(operation.id)
+      running.set(operation.id, operation)
+    },
+    leave: ({ id }) => void running.delete(id),
+    park(operation) {
+      running.delete(operation.id)
+      parked.set(operation.id, operation)
+    },
+    settle: (operation) => void resumed.push(operation),
+    resume: () => (copies || running.size < places ? resumed.shift() : undefined),
+  }
+}
