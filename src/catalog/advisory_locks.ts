@@ -10,7 +10,7 @@ export const ROTATION_LOCK = 6_327_003
 export const PROXY_LOCK_CLASS = 7301
 /*
  * 7302 is the first key of the locks that order ends of a project's operations and records of what stands behind them
- * (migrations/0041_queues.sql); the second is a hash of the project's id.
+ * (migrations/0040_queues.sql); the second is a hash of the project's id.
  */
 /** First of the two keys of the lock that a change of an email holds; the second is the email's hash. */
 export const EMAIL_LOCK_CLASS = 7303
