@@ -135,6 +135,7 @@ export async function openWorld(
       spots: [spot],
       answered: new Map(),
       stopping: over.signal,
+      held: Promise.resolve(),
       async restart(how) {
         await how()
         world.neap = await open(dataDir)

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { newDataDir } from '../neap.ts'
 
 const run = promisify(execFile)
-const MEBIBYTES = 3_000
+const MEBIBYTES = 6_000
 /** The overhead of the filesystem. */
 const SPARE_MEBIBYTES = 100
 

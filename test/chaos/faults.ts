@@ -6,6 +6,8 @@ import { kill, outsidePids, postmastersOf } from '../processes.ts'
 import type { Random } from '../random.ts'
 import { enter } from './data.ts'
 import { HOSTILE_TENANT, hostileTenant } from './hostile.ts'
+import { crowd, deletedInUse, hungSubscriber, stuckCopies } from './neighbours.ts'
+import { foreignWorker, longRecovery, restoredCatalog } from './operators.ts'
 import { catalogOf, DRAIN_MS, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
 
 /** A fault. It records the kinds of work that it may break, and resolves when its effects are over. */
@@ -213,6 +215,13 @@ export const FAULTS: readonly Fault[] = [
   { name: 'burst at a sleeping endpoint', run: burst },
   { name: 'nonsense on the wire', run: nonsense },
   { name: HOSTILE_TENANT, run: hostileTenant },
+  { name: 'copies that stand still', run: stuckCopies },
+  { name: '32 branches at once', run: crowd },
+  { name: 'a project deleted in use', run: deletedInUse },
+  { name: 'a subscriber that reads nothing', run: hungSubscriber },
+  { name: 'a long recovery', run: longRecovery },
+  { name: 'a restored catalog', run: restoredCatalog },
+  { name: 'a worker of another installation', run: foreignWorker },
   { name: 'disk full', run: diskFull, can: ({ disk }) => disk.own },
   { name: 'disk standing still', run: freezeDisk, can: ({ disk }) => disk.freeze !== undefined },
 ]

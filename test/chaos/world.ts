@@ -51,6 +51,8 @@ export interface World {
   readonly answered: Map<string, 'anew' | 'again'>
   readonly disk: Pick<Disk, 'own' | 'freeze' | 'thaw'>
   readonly stopping: AbortSignal
+  /** Requests are sent once it has resolved. */
+  held: Promise<void>
   /** Ends the whole control plane by calling `how`, and starts it again. */
   restart(how: () => Promise<void>): Promise<void>
 }
@@ -102,6 +104,7 @@ export async function request(
 ): Promise<Answer> {
   const { history, checks } = world
   for (;;) {
+    await world.held
     const since = Date.now()
     const options = { key: world.key, headers: { 'idempotency-key': key }, ...(body !== undefined && { body }) }
     const answer = await send(world.neap, method, path, options).catch((error: unknown) => error as Error)

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import type { Socket } from 'node:net'
 import { after, before, test } from 'node:test'
-import { query } from '../clients.ts'
+import type pg from 'pg'
+import { connect, query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { branchOff, firstPlace, type Place, settled, suspend } from '../project.ts'
@@ -91,4 +93,26 @@ test('a subscription of another branch wakes its publisher and keeps both active
   })
   for (const each of [place, reader]) assert.equal((await activityOf(each)).reason, 'busy')
   await query(neap, reader.uri, 'drop subscription copy')
+})
+
+test('a subscriber that reads nothing keeps no compute from its stop', async () => {
+  await query(neap, place.uri, 'create table wide (text text)')
+  await query(neap, place.uri, 'create publication wides for table wide')
+  await query(neap, place.uri, `select pg_create_logical_replication_slot('hung', 'pgoutput')`)
+  const options = `endpoint=${place.endpoint_id} -c wal_sender_timeout=0`
+  const client = await connect(neap, place.uri, { replication: 'database', options } as pg.ClientConfig)
+  const lost = client
+    .query(`START_REPLICATION SLOT hung LOGICAL 0/0 (proto_version '1', publication_names 'wides')`)
+    .catch((error: unknown) => error)
+  await query(neap, place.uri, 'insert into wide select repeat(n::text, 1000) from generate_series(1, 20000) n')
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+  stream.pause()
+  await suspend(neap, place)
+  // An immediate shutdown loses no committed row, and the slot continues where it was.
+  assert.deepEqual(await query(neap, place.uri, 'select count(*)::int from wide'), [{ count: 20_000 }])
+  const kept = `select count(*)::int from pg_replication_slots where slot_name = 'hung'`
+  assert.deepEqual(await query(neap, place.uri, kept), [{ count: 1 }])
+  stream.resume()
+  await lost
+  await client.end().catch(() => {})
 })

@@ -1,37 +1,14 @@
-import { deepEqual, equal, match } from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import assert, { deepEqual, equal, match } from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { kill, until } from '../../../test/processes.ts'
+import { stopReplay } from '../../../test/stopped_replay.ts'
 import { notedServer } from './server_note.ts'
 
 const local = freshHost()
 const { storage, computes, next } = local
 before(() => storage.prepare(PG_VERSION))
 after(() => local.dispose())
-
-const read = (path: string): string => {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
-}
-
-/** Stops the process that replays for a postmaster, as soon as it does. */
-async function stoppedReplay(postmaster: () => number | undefined): Promise<number> {
-  for (let look = 0; look < 2_000; look++) {
-    const parent = postmaster()
-    for (const pid of read(`/proc/${parent}/task/${parent}/children`).split(' ').filter(Boolean).map(Number)) {
-      if (!read(`/proc/${pid}/cmdline`).startsWith('postgres: startup recovering')) continue
-      process.kill(pid, 'SIGSTOP')
-      return pid
-    }
-    await sleep(2)
-  }
-  throw new Error('the replay was not seen')
-}
 
 test('a start tells how far a recovery is, and goes on with it', async () => {
   const branch = local.branch('replays')
@@ -46,9 +23,9 @@ test('a start tells how far a recovery is, and goes on with it', async () => {
   await query(address, 'create table kept (n int); insert into kept values (1)')
   await kill(pid)
 
-  const replaying = stoppedReplay(() => notedServer(local.home(branch))?.pid)
+  const replaying = stopReplay(() => notedServer(local.home(branch))?.pid)
   const starting = computes.start(branch, SMALL, next())
-  const first = await replaying
+  const first = (await replaying) ?? assert.fail('the replay was not seen')
   const fence = next()
   equal(await starting, 'pending')
   const told = await computes.readProgress(branch)
