@@ -316,6 +316,11 @@ export const SETTINGS = {
       'up to four times as many in all.',
     8,
   ),
+  replayMb: limit(
+    'NEAP_REPLAY_MB',
+    'WAL that a branch may have to replay at its first start, in MB. What exceeds is replayed while it is made.',
+    256,
+  ),
   operationsLimit: limit(
     'NEAP_OPERATIONS_LIMIT',
     'Operations of one project that are queued or running. Beyond, changes are refused with 429; connections are not.',

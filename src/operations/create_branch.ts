@@ -3,7 +3,8 @@
  * these: the first makes a copy of the source; the second, on the branch itself, exchanges the data of the two
  * (restore_branch.ts).
  *
- *   branch_stored ─┬─▶ branch_ready
+ *   branch_stored ─┬─▶ wal_replayed ─┬───────────────────▶ branch_ready
+ *                  │                 └─▶ replay_stopped ──────┘  (of a parent that wrote much meanwhile)
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  */
 import { findStoredBranch, setBranchFailed, setBranchReady } from '../catalog/branch.ts'
@@ -12,7 +13,7 @@ import { setIdle } from '../catalog/compute.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { setStoreReady } from '../catalog/store.ts'
-import { done, goto, OperationFailed, waitUntil } from '../engine/definition.ts'
+import { done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
@@ -23,6 +24,9 @@ export interface CreateBranchInput {
   /** The branch takes the data of this one, a copy of `parent_id`. */
   readonly copy_id?: string
 }
+
+/** The size of a compute that only replays WAL. */
+const REPLAYING = { minCu: 1, maxCu: 1, cu: 1, egress: false }
 
 export const createBranch: Action<CreateBranchInput> = {
   action: 'create_branch',
@@ -50,6 +54,21 @@ export const createBranch: Action<CreateBranchInput> = {
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)
       return undefined
+    },
+    async wal_replayed(operation, { storage, computes, config }, tx) {
+      const store = refOf(await branchOf(tx, operation))
+      const megabytes = (await storage.replayBytes(store)) / 2 ** 20
+      if (megabytes <= config.replayMb && !(await computes.find(store))) return goto('branch_ready')
+      // Some settings may not be smaller than they were where the WAL was written.
+      const parent = await findBranchEndpoint(tx, operation.input.parent_id)
+      const spec = { ...REPLAYING, pgSettings: parent?.settings.pg_settings ?? {} }
+      const compute = await computes.start(store, spec, fenceOf(operation))
+      return compute === 'pending' ? watching(computes.settled(store), await computes.readProgress(store)) : undefined
+    },
+    async replay_stopped(operation, { computes }, tx) {
+      const store = refOf(await branchOf(tx, operation))
+      const progress = await computes.stop(store, fenceOf(operation))
+      return progress === 'pending' ? waitUntil(computes.settled(store), 'Postgres is stopping') : undefined
     },
     async branch_ready(operation, _context, tx) {
       const branch = await branchOf(tx, operation)
@@ -84,7 +103,11 @@ export const createBranch: Action<CreateBranchInput> = {
   async onFailure(operation, { computes }, tx) {
     const branch = await branchOf(tx, operation)
     const { copy_id } = operation.input
-    if (!copy_id) return setBranchFailed(tx, branch.id)
+    if (!copy_id) {
+      if ((await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
+        return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+      return setBranchFailed(tx, branch.id)
+    }
     const endpoint = await findBranchEndpoint(tx, branch.id)
     const stopped = endpoint?.current_state === 'active' && !(await computes.find(refOf(branch)))
     if (stopped) await setIdle(tx, endpoint.id, 'restore')

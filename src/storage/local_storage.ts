@@ -11,7 +11,7 @@ import { PG_VERSIONS } from '../postgres/versions.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { checkpointPosition } from '../postgres/control_file.ts'
-import { measureDataDirectory } from './measure.ts'
+import { measureDataDirectory, measureReplay } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds } from './remove.ts'
 import type { Storage, StoreRef } from './storage.ts'
@@ -46,6 +46,7 @@ export function localStorage(options: HostOptions): Storage {
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
+    replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
     list: () => storedIds(layout),
     ownerOf: async ({ id }) => (await stat(join(homeOf(layout, id), 'pgdata')).catch(() => undefined))?.uid,
     cloneKind: () => cloneKindOf(layout.dataDir),

@@ -1,5 +1,6 @@
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isWalSegment } from '../postgres/data_directory.ts'
 import type { StoreSize } from './storage.ts'
 
 const LIMIT_MS = 3_000
@@ -22,6 +23,22 @@ export async function measureDataDirectory(pgdata: string): Promise<StoreSize> {
     logicalBytes: data.bytes,
     isWhole: data.isWhole && wal.isWhole && temporary.isWhole,
   }
+}
+
+/**
+ * The bytes of WAL that a copy made by the backup protocol needs to become consistent, to the segment. 0 for a data
+ * directory that needs no backup_label any more.
+ */
+export async function measureReplay(pgdata: string): Promise<number> {
+  const isCopy = await lstat(join(pgdata, 'backup_label')).then(
+    () => true,
+    () => false,
+  )
+  if (!isCopy) return 0
+  let bytes = 0
+  for await (const entry of await opendir(join(pgdata, WAL)))
+    if (entry.isFile() && isWalSegment(entry.name)) bytes += (await lstat(join(pgdata, WAL, entry.name))).size
+  return bytes
 }
 
 /** The bytes of all files in a directory tree that were counted by the deadline, and whether those are all. */

@@ -42,6 +42,8 @@ export interface Storage {
   measure(store: Pick<StoreRef, 'id'>): Promise<StoreSize>
   /** Up to where the WAL of a store was written at its latest checkpoint ("0/3000028"). Errors: the system's. */
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
+  /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after that, and of other stores. */
+  replayBytes(store: Pick<StoreRef, 'id'>): Promise<number>
   /** The ids of all stores here. */
   list(): Promise<string[]>
   /** The uid that owns the files of a store; undefined when it has none. */

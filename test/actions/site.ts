@@ -48,6 +48,8 @@ export async function openSite(): Promise<Site> {
     [SETTINGS.dataDir.env]: dataDir,
     [SETTINGS.runtimeDir.env]: runtimeDir,
     [SETTINGS.logLevel.env]: 'warn',
+    // Branches of running parents always replay.
+    [SETTINGS.replayMb.env]: '1',
     NODE_COMPILE_CACHE: join(dir, 'cache'),
   }
   const config = loadConfig({}, env)
