@@ -9,9 +9,8 @@ import { kill } from '../processes.ts'
 import { branchOff, computeOf, firstPlace, operationsOf, type Place, suspend } from '../project.ts'
 
 /*
- * A waiting step (a stop blocked by sessions, a copy of a large parent) occupies a slot of the worker until its
- * deadline: ten minutes, or six hours. A tenant with as many endpoints as the worker has slots prevents all other
- * wakes.
+ * A tenant makes steps wait (stops blocked by sessions, copies of large parents) in as many endpoints as the worker has
+ * places, to prevent the wakes of others.
  */
 
 const SLOTS = 2
@@ -43,9 +42,7 @@ async function frozenPlace(): Promise<Place> {
   return place
 }
 
-const TODO = 'a waiting step keeps its slot; a stop does not escalate'
-
-test('stops that hang leave slots for the wakes of other endpoints', { todo: TODO }, async () => {
+test('stops that hang leave slots for the wakes of other endpoints', async () => {
   const other = await branchOff(neap, first)
   await query(neap, other.uri, 'select 1')
   await suspend(neap, other)
