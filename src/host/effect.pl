@@ -294,13 +294,18 @@ sub copy {
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
 
-# stop HOME FENCE SENDERS IMMEDIATE CHECKPOINT KILL: takes the step of a stop that is due (stop.pl). Done: no server runs here; held: one does.
+# stop HOME FENCE SOCKETS SENDERS IMMEDIATE CHECKPOINT KILL: takes the step of a stop that is due (stop.pl). Done: no server runs here, and its
+# socket directory is gone, unless that is empty here; held: one does.
 sub stop {
-  my ($home, $fence, @seconds) = @_;
+  my ($home, $fence, $sockets, @seconds) = @_;
   enter($home, $fence);
   my $free = lock_file("$home/server.lock", $LOCK_SH, 0);
   fail("$home/server.lock") unless defined $free;
-  leave('done') if $free;
+  if ($free) {
+    # No start makes it meanwhile: that holds both locks. A tenant may have left a directory in it, which goes with the store.
+    if (length $sockets) { unlink files_in($sockets); rmdir $sockets }
+    leave('done');
+  }
   urge_to_stop($home, @seconds);
   leave('held');
 }

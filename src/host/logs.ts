@@ -44,9 +44,32 @@ export function complaintIn(path: string, from: number): string {
   return telling(endOf(path, from))
 }
 
-/** As `complaintIn`, for lines since a time that the server logged about itself. Empty when there is no log. */
-export function lastWordsIn(path: string, since: Date): string {
-  return existsSync(path) ? telling(endOf(path, 0).filter((line) => isOwn(line) && timeOf(line) >= since)) : ''
+/**
+ * As `complaintIn`, for the lines that a server logged about itself after its start at this time, once it was ready.
+ * Empty when there is no log: a server that was killed writes no line about that.
+ */
+export function lastWordsIn(path: string, startedAt: Date): string {
+  if (!existsSync(path)) return ''
+  const lines = endOf(path, 0).filter((line) => isOwn(line) && timeOf(line) >= startedAt)
+  return telling(linesWhenReady(lines, startedAt))
+}
+
+const STARTS = /LOG: +starting PostgreSQL/
+const IS_READY = /LOG: +database system is ready to accept/
+/** From the time that a server gives as that of its start to its first line. */
+const FIRST_LINE_MS = 2_000
+
+/**
+ * Of the own lines of servers of one store those of the first, from when it was ready to the start of the next one.
+ * Servers log much while they start, above all after a crash.
+ */
+function linesWhenReady(lines: readonly string[], startedAt: Date): readonly string[] {
+  const starts = lines.flatMap((line, index) => (STARTS.test(line) ? [index] : []))
+  const first = starts[0]
+  // Of a long log only the end is read: then the first start in it may be the next one's.
+  const isIts = first !== undefined && +timeOf(lines[first] ?? '') < +startedAt + FIRST_LINE_MS
+  const its = isIts ? lines.slice(first, starts[1]) : lines.slice(0, first)
+  return its.slice(its.findIndex((line) => IS_READY.test(line)) + 1)
 }
 
 /** The lines at the end of a log, at most 16 KiB and from `from` on; the first may be partial. */
@@ -75,7 +98,7 @@ const isOwn = (line: string): boolean => /\[\d+\] (LOG|FATAL): | PANIC: /.test(l
 const timeOf = (line: string): Date => new Date(line.replace(/^(\S+) (\S+) UTC.*/, '$1T$2Z'))
 
 const ROUTINE =
-  /^LOG: +(configuration file |starting |listening |database system |received |aborting |shutting |redo |checkpoint |entering |consistent |creating missing WAL|invalid record|all server |archive|restored|end-of-recovery|last completed)/
+  /^LOG: +(background worker "logical replication launcher" .* exited with exit code 1$|configuration file |starting |listening |database system |received |aborting |shutting |redo |checkpoint |entering |completed backup |consistent |creating missing WAL|invalid (record|magic)|unexpected pageaddr|all server |archive|restored|end-of-recovery|last completed)/
 
 function withoutPrefix(line: string): string {
   return line.replace(/^\d{4}-\d\d-\d\d [\d:.]+ \w+ \[\d+\] (?:\S+@\S+ )?/, '').trim()

@@ -111,7 +111,8 @@ export function localComputes(options: ComputeOptions): Computes {
     async stop(store, fence) {
       const home = homeOf(layout, store.id)
       const server = notedServer(home)
-      const progress = await stopServer(home, fence, options.stopSeconds)
+      const socketDir = socketDirOf(layout, store)
+      const progress = await stopServer(home, { fence, seconds: options.stopSeconds, socketDir })
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },

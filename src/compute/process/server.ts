@@ -135,7 +135,7 @@ async function endedEarly(
 /** Ends an unusable server: its postmaster.pid was damaged, or it was started without walls. */
 async function endStray({ home, fence }: ServerPlan, over: AbortSignal): Promise<void> {
   if ((await reporting(home)) !== undefined || over.aborted) return
-  await urgeToStop(home, fence)
+  await urgeToStop(home, { fence })
 }
 
 /** Waits until a server that another call started is ready and sealed. Returns `gone` when it ended. */

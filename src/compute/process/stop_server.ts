@@ -25,6 +25,14 @@ export const STOP_SECONDS: StopSeconds = {
   kill: 10,
 }
 
+/** How a server is stopped. */
+export interface StopOptions {
+  readonly fence?: Fence | undefined
+  readonly seconds?: StopSeconds | undefined
+  /** The directory of its sockets, to be removed once it has stopped. */
+  readonly socketDir?: string
+}
+
 /** How long one call waits for a stop: the step that called it is repeated. */
 const STOP_MS = 1_500
 /** Interval between two looks at which step is due. */
@@ -35,18 +43,19 @@ const STEP_SECONDS = 1
  * end with 57P01, a checkpoint is written); `pending` when that takes longer than 1.5 seconds.
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function stopServer(home: string, fence?: Fence, seconds = STOP_SECONDS): Promise<Progress> {
+export async function stopServer(home: string, options: StopOptions = {}): Promise<Progress> {
   const deadline = performance.now() + STOP_MS
   while (performance.now() < deadline) {
-    const outcome = await urgeToStop(home, fence, seconds)
+    const outcome = await urgeToStop(home, options)
     if (outcome === 'done' || outcome === 'gone') return 'done'
-    if ((await waitStopped(home, STEP_SECONDS)) === 'done') return 'done'
+    if ((await waitStopped(home, STEP_SECONDS)) === 'done' && options.socketDir === undefined) return 'done'
   }
   return 'pending'
 }
 
 /** Takes the due step of a stop under the home's effect lock, only against this home's own server. */
-export function urgeToStop(home: string, fence?: Fence, seconds = STOP_SECONDS): Promise<EffectOutcome> {
+export function urgeToStop(home: string, options: StopOptions = {}): Promise<EffectOutcome> {
+  const { fence, seconds = STOP_SECONDS, socketDir = '' } = options
   const { walsenders, sessions, checkpoint, kill } = seconds
-  return runEffect(['stop', home, fenceText(fence), ...[walsenders, sessions, checkpoint, kill].map(String)])
+  return runEffect(['stop', home, fenceText(fence), socketDir, ...[walsenders, sessions, checkpoint, kill].map(String)])
 }

@@ -53,7 +53,7 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
         'put back the key file that it was used with.',
     )
   // A running server asks for the old password.
-  if ((await stopServer(home, fence)) === 'pending') return 'pending'
+  if ((await stopServer(home, { fence })) === 'pending') return 'pending'
   const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + QUIET }
   if ((await startServer(alone)) === 'pending') return 'pending'
   const session = await unprovenSession({ ...LOGIN, host: socketDir })
@@ -63,7 +63,7 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
   } finally {
     await session.end()
   }
-  if ((await stopServer(home, fence)) === 'pending') return 'pending'
+  if ((await stopServer(home, { fence })) === 'pending') return 'pending'
   await notePassword(home, secrets.note(REPLACED))
   return 'done'
 }

@@ -31,7 +31,7 @@ export async function disableSubscriptions(plan: ServerPlan, passwords: readonly
   } finally {
     await session.end()
   }
-  if ((await stopServer(plan.home, plan.fence)) === 'pending') return 'pending'
+  if ((await stopServer(plan.home, { fence: plan.fence })) === 'pending') return 'pending'
   unmarkSubscribed(plan.home)
   return 'done'
 }
