@@ -11,7 +11,8 @@ const MAY_IMPORT: Record<string, string> = {
   main: '*',
   parts: '*', // wires the modules of each process, like main
 
-  cli: 'client, compute, config, errors, observe, public_address, rotation, settings, supervisor, walls, http(types)',
+  cli: `bytes, client, compute, config, errors, observe, public_address, rotation, settings, supervisor, walls,
+    http(types)`,
   console: 'client, http(types)',
   client: 'errors, http(types)',
   supervisor: `backoff, catalog, cli, client, compute, config, directories, disk_reserve, errors, host, ids, network,
@@ -37,7 +38,7 @@ const MAY_IMPORT: Record<string, string> = {
   engine: 'backoff, catalog, errors, event_loop, machine_sleep, race',
   catalog: 'await_condition, errors, ids, race',
   compute: 'await_condition, errors, host, network, postgres, race, secrets, size, storage, walls',
-  storage: 'durable_file, errors, host, postgres, race, secrets',
+  storage: 'bytes, durable_file, errors, host, postgres, race, secrets',
   host: 'await_condition, durable_file, errors, observe, postgres, race, secrets(types)',
   observe: 'errors, pipelining, race',
   config: 'directories, errors, setting_kinds, settings',
@@ -55,6 +56,7 @@ const MAY_IMPORT: Record<string, string> = {
   login_code: '',
   postgres: 'size',
   size: '',
+  bytes: '',
   walls: '',
   event_loop: 'backoff',
   await_condition: '',

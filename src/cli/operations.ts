@@ -3,7 +3,7 @@ import type { ApiResponse, ApiClient } from '../client.ts'
 import { branchId, endpointId } from './resolve.ts'
 import { card, type Columns, duration, list, moment } from './table.ts'
 import { wholeNumber } from './values.ts'
-import { noun, PROJECT, type VerbSession, timeout, verb } from './verb.ts'
+import { noun, PROJECT, quiet, type VerbSession, timeout, verb } from './verb.ts'
 import { isEnded, type ApiOperation } from './wait.ts'
 
 const STATUSES = ['scheduling', 'running', 'finished', 'failed'] as const
@@ -87,6 +87,7 @@ export function operationsCommand(access: readonly Option[]): Command {
         .description('Wait until operations have ended; fail if one of them does.')
         .argument('[operations...]', 'their ids; all that have not ended unless given')
         .addOption(timeout())
+        .addOption(quiet())
         .action(
           verb(async ({ call, project }: VerbSession<object>, ids: string[]) => {
             const { project_id } = await project()

@@ -16,6 +16,7 @@ interface SharedFlags extends Access {
   readonly branch?: string
   readonly wait?: boolean
   readonly timeout?: number
+  readonly quiet?: boolean
   readonly yes?: boolean
 }
 
@@ -71,16 +72,20 @@ export function verb<A extends object, Flags>(
     const args = given.slice(0, this.registeredArguments.length) as never[]
     const outcome = await run({ call, flags, project, branch, endpoint }, ...args)
     const waiting = flags.wait ?? outcome.waits
-    const answer = waiting ? await waited(call, outcome, flags.timeout) : outcome.answer
+    const answer = waiting ? await waited(call, outcome, flags) : outcome.answer
     print(flags.json ? JSON.stringify(answer) : outcome.text(answer))
     const problem = waiting && problemOf(operationsIn(answer))
     if (problem) throw new UsageError(problem)
   }
 }
 
-async function waited<A extends object>(call: ApiClient, outcome: VerbOutcome<A>, seconds = WAIT_SECONDS): Promise<A> {
+async function waited<A extends object>(
+  call: ApiClient,
+  outcome: VerbOutcome<A>,
+  { timeout: seconds = WAIT_SECONDS, quiet: isQuiet = false, json = false }: SharedFlags,
+): Promise<A> {
   const { answer, refresh } = outcome
-  const operations = await waitFor(call, operationsIn(answer), seconds)
+  const operations = await waitFor(call, operationsIn(answer), { seconds, isQuiet: isQuiet || json })
   return { ...answer, ...(operations.every(isEnded) && (await refresh?.())), operations }
 }
 
@@ -93,6 +98,7 @@ export function waits(command: Command): Command {
   return command
     .option('--wait', 'wait until its operations have ended; fail if one of them does')
     .addOption(timeout().implies({ wait: true }))
+    .addOption(quiet())
 }
 
 /** The option that limits the wait for operations. */
@@ -101,6 +107,9 @@ export function timeout(): Option {
     wholeNumber(1, 86_400),
   )
 }
+
+/** The option that waits without a word of progress. */
+export const quiet = (): Option => new Option('-q, --quiet', 'show no progress while waiting')
 
 /** `neap <noun> …`: the options for the API and the output belong to the noun, for all of its verbs. */
 export function noun(name: string, about: string, options: readonly Option[], verbs: readonly Command[]): Command {

@@ -1,38 +1,46 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiResponse, ApiClient } from '../client.ts'
 import { AppError } from '../errors.ts'
-import { duration } from './table.ts'
+import { duration, printable } from './table.ts'
 
 export type ApiOperation = ApiResponse<'GET /projects/:project_id/operations/:operation_id'>['operation']
 
-/** Limit on the wait of one request, so that no proxy on the way to the API considers the connection dead. */
-const REQUEST_SECONDS = 30
+/** An API that waits for an operation answers so often, so that its progress is seen. */
+const REQUEST_SECONDS = 2
 /** The shortest interval between requests to an API that does not wait itself. */
 const LEAST_BETWEEN_MS = 1000
 
 export const isEnded = ({ status }: ApiOperation): boolean => status === 'finished' || status === 'failed'
 
-/** Waits until operations have ended or the time is over; returns their last state. Shows progress on a terminal. */
+/**
+ * Waits until operations have ended or the time is over; returns their last state. Shows their progress on standard
+ * error unless it is to be quiet.
+ */
 export async function waitFor(
   call: ApiClient,
   operations: readonly ApiOperation[],
-  seconds: number,
+  { seconds, isQuiet }: { readonly seconds: number; readonly isQuiet: boolean },
 ): Promise<ApiOperation[]> {
   const deadline = performance.now() + seconds * 1000
-  const progress = progressLine()
+  const progress = isQuiet ? undefined : process.stderr.isTTY ? progressLine() : progressLines()
   const now: ApiOperation[] = []
   try {
     for (const operation of operations) {
-      progress.show(operation.action)
-      now.push(await endOf(call, operation, deadline))
+      progress?.show(operation)
+      now.push(await endOf(call, operation, deadline, progress))
     }
   } finally {
-    progress.end()
+    progress?.end()
   }
   return now
 }
 
-async function endOf(call: ApiClient, operation: ApiOperation, deadline: number): Promise<ApiOperation> {
+async function endOf(
+  call: ApiClient,
+  operation: ApiOperation,
+  deadline: number,
+  progress: Progress | undefined,
+): Promise<ApiOperation> {
   const params = { project_id: operation.project_id, operation_id: operation.id }
   let current = operation
   for (let left = deadline - performance.now(); !isEnded(current) && left > 0; left = deadline - performance.now()) {
@@ -40,6 +48,7 @@ async function endOf(call: ApiClient, operation: ApiOperation, deadline: number)
     const wait = Math.ceil(Math.min(REQUEST_SECONDS, left / 1000))
     const answer = await call('GET /projects/:project_id/operations/:operation_id', { params }, { wait }).catch(ifAway)
     current = answer?.operation ?? current
+    if (!isEnded(current)) progress?.show(current)
     if (!isEnded(current)) await sleep(Math.max(0, asked + LEAST_BETWEEN_MS - performance.now()))
   }
   return current
@@ -62,21 +71,50 @@ export function problemOf(operations: readonly ApiOperation[]): string | undefin
   )
 }
 
-/** A line on standard error with the current operation and the elapsed time; no output when that is no terminal. */
-function progressLine() {
-  if (!process.stderr.isTTY) return { show: () => {}, end: () => {} }
+/** Shows an operation that has not ended. */
+interface Progress {
+  readonly show: (operation: ApiOperation) => void
+  readonly end: () => void
+}
+
+const progressOf = ({ action, wait_reason }: ApiOperation): string =>
+  printable(wait_reason === undefined ? action : `${action}: ${wait_reason}`)
+
+/** A line of a terminal with the current operation and the elapsed time, which is replaced each second. */
+function progressLine(): Progress {
   const begun = Date.now()
   let what = ''
-  const write = () => process.stderr.write(`\r\x1b[K… ${what} (${duration(Date.now() - begun)})`)
+  const write = () => {
+    const line = `… ${what} (${duration(Date.now() - begun)})`
+    // A line that is wider than the terminal could not be replaced.
+    process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`)
+  }
   const timer = setInterval(write, 1000)
   return {
-    show: (action: string) => {
-      what = action
+    show: (operation) => {
+      what = progressOf(operation)
       write()
     },
     end: () => {
       clearInterval(timer)
       process.stderr.write('\r\x1b[K')
     },
+  }
+}
+
+/** Interval between lines for a log or a pipe. A shorter wait writes none. */
+const LINE_MS = 5_000
+
+/** A line for each change of the current operation. */
+function progressLines(): Progress {
+  let [written, last] = [Date.now(), '']
+  return {
+    show: (operation) => {
+      const line = progressOf(operation)
+      if (line === last || Date.now() - written < LINE_MS) return
+      ;[written, last] = [Date.now(), line]
+      process.stderr.write(`${line}\n`)
+    },
+    end: () => {},
   }
 }

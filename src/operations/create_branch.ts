@@ -14,6 +14,7 @@ import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { setStoreReady } from '../catalog/store.ts'
 import { done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
+import { waitForCopy } from './copying.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
@@ -49,7 +50,7 @@ export const createBranch: Action<CreateBranchInput> = {
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
       const made = await ownedRefOf(context, branch)
       const progress = await storage.clone(made, refOf(parent), fenceOf(operation))
-      if (progress === 'pending') return waitUntil(storage.filled(refOf(branch)), 'the parent is being copied')
+      if (progress === 'pending') return waitForCopy(storage, refOf(branch), 'the parent is being copied')
       await keepPasswords(tx, branch.id, parent.id)
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)

@@ -1,6 +1,6 @@
 import { setBranchFailed, setBranchReady } from '../catalog/branch.ts'
 import { setStoreReady } from '../catalog/store.ts'
-import { waitUntil } from '../engine/definition.ts'
+import { waitForCopy } from './copying.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
@@ -18,7 +18,7 @@ export const createTimeline: Action<Record<string, never>> = {
       const { storage } = context
       const branch = await branchOf(tx, operation)
       const progress = await storage.create(await ownedRefOf(context, branch), fenceOf(operation))
-      if (progress === 'pending') return waitUntil(storage.filled(refOf(branch)), 'the template is being copied')
+      if (progress === 'pending') return waitForCopy(storage, refOf(branch), 'the template is being copied')
       await setStoreReady(tx, branch.store_id)
       await countStoreWal(storage, tx, branch.store_id)
       return undefined

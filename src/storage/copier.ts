@@ -20,6 +20,7 @@ import {
 import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import type { Owner } from '../host/layout.ts'
+import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
 import { inheritPassword } from './password_note.ts'
 import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
 
@@ -45,6 +46,7 @@ async function main(): Promise<void> {
     // A parent that was suspended, or is still starting, is no failure: without a result the copy starts over.
     if (!isSessionLost(error)) tell(plan.home, error)
   }
+  rmSync(join(plan.home, COPY_PROGRESS_FILE), { force: true })
   rmSync(join(plan.home, 'copier'), { force: true })
   rmSync(join(plan.from, 'copies', basename(plan.home)), { force: true })
 }
@@ -67,7 +69,8 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   rmSync(making, { recursive: true, force: true })
   makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
-  const target: CopyTarget = { path: making, owner, reflink: true }
+  const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
+  const target: CopyTarget = { path: making, owner, reflink: true, copied: meter.add }
   refuseTablespaces(source)
   const subscribed =
     running && parent
@@ -76,6 +79,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   closeSync(source.file)
   if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
   await inheritPassword(from, home)
+  meter.sync()
   await syncFilesystem(making)
   renameSync(making, join(home, 'pgdata'))
   await syncDirectory(home)

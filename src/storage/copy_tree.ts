@@ -28,6 +28,8 @@ export interface CopyTarget {
   readonly owner: Owner | undefined
   /** Whether the filesystem shares blocks between files: assumed until a clone fails. */
   reflink: boolean
+  /** Called with the bytes of each part that is copied. */
+  readonly copied: (bytes: number) => void
 }
 
 export function openDirectory(path: string): Source {
@@ -64,10 +66,12 @@ export function copyOne(source: Source, name: string, target: CopyTarget, path: 
   const opened = openBelow(source, name)
   if (!opened) return
   try {
-    if (!fstatSync(opened.file).isFile()) return
+    const found = fstatSync(opened.file)
+    if (!found.isFile()) return
     const copy = join(target.path, path)
     target.reflink &&= isCloned(opened, copy, target.owner)
-    if (!target.reflink) copyBytes(opened, copy, target.owner)
+    if (target.reflink) target.copied(found.size)
+    else copyBytes(opened, copy, target)
   } finally {
     closeSync(opened.file)
   }
@@ -88,12 +92,13 @@ const BUFFER = Buffer.allocUnsafe(2 ** 20)
 
 // Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets attributes that are
 // set again here.
-function copyBytes(source: Source, copy: string, owner: Owner | undefined): void {
+function copyBytes(source: Source, copy: string, { owner, copied }: CopyTarget): void {
   const file = openSync(copy, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
   try {
     if (owner) fchownSync(file, owner.uid, owner.gid)
     for (let length; (length = readSync(source.file, BUFFER)) > 0;) {
       for (let written = 0; written < length;) written += writeSync(file, BUFFER, written, length - written)
+      copied(length)
     }
   } finally {
     closeSync(file)

@@ -21,6 +21,13 @@ export interface StoreSize {
   readonly isWhole: boolean
 }
 
+/** The copies that this process waits for, and their bytes as far as those are counted. */
+export interface RunningCopies {
+  readonly count: number
+  readonly copiedBytes: number
+  readonly leftBytes: number
+}
+
 /**
  * Makes, clones and removes the stores of one host. An implementation knows no table and no HTTP.
  *
@@ -36,6 +43,10 @@ export interface Storage {
   clone(store: StoreRef, parent: StoreRef, fence: Fence): Promise<Progress>
   /** Resolves when no copy is being made into a store, at the latest after a few seconds. */
   filled(store: Pick<StoreRef, 'id'>): Promise<void>
+  /** How far the copy into a store is, for its owner; undefined while that is not known. */
+  readProgress(store: Pick<StoreRef, 'id'>): Promise<string | undefined>
+  /** The copies that this process waits for. */
+  runningCopies(): Promise<RunningCopies>
   /** Stops the compute on a store and removes all its data. */
   remove(store: StoreRef, fence: Fence): Promise<Progress>
   /** Measures a store's files, for three seconds at most. */
