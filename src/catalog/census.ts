@@ -19,6 +19,8 @@ export interface Census {
   /** Bytes of hosts' disks, by id, and what is free of them. */
   readonly disk: Readonly<Record<string, number>>
   readonly diskFree: Readonly<Record<string, number>>
+  /** The bytes of the files of hosts' branches. */
+  readonly branchBytes: Readonly<Record<string, number>>
 }
 
 /**
@@ -61,5 +63,6 @@ export async function takeCensus(db: Db): Promise<Census> {
     used: Object.fromEntries(hosts.map(({ id, used_cu }) => [id, used_cu])),
     disk: Object.fromEntries(hosts.map(({ id, disk_bytes: bytes }) => [id, bytes ?? 0])),
     diskFree: Object.fromEntries(hosts.map(({ id, disk_free_bytes: bytes }) => [id, bytes ?? 0])),
+    branchBytes: Object.fromEntries(hosts.map(({ id, store_bytes }) => [id, store_bytes])),
   }
 }

@@ -29,6 +29,8 @@ export interface Host {
   /** The disk of its data directory, and what is free there, in bytes; null before its first heartbeat. */
   readonly disk_bytes: number | null
   readonly disk_free_bytes: number | null
+  /** The bytes of the files of its branches, as last measured. */
+  readonly store_bytes: number
   /** Why computes are not held to their sizes there; null: they are. */
   readonly limit_error: string | null
   /** When its worker was last heard of; null before the first one has registered. */
@@ -164,7 +166,7 @@ export async function whyNoEgress(db: Db, projectId: string): Promise<string | u
 export function listHosts(db: Db): Promise<Host[]> {
   return db.rows(sql`
     select id, region, cpus, memory_bytes, capacity_cu, limit_error, heartbeat_at, disk_bytes, disk_free_bytes,
-           room_used(id) as used_cu
+           store_bytes, room_used(id) as used_cu
       from host h order by created_at, id`)
 }
 

@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command, type Option } from 'commander'
+import { bytesText, partOfBytes } from '../bytes.ts'
 import type { ApiResponse } from '../client.ts'
 import { notedServer } from '../compute/process/server_note.ts'
 import { loadConfig, type Overrides } from '../config.ts'
@@ -29,10 +30,9 @@ export function statusCommand(dataDir: Option): Command {
         remembered
       const { missingWalls = [], egressMissing = null, limitError = null } = remembered
       const proxyMetricsPorts = remembered.proxyMetricsPorts ?? [proxyMetricsPort]
-      const children = childrenByParent()
       const measured = computes.map((compute) => {
         const pid = pidOf(directory, compute)
-        return { ...compute, pid, memory_bytes: pid && memoryOf([pid, ...(children.get(pid) ?? [])]) }
+        return { ...compute, pid, memory_bytes: pid && memoryOf([pid, ...childrenOf(pid)]) }
       })
       if (flags.json) {
         print(
@@ -65,10 +65,6 @@ export function statusCommand(dataDir: Option): Command {
         pid && started_at ? duration(Date.now() - Date.parse(started_at)) : '-',
         memory_bytes === undefined ? '-' : `${(memory_bytes / 2 ** 20).toFixed(0)} MiB`,
       ])
-      const roomOf = ({ id, capacity_cu, used_cu }: (typeof hosts)[number]) =>
-        capacity_cu === undefined
-          ? undefined
-          : `Room${hosts.length > 1 ? ` on ${id}` : ''}: ${used_cu} of ${capacity_cu} CU in use.`
       const lines = [
         `Neap runs (pid ${processes?.[0]?.pid}), API on port ${apiPort}, ` +
           `proxy on port ${[proxyPort, extraProxyPort].filter(Boolean).join(' and ')}.`,
@@ -77,13 +73,25 @@ export function statusCommand(dataDir: Option): Command {
         rows.length === 0
           ? 'No compute runs: a connection wakes one.'
           : table(['ENDPOINT', 'BRANCH', 'STATE', 'SIZE', 'PID', 'UP', 'MEMORY'], rows),
-        ...hosts.map(roomOf),
+        ...hosts.flatMap((host) => hostLines(host, hosts.length > 1)),
         ...versions.map(versionLine),
         ...notices.map(noticeLine),
         wallTable(missingWalls, egressMissing, limitError),
       ]
       print(lines.filter(Boolean).join('\n'))
     })
+}
+
+type Host = ApiResponse<'GET /status'>['hosts'][number]
+
+/** The room and the disk of a host. */
+function hostLines(host: Host, isNamed: boolean): string[] {
+  const { id, capacity_cu, used_cu, disk_bytes, disk_free_bytes, branch_bytes } = host
+  const on = isNamed ? ` on ${id}` : ''
+  const room = `Room${on}: ${used_cu} of ${capacity_cu} CU in use.`
+  const free = disk_bytes !== undefined && disk_free_bytes !== undefined && partOfBytes(disk_free_bytes, disk_bytes)
+  const disk = `Disk${on}: ${free} free; the files of branches have ${bytesText(branch_bytes)}.`
+  return [...(capacity_cu === undefined ? [] : [room]), ...(free ? [disk] : [])]
 }
 
 type Version = ApiResponse<'GET /postgres_versions'>['postgres_versions'][number]
@@ -104,7 +112,7 @@ type Notice = ApiResponse<'GET /notices'>['notices'][number]
 function noticeLine({ limit, level, used, most, host_id, branch_id, project_id, full_at }: Notice): string {
   const [what, unit] = LIMITS[limit] ?? [limit, 'bytes']
   const subject = branch_id ?? project_id ?? host_id ?? 'the account'
-  const amount = unit === 'bytes' ? bytesOf(used, most) : `${Math.round(used)} of ${most} ${unit}`
+  const amount = unit === 'bytes' ? partOfBytes(used, most) : `${Math.round(used)} of ${most} ${unit}`
   const forecast = full_at === undefined ? '' : `, all of it by ${full_at.slice(0, 16).replace('T', ' ')} UTC`
   return `${level} % of ${what} of ${subject} is used: ${amount}${forecast}.`
 }
@@ -116,14 +124,6 @@ const LIMITS: Readonly<Record<string, readonly [what: string, unit: string]>> = 
   compute_time_seconds: ["the month's compute time", 'CU-seconds'],
   written_data_bytes: ["the month's written data", 'bytes'],
   data_transfer_bytes: ["the month's transfer", 'bytes'],
-}
-
-/** Both in the unit of the second. */
-function bytesOf(used: number, most: number): string {
-  const power = Math.min(4, Math.max(0, Math.floor(Math.log2(most) / 10)))
-  const unit = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'][power]
-  const digits = power === 0 ? 0 : 1
-  return `${(used / 1024 ** power).toFixed(digits)} of ${(most / 1024 ** power).toFixed(digits)} ${unit}`
 }
 
 /** The process of a compute; undefined when it runs on another host. */
@@ -139,15 +139,9 @@ function memoryOf(family: readonly number[]): number | undefined {
   return sum || undefined
 }
 
-/** The processes of this machine by their parents. */
-function childrenByParent(): Map<number, number[]> {
-  const pids = existsSync('/proc') ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []
-  return Map.groupBy(pids.map(Number), parentOf)
-}
-
-function parentOf(pid: number): number {
-  return Number(/^\d+ \(.*\) \S (\d+)/s.exec(read(`/proc/${pid}/stat`))?.[1] ?? 0)
-}
+/** The processes that a compute's first one has started. */
+const childrenOf = (pid: number): number[] =>
+  read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 
 function read(file: string): string {
   try {

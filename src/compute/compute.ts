@@ -48,6 +48,9 @@ export interface ResourceUse {
   readonly memoryStallMicroseconds: number | undefined
 }
 
+/** The memory of all computes of a host, in bytes: held, and as page cache of their files. */
+export type ComputeMemory = Pick<ResourceUse, 'anonBytes' | 'cacheBytes'>
+
 /** How much CPU the processes of a compute asked for. */
 export interface CpuDemand {
   /** The microseconds for which each process that was read ran or waited for a CPU, by pid. */
@@ -92,6 +95,8 @@ export interface Computes {
   readCpuTime(computeId: string): Promise<number>
   /** What a running compute that is held to its size has used. Errors: the system's, when it has ended. */
   readUse(computeId: string): Promise<ResourceUse>
+  /** The memory of all computes, by one reading; undefined where they are not held to their sizes. */
+  readMemory(): Promise<ComputeMemory | undefined>
   /** Errors: as `readUse`. */
   readDemand(computeId: string): Promise<CpuDemand>
   /** Stops the compute on a store cleanly: open sessions end with 57P01, memory is written to disk. */

@@ -42,6 +42,8 @@ export interface CatalogCensus {
   /** Bytes of the disks by host, and what is free of them. */
   readonly disk: Readonly<Record<string, number>>
   readonly diskFree: Readonly<Record<string, number>>
+  /** Bytes of the files of branches by host. */
+  readonly branchBytes: Readonly<Record<string, number>>
 }
 
 /** The catalog is queried once per interval, for any number of scrapes. */
@@ -93,6 +95,12 @@ export function createCensusMetrics(registry: Registry, read: () => Promise<Cata
   }
   addGauge(registry, disk, async () => (await ask())?.disk)
   addGauge(registry, diskFree, async () => (await ask())?.diskFree)
+  const branchBytes = {
+    name: 'neap_host_branch_bytes',
+    help: 'The files of the branches of a host, as last measured; blocks that branches share count for each.',
+    label: 'host',
+  }
+  addGauge(registry, branchBytes, async () => (await ask())?.branchBytes)
 }
 
 /** Callers share an answer that is under way or fresh; undefined if it failed or takes too long. */

@@ -69,6 +69,7 @@ test('concurrent scrapes share one catalog query', async () => {
       capacity: { here: 32 },
       disk: { here: 100 },
       diskFree: { here: 40 },
+      branchBytes: { here: 10 },
       used: { here: 1.25 },
     }
   })

@@ -27,6 +27,7 @@ import { startMeterLoop } from '../loops/meter.ts'
 import { startNoticeLoop } from '../loops/notices.ts'
 import type { Loop } from '../loops/periodic.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
+import { createComputeMetrics } from '../observe/compute_metrics.ts'
 import { createCopyMetrics } from '../observe/copy_metrics.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
@@ -64,6 +65,7 @@ export async function startWorker(
   }
   await checkChosen(host.programs)
   const [storage, computes] = [localStorage(host), localComputes(host)]
+  createComputeMetrics(registry, () => computes.readMemory())
   createCopyMetrics(registry, () => storage.runningCopies())
   const worker: WorkerContext = { ...context, storage, computes, hostId: host.id, uids: uidRange(config) }
   await register(worker)

@@ -99,6 +99,40 @@ test('each process reports liveness and readiness without a key', async () => {
   assert.equal((await fetch(at('proxy', '/metrics'), { method: 'POST' })).status, 404)
 })
 
+test('the disk, the bytes of branches and the memory of computes are known', async () => {
+  const branchBytes = async () => valueOf(await scrape('api'), 'neap_host_branch_bytes')
+  const sumOfStores = async () => {
+    const [row] = await catalogQuery<{ bytes: number }>(
+      neap,
+      'select sum(bytes)::float8 as bytes from store having bool_and(bytes is not null)',
+    )
+    return row?.bytes
+  }
+  const counted = () =>
+    until('the bytes of branches', async () => {
+      const bytes = await branchBytes()
+      return bytes !== 0 && bytes === (await sumOfStores()) && bytes
+    })
+  const first = await counted()
+  const { project_id } = place
+  const made = await neap.call('POST /projects/:project_id/branches', { params: { project_id }, body: {} })
+  await neap.ended(made.operations)
+  assert.ok((await counted()) > first)
+  const params = { project_id, branch_id: made.branch.id }
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
+  await neap.ended(operations)
+  assert.ok((await counted()) < 2 * first)
+  await query(neap, place.uri, 'select 1')
+  const { stdout } = await neapRun(['status'], envOf(neap.ready.data_dir))
+  assert.match(stdout, /^Disk: \d+\.\d of \d+\.\d [GT]iB free; the files of branches have \d+\.\d MiB\.$/m)
+  const [{ limits_memory } = { limits_memory: false }] = await catalogQuery<{ limits_memory: boolean }>(
+    neap,
+    'select limit_error is null as limits_memory from host',
+  )
+  const held = valueOf(await scrape('worker'), 'neap_computes_memory_bytes', { kind: 'held' })
+  assert.equal((held ?? 0) > 2 ** 20, limits_memory)
+})
+
 test('operations, wakes, connections and requests are counted', async () => {
   await suspend(neap, place)
   const asleep = await scrape('api')

@@ -8,7 +8,7 @@ import { writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { messageOf } from '../../errors.ts'
-import type { CpuDemand, ResourceUse } from '../compute.ts'
+import type { ComputeMemory, CpuDemand, ResourceUse } from '../compute.ts'
 import { type GroupFiles, type LimitWrite, type ResourceLimits, VERSION_1, VERSION_2 } from './cgroup_files.ts'
 import { type Controller, type Hierarchy, readHierarchies } from './cgroup_hierarchy.ts'
 
@@ -26,6 +26,8 @@ export interface Cgroups {
   cpuTime(instance: string): number
   /** Errors: the system's. */
   use(instance: string): ResourceUse
+  /** The memory of all computes together; undefined where they are in no groups. */
+  memory(): ComputeMemory | undefined
   /** Errors: the system's. */
   demand(instance: string): CpuDemand
   /** A sentence if the kernel has killed a process of it at its memory limit. */
@@ -139,6 +141,8 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
     },
     cpuTime: (instance) => files.cpuTime(reader(instance)),
     use: (instance) => files.use(reader(instance)),
+    // Of the group above them, to which the kernel adds the use of all below it.
+    memory: () => (missing === undefined ? files.use(reader('')) : undefined),
     demand: (instance) => demandOf(reader(instance)('cpuacct', 'cgroup.procs').split('\n').filter(Boolean).map(Number)),
     outOfMemory(instance) {
       try {

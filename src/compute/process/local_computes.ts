@@ -145,6 +145,7 @@ const callsOf = (groups: Cgroups) => ({
     groups.weigh(id, cu, comesFirst),
   readCpuTime: async (id: string) => groups.cpuTime(id),
   readUse: async (id: string) => groups.use(id),
+  readMemory: async () => groups.memory(),
   readDemand: async (id: string) => groups.demand(id),
   whyNoLimits: async () => groups.missing,
 })

@@ -30,6 +30,7 @@ const HostView = Type.Object(
     used_cu: Type.Number({ description: 'What they sum up to now' }),
     disk_bytes: Type.Optional(Type.Integer({ description: 'The disk of its data directory' })),
     disk_free_bytes: Type.Optional(Type.Integer()),
+    branch_bytes: Type.Integer({ description: 'The files of its branches, as last measured' }),
     limit_error: Type.Optional(Type.String({ description: 'Why computes are not held to their sizes there' })),
     heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
   },
@@ -76,6 +77,7 @@ function shownHost({
   used_cu,
   disk_bytes,
   disk_free_bytes,
+  store_bytes,
   limit_error,
   heartbeat_at,
 }: Host): Static<typeof HostView> {
@@ -88,6 +90,7 @@ function shownHost({
     used_cu,
     ...(disk_bytes !== null && { disk_bytes }),
     ...(disk_free_bytes !== null && { disk_free_bytes }),
+    branch_bytes: store_bytes,
     ...(limit_error !== null && { limit_error }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
