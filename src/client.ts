@@ -100,8 +100,8 @@ async function send(
   const address = 'socket' in target ? undefined : new URL(target.url)
   const where = 'socket' in target ? { socketPath: target.socket } : urlToHttpOptions(new URL(target.url))
   const base = address && address.pathname !== '/' ? address.pathname.replace(/\/+$/, '') : BASE
-  // Loaded here: they take longer to load than the help of a command takes to show.
-  const { request } = await (address?.protocol === 'https:' ? import('node:https') : import('node:http'))
+  // Not imported: that reads every export of node:http and loads its WebSocket, which takes longer than the request.
+  const { request } = process.getBuiltinModule(address?.protocol === 'https:' ? 'node:https' : 'node:http')
   return new Promise((resolve, reject) => {
     const sent = request(
       {

@@ -3,13 +3,15 @@ import type { Command, HelpConfiguration } from 'commander'
 /** The format of help: each command with the options it inherits, and lists of commands without `[options]`. */
 export const HELP: HelpConfiguration = {
   showGlobalOptions: true,
-  subcommandTerm: (command) =>
-    [
-      command.name(),
-      ...command.registeredArguments.map((each) =>
-        each.required ? `<${each.name()}>` : `[${each.name()}${each.variadic ? '...' : ''}]`,
-      ),
-    ].join(' '),
+  subcommandTerm: usageOf,
+}
+
+/** A command with its arguments: `psql [branch] [args...]`. */
+export function usageOf(command: Command): string {
+  const args = command.registeredArguments.map((each) =>
+    each.required ? `<${each.name()}>` : `[${each.name()}${each.variadic ? '...' : ''}]`,
+  )
+  return [command.name(), ...args].join(' ')
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type FileLock, takeFileLock } from '../host/file_lock.ts'
+import type { FileLock } from '../host/file_lock.ts'
 import type { ProcessNote } from '../host/process_start.ts'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
@@ -54,8 +54,11 @@ export interface State {
 const LOCK_SECONDS = 1
 
 /** Makes this process the only supervisor of a data directory. Returns undefined when another one runs. */
-export const lockDataDir = (dataDir: string): Promise<FileLock | undefined> =>
-  takeFileLock(join(dataDir, 'up.lock'), LOCK_SECONDS)
+export async function lockDataDir(dataDir: string): Promise<FileLock | undefined> {
+  // Loaded here: commands that only read the state do not need it.
+  const { takeFileLock } = await import('../host/file_lock.ts')
+  return takeFileLock(join(dataDir, 'up.lock'), LOCK_SECONDS)
+}
 
 const stateFile = (dataDir: string) => join(dataDir, 'state.json')
 
