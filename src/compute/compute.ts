@@ -110,8 +110,8 @@ export interface Computes {
   /** Calls `ended` with the id of a followed compute when it has ended, for any reason. */
   watch(ended: (id: string) => void): ComputeWatch
   /**
-   * Why a compute ended, in one line: its memory limit, and the last errors that Postgres logged about its own end
-   * since its start. Empty when neither tells.
+   * Why a compute ended, in one line: a restart of the machine, its memory limit, and the last errors that Postgres
+   * logged about its own end since its start. Empty when there is no such sign.
    */
   lastWords(store: StoreRef, compute: { readonly id: string; readonly startedAt: Date }): Promise<string>
   /**

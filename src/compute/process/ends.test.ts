@@ -1,5 +1,6 @@
 import { equal, match, rejects } from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
+import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled } from '../../../test/local_host.ts'
@@ -43,6 +44,8 @@ test('what servers log while they start is not given as the cause of an end', as
   const last = await local.start(child, next())
   equal(await computes.lastWords(child, crashed), words)
   equal(await computes.lastWords(child, last), '')
+  const boot = Date.now() - uptime() * 1000
+  equal(await computes.lastWords(child, { ...last, startedAt: new Date(boot - 90_000) }), 'its machine was restarted')
   for (const each of [parent, child]) await settled(() => computes.stop(each, next()))
 })
 

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { installBinaries } from '../../host/binaries.ts'
 import { cloneKindOf } from '../../host/clone_kind.ts'
@@ -123,7 +124,9 @@ export function localComputes(options: ComputeOptions): Computes {
     },
     hasEarlierServer: (store) => hasEarlierServer(homeOf(layout, store.id)),
     lastWords: async (store, { id, startedAt }) =>
-      [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
+      wasBootedAfter(startedAt)
+        ? 'its machine was restarted'
+        : [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
     listRunning: () => busyStores(layout),
     walls: async () => [...(await walls()).has],
     // Without the wall `network` computes reach all addresses that this machine reaches.
@@ -155,6 +158,12 @@ const resourceLimits = (size: CurrentSize) => ({
   memoryBytes: (size.memoryCu ?? size.cu) * MIB_PER_CU * 2 ** 20,
   processes: processesFor(size),
 })
+
+/** Clocks are set while a machine starts: so much earlier than its start, as counted now, is before it. */
+const BOOT_TOLERANCE_MS = 60_000
+
+/** Whether this machine has started since then. */
+const wasBootedAfter = (then: Date): boolean => +then < Date.now() - uptime() * 1000 - BOOT_TOLERANCE_MS
 
 /** Probes at the first call. A failure may be temporary, such as a full disk: the next call probes again. */
 function probeOnce<T>(probe: () => Promise<T>): () => Promise<T> {
