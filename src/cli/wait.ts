@@ -102,7 +102,7 @@ function progressLine(): Progress {
   }
 }
 
-/** Interval between lines for a log or a pipe. A shorter wait writes none. */
+/** Interval between lines for a log or a pipe. A shorter wait has no line. */
 const LINE_MS = 5_000
 
 /** A line for each change of the current operation. */
