@@ -124,9 +124,8 @@ export function localComputes(options: ComputeOptions): Computes {
     },
     hasEarlierServer: (store) => hasEarlierServer(homeOf(layout, store.id)),
     lastWords: async (store, { id, startedAt }) =>
-      wasBootedAfter(startedAt)
-        ? 'its machine was restarted'
-        : [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
+      restartSince(startedAt) ??
+      [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
     listRunning: () => busyStores(layout),
     walls: async () => [...(await walls()).has],
     // Without the wall `network` computes reach all addresses that this machine reaches.
@@ -162,8 +161,9 @@ const resourceLimits = (size: CurrentSize) => ({
 /** Clocks are set while a machine starts: so much earlier than its start, as counted now, is before it. */
 const BOOT_TOLERANCE_MS = 60_000
 
-/** Whether this machine has started since then. */
-const wasBootedAfter = (then: Date): boolean => +then < Date.now() - uptime() * 1000 - BOOT_TOLERANCE_MS
+/** That this machine has started since then; undefined if it has not. */
+const restartSince = (then: Date): string | undefined =>
+  +then < Date.now() - uptime() * 1000 - BOOT_TOLERANCE_MS ? 'its machine was restarted' : undefined
 
 /** Probes at the first call. A failure may be temporary, such as a full disk: the next call probes again. */
 function probeOnce<T>(probe: () => Promise<T>): () => Promise<T> {
