@@ -255,6 +255,15 @@ sub replace_file {
   close $file or fail($path);
 }
 
+# Lets computes and the control plane go first. The kernel derives the priority of reads and writes from the niceness (ioprio_set(2)),
+# and shares the CPUs by session where it groups processes automatically: then the niceness of the session counts (sched(7)).
+sub give_way {
+  my $nice = 5;
+  setpriority(0, 0, $nice);
+  open(my $group, '>', '/proc/self/autogroup') or return;
+  print $group $nice;
+}
+
 # copy HOME FENCE GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
 # as its last argument whether the parent is at "rest", which then cannot start before it ends that copy, or "running".
 # REMOVED exists once the branch was removed. PARENT "-": a template, which never runs.
@@ -263,7 +272,8 @@ sub copy {
   leave('gone') if length $removed && -e $removed;
   make_directory($home, 0710);
   enter($home, $fence);
-  leave('done') if -d "$home/pgdata";
+  # A copier holds the lock for a moment after its last step: until then a clone of this home would take it for a server.
+  leave(lock_file("$home/server.lock", $LOCK_SH, 0) || running_server($home) ? 'done' : 'held') if -d "$home/pgdata";
   $gid eq '-' or chown 0, $gid, $home or fail($home);
   if (length $removed && -e $removed) {
     unlink files_in($home);
@@ -291,6 +301,7 @@ sub copy {
     }
     close $effect_lock;
   }
+  give_way();
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
 

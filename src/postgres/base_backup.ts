@@ -15,10 +15,10 @@ export interface BaseBackup {
  * `copyData` copy all but the WAL, stops it. The WAL from its start on is retained until the session ends, by a
  * temporary slot of this name.
  */
-export async function baseBackup(session: pg.Client, slot: string, copyData: () => void): Promise<BaseBackup> {
+export async function baseBackup(session: pg.Client, slot: string, copyData: () => Promise<void>): Promise<BaseBackup> {
   await session.query('SELECT pg_create_physical_replication_slot($1, true, true)', [slot])
   const started = await session.query<{ lsn: string }>("SELECT pg_backup_start('neap', true) AS lsn")
-  copyData()
+  await copyData()
   const stopped = await session.query<{ lsn: string; label: string }>(
     'SELECT lsn, labelfile AS label FROM pg_backup_stop(wait_for_archive => false)',
   )

@@ -20,6 +20,7 @@ import {
 import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import type { Owner } from '../host/layout.ts'
+import type { RunningParent } from './backup_messages.ts'
 import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
 import { inheritPassword } from './password_note.ts'
 import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
@@ -32,7 +33,7 @@ export interface CopyPlan {
   readonly from: string
   readonly owner?: Owner | undefined
   /** How to reach the parent if it runs; absent for a template. */
-  readonly parent?: { readonly socketDir: string; readonly passwords: readonly string[] } | undefined
+  readonly parent?: RunningParent | undefined
 }
 
 async function main(): Promise<void> {
@@ -74,7 +75,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   refuseTablespaces(source)
   const subscribed =
     running && parent
-      ? await (await import('./copy_running.ts')).copyRunning(source, target, parent)
+      ? await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
       : copyAtRest(source, target)
   closeSync(source.file)
   if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
