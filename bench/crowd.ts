@@ -37,7 +37,9 @@ async function filled(into: Neap): Promise<Place & { elsewhere: string; close: (
   const elsewhere = await branchOff(into, place)
   await suspend(into, elsewhere)
   const client = await connect(into, place.uri)
-  await client.query(`create table item as select n, repeat(md5(n::text), 6) as text from generate_series(1, ${rows}) n`)
+  await client.query(
+    `create table item as select n, repeat(md5(n::text), 6) as text from generate_series(1, ${rows}) n`,
+  )
   await client.query('create unique index on item (n)')
   const admin = await superuser(into, place)
   await admin.query('checkpoint')
