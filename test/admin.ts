@@ -35,7 +35,7 @@ export async function catalogClient(neap: Neap): Promise<pg.Client> {
 }
 
 /** A superuser's session at the running compute of an endpoint. */
-export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
+export async function superuser(neap: Neap, place: Place, database = 'neap'): Promise<pg.Client> {
   const { socket_dir, port } = (await computeOf(neap, place)) ?? {}
   if (!socket_dir || !port) throw new Error('no compute runs there')
   const [endpoint] = await catalogQuery<{ store: string }>(
@@ -48,7 +48,7 @@ export async function superuser(neap: Neap, place: Place): Promise<pg.Client> {
     port,
     user: 'neap_admin',
     password: (await secretsOf(neap)).stores.admin(endpoint?.store ?? '')[0],
-    database: 'neap',
+    database,
   })
   client.on('error', () => {})
   await client.connect()

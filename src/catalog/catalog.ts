@@ -25,7 +25,9 @@ export interface Transaction extends Db {
 export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction and rolls back if it throws.
-   * @param requestId the API request, which operations that `work` inserts record for the log
+   * @param requestId the API request, which operations that `work` inserts record for the log. Its commit releases
+   * locks before it is durable, and this resolves once it is: requests that queue on a row share the writes to the disk.
+   * Whatever sees it sooner and commits itself is durable after it.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, requestId?: string): Promise<T>
   /** A dedicated session, for locks that outlive a transaction. Ends with `end()`. */
@@ -182,7 +184,7 @@ export function openCatalog(
               last.catch(() => {})
             },
           })
-          await Promise.all([begun, last, tx.rows(COMMIT)])
+          await Promise.all([begun, last, tx.rows(COMMIT), requestId !== undefined && tx.rows(FLUSH)])
           return result
         } catch (error) {
           if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
@@ -230,9 +232,16 @@ const BEGIN = plain('begin')
 const COMMIT = plain('commit')
 const ROLLBACK = plain('rollback')
 
+/**
+ * Ends once all that was committed before is durable: a record of its own in the WAL, committed as the catalog's
+ * settings demand. A commit that waits for the disk itself holds its row locks meanwhile, and the lock that lets those
+ * with a NOTIFY commit only one after the other.
+ */
+const FLUSH = plain("select pg_logical_emit_message(true, 'neap', '')")
+
 /** BEGIN with the request's id, in one message to save a round trip. */
 const beginFor = (requestId: string): SqlStatement =>
-  plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}`)
+  plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}; set local synchronous_commit = off`)
 
 /** A statement that is not prepared. */
 function plain(text: string): SqlStatement {

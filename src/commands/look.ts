@@ -51,7 +51,28 @@ export async function lookAtConfig(
 export async function lookAtBranch(context: CommandContext, id: BranchId): Promise<Look | undefined> {
   const project = await findProject(context.db, context.account.id, id.project_id)
   const branch = project && (await findBranch(context.db, project.id, id.branch_id))
-  return branch && lookAtConfig(context, context.db, branch)
+  return branch && lookTogether(branch.id, () => lookAtConfig(context, context.db, branch))
+}
+
+/** The readings under way, and those that begin after them, by branch. */
+const looks = new Map<string, { running: Promise<Look | undefined>; next?: Promise<Look | undefined> }>()
+
+/**
+ * Shares one reading between the requests that come while another is under way: it begins after they did, so it sees
+ * all that their clients did before. Each reading costs the compute a session.
+ */
+function lookTogether(id: string, look: () => Promise<Look | undefined>): Promise<Look | undefined> {
+  const under = looks.get(id)
+  if (under) return (under.next ??= under.running.then(begin, begin))
+  return begin()
+
+  function begin(): Promise<Look | undefined> {
+    const running = look().finally(() => {
+      if (looks.get(id)?.running === running && !looks.get(id)?.next) looks.delete(id)
+    })
+    looks.set(id, { running })
+    return running
+  }
 }
 
 /**
