@@ -1,6 +1,7 @@
 /* Many branches of one running parent at once, as a CI makes them, beside one asked for alone. */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { superuser } from '../test/admin.ts'
 import { connect } from '../test/clients.ts'
 import { type Neap, startNeap } from '../test/neap.ts'
@@ -11,6 +12,9 @@ const [count = 48, clients = 16, rows = 60_000] = process.argv.slice(2).map(Numb
 /** Children that are started, to see which WAL they keep. */
 const STARTED = 4
 const MIB = 2 ** 20
+/** Pauses of the clients: those of a benchmark that asks without them would be what it measures. */
+const POLL_MS = 200
+const PATCH_MS = 50
 
 const posts = { alone: [] as number[], crowd: [] as number[] }
 const patches = { alone: [] as number[], crowd: [] as number[] }
@@ -55,7 +59,10 @@ async function round(parent: Awaited<ReturnType<typeof filled>>, side: Side, atO
   let asked = 0
   let isOver = false
   const elsewhere = (async () => {
-    while (!isOver) patches[side].push(await milliseconds(() => rename(parent, patches[side].length)))
+    while (!isOver) {
+      patches[side].push(await milliseconds(() => rename(parent, patches[side].length)))
+      await sleep(PATCH_MS)
+    }
   })()
   await Promise.all(
     Array.from({ length: atOnce }, async () => {
@@ -66,7 +73,7 @@ async function round(parent: Awaited<ReturnType<typeof filled>>, side: Side, atO
           body: { branch: { parent_id: parent.branch_id } },
         })
         posts[side].push(performance.now() - begun)
-        await neap.ended(operations)
+        await ended(operations)
         ready[side].push(performance.now() - begun)
         children.push(branch.id)
       }
@@ -80,6 +87,19 @@ async function round(parent: Awaited<ReturnType<typeof filled>>, side: Side, atO
   }
   await parent.close()
   return children
+}
+
+/** Waits until operations have ended, as clients of the API do that poll. */
+async function ended(operations: readonly { id: string; project_id: string }[]): Promise<void> {
+  for (const { id: operation_id, project_id } of operations) {
+    for (;;) {
+      const params = { project_id, operation_id }
+      const { operation } = await neap.call('GET /projects/:project_id/operations/:operation_id', { params })
+      if (operation.status === 'finished') break
+      if (operation.error) throw new Error(`${operation.action}: ${operation.error}`)
+      await sleep(POLL_MS)
+    }
+  }
 }
 
 async function rename({ project_id, elsewhere }: { project_id: string; elsewhere: string }, turn: number) {
