@@ -35,12 +35,17 @@ let changed = Promise.withResolvers<void>()
 const server = createServer(admit)
 server.once('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EADDRINUSE') throw error
-  parentPort?.postMessage('taken')
+  report('taken')
 })
 server.listen(path, () => {
-  parentPort?.postMessage('listening')
+  report('listening')
   void hold()
 })
+
+function report(found: 'taken' | 'listening'): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's, which has no origins
+  parentPort?.postMessage(found)
+}
 
 function admit(member: Socket): void {
   // The connection was made before admission ended: a new backup serves it.

@@ -70,13 +70,13 @@ test('each of many branches has the rows committed before its request, whole, th
   await until('rows are written', () => writers.every(({ last }) => last() > 20))
   const known = readdirSync(join(neap.ready.data_dir, 'branches'))
   const asked = Array.from({ length: CHILDREN }, async () => {
-    const before = writers.map(({ last }) => last())
-    return { before, place: await branchOff(neap, parent) }
+    const committed = writers.map(({ last }) => last())
+    return { committed, place: await branchOff(neap, parent) }
   })
   await killCopier(known)
   const children = await Promise.all(asked)
   for (const { stop } of writers) await stop()
-  for (const { before: committed, place } of children) {
+  for (const { committed, place } of children) {
     const rows = await query<{ writer: number; rows: number; last: number; torn: number }>(
       neap,
       place.uri,
