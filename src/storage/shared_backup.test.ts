@@ -73,7 +73,7 @@ async function hasRows(child: StoreRef): Promise<void> {
 test('clones of a running parent that are asked for at once share a backup, and hold its WAL only', async () => {
   const { parent, address, pid } = await runningParent('shared')
   const position = async () => (await query<{ lsn: string }>(address, 'select pg_current_wal_lsn() as lsn'))[0]?.lsn
-  const before = await position()
+  const earlier = await position()
   const { clones, thaw } = await waitingClones('shared', parent, pid, 6)
   thaw()
   for (const { done } of clones) await done()
@@ -87,7 +87,7 @@ test('clones of a running parent that are asked for at once share a backup, and 
   }
   const grown = await query<{ bytes: number }>(
     address,
-    `select pg_wal_lsn_diff('${await position()}', '${before}')::int as bytes`,
+    `select pg_wal_lsn_diff('${await position()}', '${earlier}')::int as bytes`,
   )
   ok((grown[0]?.bytes ?? Infinity) <= 3 * 16 * 2 ** 20, `the clones made ${grown[0]?.bytes} bytes of WAL`)
   deepEqual(await query(address, 'select slot_name from pg_replication_slots'), [])
