@@ -50,8 +50,11 @@ export async function agreesWith(db: Db, branchId: string, { roles, databases }:
 export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id'>, seen: SeenConfig): Promise<void> {
   const { id, account_id } = branch
   const names = seen.roles.map((role) => role.name)
-  await tx.rows(sql`delete from role where branch_id = ${id} and name <> all (${names}::text[])`)
-  await tx.rows(sql`
+  const databases = seen.databases.map((database) => database.name)
+  // Pipelined: other requests wait for the branch's row, and mostly for its project's.
+  await Promise.all([
+    tx.rows(sql`delete from role where branch_id = ${id} and name <> all (${names}::text[])`),
+    tx.rows(sql`
     insert into role as r (branch_id, account_id, name, login, verifier)
     select ${id}, ${account_id}::uuid, s.name, s.login, s.verifier
       from unnest(${names}::text[], ${seen.roles.map((role) => role.login)}::boolean[],
@@ -59,16 +62,16 @@ export async function noteConfig(tx: Db, branch: Pick<Branch, 'id' | 'account_id
     on conflict (branch_id, name) do update
        set password = case when r.verifier is distinct from excluded.verifier then null else r.password end,
            login = excluded.login, verifier = excluded.verifier, updated_at = clock_timestamp()
-     where (r.login, r.verifier) is distinct from (excluded.login, excluded.verifier)`)
-  const databases = seen.databases.map((database) => database.name)
-  await tx.rows(sql`delete from database where branch_id = ${id} and name <> all (${databases}::text[])`)
-  await tx.rows(sql`
+     where (r.login, r.verifier) is distinct from (excluded.login, excluded.verifier)`),
+    tx.rows(sql`delete from database where branch_id = ${id} and name <> all (${databases}::text[])`),
+    tx.rows(sql`
     insert into database as d (branch_id, account_id, name, owner_name)
     select ${id}, ${account_id}::uuid, s.name, s.owner_name
       from unnest(${databases}::text[], ${seen.databases.map((database) => database.owner_name)}::text[])
            s (name, owner_name)
     on conflict (branch_id, name) do update set owner_name = excluded.owner_name, updated_at = clock_timestamp()
-     where d.owner_name is distinct from excluded.owner_name`)
+     where d.owner_name is distinct from excluded.owner_name`),
+  ])
 }
 
 /**
@@ -90,26 +93,29 @@ export async function isNoted(db: Db, branchId: string): Promise<boolean> {
  * are cloned with the data, so a pending change that the data already contains is not applied again.
  */
 export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string): Promise<void> {
-  await lockConfig(tx, fromId)
-  await tx.rows(sql`delete from role where branch_id = ${toId}`)
-  await tx.rows(sql`delete from database where branch_id = ${toId}`)
-  await tx.rows(sql`delete from config_change where branch_id = ${toId}`)
-  await tx.rows(sql`
+  // Pipelined, as in `noteConfig`.
+  await Promise.all([
+    lockConfig(tx, fromId),
+    tx.rows(sql`delete from role where branch_id = ${toId}`),
+    tx.rows(sql`delete from database where branch_id = ${toId}`),
+    tx.rows(sql`delete from config_change where branch_id = ${toId}`),
+    tx.rows(sql`
     insert into role (branch_id, name, account_id, login, password, verifier, created_at)
-    select ${toId}, name, account_id, login, password, verifier, created_at from role where branch_id = ${fromId}`)
-  await tx.rows(sql`
+    select ${toId}, name, account_id, login, password, verifier, created_at from role where branch_id = ${fromId}`),
+    tx.rows(sql`
     insert into database (branch_id, name, account_id, owner_name, created_at)
-    select ${toId}, name, account_id, owner_name, created_at from database where branch_id = ${fromId} order by id`)
-  await tx.rows(sql`
+    select ${toId}, name, account_id, owner_name, created_at from database where branch_id = ${fromId} order by id`),
+    tx.rows(sql`
     insert into config_change (branch_id, id, change)
-    select ${toId}, id, change from config_change where branch_id = ${fromId}`)
-  await tx.rows(sql`
+    select ${toId}, id, change from config_change where branch_id = ${fromId}`),
+    tx.rows(sql`
     update branch b set config_version = b.config_version + 1,
            applied_version = b.config_version
              + case when exists (select from config_change where branch_id = b.id) then 0 else 1 end,
            noted = f.noted or exists (
              select from endpoint e where e.branch_id = f.id and e.current_state = 'active' and e.deleted_at is null)
-      from branch f where b.id = ${toId} and f.id = ${fromId}`)
+      from branch f where b.id = ${toId} and f.id = ${fromId}`),
+  ])
 }
 
 /**

@@ -65,18 +65,19 @@ export async function createBranch(
   if (asked.expires_at !== undefined && asked.protected)
     throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
   const project = await lockedProject(context, projectId)
-  await requireRoomForBranch(context, project.id)
-  const parent = asked.parent_id
-    ? await requireBranch(context, project.id, asked.parent_id)
-    : await findDefaultBranch(db, project.id)
+  const id = newBranchId()
+  const name = asked.name ?? id
+  // Pipelined: the project's other requests wait for its row.
+  const [, parent] = await Promise.all([
+    requireRoomForBranch(context, project.id),
+    asked.parent_id ? requireBranch(context, project.id, asked.parent_id) : findDefaultBranch(db, project.id),
+    requireFreeBranchName(context, project.id, name),
+  ])
   if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
   await requireDiskForCopy(context, parent.id)
-  const id = newBranchId()
-  const name = asked.name ?? id
-  await requireFreeBranchName(context, project.id, name)
   const [asksEndpoint, ...tooMany] = request.endpoints ?? []
   if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
 
@@ -94,12 +95,13 @@ export async function createBranch(
   if (look) await noteLook(db, parent, look)
   await copyRolesAndDatabases(db, parent.id, branch.id)
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
-  const operations = [await requestOperation(db, createBranchAction, subject, { parent_id: parent.id })]
+  const [operation, roles, databases] = await Promise.all([
+    requestOperation(db, createBranchAction, subject, { parent_id: parent.id }),
+    listRoles(db, branch.id),
+    listDatabases(db, branch.id),
+  ])
   const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint))
-  operations.push(...(made?.operations ?? []))
-
-  const roles = await listRoles(db, branch.id)
-  const databases = await listDatabases(db, branch.id)
+  const operations = [operation, ...(made?.operations ?? [])]
   return { branch, endpoint: made?.endpoint, operations, roles, databases }
 }
 

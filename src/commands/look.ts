@@ -80,8 +80,7 @@ function lookTogether(id: string, look: () => Promise<Look | undefined>): Promis
  * be out of date. An endpoint with a pending state may have been read at the compute of another branch.
  */
 export async function noteLook(tx: Db, branch: Branch, { endpoint, version, seen }: Look): Promise<void> {
-  const locked = await lockConfig(tx, branch.id)
-  const now = await findBranchEndpoint(tx, branch.id)
+  const [locked, now] = await Promise.all([lockConfig(tx, branch.id), findBranchEndpoint(tx, branch.id)])
   if (version === undefined || locked?.config_version !== version || locked.applied_version < version) return
   if (now?.current_state !== 'active' || now.pending_state !== null) return
   if (now.id !== endpoint.id || now.compute_id !== endpoint.compute_id) return

@@ -30,10 +30,14 @@ export async function lockedProject(
   id: string,
   { strict = true, relieves = false } = {},
 ): Promise<Project> {
-  const project = await lockProject(db, account.id, id)
+  // Pipelined: other requests wait for the row. The second statement runs when it is locked.
+  const [project, isFull] = await Promise.all([
+    lockProject(db, account.id, id),
+    !relieves && hasQueued(db, id, config.operationsLimit),
+  ])
   if (!project) throw noProject(id)
   if (strict && config.strictLocking && (await hasUnfinishedOperations(db, id))) throw new AppError('LOCKED')
-  if (!relieves && (await hasQueued(db, id, config.operationsLimit)))
+  if (isFull)
     throw new AppError(
       'RATE_LIMITED',
       `The project has ${config.operationsLimit} operations queued or running, as many as it may. Try again shortly.`,
