@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { findEndpoint } from '../../src/catalog/endpoint.ts'
+import type { Catalog } from '../../src/catalog/catalog.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newBranch, newEndpoint, newProject } from './operations.ts'
 
@@ -29,3 +31,44 @@ test('a failing last statement rolls back its transaction and rejects it', () =>
     assert.equal((await findEndpoint(catalog, id))?.current_state, current_state)
     assert.deepEqual(await catalog.rows(sql`select 1 as one`), [{ one: 1 }])
   }))
+
+test('the transaction of a request frees its locks before it is durable, and resolves once it is', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const { id } = await newEndpoint(catalog, await newBranch(catalog, await newProject(catalog)))
+    const other = open()
+    const resume = await durableNever(other)
+    try {
+      let isDurable = false
+      const request = catalog
+        .transaction((tx) => tx.rows(sql`update endpoint set current_state = 'active' where id = ${id}`), 'a request')
+        .then(() => (isDurable = true))
+      await until('it is committed', async () => (await findEndpoint(other, id))?.current_state === 'active')
+      // A commit of this one would wait too.
+      const locking = other.transaction(async (tx) => {
+        await tx.rows(sql`select from endpoint where id = ${id} for update nowait`)
+        throw new Error('it was locked')
+      })
+      await assert.rejects(locking, /it was locked/)
+      assert.equal(isDurable, false)
+      await resume()
+      await request
+    } finally {
+      await resume()
+    }
+  }))
+
+/** Lets commits wait for a standby that there is none of, until the returned function is called. */
+async function durableNever(catalog: Catalog): Promise<() => Promise<void>> {
+  await catalog.rows(sql`alter system set synchronous_standby_names = 'absent'`)
+  await catalog.rows(sql`select pg_reload_conf()`)
+  let probe: Promise<unknown> | undefined
+  await until('commits wait', async () => {
+    probe ??= catalog.rows(sql`select pg_logical_emit_message(true, 'probe', '')`).finally(() => (probe = undefined))
+    return catalog.row(sql`select from pg_stat_activity where wait_event = 'SyncRep'`)
+  })
+  return async () => {
+    await catalog.rows(sql`alter system reset synchronous_standby_names`)
+    await catalog.rows(sql`select pg_reload_conf()`)
+    await probe
+  }
+}
