@@ -1,5 +1,5 @@
 /* Many branches of one running parent at once, as a CI makes them, beside one asked for alone. */
-import { execFileSync } from 'node:child_process'
+import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { superuser } from '../test/admin.ts'
@@ -12,7 +12,9 @@ const [count = 48, clients = 16, rows = 60_000] = process.argv.slice(2).map(Numb
 /** Children that are started, to see which WAL they keep. */
 const STARTED = 4
 const MIB = 2 ** 20
-/** Pauses of the clients: those of a benchmark that asks without them would be what it measures. */
+/** Of `blocks` in stat(2). */
+const BLOCK_BYTES = 512
+/** Pauses of the clients: without them the load of their requests would be measured. */
 const POLL_MS = 200
 const PATCH_MS = 50
 
@@ -109,7 +111,7 @@ async function rename({ project_id, elsewhere }: { project_id: string; elsewhere
   })
 }
 
-/** Starts a branch's compute for the first time, lets it make a checkpoint, and measures what it has after its stop. */
+/** Starts a branch's compute for the first time, lets it make a checkpoint, and measures its files after its stop. */
 async function start(parent: Place, branch_id: string): Promise<void> {
   const { endpoint, operations } = await neap.call('POST /projects/:project_id/endpoints', {
     params: { project_id: parent.project_id },
@@ -127,11 +129,17 @@ async function start(parent: Place, branch_id: string): Promise<void> {
 
 function bytesOf(id: string, below = ''): number {
   const path = join(neap.ready.data_dir, 'branches', id, below)
-  return Number(execFileSync('du', ['-s', '-B1', path], { encoding: 'utf8' }).split('\t')[0])
+  const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const sizes = files.map(({ parentPath, name }) => lstatSync(join(parentPath, name), { throwIfNoEntry: false }))
+  return sum(sizes.map((found) => (found?.blocks ?? 0) * BLOCK_BYTES))
 }
 
 function walOf(id: string): number {
   return bytesOf(id, 'pgdata/pg_wal') / MIB
+}
+
+function sum(samples: readonly number[]): number {
+  return samples.reduce((total, each) => total + each, 0)
 }
 
 async function milliseconds(work: () => Promise<void>): Promise<number> {
@@ -140,7 +148,6 @@ async function milliseconds(work: () => Promise<void>): Promise<number> {
   return performance.now() - begun
 }
 
-const sum = (samples: readonly number[]): number => samples.reduce((total, each) => total + each, 0)
 const p95 = (samples: readonly number[]): number => percentile(samples, 0.95)
 const [walBefore = 0, walAfter = 0] = parentWal
 
@@ -149,7 +156,7 @@ report(
   [
     `${count} branches of a running compute, over the API's socket: one after the other, and by ${clients} clients at`,
     'once, each of which asks for its next once the last is ready; PATCH: of another branch of the project, meanwhile',
-    'disk: what du says of a branch once it is ready, before it ever ran',
+    'MiB: the blocks of the files of a branch once it is ready, before it ever ran',
   ],
   {
     'POST, alone': posts.alone,

@@ -26,7 +26,7 @@ export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 
   /**
    * Runs `work` in one transaction and rolls back if it throws.
    * @param requestId the API request, which operations that `work` inserts record for the log. Its commit releases
-   * locks before it is durable, and this resolves once it is: requests that queue on a row share the writes to the disk.
+   * locks before it is durable, and this resolves once it is: requests that queue on a row share a write to the disk.
    * A transaction that sees it sooner is durable only after it.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, requestId?: string): Promise<T>

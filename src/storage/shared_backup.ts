@@ -87,7 +87,7 @@ function errorOf(line: string): Error {
   return Object.assign(new Error(error), { code })
 }
 
-/** Connects to the holder of a backup; undefined when there is none. */
+/** Connects to the holder of a backup; undefined when no copier holds one. */
 async function connected(path: string): Promise<Socket | undefined> {
   const socket = connect(path)
   try {

@@ -57,7 +57,7 @@ test('the transaction of a request frees its locks before it is durable, and res
     }
   }))
 
-/** Lets commits wait for a standby that there is none of, until the returned function is called. */
+/** Lets commits wait for an absent standby until the returned function is called. */
 async function durableNever(catalog: Catalog): Promise<() => Promise<void>> {
   await catalog.rows(sql`alter system set synchronous_standby_names = 'absent'`)
   await catalog.rows(sql`select pg_reload_conf()`)
