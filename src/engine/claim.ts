@@ -49,7 +49,8 @@ export interface Claims {
  * attempt and raises the generation, which fences off the previous owner. An operation that depends on a failed one, is
  * overdue or has used up its attempts comes back at its failure step. An `updated_at` in the future shows that the
  * clock stepped back: `run_at` is ignored then, unless it lies a minute or more after `updated_at`, longer than steps
- * ever wait. Commits asynchronously: a claim that a crash of the catalog loses is made again.
+ * ever wait. Commits asynchronously, since a claim that a crash of the catalog loses is made again; but the first of
+ * an API request's operation waits for the disk, as its insertion did not.
  * @param host id of the host whose operations are claimed, besides those of none
  * @param driven ids of operations that the caller already drives, possibly between two steps
  * @param leaseSeconds how long other workers skip the operations, until their first step begins and its row lock takes
@@ -92,13 +93,13 @@ function claimOnce(
     with looked as materialized (
       select * from due_operations(${JSON.stringify(vacancies)}::jsonb, ${driven}::uuid[], ${host})),
     candidate as (
-      select o.id, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
+      select o.id, o.attempts = 0 and o.request_id is not null as is_new, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (${FAILED_DEPENDENCY}) as failed_dependency
         from looked cross join lateral (select (looked.due).*) o
        where o.run_at <= clock_timestamp() or o.run_at < o.updated_at + interval '1 minute'),
     due as (
       select *, worn_out or coalesce(overdue, false) or failed_dependency is not null as doomed,
-             set_config('synchronous_commit', 'off', true)
+             set_config('synchronous_commit', case when bool_or(is_new) over () then 'on' else 'off' end, true)
         from candidate),
     claimed as (
       update operation o

@@ -257,3 +257,22 @@ test('a claim reads only due operations, however many have ended', () =>
     }
     assert.equal(await wholeReads(), earlier)
   }))
+
+test('the first claim of what a request queued waits for the disk, later ones do not', () =>
+  catalogs.with(async ({ catalog }) => {
+    const branch = await newBranch(catalog, await newProject(catalog))
+    const waitsForDisk = () =>
+      catalog.transaction(async (tx) => {
+        assert.equal((await claim(tx, vacancyFor('start_compute'), HOST)).due.length, 1)
+        const [row] = await tx.rows<{ it: string }>(sql`select current_setting('synchronous_commit') as it`)
+        return row?.it
+      })
+    const requested = await catalog.transaction(
+      (tx) => requestOperation(tx, startCompute, subject(branch), { reason: 'request' }),
+      'request-1',
+    )
+    assert.deepEqual([await waitsForDisk(), await waitsForDisk()], ['on', 'off'])
+    await finish(catalog, requested)
+    await start(catalog, branch)
+    assert.equal(await waitsForDisk(), 'off')
+  }))
