@@ -21,7 +21,7 @@ async function runningParent(name: string) {
   return { parent, address, pid }
 }
 
-/** Begins clones, whose backup waits for a checkpoint until `thaw` is called, and waits until all have joined it. */
+/** Begins clones. Their backup waits for a checkpoint until `thaw` is called. Waits until all have joined it. */
 async function waitingClones(name: string, parent: StoreRef, pid: number, count: number) {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
   // Within its walls the server is a child of the process that started it.

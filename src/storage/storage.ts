@@ -53,7 +53,7 @@ export interface Storage {
   measure(store: Pick<StoreRef, 'id'>): Promise<StoreSize>
   /** Up to where the WAL of a store was written at its latest checkpoint ("0/3000028"). Errors: the system's. */
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
-  /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after that, and of other stores. */
+  /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after it, and of other stores. */
   replayBytes(store: Pick<StoreRef, 'id'>): Promise<number>
   /** The ids of all stores here. */
   list(): Promise<string[]>
@@ -65,7 +65,7 @@ export interface Storage {
   pgVersions(): Promise<number[]>
   /** The extensions that tenants may create in an installed version. */
   extensions(pgVersion: number): Promise<OfferedExtension[]>
-  /** Removes what removals of stores have left and is not needed any more. */
+  /** Removes files that removals of stores have left and that are not needed any more. */
   tidy(): Promise<void>
   /** Ends running copies for a shutdown; a later call repeats their work. */
   stopCopies(): Promise<void>
