@@ -93,7 +93,8 @@ function claimOnce(
     with looked as materialized (
       select * from due_operations(${JSON.stringify(vacancies)}::jsonb, ${driven}::uuid[], ${host})),
     candidate as (
-      select o.id, o.attempts = 0 and o.request_id is not null as is_new, o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
+      select o.id, o.attempts = 0 and o.request_id is not null as is_new,
+             o.attempts >= ${MAX_ATTEMPTS} as worn_out, o.deadline_at < clock_timestamp() as overdue,
              (${FAILED_DEPENDENCY}) as failed_dependency
         from looked cross join lateral (select (looked.due).*) o
        where o.run_at <= clock_timestamp() or o.run_at < o.updated_at + interval '1 minute'),

@@ -2,7 +2,7 @@
  * What a tenant may do in a project of its own that must disturb no other: copies that stand still, a crowd of
  * branches, a deletion of what is in use, a subscriber that reads nothing.
  */
-import pg from 'pg'
+import type pg from 'pg'
 import { connect } from '../clients.ts'
 import type { Place } from '../project.ts'
 import type { Random } from '../random.ts'

@@ -15,8 +15,8 @@ export async function longRecovery(world: World, random: Random): Promise<void> 
   const spot = random.pick(standing(world))
   const over = world.history.disrupt(`a long recovery of ${spot.name}`, ['sessions', 'connects'], spot.branch_id)
   const client = await enter(world, spot, () => {})
-  const filler = `select count(pg_logical_emit_message(false, 'filler', repeat('a', 1000000))) from generate_series(1, 64)`
-  await client?.query(filler).catch(() => {})
+  const filler = `pg_logical_emit_message(false, 'filler', repeat('a', 1000000))`
+  await client?.query(`select count(${filler}) from generate_series(1, 64)`).catch(() => {})
   await client?.end().catch(() => {})
   const pid = postmasterOf(world, spot)
   if (pid !== undefined) {
