@@ -93,6 +93,8 @@ export interface Computes {
   weigh(computeId: string, share: { readonly cu: number; readonly comesFirst: boolean }): Promise<void>
   /** The CPU time that a running compute has used, in microseconds. Errors: as `weigh`. */
   readCpuTime(computeId: string): Promise<number>
+  /** The CPU time that all computes of this host have used, ended ones too, in microseconds: one reading. */
+  readTotalCpuTime(): Promise<number>
   /** What a running compute that is held to its size has used. Errors: the system's, when it has ended. */
   readUse(computeId: string): Promise<ResourceUse>
   /** The memory of all computes, by one reading; undefined where they are not held to their sizes. */

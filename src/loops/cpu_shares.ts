@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
+import type { Computes } from '../compute/compute.ts'
 import type { WorkerContext } from '../context.ts'
-import { type CpuUse, heavyUsers } from '../scaling/shares.ts'
+import { type CpuUse, heavyUsers, SHORT } from '../scaling/shares.ts'
 
 /** A running compute and its size. */
 interface SizedCompute {
@@ -8,17 +9,32 @@ interface SizedCompute {
   readonly cu: number
 }
 
+interface Reading {
+  /** By performance.now(). */
+  readonly atMs: number
+  readonly microseconds: number
+}
+
 interface Shared {
-  /** The last reading of its counter, by performance.now(). */
-  reading: { readonly atMs: number; readonly microseconds: number } | undefined
+  /** The last reading of its counter. */
+  reading: Reading | undefined
   /** What its group was told last. */
   share: { readonly cu: number; readonly comesFirst: boolean } | undefined
 }
 
-/** Returns a function that lets those computes of a host run first that have used little of their size lately. */
-export function createCpuShares({ computes, log }: WorkerContext): (running: readonly SizedCompute[]) => Promise<void> {
+/**
+ * Returns a function that lets those computes of a host run first that have used little of their size lately. While all
+ * of them together leave CPUs idle, it reads one counter, however many run.
+ */
+export function createCpuShares(
+  {
+    computes,
+    log,
+  }: Pick<WorkerContext, 'log'> & { readonly computes: Pick<Computes, 'readCpuTime' | 'readTotalCpuTime' | 'weigh'> },
+  cpus = availableParallelism(),
+): (running: readonly SizedCompute[]) => Promise<void> {
   let known = new Map<string, Shared>()
-  const cpus = availableParallelism()
+  let total: Reading | undefined
 
   return async (running) => {
     known = new Map(
@@ -26,26 +42,37 @@ export function createCpuShares({ computes, log }: WorkerContext): (running: rea
     )
     // A single compute shares the CPUs with no other.
     if (running.length < 2) return
-    const uses: CpuUse[] = []
-    for (const compute of running) {
-      const use = await readUse(compute)
-      if (use) uses.push(use)
-    }
-    const heavy = heavyUsers(uses, cpus)
+    const heavy = (await mayBeShort()) ? heavyUsers(await readUses(running), cpus) : new Set<string>()
     for (const compute of running) await weigh(compute, !heavy.has(compute.compute_id))
   }
 
-  /** Returns the use since the last reading; undefined at the first one, and when its counter cannot be read. */
-  async function readUse({ compute_id: id, cu }: SizedCompute): Promise<CpuUse | undefined> {
-    const shared = known.get(id)
-    if (!shared) return undefined
-    try {
+  /** Whether all computes together have used so much that the CPUs may be short. */
+  async function mayBeShort(): Promise<boolean> {
+    const before = total
+    total = await read(() => computes.readTotalCpuTime())
+    if (!before || !total || cpusBetween(before, total) >= SHORT * cpus) return true
+    // A heavy moment is measured from a reading at its begin.
+    for (const shared of known.values()) shared.reading = undefined
+    return false
+  }
+
+  async function readUses(running: readonly SizedCompute[]): Promise<CpuUse[]> {
+    const uses: CpuUse[] = []
+    for (const { compute_id: id, cu } of running) {
+      const shared = known.get(id)
+      if (!shared) continue
       const before = shared.reading
-      const now = { microseconds: await computes.readCpuTime(id), atMs: performance.now() }
-      shared.reading = now
-      return before && { id, cu, used: (now.microseconds - before.microseconds) / 1000 / (now.atMs - before.atMs) }
+      shared.reading = await read(() => computes.readCpuTime(id), id)
+      if (before && shared.reading) uses.push({ id, cu, used: cpusBetween(before, shared.reading) })
+    }
+    return uses
+  }
+
+  async function read(counter: () => Promise<number>, compute?: string): Promise<Reading | undefined> {
+    try {
+      return { microseconds: await counter(), atMs: performance.now() }
     } catch (error) {
-      log.debug({ err: error, compute: id }, 'could not read the CPU time of a compute')
+      log.debug({ err: error, compute }, 'could not read the CPU time of a compute')
       return undefined
     }
   }
@@ -61,3 +88,7 @@ export function createCpuShares({ computes, log }: WorkerContext): (running: rea
     }
   }
 }
+
+/** CPUs used between two readings. */
+const cpusBetween = (before: Reading, after: Reading): number =>
+  (after.microseconds - before.microseconds) / 1000 / (after.atMs - before.atMs)

@@ -7,7 +7,7 @@ export interface CpuUse {
 }
 
 /** The part of the CPUs from which on they may be short. */
-const SHORT = 0.5
+export const SHORT = 0.5
 /** A heavy user takes at least this part of what the heaviest takes of its size. */
 const HEAVY = 0.5
 

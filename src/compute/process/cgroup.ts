@@ -24,6 +24,8 @@ export interface Cgroups {
   weigh(instance: string, cpus: number, first: boolean): void
   /** The CPU time that it has used, in microseconds. Errors: the system's. */
   cpuTime(instance: string): number
+  /** The CPU time that all computes have used together, in microseconds. Errors: the system's. */
+  totalCpuTime(): number
   /** Errors: the system's. */
   use(instance: string): ResourceUse
   /** The memory of all computes together; undefined where they are in no groups. */
@@ -140,6 +142,7 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
       writeFileSync(fileOf(controller, instance, file), value)
     },
     cpuTime: (instance) => files.cpuTime(reader(instance)),
+    totalCpuTime: () => files.cpuTime(reader('')),
     use: (instance) => files.use(reader(instance)),
     // Of the group above them, to which the kernel adds the use of all below it.
     memory: () => (missing === undefined ? files.use(reader('')) : undefined),

@@ -146,6 +146,7 @@ const callsOf = (groups: Cgroups) => ({
   weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>
     groups.weigh(id, cu, comesFirst),
   readCpuTime: async (id: string) => groups.cpuTime(id),
+  readTotalCpuTime: async () => groups.totalCpuTime(),
   readUse: async (id: string) => groups.use(id),
   readMemory: async () => groups.memory(),
   readDemand: async (id: string) => groups.demand(id),
