@@ -40,7 +40,8 @@ begin
   return null;
 end $$;
 
--- Lets looks find the operations that stood behind ended ones; returns how many. Waits for no lock: what is locked is left to the next look.
+-- Lets looks find the operations that stood behind ended ones; returns how many. Waits for no lock: what is locked is left to the next look,
+-- as are those beyond a number that one look can bear.
 create function release_operations() returns int language plpgsql
   set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
@@ -51,13 +52,15 @@ declare
 begin
   for ended in select operation_id from operation_release for update skip locked loop
     update operation set behind = null
-     where id in (select id from operation where behind = ended and finished_at is null for no key update skip locked);
+     where id in (select id from operation where behind = ended and finished_at is null limit 500 for no key update skip locked);
     get diagnostics released = row_count;
     sum := sum + released;
     if not exists (select from operation where behind = ended and finished_at is null) then
       delete from operation_release where operation_id = ended;
     end if;
   end loop;
+  -- The look of another worker, of that operation's host, may have passed this by meanwhile.
+  if sum > 0 then perform pg_notify('operation_due', ''); end if;
   return sum;
 end $$;
 
@@ -67,26 +70,45 @@ end $$;
 -- Records for blocked operations which one they stand behind; returns for how many. Waits for no lock.
 create function stand_behind(blocked uuid[]) returns int language plpgsql
   set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   project text;
   recorded int;
   sum int := 0;
 begin
-  for project in select distinct o.project_id from operation o where o.id = any (blocked) loop
+  for project in select distinct o.project_id || '' from operation o where o.id = any (blocked) loop
     continue when not pg_try_advisory_xact_lock(7302, hashtext(project));
     -- A statement of its own: it sees each operation that ended before the lock was taken.
     with found as (
       select o.id, operation_predecessor(o) as seq from operation o
        where o.id = any (blocked) and o.project_id || '' = project and num_nulls(o.finished_at, o.behind) = 2
          for no key update skip locked)
-    update operation o set behind = p.id from found join operation p on p.project_id = project and p.seq = found.seq
+    -- The order makes (project_id, seq) the only index that serves: another would read all operations of the project.
+    update operation o set behind = p.id
+      from found cross join lateral (
+             select id from operation where project_id = project and seq <= found.seq order by seq desc limit 1) p
      where o.id = found.id;
     get diagnostics recorded = row_count;
     sum := sum + recorded;
   end loop;
   return sum;
 end $$;
+
+-- An operation that is queued behind another is hidden from claims before its own transaction commits, so that no look finds a queue to
+-- sort. Deferred to the commit: the lock on the project keeps its ends off, and a transaction that went on with it could wait for the
+-- endpoint that an end has locked. Without the lock the next look does the same.
+create function operation_waits() returns trigger language plpgsql security definer set search_path = public, pg_temp
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $$
+begin
+  if operation_predecessor(new) is not null then
+    perform stand_behind(array[new.id]);
+  end if;
+  return null;
+end $$;
+create constraint trigger operation_waits after insert on operation deferrable initially deferred
+  for each row execute function operation_waits();
 
 drop function due_operations(text[], uuid[], int, text);
 -- For each lane of a worker: locks the operations that are due on a host, at most as many as it has places for, and returns them; and returns

@@ -166,12 +166,15 @@ test('a look costs the same however many operations stand behind each other on o
     const project = await newProject(catalog)
     const first = await queue(catalog, project, { excludes: ['branch'] })
     assert.equal((await take(catalog))?.id, first.id)
-    await fillQueue(catalog, first)
+    // Also with plans that were made while the table was small.
+    const filled = await rowsRead(catalog, () => fillQueue(catalog, first))
+    assert.ok(filled < 10 * MANY, `${MANY} operations were queued, and ${filled} were read`)
     const claimed = () => claim(catalog, vacancyFor('toil'), HOST, [first.id])
-    // The first look records what they stand behind.
-    assert.deepEqual((await claimed()).due, [])
-    const alone = await rowsRead(catalog, claimed)
-    assert.ok(alone < 20, `a look read ${alone} operations`)
+    // The first one too: what each stands behind was recorded as it was queued.
+    for (const look of ['the first look', 'the second look']) {
+      const alone = await rowsRead(catalog, async () => assert.deepEqual((await claimed()).due, []))
+      assert.ok(alone < 20, `${look} read ${alone} operations`)
+    }
     const other = await queue(catalog, await newProject(catalog))
     const beside = await rowsRead(catalog, async () => assert.equal((await claimed()).due[0]?.id, other.id))
     assert.ok(beside < 20, `a look read ${beside} operations`)
@@ -198,6 +201,22 @@ test('an operation follows when those before it are cancelled, also while a look
         claim(others, vacancyFor('toil'), HOST, [first.id, middle.id]),
         catalog.transaction((tx) => cancelUnbegun(tx, project.id, { branchId: 'br-cancelled' }, 'it was deleted')),
         finish(catalog, first),
+      ])
+      assert.equal((await take(catalog))?.id, last.id)
+      await finish(catalog, last)
+    }
+  }))
+
+test('an operation follows when the one before it ends while it is queued', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const others = open()
+    for (let round = 0; round < 40; round++) {
+      const project = await newProject(catalog)
+      const first = await queue(catalog, project, { excludes: ['branch'] })
+      assert.equal((await take(catalog))?.id, first.id)
+      const [last] = await Promise.all([
+        catalog.transaction((tx) => queue(tx, project, { excludes: ['branch'] })),
+        finish(others, first),
       ])
       assert.equal((await take(catalog))?.id, last.id)
       await finish(catalog, last)
