@@ -62,26 +62,32 @@ async function insertFreeUid(
  * Records the uids of the stores on a host's disk that have none recorded, and frees those of directories that are
  * gone. Of stores with one uid the first that the catalog knows keeps it; the others are given one at their next start,
  * and so are stores with a uid outside the host's range.
- * @param stored the ids of all stores on the disk
+ * @param visitStored calls its argument with the ids of all stores on the disk, a batch at a time
  */
 export async function recordUids(
   db: Db,
   hostId: string,
   { first, last }: GivenUids,
-  stored: readonly string[],
+  visitStored: (visit: (ids: readonly string[]) => Promise<void>) => Promise<void>,
   uidOf: (id: string) => Promise<number | undefined>,
 ): Promise<void> {
   await db.rows(sql`
-    delete from store_uid u
-     where u.host_id = ${hostId}
-       and (u.uid not between ${first}::int8 and ${last}::int8
-            or not exists (select from store s where s.id = u.store_id)
-           and not exists (select from unnest(${stored}::text[]) found (id) where found.id = u.store_id))`)
-  const unrecorded = await db.rows<{ id: string }>(sql`
-    select found.id from unnest(${stored}::text[]) found (id) left join store s using (id)
-     where not exists (select from store_uid u where u.store_id = found.id)
-       and coalesce(s.host_id, ${hostId}) = ${hostId}
-     order by s.number`)
+    delete from store_uid u where u.host_id = ${hostId} and u.uid not between ${first}::int8 and ${last}::int8`)
+  const unknown = await db.rows<{ id: string }>(sql`
+    select u.store_id as id from store_uid u
+     where u.host_id = ${hostId} and not exists (select from store s where s.id = u.store_id)`)
+  const removed = new Set(unknown.map(({ id }) => id))
+  const unrecorded: { id: string; number: number | null }[] = []
+  await visitStored(async (ids) => {
+    const found = await db.rows<{ id: string; number: number | null }>(sql`
+      select found.id, s.number from unnest(${ids}::text[]) found (id) left join store s using (id)
+       where not exists (select from store_uid u where u.store_id = found.id)
+         and coalesce(s.host_id, ${hostId}) = ${hostId}`)
+    unrecorded.push(...found)
+    for (const id of ids) removed.delete(id)
+  })
+  await db.rows(sql`delete from store_uid where host_id = ${hostId} and store_id = any (${[...removed]}::text[])`)
+  unrecorded.sort((one, other) => (one.number ?? Infinity) - (other.number ?? Infinity) || 0)
   while (unrecorded.length > 0) {
     const batch = unrecorded.splice(0, BATCH).map(({ id }) => id)
     const found = await Promise.all(batch.map(uidOf))

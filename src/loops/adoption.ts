@@ -25,8 +25,6 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 60_000
 /** Endpoints reconciled concurrently. */
 const AT_ONCE = 4
-/** Stores that one statement looks up. */
-const STORES_AT_ONCE = 1_000
 /** Removals of stores that one sweep asks for. */
 const LEFTOVERS_AT_ONCE = 100
 
@@ -41,10 +39,10 @@ export async function adopt(context: WorkerContext): Promise<Record<Found, numbe
   const { catalog, storage, hostId, log } = context
   const found = await reconcileAll(context, await listEndpointsWithCompute(catalog, hostId))
   found.orphaned += await stopOrphans(context)
-  const stores = await storage.list()
-  for (let at = 0; at < stores.length; at += STORES_AT_ONCE)
-    for (const id of await listUnknownStores(catalog, stores.slice(at, at + STORES_AT_ONCE)))
+  await storage.visit(async (stores) => {
+    for (const id of await listUnknownStores(catalog, stores))
       log.warn({ store: id }, 'the catalog does not know this store; left alone')
+  })
   return found
 }
 

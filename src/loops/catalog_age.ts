@@ -22,20 +22,14 @@ type Note = Awaited<ReturnType<typeof readInstallation>>
  * Returns the note of this data directory. Errors: UsageError, if its stores belong to another installation than the
  * catalog.
  */
-export async function requireOwnCatalog(
-  { catalog, config }: Pick<WorkerContext, 'catalog' | 'config'>,
-  stores: readonly string[],
-): Promise<Note> {
+export async function requireOwnCatalog(context: Pick<WorkerContext, 'catalog' | 'config' | 'storage'>): Promise<Note> {
+  const { catalog, config } = context
   const { dataDir, catalogUrl } = config
   const note = await readInstallation(dataDir)
   if (note === ADOPT) return note
   const { id } = await findInstallation(catalog)
   // A data directory of an earlier Neap has no note. An embedded catalog lies in it.
-  const isForeign = note
-    ? note.id !== id
-    : catalogUrl !== undefined &&
-      stores.length > 0 &&
-      (await listUnknownStores(catalog, stores)).length === stores.length
+  const isForeign = note ? note.id !== id : catalogUrl !== undefined && (await knowsNoStore(context))
   if (isForeign)
     throw new UsageError(
       `The stores of ${dataDir} belong to another installation than this catalog's (${id}): ` +
@@ -43,6 +37,16 @@ export async function requireOwnCatalog(
         `If this catalog is to have them: npx neap catalog adopt --data-dir ${dataDir}`,
     )
   return note
+}
+
+/** Whether there are stores here, all unknown to the catalog. */
+async function knowsNoStore({ catalog, storage }: Pick<WorkerContext, 'catalog' | 'storage'>): Promise<boolean> {
+  let [stores, unknown] = [0, 0]
+  await storage.visit(async (ids) => {
+    stores += ids.length
+    unknown += (await listUnknownStores(catalog, ids)).length
+  })
+  return stores > 0 && unknown === stores
 }
 
 /**
@@ -111,5 +115,11 @@ async function recordStoreUids({ catalog, storage, hostId, uids }: WorkerContext
   if (!uids) return
   await requireUnusedUids(uids)
   const given = { ...uids, first: uids.first + 1 }
-  await recordUids(catalog, hostId, given, await storage.list(), (id) => storage.ownerOf({ id }))
+  await recordUids(
+    catalog,
+    hostId,
+    given,
+    (visit) => storage.visit(visit),
+    (id) => storage.ownerOf({ id }),
+  )
 }

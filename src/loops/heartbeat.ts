@@ -14,12 +14,16 @@ const EVERY_MS = 10_000
 /** Registers this host with its capacity: from then on operations can name it. */
 export async function register(context: WorkerContext): Promise<void> {
   const { catalog, storage, computes, config, hostId, log } = context
-  const stores = await storage.list()
-  const note = await requireOwnCatalog(context, stores)
-  const elsewhere = await listStoresElsewhere(catalog, hostId, stores)
+  const note = await requireOwnCatalog(context)
+  const elsewhere: Awaited<ReturnType<typeof listStoresElsewhere>> = []
+  let stores = 0
+  await storage.visit(async (ids) => {
+    stores += ids.length
+    elsewhere.push(...(await listStoresElsewhere(catalog, hostId, ids)))
+  })
   const [first] = elsewhere
   // With an id of its own it would be given new stores, and then no id would fit them all.
-  if (first && elsewhere.length === stores.length)
+  if (first && elsewhere.length === stores)
     throw new UsageError(
       `The stores of this data directory are those of the host ${first.host_id}: ` +
         `write that id into its file "host" and start again.`,

@@ -15,7 +15,7 @@ import { copyProgressText, readCopyProgress } from './copy_progress.ts'
 import { checkpointPosition } from '../postgres/control_file.ts'
 import { measureDataDirectory, measureReplay } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
-import { endCopies, expireRemovalNotes, removeStored, storedIds } from './remove.ts'
+import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
 import type { RunningCopies, Storage, StoreRef } from './storage.ts'
 
 /** The progress of a copy is told so often. */
@@ -69,6 +69,7 @@ export function localStorage(options: HostOptions): Storage {
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
     list: () => storedIds(layout),
+    visit: (visit) => visitStores(layout, visit),
     ownerOf: async ({ id }) => (await stat(join(homeOf(layout, id), 'pgdata')).catch(() => undefined))?.uid,
     cloneKind: () => cloneKindOf(layout.dataDir),
     pgVersions: async () => PG_VERSIONS.filter((version) => isInstalled(version, options.programs)),

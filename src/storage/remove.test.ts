@@ -1,5 +1,5 @@
-import { deepEqual, equal } from 'node:assert/strict'
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { existsSync, mkdirSync, rmdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -50,4 +50,16 @@ test('a note of a removal goes when it is old, and not before', async () => {
   utimesSync(noteOf(old), eightDaysAgo, eightDaysAgo)
   await storage.tidy()
   deepEqual([existsSync(noteOf(old)), existsSync(noteOf(young))], [false, true])
+})
+
+test('stores are visited in batches, however many there are, and each once', async () => {
+  const ids = Array.from({ length: 2_500 }, (_, number) => `br-many-${String(number).padStart(8, '0')}`)
+  const made = [...ids, 'br-only-its-log-1'].map((id) => join(options.dataDir, 'logs', id))
+  made.push(...ids.map((id) => join(options.dataDir, 'branches', id)))
+  for (const path of made) mkdirSync(path, { recursive: true })
+  const batches: string[][] = []
+  await storage.visit(async (batch) => void batches.push(batch))
+  for (const path of made) rmdirSync(path)
+  ok(batches.every(({ length }) => length <= 1_000))
+  deepEqual(batches.flat().sort(), [...ids, 'br-only-its-log-1'])
 })

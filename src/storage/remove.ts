@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { mkdir, opendir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { withTimeout } from '../race.ts'
 import type { Fence, Progress } from '../host/fence.ts'
@@ -77,13 +77,36 @@ async function startDeletion(paths: readonly string[]): Promise<void> {
   await once(child, 'exit')
 }
 
+/** Ids of stores that are handled together. */
+const BATCH = 1_000
+
+/**
+ * Calls `visit` with the ids of all stores, a batch at a time: a host may have more than are good to hold in memory.
+ * One whose removal has not ended may come twice.
+ */
+export async function visitStores(layout: Layout, visit: (ids: string[]) => Promise<void>): Promise<void> {
+  for (const directory of [layout.branches, layout.trash, layout.logs]) {
+    const batch: string[] = []
+    for await (const name of namesIn(directory)) {
+      const [id = ''] = name.split('.')
+      if (id === 'catalog' || !isId(id) || (directory === layout.logs && existsSync(homeOf(layout, id)))) continue
+      if (batch.push(id) === BATCH) await visit(batch.splice(0))
+    }
+    if (batch.length > 0) await visit(batch)
+  }
+}
+
 /** The ids of all stores. */
 export async function storedIds(layout: Layout): Promise<string[]> {
-  const [branches, trash, logs] = await Promise.all(
-    [layout.branches, layout.trash, layout.logs].map((path) => readdir(path).catch(() => [])),
-  )
-  const ids = [...(branches ?? []), ...(trash ?? []).map((name) => name.split('.')[0] ?? ''), ...(logs ?? [])]
-  return [...new Set(ids)].filter((id) => id !== 'catalog' && isId(id)).sort()
+  const ids = new Set<string>()
+  await visitStores(layout, async (batch) => batch.forEach((id) => ids.add(id)))
+  return [...ids].sort()
+}
+
+/** The names in a directory, of which a few are in memory; none if it is missing. */
+async function* namesIn(directory: string): AsyncGenerator<string> {
+  const opened = await opendir(directory, { bufferSize: BATCH }).catch(() => undefined)
+  if (opened) for await (const { name } of opened) yield name
 }
 
 const NOTE_DAYS = 7
@@ -99,7 +122,7 @@ export async function expireRemovalNotes(layout: Layout): Promise<void> {
 
 /** Ends every running copy. A later request starts it over. */
 export async function endCopies(layout: Layout): Promise<void> {
-  for (const id of await readdir(layout.branches).catch(() => [])) {
+  for await (const id of namesIn(layout.branches)) {
     const home = homeOf(layout, id)
     if (!existsSync(join(home, 'copier'))) continue
     await runEffect(['end', home])

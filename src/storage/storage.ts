@@ -57,6 +57,8 @@ export interface Storage {
   replayBytes(store: Pick<StoreRef, 'id'>): Promise<number>
   /** The ids of all stores here. */
   list(): Promise<string[]>
+  /** Calls `visit` with the ids of all stores, a batch at a time. One that is being removed may come twice. */
+  visit(visit: (ids: string[]) => Promise<void>): Promise<void>
   /** The uid that owns the files of a store; undefined when it has none. */
   ownerOf(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
   /** Whether clones share their blocks with their parents. */

@@ -53,7 +53,13 @@ test('uids found on the disk are recorded once, and those outside of the range a
       ['br-unknown', 5_004],
     ])
     const record = (ids = [...found.keys(), empty]) =>
-      recordUids(catalog, HOST, RANGE, ids, async (id) => found.get(id))
+      recordUids(
+        catalog,
+        HOST,
+        RANGE,
+        (visit) => visit(ids),
+        async (id) => found.get(id),
+      )
     await record()
     assert.deepEqual(await given(catalog), { [one]: 5_003, 'br-unknown': 5_004 })
     // The directory of an unknown store keeps its uid from others for as long as it is there.
@@ -67,6 +73,13 @@ test('uids found on the disk are recorded once, and those outside of the range a
     assert.equal((await given(catalog))['br-unknown'], undefined)
     assert.equal(Object.keys(await given(catalog)).length, 4)
     // Another range: all are given anew.
-    await recordUids(catalog, HOST, { first: 6_001, last: 6_008 }, [one, same], async (id) => found.get(id))
+    const other = { first: 6_001, last: 6_008 }
+    await recordUids(
+      catalog,
+      HOST,
+      other,
+      (visit) => visit([one, same]),
+      async (id) => found.get(id),
+    )
     assert.deepEqual(await given(catalog), {})
   }))
