@@ -1,23 +1,9 @@
 /* Latency of a client's first row when the endpoint is suspended, against the bare start of the same Postgres. */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import {
-  closeSync,
-  existsSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  watch,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { startNeap } from '../test/neap.ts'
 import { firstPlace, newProject, suspend } from '../test/project.ts'
+import { bareStart } from './load/bare_start.ts'
 import { percentile, report } from './samples.ts'
 
 const ROUNDS = Number(process.argv[2] ?? 40)
@@ -33,13 +19,14 @@ try {
   const ca = readFileSync(ca_file, 'utf8')
   for (let round = 0; round < ROUNDS + 2; round++) {
     await suspend(neap, place)
-    const bareMs = await bareStart(data_dir, place.branch_id)
+    const server = await bareStart(data_dir, place.branch_id)
+    await server.stop()
     const throughMs = await firstRow({ connectionString: place.uri, ssl: { ca } })
     await suspend(neap, out)
     const egressMs = await firstRow({ connectionString: out.uri, ssl: { ca } })
     // The first rounds warm the file cache and the code.
     if (round < 2) continue
-    bare.push(bareMs)
+    bare.push(server.ms)
     through.push(throughMs)
     egress.push(egressMs)
   }
@@ -64,74 +51,6 @@ async function firstRow(config: pg.ClientConfig): Promise<number> {
   const ms = performance.now() - begun
   await client.end()
   return ms
-}
-
-/**
- * Starts the same postgres with its last configuration, as its own user, and returns the time until its first row over
- * the socket.
- */
-async function bareStart(dataDir: string, branchId: string): Promise<number> {
-  const home = join(dataDir, 'branches', branchId)
-  const pgdata = join(home, 'pgdata')
-  const { uid, gid } = statSync(pgdata)
-  const scratch = mkdtempSync(join(tmpdir(), 'neap-bare-'))
-  const hba = join(scratch, 'hba')
-  writeFileSync(hba, 'local all all trust\n')
-  spawn('chmod', ['-R', 'a+rwX', scratch])
-  const version = readdirSync(join(dataDir, 'pg'))[0] ?? ''
-  const postgres = existsSync(join(dataDir, 'pg', version, 'bin', 'postgres'))
-    ? join(dataDir, 'pg', version, 'bin', 'postgres')
-    : join(dataDir, 'pg', version)
-  const log = openSync(join(scratch, 'log'), 'w')
-  const args = [
-    '-D',
-    pgdata,
-    '-c',
-    `config_file=${join(home, 'conf/neap.conf')}`,
-    '-c',
-    `hba_file=${hba}`,
-    '-c',
-    'listen_addresses=',
-    '-p',
-    '54999',
-    '-k',
-    scratch,
-  ]
-  await once(spawn('chmod', ['777', scratch]), 'exit')
-  const begun = performance.now()
-  const server = spawn(postgres, args, { uid, gid, detached: true, stdio: ['ignore', log, log] })
-  await ready(pgdata, server)
-  const client = new pg.Client({ host: scratch, port: 54_999, user: 'neap_admin', database: 'neap' })
-  await client.connect()
-  await client.query('select 1')
-  const ms = performance.now() - begun
-  await client.end()
-  const gone = once(server, 'exit')
-  server.kill('SIGINT')
-  await gone
-  closeSync(log)
-  rmSync(scratch, { recursive: true })
-  return ms
-}
-
-function ready(pgdata: string, server: ChildProcess): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const look = (): void => {
-      const [pid, , , , , , , status] = existsSync(join(pgdata, 'postmaster.pid'))
-        ? readFileSync(join(pgdata, 'postmaster.pid'), 'utf8').split('\n')
-        : []
-      if (Number(pid) !== server.pid || !status?.startsWith('ready')) return
-      watcher.close()
-      resolve()
-    }
-    const watcher = watch(pgdata, (_event, name) => {
-      if (name === 'postmaster.pid') look()
-    })
-    server.once('exit', (code) => {
-      watcher.close()
-      reject(new Error(`postgres ended with ${code}`))
-    })
-  })
 }
 
 const p50 = percentile(through, 0.5)
