@@ -7,12 +7,16 @@ import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import { type ComputeStatistics, readStatistics } from '../compute_admin/statistics.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
+import { inTurn } from '../in_turn.ts'
 import type { Loop } from './periodic.ts'
 import { cpusUsed, isWorking, type KernelReading, type KnownCompute, sampleOf } from './sampling.ts'
 
 const MINUTE_MS = 60_000
-/** Computes that are asked at once, and the time for all of a round: code in computes can make each last. */
-const ASKED_AT_ONCE = 8
+/**
+ * How long a compute that does not answer keeps the next one from being asked, and the time for all of a round: code in
+ * computes can make each last.
+ */
+const PATIENCE_MS = 50
 const ASKING_MS = 20_000
 /** How long a compute that did not answer is not asked again. */
 const SILENT_MS = 10 * MINUTE_MS
@@ -70,19 +74,20 @@ async function lookAt({ computes }: WorkerContext, compute: SampledCompute, befo
   return { compute, before, reading, atMs, cpus, asks: isWorking(compute, cpus, before, atMs) }
 }
 
-/** Asks those computes that work, some at once, until the time is over. Returns what they answered, by compute id. */
+/**
+ * Asks those computes that work, in turn, since each session costs a login, until the time is over. Returns their
+ * answers, by compute id.
+ */
 async function askAll(
   context: WorkerContext,
   looks: readonly Look[],
 ): Promise<ReadonlyMap<string, ComputeStatistics | 'silent'>> {
   const answers = new Map<string, ComputeStatistics | 'silent'>()
-  const waiting = looks.filter(({ asks }) => asks)
   const until = performance.now() + ASKING_MS
-  const askNext = async (): Promise<void> => {
-    for (let look = waiting.shift(); look && performance.now() < until; look = waiting.shift())
-      answers.set(look.compute.compute_id, await ask(context, look.compute))
-  }
-  await Promise.all(Array.from({ length: ASKED_AT_ONCE }, askNext))
+  const askOne = async ({ compute }: Look): Promise<void> =>
+    void answers.set(compute.compute_id, await ask(context, compute))
+  const waiting = looks.filter(({ asks }) => asks)
+  await inTurn(waiting, askOne, PATIENCE_MS, () => performance.now() < until)
   return answers
 }
 

@@ -10,12 +10,15 @@ import { type Activity, idleSecondsOf, readActivity } from '../compute_admin/act
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
+import { inTurn } from '../in_turn.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 import type { Loop } from './periodic.ts'
 
 const NEVER = -1
 const SHORTEST_SLEEP_MS = 20
 const LONGEST_SLEEP_MS = 60_000
+/** How long a compute that does not answer keeps the next one from its check. */
+const PATIENCE_MS = 50
 
 /** Starts the loop for the computes of this host. Its cost grows with active endpoints only. */
 export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
@@ -41,13 +44,12 @@ export async function startIdleLoop(context: WorkerContext): Promise<Loop> {
 
 async function checkDue(context: WorkerContext): Promise<void> {
   const due = await takeIdleChecks(context.catalog, context.hostId)
-  await Promise.all(
-    due.map((endpoint) =>
-      check(context, endpoint).catch((error: unknown) => {
-        context.log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
-      }),
-    ),
-  )
+  const checkOne = (endpoint: Taken): Promise<void> =>
+    check(context, endpoint).catch((error: unknown) => {
+      context.log.warn({ err: error, endpoint: endpoint.id }, 'could not read the activity of a compute')
+    })
+  // Those that started together are due together, and each session costs a login.
+  await inTurn(due, checkOne, PATIENCE_MS)
 }
 
 type Taken = Awaited<ReturnType<typeof takeIdleChecks>>[number]
