@@ -15,6 +15,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   haproxy: ['haproxy'],
   'nginx-light': ['nginx'],
   chromium: ['chromium'],
+  xfsprogs: ['mkfs.xfs'],
+  'btrfs-progs': ['mkfs.btrfs'],
 }
 
 const PATH = `${process.env['PATH']}:/usr/sbin:/sbin`

@@ -67,12 +67,34 @@ export function mountSmallDisk(directory: string, mebibytes: number): SmallDisk 
   }
 }
 
+const FORMATS = {
+  xfs: ['mkfs.xfs', '-q', '-m', 'reflink=1'],
+  btrfs: ['mkfs.btrfs', '-q'],
+  ext4: ['mkfs.ext4', '-q', '-m', '0'],
+} as const
+
+export type DiskFormat = keyof typeof FORMATS
+
+/** For the `skip` of a test: why such filesystems cannot be mounted from images here. Returns false when they can. */
+export function withoutFilesystems(...kinds: readonly DiskFormat[]): string | false {
+  const absent = kinds.map((kind) => FORMATS[kind][0]).find((program) => spawnSync(program, ['-V']).error)
+  if (absent) return `${absent} is not installed`
+  if (spawnSync('losetup', ['--find']).status !== 0) return 'this machine has no free loop device'
+  return withoutMounts()
+}
+
 /** Mounts a disk with XFS, which has reflinks, from an image. Returns its unmount. */
 export function mountXfs(directory: string, image: string, mebibytes: number): () => void {
+  return mountFilesystem('xfs', directory, image, mebibytes)
+}
+
+/** Mounts a disk with that filesystem from an image. Returns its unmount. */
+export function mountFilesystem(kind: DiskFormat, directory: string, image: string, mebibytes: number): () => void {
   mkdirSync(directory, { recursive: true })
   writeFileSync(image, '')
   truncateSync(image, mebibytes * 2 ** 20)
-  execFileSync('mkfs.xfs', ['-q', '-m', 'reflink=1', image])
+  const [program, ...args] = FORMATS[kind]
+  execFileSync(program, [...args, image])
   execFileSync('mount', ['-o', 'loop', image, directory])
   chmodSync(directory, 0o711)
   return () => void execFileSync('umount', [directory])

@@ -21,6 +21,7 @@ export interface Census {
   readonly diskFree: Readonly<Record<string, number>>
   /** The bytes of the files of hosts' branches. */
   readonly branchBytes: Readonly<Record<string, number>>
+  readonly clones: Readonly<Record<string, number>>
 }
 
 /**
@@ -62,6 +63,7 @@ export async function takeCensus(db: Db): Promise<Census> {
     capacity: Object.fromEntries(hosts.flatMap(({ id, capacity_cu: cu }) => (cu === null ? [] : [[id, cu]]))),
     used: Object.fromEntries(hosts.map(({ id, used_cu }) => [id, used_cu])),
     disk: Object.fromEntries(hosts.map(({ id, disk_bytes: bytes }) => [id, bytes ?? 0])),
+    clones: Object.fromEntries(hosts.map(({ id, clone_mode }) => [id, clone_mode === 'copy' ? 0 : 1])),
     diskFree: Object.fromEntries(hosts.map(({ id, disk_free_bytes: bytes }) => [id, bytes ?? 0])),
     branchBytes: Object.fromEntries(hosts.map(({ id, store_bytes }) => [id, store_bytes])),
   }

@@ -3,7 +3,7 @@ import { REGISTRATION_LOCK } from './advisory_locks.ts'
 import { UsageError } from '../errors.ts'
 import { sql } from './sql.ts'
 
-/** What a machine offers. */
+/** The capacity of a machine. */
 export interface Capacity {
   readonly region: string
   readonly cpus: number
@@ -12,6 +12,8 @@ export interface Capacity {
   readonly capacityCu: number
   /** Why computes are not held to their sizes there. */
   readonly limitError?: string | undefined
+  /** How stores are cloned there. */
+  readonly cloneMode?: Host['clone_mode']
   /** Its data directory, where other ones may share the catalog. */
   readonly place?: string | undefined
 }
@@ -26,13 +28,15 @@ export interface Host {
   readonly capacity_cu: number | null
   /** What they sum up to now. */
   readonly used_cu: number
-  /** The disk of its data directory, and what is free there, in bytes; null before its first heartbeat. */
+  /** The disk of its stores, and the room there, in bytes; null before its first heartbeat. */
   readonly disk_bytes: number | null
   readonly disk_free_bytes: number | null
   /** The bytes of the files of its branches, as last measured. */
   readonly store_bytes: number
   /** Why computes are not held to their sizes there; null: they are. */
   readonly limit_error: string | null
+  /** How stores are cloned there; null before its worker has registered. */
+  readonly clone_mode: 'reflink' | 'image' | 'copy' | null
   /** When its worker was last heard of; null before the first one has registered. */
   readonly heartbeat_at: string | null
 }
@@ -48,7 +52,7 @@ const LIVES_SECONDS = 25
 export async function registerHost(catalog: Catalog, id: string, capacity: Capacity): Promise<number> {
   return catalog.transaction(async (tx) => {
     await tx.rows(sql`select pg_advisory_xact_lock(${REGISTRATION_LOCK}::bigint)`)
-    const { region, cpus, memoryBytes, capacityCu, limitError = null, place = null } = capacity
+    const { region, cpus, memoryBytes, capacityCu, limitError = null, place = null, cloneMode = null } = capacity
     const known = await tx.row<{ elsewhere: boolean }>(sql`
       select place <> ${place} and heartbeat_at > clock_timestamp() - make_interval(secs => ${LIVES_SECONDS})
                as elsewhere
@@ -64,12 +68,13 @@ export async function registerHost(catalog: Catalog, id: string, capacity: Capac
       await tx.rows(sql`update operation set host_id = ${id} where finished_at is null and host_id = ${first.id}`)
     }
     const host = await tx.row<{ beats: number }>(sql`
-      insert into host (id, region, cpus, memory_bytes, capacity_cu, limit_error, place, heartbeat_at)
-      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${capacityCu}, ${limitError}, ${place}, clock_timestamp())
+      insert into host (id, region, cpus, memory_bytes, capacity_cu, limit_error, place, clone_mode, heartbeat_at)
+      values (${id}, ${region}, ${cpus}, ${memoryBytes}, ${capacityCu}, ${limitError}, ${place}, ${cloneMode},
+              clock_timestamp())
       on conflict (id) do update set region = excluded.region, cpus = excluded.cpus,
                 memory_bytes = excluded.memory_bytes,
                 capacity_cu = excluded.capacity_cu, limit_error = excluded.limit_error,
-                place = excluded.place, heartbeat_at = excluded.heartbeat_at
+                place = excluded.place, clone_mode = excluded.clone_mode, heartbeat_at = excluded.heartbeat_at
       returning beats`)
     return host?.beats ?? 0
   })
@@ -166,7 +171,7 @@ export async function whyNoEgress(db: Db, projectId: string): Promise<string | u
 export function listHosts(db: Db): Promise<Host[]> {
   return db.rows(sql`
     select id, region, cpus, memory_bytes, capacity_cu, limit_error, heartbeat_at, disk_bytes, disk_free_bytes,
-           store_bytes, room_used(id) as used_cu
+           store_bytes, clone_mode, room_used(id) as used_cu
       from host h order by created_at, id`)
 }
 

@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
 import { UsageError } from '../errors.ts'
 import { readInstallation } from '../host/installation.ts'
+import { layoutOf } from '../host/layout.ts'
 import { roomOf } from '../size.ts'
 import { compareHeartbeat, compareWithDisk, requireOwnCatalog } from './catalog_age.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
@@ -36,6 +37,7 @@ export async function register(context: WorkerContext): Promise<void> {
     memoryBytes,
     capacityCu: roomOf(cpus, memoryBytes, config.overcommit),
     limitError,
+    cloneMode: await storage.cloneMode(),
     place: await placeOf(config),
   }
   await compareWithDisk(context, note, await registerHost(catalog, hostId, capacity))
@@ -60,12 +62,14 @@ const RESERVE_BYTES = 512 * 2 ** 20
 /** Says every ten seconds that this host's worker lives, and how much of its disk is free. */
 export function startHeartbeat(context: WorkerContext): Loop {
   const { catalog, config, hostId, log } = context
+  // In an image, the stores have a disk of their own.
+  const { branches } = layoutOf(config)
   // The name of this machine may change meanwhile.
   let place: Promise<string | undefined> | undefined
   return startPeriodic(
     EVERY_MS,
     async () => {
-      const { bsize, blocks, bfree, bavail } = await statfs(config.dataDir)
+      const { bsize, blocks, bfree, bavail } = await statfs(branches).catch(() => statfs(config.dataDir))
       // As df(1) counts: without what is reserved for root.
       const bytes = (blocks - bfree + bavail) * bsize
       const reserve =

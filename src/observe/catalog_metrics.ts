@@ -39,11 +39,13 @@ export interface CatalogCensus {
   /** CU by host: what the sizes of its computes may sum up to, where that is limited, and what they do. */
   readonly capacity: Readonly<Record<string, number>>
   readonly used: Readonly<Record<string, number>>
-  /** Bytes of the disks by host, and what is free of them. */
+  /** Bytes of the disks by host, and the free ones. */
   readonly disk: Readonly<Record<string, number>>
   readonly diskFree: Readonly<Record<string, number>>
   /** Bytes of the files of branches by host. */
   readonly branchBytes: Readonly<Record<string, number>>
+  /** 1 for each host on which branches are cloned, 0 where they are copied. */
+  readonly clones: Readonly<Record<string, number>>
 }
 
 /** The catalog is queried once per interval, for any number of scrapes. */
@@ -85,14 +87,20 @@ export function createCensusMetrics(registry: Registry, read: () => Promise<Cata
   addGauge(registry, used, async () => (await ask())?.used)
   const disk = {
     name: 'neap_host_disk_bytes',
-    help: 'The disk of the data directory of a host.',
+    help: 'The disk of the stores of a host: that of its data directory, or their image.',
     label: 'host',
   }
   const diskFree = {
     name: 'neap_host_disk_free_bytes',
-    help: 'What is free of the disk of the data directory of a host.',
+    help: 'What is free of the disk of the stores of a host.',
     label: 'host',
   }
+  const clones = {
+    name: 'neap_host_clones_files',
+    help: 'Whether branches of a host are cloned (1) or copied byte by byte (0).',
+    label: 'host',
+  }
+  addGauge(registry, clones, async () => (await ask())?.clones)
   addGauge(registry, disk, async () => (await ask())?.disk)
   addGauge(registry, diskFree, async () => (await ask())?.diskFree)
   const branchBytes = {

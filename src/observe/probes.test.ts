@@ -70,6 +70,7 @@ test('concurrent scrapes share one catalog query', async () => {
       disk: { here: 100 },
       diskFree: { here: 40 },
       branchBytes: { here: 10 },
+      clones: { here: 1 },
       used: { here: 1.25 },
     }
   })

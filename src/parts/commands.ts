@@ -27,6 +27,11 @@ const MACHINE: readonly ListedCommand[] = [
     load: async ({ dataDir }) => (await import('../cli/doctor.ts')).doctorCommand(dataDir),
   },
   {
+    usage: 'storage',
+    about: 'See how branches are cloned and their space; make an image that clones them.',
+    load: async ({ dataDir }) => (await import('../cli/storage.ts')).storageCommand(dataDir),
+  },
+  {
     usage: 'secrets',
     about: 'Show how old the secrets of this Neap are; rotate them while it runs.',
     load: async ({ dataDir }) => (await import('../cli/secrets.ts')).secretsCommand(dataDir),

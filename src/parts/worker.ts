@@ -32,6 +32,7 @@ import { createCopyMetrics } from '../observe/copy_metrics.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
 import { ACTIONS } from '../operations/index.ts'
+import { openImage } from '../storage/image/open.ts'
 import { localStorage } from '../storage/local_storage.ts'
 import { webhookEventView } from '../views/webhook_event.ts'
 import { unwanted } from '../walls.ts'
@@ -64,6 +65,8 @@ export async function startWorker(
     log: (level: pino.Level, message: string, facts?: object) => log[level](facts ?? {}, message),
   }
   await checkChosen(host.programs)
+  const warning = await openImage(config.dataDir)
+  if (warning) log.warn(warning)
   const [storage, computes] = [localStorage(host), localComputes(host)]
   createComputeMetrics(registry, () => computes.readMemory())
   createCopyMetrics(registry, () => storage.runningCopies())

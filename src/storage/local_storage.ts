@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isInstalled, offeredExtensions } from '../host/binaries.ts'
-import { cloneKindOf } from '../host/clone_kind.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
@@ -16,6 +15,7 @@ import { checkpointPosition } from '../postgres/control_file.ts'
 import { measureDataDirectory, measureReplay } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
+import { cloneModeOf } from './report.ts'
 import type { RunningCopies, Storage, StoreRef } from './storage.ts'
 
 /** The progress of a copy is told so often. */
@@ -71,11 +71,11 @@ export function localStorage(options: HostOptions): Storage {
     list: () => storedIds(layout),
     visit: (visit) => visitStores(layout, visit),
     ownerOf: async ({ id }) => (await stat(join(homeOf(layout, id), 'pgdata')).catch(() => undefined))?.uid,
-    cloneKind: () => cloneKindOf(layout.dataDir),
+    cloneMode: () => cloneModeOf(layout.dataDir),
     pgVersions: async () => PG_VERSIONS.filter((version) => isInstalled(version, options.programs)),
     extensions: (pgVersion) => offeredExtensions(pgVersion, options.programs),
     stopCopies: () => endCopies(layout),
     tidy: () => expireRemovalNotes(layout),
   }
-  return explainShortages(calls, layout.dataDir)
+  return explainShortages(calls, layout.branches)
 }

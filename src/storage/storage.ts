@@ -1,6 +1,6 @@
 import type { OfferedExtension } from '../postgres/extensions.ts'
-import type { CloneKind } from '../host/clone_kind.ts'
 import type { Fence, Progress } from '../host/fence.ts'
+import type { CloneMode } from './report.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog. */
 export interface StoreRef {
@@ -61,8 +61,8 @@ export interface Storage {
   visit(visit: (ids: string[]) => Promise<void>): Promise<void>
   /** The uid that owns the files of a store; undefined when it has none. */
   ownerOf(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
-  /** Whether clones share their blocks with their parents. */
-  cloneKind(): Promise<CloneKind>
+  /** Whether clones share their blocks with their parents, and where. */
+  cloneMode(): Promise<CloneMode>
   /** The installed major versions of Postgres, oldest first. */
   pgVersions(): Promise<number[]>
   /** The extensions that tenants may create in an installed version. */

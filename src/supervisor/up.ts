@@ -20,7 +20,9 @@ import { newApiKey } from '../secrets/generated.ts'
 import { writePartKeys } from '../secrets/part_keys.ts'
 import { readOrCreateRing } from '../secrets/ring.ts'
 import { loadOrCreateSecrets, type Secrets } from '../secrets/secrets.ts'
+import { closeImage, openImage } from '../storage/image/open.ts'
 import { localStorage } from '../storage/local_storage.ts'
+import { adviceFor, type CloneMode } from '../storage/report.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { objectionsTo, operatorFiles, readPair } from '../tls/operator.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
@@ -94,6 +96,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     undo.push(lock.release)
     const [supervisor, ...stale] = stored.processes ?? []
     await endStaleParts(supervisor, stale)
+    await openStores(options, undo)
     const { config, proxyMetricsPorts } = await chosenPorts(options, stored)
     const { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort } = config
     const ports = { apiPort, proxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, proxyMetricsPorts }
@@ -119,7 +122,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const egressMissing = (await computes.whyNoEgress()) ?? null
     const limitError = (await computes.whyNoLimits()) ?? null
     updateState(config.dataDir, { missingWalls, egressMissing, limitError })
-    sayPlainly(await storage.cloneKind(), wallTable(missingWalls, egressMissing, limitError), progress)
+    sayPlainly(await storage.cloneMode(), wallTable(missingWalls, egressMissing, limitError), options)
     const catalog = openCatalog(target, 3, () => {})
     undo.push(() => catalog.close())
     await embedded.watch(progress.say)
@@ -160,6 +163,14 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   await undoAll(undo)
 }
 
+/** Mounts the image that the stores lie in, if they do, until the end. */
+async function openStores({ config, leaveRunning, progress }: UpOptions, undo: Undo[]): Promise<void> {
+  const warning = await progress.during('mounting the image of the stores', openImage(config.dataDir))
+  if (warning) progress.say(warning)
+  // In use where computes could not be suspended: the next start finds it mounted.
+  undo.push(async () => leaveRunning || closeImage(config.dataDir))
+}
+
 /** Stops the parts so that no new work begins: first those that take requests, last the worker that suspends. */
 async function stopParts(parts: Parts, catalog: Catalog, { config, progress, leaveRunning }: UpOptions): Promise<void> {
   await Promise.all([parts.api.stop(), parts.proxies.stop()])
@@ -183,9 +194,10 @@ const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
   new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
 
 /** Reports at the terminal which features this machine lacks. */
-function sayPlainly(storage: 'reflink' | 'copy', walls: string, { say }: ProgressReporter): void {
+function sayPlainly(storage: CloneMode, walls: string, { config: { dataDir }, progress: { say } }: UpOptions): void {
   if (walls) say(walls)
-  if (storage === 'copy') say('This filesystem cannot clone files: branches are copied byte by byte.')
+  if (storage === 'copy')
+    say(`This filesystem cannot clone files: branches are copied byte by byte. ${adviceFor(dataDir) ?? ''}`.trim())
 }
 
 /** Errors: UsageError, before any change. */

@@ -53,7 +53,7 @@ export function localComputes(options: ComputeOptions): Computes {
   const logFile = (storeId: string) => join(logDirOf(layout, storeId), 'postgres.log')
   const groups = cgroups(layout.dataDir)
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
-  const cloneKind = probeOnce(() => cloneKindOf(layout.dataDir))
+  const cloneKind = probeOnce(() => cloneKindOf(layout.branches))
   const binOf = ({ pgVersion }: StoreRef) => installBinaries(layout.binaries, pgVersion, options.programs)
   const configOf = async (store: StoreRef, spec: ComputeSpec) =>
     configFor(spec, store.pgVersion, {
@@ -132,7 +132,7 @@ export function localComputes(options: ComputeOptions): Computes {
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
     tidy: async () => groups.sweep(),
   }
-  return { ...explainShortages(calls, layout.dataDir), watch: (ended) => watchComputes(layout, logFile, ended) }
+  return { ...explainShortages(calls, layout.branches), watch: (ended) => watchComputes(layout, logFile, ended) }
 }
 
 /** The calls that concern the size of a compute. */

@@ -28,10 +28,15 @@ const HostView = Type.Object(
     memory_bytes: Type.Optional(Type.Integer()),
     capacity_cu: Type.Optional(Type.Number({ description: 'What the sizes of its computes may sum up to' })),
     used_cu: Type.Number({ description: 'What they sum up to now' }),
-    disk_bytes: Type.Optional(Type.Integer({ description: 'The disk of its data directory' })),
+    disk_bytes: Type.Optional(
+      Type.Integer({ description: 'The disk of its stores: that of its data directory, or their image' }),
+    ),
     disk_free_bytes: Type.Optional(Type.Integer()),
     branch_bytes: Type.Integer({ description: 'The files of its branches, as last measured' }),
     limit_error: Type.Optional(Type.String({ description: 'Why computes are not held to their sizes there' })),
+    clone_mode: Type.Optional(
+      Type.String({ description: 'How branches are cloned: by `reflink`, in an `image` with it, or by `copy`' }),
+    ),
     heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
   },
   { $id: 'Host' },
@@ -79,6 +84,7 @@ function shownHost({
   disk_free_bytes,
   store_bytes,
   limit_error,
+  clone_mode,
   heartbeat_at,
 }: Host): Static<typeof HostView> {
   return {
@@ -92,6 +98,7 @@ function shownHost({
     ...(disk_free_bytes !== null && { disk_free_bytes }),
     branch_bytes: store_bytes,
     ...(limit_error !== null && { limit_error }),
+    ...(clone_mode !== null && { clone_mode }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
 }
