@@ -76,7 +76,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   const subscribed =
     running && parent
       ? await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
-      : copyAtRest(source, target)
+      : await copyAtRest(source, target)
   closeSync(source.file)
   if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
   await inheritPassword(from, home)
@@ -87,8 +87,8 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
 }
 
 /** Returns whether the copy may hold subscriptions. */
-function copyAtRest(source: Source, target: CopyTarget): boolean {
-  copyTree(source, target, isLeftOut)
+async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> {
+  await copyTree(source, target, isLeftOut)
   const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
   const segments = readdirSync(openPath(wal)).filter(isWalSegment)

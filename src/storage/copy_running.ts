@@ -22,7 +22,7 @@ export async function copyRunning(
 ): Promise<boolean> {
   const member = await joinBackup(home, parent)
   try {
-    copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
+    await copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
     writeOwned(target, CONTROL_FILE, readControlFile(source))
     const backup = await member.copied()
     copyWal(source, target, backup)

@@ -11,8 +11,10 @@ import {
   readdirSync,
   writeSync,
 } from 'node:fs'
+import { copyFile, lchown } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Owner } from '../host/layout.ts'
+import { type ClonePool, clonePool } from './clone_pool.ts'
 
 const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
@@ -30,6 +32,8 @@ export interface CopyTarget {
   reflink: boolean
   /** Called with the bytes of each part that is copied. */
   readonly copied: (bytes: number) => void
+  /** Whether a clone has succeeded. */
+  isCloning?: boolean
 }
 
 export function openDirectory(path: string): Source {
@@ -44,17 +48,35 @@ export function openDirectory(path: string): Source {
  * relative to the open directory that holds it: only files of the tree are copied. Files that vanish meanwhile are
  * fine, torn pages too: the backup protocol repairs both.
  */
-export function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean, prefix = ''): void {
+export async function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean): Promise<void> {
+  const pool = clonePool()
+  try {
+    await copyBelow(source, target, skip, '', pool)
+  } finally {
+    await pool.drain()
+  }
+}
+
+async function copyBelow(
+  source: Source,
+  target: CopyTarget,
+  skip: (path: string) => boolean,
+  prefix: string,
+  pool: ClonePool,
+): Promise<void> {
   for (const entry of readdirSync(openPath(source), { withFileTypes: true })) {
     const path = prefix + entry.name
     if (skip(path)) continue
-    if (entry.isFile()) copyOne(source, entry.name, target, path)
+    if (entry.isFile()) {
+      if (target.isCloning) await pool.add(() => cloneOne(source, entry.name, target, path))
+      else copyOne(source, entry.name, target, path)
+    }
     if (!entry.isDirectory()) continue
     const below = openBelow(source, entry.name, O_DIRECTORY)
     if (!below) continue
     try {
       makeDirectory(join(target.path, path), target.owner)
-      copyTree(below, target, skip, `${path}/`)
+      await copyBelow(below, target, skip, `${path}/`, pool)
     } finally {
       closeSync(below.file)
     }
@@ -70,6 +92,7 @@ export function copyOne(source: Source, name: string, target: CopyTarget, path: 
     if (!found.isFile()) return
     const copy = join(target.path, path)
     target.reflink &&= isCloned(opened, copy, target.owner)
+    target.isCloning = target.reflink
     if (target.reflink) target.copied(found.size)
     else copyBytes(opened, copy, target)
   } finally {
@@ -77,11 +100,34 @@ export function copyOne(source: Source, name: string, target: CopyTarget, path: 
   }
 }
 
+/** As `copyOne`, on a filesystem that has cloned a file, without blocking this thread. */
+async function cloneOne(source: Source, name: string, target: CopyTarget, path: string): Promise<void> {
+  const opened = openBelow(source, name)
+  if (!opened) return
+  try {
+    const found = fstatSync(opened.file)
+    if (!found.isFile()) return
+    const copy = join(target.path, path)
+    await copyFile(openPath(opened), copy, constants.COPYFILE_FICLONE_FORCE)
+    if (target.owner) await lchown(copy, target.owner.uid, target.owner.gid)
+    target.copied(found.size)
+  } catch (error) {
+    // Files of one filesystem may differ, as those without copy-on-write on Btrfs.
+    if (!UNCLONABLE.has(codeOf(error))) throw error
+    target.reflink = target.isCloning = false
+    copyBytes(opened, join(target.path, path), target)
+  } finally {
+    closeSync(opened.file)
+  }
+}
+
+const UNCLONABLE = new Set(['ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'ENOTTY', 'EINVAL', 'EXDEV'])
+
 function isCloned(source: Source, copy: string, owner: Owner | undefined): boolean {
   try {
     copyFileSync(openPath(source), copy, constants.COPYFILE_FICLONE_FORCE)
   } catch (error) {
-    if (['ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'ENOTTY', 'EINVAL', 'EXDEV'].includes(codeOf(error))) return false
+    if (UNCLONABLE.has(codeOf(error))) return false
     throw error
   }
   if (owner) lchownSync(copy, owner.uid, owner.gid)
