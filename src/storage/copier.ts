@@ -22,6 +22,7 @@ import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import type { Owner } from '../host/layout.ts'
 import type { RunningParent } from './backup_messages.ts'
 import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
+import { requireCopyRoom } from './copy_room.ts'
 import { inheritPassword } from './password_note.ts'
 import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
 
@@ -73,6 +74,7 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
   const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
   const target: CopyTarget = { path: making, owner, reflink: true, copied: meter.add }
   refuseTablespaces(source)
+  await requireCopyRoom(source, making, isLeftOut)
   const subscribed =
     running && parent
       ? await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)

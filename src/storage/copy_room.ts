@@ -1,0 +1,25 @@
+import { statfs } from 'node:fs/promises'
+import { bytesText } from '../bytes.ts'
+import { cloneKindOf } from '../host/clone_kind.ts'
+import { bytesBelow } from './copy_progress.ts'
+import type { Source } from './copy_tree.ts'
+
+/** Left for the writes of running servers meanwhile. */
+const SPARED_BYTES = 16 * 2 ** 20
+
+/**
+ * Checks that a copy byte by byte has room, before it takes any.
+ * Errors: it has not; worded as the system's, since it is waited for in the same way.
+ */
+export async function requireCopyRoom(
+  source: Source,
+  directory: string,
+  skip: (path: string) => boolean,
+): Promise<void> {
+  // On a full disk there is no room for the probe either.
+  if ((await cloneKindOf(directory).catch(() => 'copy')) === 'reflink') return
+  const { bsize, bavail } = await statfs(directory)
+  const [needed, free] = [bytesBelow(source, skip) + SPARED_BYTES, bsize * bavail]
+  if (needed > free)
+    throw new Error(`no space left on device: the copy needs ${bytesText(needed)}, and ${bytesText(free)} are free`)
+}
