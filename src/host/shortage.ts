@@ -1,4 +1,5 @@
-import { statfsSync } from 'node:fs'
+import { existsSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
 import { messageOf, UsageError } from '../errors.ts'
 import { ConfigurationError, ServerStartError } from './failures.ts'
 import { FencedError } from './fence.ts'
@@ -72,7 +73,8 @@ function fullDisk(directory: string): string {
   const room = roomIn(directory)
   if (room?.files === 0 && room.bytes >= LITTLE_BYTES)
     return `The disk of ${directory} has no inodes left: remove files there.`
-  return `The disk of ${directory} is full: make room there.`
+  const grow = existsSync(join(directory, '..', 'image.xfs')) ? ' Or make its image larger: neap storage grow.' : ''
+  return `The disk of ${directory} is full: make room there.${grow}`
 }
 
 function isFull(directory: string): boolean {
