@@ -56,19 +56,22 @@ export function lastWordsIn(path: string, startedAt: Date): string {
 
 const STARTS = /LOG: +starting PostgreSQL/
 const IS_READY = /LOG: +database system is ready to accept/
-/** From the time that a server gives as that of its start to its first line. */
-const FIRST_LINE_MS = 2_000
+/** From the time that a server gives as that of its start, in whole seconds, to its first line. */
+const FIRST_LINE_MS = 1_500
 
 /**
- * Of the own lines of servers of one store those of the first, from when it was ready to the start of the next one.
- * Servers log much while they start, above all after a crash.
+ * Of the own lines of servers of one store those of the server that started then, from when it was ready to the start
+ * of the next one. Servers log much while they start, above all after a crash. Of two that started in one second the
+ * later one counts.
  */
 function linesWhenReady(lines: readonly string[], startedAt: Date): readonly string[] {
   const starts = lines.flatMap((line, index) => (STARTS.test(line) ? [index] : []))
-  const first = starts[0]
-  // Of a long log only the end is read: then the first start in it may be the next one's.
-  const isIts = first !== undefined && +timeOf(lines[first] ?? '') < +startedAt + FIRST_LINE_MS
-  const its = isIts ? lines.slice(first, starts[1]) : lines.slice(0, first)
+  const isLater = (index: number) => +timeOf(lines[index] ?? '') >= +startedAt + FIRST_LINE_MS
+  // Of a long log only the end is read: its own start may be missing.
+  const its = lines.slice(
+    starts.findLast((index) => !isLater(index)) ?? 0,
+    starts.find((index) => isLater(index)),
+  )
   return its.slice(its.findIndex((line) => IS_READY.test(line)) + 1)
 }
 

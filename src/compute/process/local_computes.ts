@@ -135,12 +135,12 @@ export function localComputes(options: ComputeOptions): Computes {
   return { ...explainShortages(calls, layout.branches), watch: (ended) => watchComputes(layout, logFile, ended) }
 }
 
-/** The calls that concern the size of a compute. */
 function startProgress(home: string): string {
   const server = notedServer(home)
   return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
 }
 
+/** The calls that concern the size of a compute. */
 const callsOf = (groups: Cgroups) => ({
   resize: (id: string, size: CurrentSize) => groups.limit(id, resourceLimits(size)),
   weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>
