@@ -1,8 +1,11 @@
-import { type StepOutcome, watching } from '../engine/definition.ts'
+import { type StepOutcome, waitUntil } from '../engine/definition.ts'
 import type { Storage, StoreRef } from '../storage/storage.ts'
 
-/** Waits for the copy into a store, and says how far it is. */
+/**
+ * Waits for the copy into a store, and says how far it is. That puts off no deadline: a copy that begins again and again
+ * would never be over its time.
+ */
 export async function waitForCopy(storage: Storage, store: StoreRef, reason: string): Promise<StepOutcome> {
   const progress = await storage.readProgress(store)
-  return watching(storage.filled(store), progress === undefined ? reason : `${reason}: ${progress}`)
+  return waitUntil(storage.filled(store), progress === undefined ? reason : `${reason}: ${progress}`)
 }
