@@ -122,7 +122,8 @@ async function paste(id: string, parts: readonly (readonly [where: string, text:
     if (where === 'Shell') {
       const options = { cwd: folder, env: { ...process.env, ...env, PATH, PGCONNECT_TIMEOUT: '20' } }
       const child = run('bash', ['-c', text], options)
-      child.child.stdin?.end('select version();\n')
+      // A program that reads no input may have ended by then.
+      child.child.stdin?.on('error', () => {}).end('select version();\n')
       printed += (await child).stdout
     } else {
       mkdirSync(dirname(join(folder, where)), { recursive: true })

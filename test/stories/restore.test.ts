@@ -311,5 +311,7 @@ test('an impossible restore is refused and changes no branch', async () => {
   refused(await ask(branch_id, taken), 409, 'BRANCH_ALREADY_EXISTS', /branch_name:"br-/)
   const reset = await send(neap, 'POST', `${branches}/${main.branch_id}/reset_to_parent`)
   refused(reset, 422, 'NOT_ALLOWED', /no parent/)
-  assert.deepEqual(await branchesOf(main), known)
+  // What their sessions have passed is counted later.
+  const lasting = (all: typeof known) => all.map(({ data_transfer_bytes: _, ...rest }) => rest)
+  assert.deepEqual(lasting(await branchesOf(main)), lasting(known))
 })
