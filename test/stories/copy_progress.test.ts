@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { cloneKindOf } from '../../src/host/clone_kind.ts'
@@ -48,7 +48,7 @@ function stopOnTheWay(): { readonly stopped: Promise<void>; readonly goOn: () =>
     stopped: stopped.then(() => undefined),
     goOn() {
       // Neither the rest of it nor its copied part is to be written to disk.
-      for (const file of [large, copied]) truncateSync(file, 0)
+      for (const file of [large, copied]) if (existsSync(file)) truncateSync(file, 0)
       process.kill(pid, 'SIGCONT')
     },
   }
