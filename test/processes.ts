@@ -134,7 +134,8 @@ export function outsidePid(postmaster: number, inside: number): number {
   return pid
 }
 
-function readIfThere(path: string): string {
+/** The text of a file; empty when it cannot be read, as for a process that has ended. */
+export function readIfThere(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { readIfThere } from './processes.ts'
 
 const LOOKS = 2_000
 const BETWEEN_LOOKS_MS = 2
@@ -11,20 +11,12 @@ const BETWEEN_LOOKS_MS = 2
 export async function stopReplay(postmaster: () => number | undefined): Promise<number | undefined> {
   for (let look = 0; look < LOOKS; look++) {
     const parent = postmaster()
-    for (const pid of read(`/proc/${parent}/task/${parent}/children`).split(' ').filter(Boolean).map(Number)) {
-      if (!read(`/proc/${pid}/cmdline`).startsWith('postgres: startup recovering')) continue
+    for (const pid of readIfThere(`/proc/${parent}/task/${parent}/children`).split(' ').filter(Boolean).map(Number)) {
+      if (!readIfThere(`/proc/${pid}/cmdline`).startsWith('postgres: startup recovering')) continue
       process.kill(pid, 'SIGSTOP')
       return pid
     }
     await sleep(BETWEEN_LOOKS_MS)
   }
   return undefined
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
 }
