@@ -50,6 +50,8 @@ async function converse(socket: Socket, request: DumpRequest, signal: AbortSigna
     // Without the variables of this process, which may be secret.
     env: { LC_ALL: 'C' },
   }) as ChildProcessByStdio<Writable, Readable, Readable>
+  // Without descriptors the child has no streams: its error follows.
+  if (child.pid === undefined) await once(child, 'spawn')
   // An error of any stream closes the socket, and its close ends the input of the child.
   for (const stream of [socket, child.stdin, child.stdout]) stream.on('error', () => socket.destroy())
   socket.pipe(child.stdin)

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import type { ComputeAddress } from '../compute/compute.ts'
 import { AppError } from '../errors.ts'
 import { ADMIN } from '../postgres/own_session.ts'
@@ -121,6 +122,8 @@ async function runInstalled(
       PATH: '/usr/local/bin:/usr/bin:/bin',
     },
   })
+  // Without descriptors the child has no streams: its error follows.
+  if (child.pid === undefined) await once(child, 'spawn')
   const parts: Buffer[] = []
   let bytes = 0
   let complaint = ''

@@ -1,5 +1,4 @@
-import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
-import type { Writable } from 'node:stream'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { getSystemErrorMap, promisify } from 'node:util'
 import { type Fence, FencedError } from './fence.ts'
 import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
@@ -22,20 +21,16 @@ export const fenceText = (fence: Fence | undefined): string =>
 
 /**
  * Spawns an effect that becomes another program, in a session of its own, with all output to a file, never a pipe. Its
- * standard input stays open for the caller.
+ * standard input stays open for the caller; there is none if this process lacks descriptors, and `error` is emitted.
  */
-export function spawnEffect(
-  args: readonly string[],
-  output: number,
-  env: Record<string, string> = {},
-): ChildProcessByStdio<Writable, null, null> {
-  const child = spawn('perl', ['-e', SCRIPT, '--', ...args], {
+export function spawnEffect(args: readonly string[], output: number, env: Record<string, string> = {}): ChildProcess {
+  const child: ChildProcess = spawn('perl', ['-e', SCRIPT, '--', ...args], {
     detached: true,
     stdio: ['pipe', output, output],
     env: { ...BARE_ENVIRONMENT, ...env },
-  }) as ChildProcessByStdio<Writable, null, null>
+  })
   // An effect that has ended reads no input: ignore the write error.
-  child.stdin.on('error', () => undefined)
+  child.stdin?.on('error', () => undefined)
   return child
 }
 

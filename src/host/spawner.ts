@@ -1,4 +1,4 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { messageOf } from '../errors.ts'
@@ -18,7 +18,8 @@ export interface RunningEffect {
 }
 
 interface Spawner {
-  readonly child: ChildProcessByStdio<Socket, Socket, null>
+  /** Without streams if this process lacks descriptors; its `error` follows. */
+  readonly child: ChildProcess
   readonly running: Map<string, { resolve: (end: EffectEnd) => void; reject: (error: Error) => void }>
 }
 
@@ -40,8 +41,8 @@ export function forkEffect(args: readonly string[], output = '-'): RunningEffect
   promise.catch(() => undefined)
   running.set(id, { resolve, reject })
   keepAlive(spawner)
-  child.stdin.write(request)
-  return { ended: promise, tell: (text) => void child.stdin.write(line(['tell', id, text])) }
+  child.stdin?.write(request)
+  return { ended: promise, tell: (text) => void child.stdin?.write(line(['tell', id, text])) }
 }
 
 const toHex = (word: string): string => Buffer.from(word).toString('hex')
@@ -49,11 +50,11 @@ const fromHex = (digits: string): string => Buffer.from(digits, 'hex').toString(
 const line = (words: readonly string[]): string => `${words.map(toHex).join(' ')}\n`
 
 function start(): Spawner {
-  const child = spawn('perl', ['-e', SCRIPT, '--', 'serve'], {
+  const child: ChildProcess = spawn('perl', ['-e', SCRIPT, '--', 'serve'], {
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
     env: BARE_ENVIRONMENT,
-  }) as Spawner['child']
+  })
   const begun: Spawner = { child, running: new Map() }
   const over = (error: Error): void => {
     if (spawner === begun) spawner = undefined
@@ -62,22 +63,24 @@ function start(): Spawner {
   }
   child.once('error', over)
   child.once('exit', (code) => over(new Error(`The process that starts effects has ended with code ${code}.`)))
-  child.stdin.on('error', (error) => over(new Error(`An effect could not be started: ${messageOf(error)}`)))
-  createInterface({ input: child.stdout }).on('line', (answer) => {
+  child.stdin?.on('error', (error) => over(new Error(`An effect could not be started: ${messageOf(error)}`)))
+  if (child.stdout) createInterface({ input: child.stdout }).on('line', read)
+  return begun
+
+  function read(answer: string): void {
     const [named = '', code, complaint = ''] = answer.split(' ')
     const id = fromHex(named)
     const ended = begun.running.get(id)
     begun.running.delete(id)
     keepAlive(begun)
     ended?.resolve({ code: code === '-1' ? null : Number(code), complaint: fromHex(complaint) })
-  })
-  return begun
+  }
 }
 
 /** Keeps this process alive for as long as it waits for an effect. */
 function keepAlive({ child, running }: Spawner): void {
-  for (const each of [child, child.stdin, child.stdout]) {
-    if (running.size > 0) each.ref()
-    else each.unref()
+  for (const each of [child, child.stdin as Socket | null, child.stdout as Socket | null]) {
+    if (running.size > 0) each?.ref()
+    else each?.unref()
   }
 }

@@ -29,7 +29,7 @@ export async function fillDataDirectory(
   const args = ['copy', plan.home, fenceText(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
   // The compile cache halves the run time of the copier.
   const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
-  child.stdin.end(JSON.stringify(plan))
+  child.stdin?.end(JSON.stringify(plan))
   closeSync(log.file)
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once('error', reject)

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, chown, lchown, mkdir, mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -101,6 +102,8 @@ async function giveToRoot(path: string): Promise<void> {
 
 async function run(user: Owner | undefined, program: string, args: string[], input = ''): Promise<void> {
   const child = spawn(program, args, { ...user, cwd: '/', env: BARE_ENVIRONMENT, stdio: ['pipe', 'pipe', 'pipe'] })
+  // Without descriptors the child has no streams: its error follows.
+  if (child.pid === undefined) await once(child, 'spawn')
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text))

@@ -73,19 +73,22 @@ function watchProcesses(ended: (pid: number) => void): { follow(pid: number): vo
   let watcher = begin()
 
   function begin(): ChildProcess {
-    const child = spawn('perl', watchArgs.args, { stdio: ['pipe', 'pipe', 'ignore'], env: watchArgs.env })
-    child.stdin.on('error', () => undefined)
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const pid = Number(line)
-      if (!stopped && followed.delete(pid)) ended(pid)
-    })
+    const child: ChildProcess = spawn('perl', watchArgs.args, { stdio: ['pipe', 'pipe', 'ignore'], env: watchArgs.env })
+    // Without descriptors there are no streams, and `error` is emitted.
+    child.stdin?.on('error', () => undefined)
+    if (child.stdout) createInterface({ input: child.stdout }).on('line', read)
     // When the watcher has ended or could not start, its replacement follows the same pids.
     const again = (): void => {
       if (!stopped) timer ??= setTimeout(next, AGAIN_MS)
     }
     child.once('error', again).once('exit', again)
-    for (const pid of followed) child.stdin.write(`${pid}\n`)
+    for (const pid of followed) child.stdin?.write(`${pid}\n`)
     return child
+  }
+
+  function read(line: string): void {
+    const pid = Number(line)
+    if (!stopped && followed.delete(pid)) ended(pid)
   }
 
   function next(): void {
