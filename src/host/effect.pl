@@ -241,12 +241,13 @@ sub configure {
   leave('done');
 }
 
-# Replaces a file, in one step as long as the disk has room; else in its own blocks: that writes are refused must be written on a full disk.
+# Replaces a file, in one step as long as the disk has room and inodes; else in its own blocks: that writes are refused must be written on a full disk.
 sub replace_file {
   my ($path, $text) = @_;
-  open(my $new, '>', "$path.new") or fail("$path.new");
-  print $new $text;
-  return rename("$path.new", $path) || fail($path) if close $new;
+  if (open(my $new, '>', "$path.new")) {
+    print $new $text;
+    return rename("$path.new", $path) || fail($path) if close $new;
+  }
   $! == $ENOSPC || $! == $EDQUOT or fail("$path.new");
   unlink "$path.new";
   open(my $file, '+<', $path) or fail($path);

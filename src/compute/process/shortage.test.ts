@@ -207,12 +207,14 @@ test('a running compute is told to refuse writes on a full disk', { skip: cannot
   }
   // The first session of a database writes a file, which on a full disk it cannot.
   await setting()
-  await full(async () => {
+  const refuseAndAccept = async () => {
     await computes.configure(branch, { ...SMALL, refusesWrites: true }, next())
     await until('it refuses writes', async () => JSON.stringify(await setting()).includes('"on"'))
     await computes.configure(branch, SMALL, next())
     await until('it accepts writes', async () => JSON.stringify(await setting()).includes('"off"'))
-  })
+  }
+  await full(refuseAndAccept)
+  await full(refuseAndAccept, () => disk?.useInodes())
   deepEqual(readdirSync(`${home(branch)}/conf`).toSorted(), ['neap.conf', 'pg_hba.conf'])
   await settled(() => computes.stop(branch, next()))
 })
