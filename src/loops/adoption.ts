@@ -95,11 +95,20 @@ export function startSweepLoop(context: WorkerContext): Loop {
   return startPeriodic(EVERY_MS, sweep, onError)
 }
 
-async function removeLeftovers({ catalog, hostId, log }: WorkerContext): Promise<void> {
+/** Queues the removal of the stores of deleted branches that none is queued for. One that fails holds up no other. */
+export async function removeLeftovers({
+  catalog,
+  hostId,
+  log,
+}: Pick<WorkerContext, 'catalog' | 'hostId' | 'log'>): Promise<void> {
   for (const branch of await listLeftovers(catalog, hostId, LEFTOVERS_AT_ONCE)) {
     const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
-    const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
-    log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
+    try {
+      const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
+      log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
+    } catch (error) {
+      log.warn({ err: error, branch: branch.id }, 'could not remove the store of a deleted branch')
+    }
   }
 }
 

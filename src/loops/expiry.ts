@@ -1,4 +1,4 @@
-import { findBranch, hasChildren, listExpired } from '../catalog/branch.ts'
+import { type Branch, findBranch, hasChildren, listExpired } from '../catalog/branch.ts'
 import { lockProject } from '../catalog/project.ts'
 import { removeBranch } from '../commands/delete_branch.ts'
 import type { WorkerContext } from '../context.ts'
@@ -10,18 +10,30 @@ const EVERY_MS = 5_000
  * Deletes expired branches. A branch with children waits for theirs to expire; protected and default branches have no
  * expiry.
  */
-export function startExpiryLoop({ catalog, log }: WorkerContext): Loop {
+export function startExpiryLoop(context: ExpiryContext): Loop {
+  const { catalog, log } = context
   const expire = async (): Promise<void> => {
-    for (const { id, account_id, project_id } of await listExpired(catalog)) {
-      await catalog.transaction(async (tx) => {
-        if (!(await lockProject(tx, account_id, project_id))) return
-        const branch = await findBranch(tx, project_id, id)
-        if (!branch?.expires_at || Date.parse(branch.expires_at) > Date.now()) return
-        if (await hasChildren(tx, id)) return
-        await removeBranch(tx, branch)
-        log.info({ branch: id }, 'a branch has expired')
-      })
-    }
+    // Each by itself: one that fails holds up no other.
+    for (const branch of await listExpired(catalog))
+      await expireBranch(context, branch).catch((error: unknown) =>
+        log.warn({ err: error, branch: branch.id }, 'could not delete an expired branch'),
+      )
   }
-  return startPeriodic(EVERY_MS, expire, (error) => log.warn({ err: error }, 'could not delete expired branches'))
+  return startPeriodic(EVERY_MS, expire, (error) => log.warn({ err: error }, 'could not list expired branches'))
+}
+
+type ExpiryContext = Pick<WorkerContext, 'catalog' | 'log'>
+
+async function expireBranch(
+  { catalog, log }: ExpiryContext,
+  { id, account_id, project_id }: Pick<Branch, 'id' | 'account_id' | 'project_id'>,
+): Promise<void> {
+  await catalog.transaction(async (tx) => {
+    if (!(await lockProject(tx, account_id, project_id))) return
+    const branch = await findBranch(tx, project_id, id)
+    if (!branch?.expires_at || Date.parse(branch.expires_at) > Date.now()) return
+    if (await hasChildren(tx, id)) return
+    await removeBranch(tx, branch)
+    log.info({ branch: id }, 'a branch has expired')
+  })
 }

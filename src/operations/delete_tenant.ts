@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { deleteBranchData, listStoredBranches, type StoredBranch } from '../catalog/branch.ts'
 import { moveToHost } from '../catalog/operation.ts'
 import { deleteProject } from '../catalog/project.ts'
@@ -8,7 +9,7 @@ import { countStoreWal } from './store_wal.ts'
 
 /** How many computes are stopped and stores removed side by side: both wait for processes, and use little CPU. */
 const AT_ONCE = 16
-/** So long a step begins with further stores. */
+/** For how long a step begins with further stores. */
 const STEP_MS = 3_000
 
 /**
@@ -40,7 +41,10 @@ export const deleteTenant: Action<Record<string, never>> = {
   },
 }
 
-/** Removes the stores of these branches. Returns false when some are left for the next turn. */
+/**
+ * Removes the stores of these branches. Returns false when some are left for the next turn. Each turn begins with
+ * another one, and one that fails holds up no other. Errors: the first one of these.
+ */
 async function removeAll(
   operation: Claimed,
   { storage, catalog }: WorkerContext,
@@ -48,19 +52,22 @@ async function removeAll(
 ): Promise<boolean> {
   const deadline = performance.now() + STEP_MS
   const left = new Set(branches)
-  const waiting = [...branches]
-  async function removeNext(): Promise<void> {
-    for (let branch = waiting.shift(); branch && performance.now() < deadline; branch = waiting.shift()) {
-      await countStoreWal(storage, catalog, branch.store_id)
-      if ((await storage.remove(refOf(branch), fenceOf(operation))) === 'pending') continue
-      const { id } = branch
-      await catalog.transaction((own) => deleteBranchData(own, id))
-      left.delete(branch)
-    }
+  const first = randomInt(branches.length + 1)
+  const waiting = [...branches.slice(first), ...branches.slice(0, first)]
+  let failure: { readonly error: unknown } | undefined
+
+  async function remove(branch: StoredBranch): Promise<void> {
+    await countStoreWal(storage, catalog, branch.store_id)
+    if ((await storage.remove(refOf(branch), fenceOf(operation))) === 'pending') return
+    await catalog.transaction((own) => deleteBranchData(own, branch.id))
+    left.delete(branch)
   }
-  // A store that cannot be removed does not hold up the others.
-  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, removeNext))
-  const failed = ended.find((each) => each.status === 'rejected')
-  if (failed) throw failed.reason
+
+  async function removeNext(): Promise<void> {
+    for (let branch = waiting.shift(); branch && performance.now() < deadline; branch = waiting.shift())
+      await remove(branch).catch((error: unknown) => void (failure ??= { error }))
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, removeNext))
+  if (failure) throw failure.error
   return left.size === 0
 }
