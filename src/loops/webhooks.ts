@@ -12,7 +12,7 @@ import { deliver, type Delivering, type Present } from '../webhooks/deliver.ts'
 import type { Loop } from './periodic.ts'
 
 /** Concurrent attempts of one worker, in all and per webhook. */
-const MOST = 64
+const MAX_RUNNING = 64
 const MAX_EACH = 4
 
 /** Beyond the time-out of an attempt, for the queries around it. */
@@ -24,7 +24,10 @@ const LONGEST_SLEEP_MS = 30_000
 /**
  * Delivers webhook events, in any number of workers. Looks on each notification of the catalog and when a retry is due.
  */
-export async function startWebhookLoop(context: WorkerContext, present: Present): Promise<Loop> {
+export async function startWebhookLoop(
+  context: Pick<WorkerContext, 'catalog' | 'config' | 'secrets' | 'log'>,
+  present: Present,
+): Promise<Loop> {
   const { catalog, config, secrets, log } = context
   const stopping = new AbortController()
   const running = new Map<string, Promise<void>>()
@@ -42,8 +45,9 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
   }
   const loop = createEventLoop({
     async look() {
-      await take()
+      // Read first: of a delivery that becomes due meanwhile, the claim or the next look takes note.
       const ms = (await nextDelivery(catalog)) ?? LONGEST_SLEEP_MS
+      await take()
       // A due delivery that found no free slot is taken when a slot becomes free.
       return Math.min(Math.max(ms, 0), LONGEST_SLEEP_MS) + 1
     },
@@ -52,10 +56,10 @@ export async function startWebhookLoop(context: WorkerContext, present: Present)
 
   /** Takes deliveries until all slots are used or no more are due. */
   async function take(): Promise<void> {
-    while (running.size < MOST && !stopping.signal.aborted) {
+    while (running.size < MAX_RUNNING && !stopping.signal.aborted) {
       const leaseSeconds = config.webhookTimeout + LEASE_MARGIN_SECONDS
       const taken = await takeDeliveries(catalog, {
-        most: MOST - running.size,
+        most: MAX_RUNNING - running.size,
         maxEach: MAX_EACH,
         underWay,
         leaseSeconds,
