@@ -6,6 +6,8 @@ export const MIGRATION_LOCK = 6_327_001
 export const REGISTRATION_LOCK = 6_327_002
 /** Held while secrets are rotated. */
 export const ROTATION_LOCK = 6_327_003
+/** Held while notices are renewed. */
+export const NOTICES_LOCK = 6_327_004
 /** First of the two keys of the lock that a live proxy holds; the second is its number. */
 export const PROXY_LOCK_CLASS = 7301
 /*

@@ -1,3 +1,4 @@
+import { NOTICES_LOCK } from './advisory_locks.ts'
 import type { Catalog, Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
@@ -97,7 +98,7 @@ function usedOf() {
 export async function renewNotices(catalog: Catalog, hostId: string): Promise<Notice[]> {
   return catalog.transaction(async (tx) => {
     // Of several workers each level is told by one: the others see it as told.
-    await tx.rows(sql`select pg_advisory_xact_lock(hashtext('notices'))`)
+    await tx.rows(sql`select pg_advisory_xact_lock(${NOTICES_LOCK}::bigint)`)
     return renew(tx, hostId)
   })
 }
