@@ -34,7 +34,7 @@ export interface Vacancy {
   readonly most: number
   /** The project of each operation that has a place there. */
   readonly busy: readonly string[]
-  /** So many places a project may have. */
+  /** Maximum number of places of a project. */
   readonly share: number
 }
 
@@ -51,7 +51,7 @@ export interface Claims {
  * clock stepped back: `run_at` is ignored then, unless it lies a minute or more after `updated_at`, longer than steps
  * ever wait. Commits asynchronously, since a claim that a crash of the catalog loses is made again; but the first of
  * an API request's operation waits for the disk, as its insertion did not.
- * @param host id of the host whose operations are claimed, besides those of none
+ * @param host id of the host whose operations are claimed, besides those without a host
  * @param driven ids of operations that the caller already drives, possibly between two steps
  * @param leaseSeconds how long other workers skip the operations, until their first step begins and its row lock takes
  * over. No lease unless given
@@ -140,7 +140,7 @@ async function sortQueues(db: Db, blocked: readonly string[]): Promise<number> {
 }
 
 /** Why a step must not begin: another worker has the operation, its deadline has passed, or a dependency failed. */
-export type StepLock = 'locked' | 'overdue' | 'taken' | { readonly needs: string }
+export type StepLock = 'locked' | 'overdue' | 'taken' | { readonly failedDependency: string }
 
 /**
  * Locks the operation for one step, unless another worker has taken it over or has it locked. The step's transaction
@@ -148,15 +148,15 @@ export type StepLock = 'locked' | 'overdue' | 'taken' | { readonly needs: string
  * ended but not yet that it failed, so dependencies are checked here again.
  */
 export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generation'>): Promise<StepLock> {
-  const row = await tx.row<{ overdue: boolean; needs: string | null }>(sql`
+  const row = await tx.row<{ overdue: boolean; failed_dependency: string | null }>(sql`
     select deadline_at < clock_timestamp() as overdue, set_config('synchronous_commit', 'off', true),
            case when step <> ${FAILURE} then
-             (${FAILED_DEPENDENCY}) end as needs
+             (${FAILED_DEPENDENCY}) end as failed_dependency
       from operation o
      where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
        for no key update skip locked`)
   if (!row) return 'taken'
-  if (row.needs !== null) return { needs: row.needs }
+  if (row.failed_dependency !== null) return { failedDependency: row.failed_dependency }
   return row.overdue ? 'overdue' : 'locked'
 }
 

@@ -9,8 +9,9 @@ export type StepOutcome =
 /** Runs the same step again after `seconds`; 0 means in its turn. Does not count as a failure. */
 export const wait = (seconds: number, reason: string): StepOutcome => ({ wait: seconds, reason })
 /**
- * Runs the same step again once the promise has settled, or after a few seconds. Meanwhile the operation has no worker
- * and no transaction. A rejection counts as settled: the step finds the cause itself.
+ * Runs the same step again once the promise has settled, or after a few seconds. Meanwhile the operation has no
+ * transaction and, unless it copies, no place of its worker (lanes.ts). A rejection counts as settled: the step finds
+ * the cause itself.
  */
 export const waitUntil = (until: Promise<unknown>, reason: string) => ({
   wait: 0,
@@ -58,13 +59,12 @@ export type Step<Context, Input> = (operation: Claimed<Input>, context: Context,
 
 /**
  * Operations of one lane never wait for a worker that is busy with those of another: starts, for which clients wait;
- * suspends, for which the next starts wait; copies, of which a host makes a limited number at once; and the others.
+ * suspends, for which the next starts wait; copies, of which a worker makes a limited number at once; and the others.
  */
 export type LaneName = 'start' | 'suspend' | 'copy' | 'work'
 
 /**
- * One action: its locks, its deadline, its steps in order, and `onFailure`, which makes the recorded state match the
- * actual one.
+ * One action: its deadline, its steps in order, and `onFailure`, which makes the recorded state match the actual one.
  */
 export interface Definition<Context = never, Input = never> {
   readonly action: string

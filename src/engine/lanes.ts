@@ -32,9 +32,9 @@ export interface LaneOptions {
   readonly places: number
 }
 
-/** A project may have all places of a lane but one of so many. */
+/** Of this many places of a lane, one is kept from a project that has the others. */
 const RESERVED_OF = 8
-/** So many times its places the lane of copies has for projects that copy nothing yet. */
+/** The lane of copies has this many times its places for projects that copy nothing yet. */
 const OVERFLOW = 4
 
 export function createLane({ name, actions, places }: LaneOptions): OperationLane {

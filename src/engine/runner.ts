@@ -39,7 +39,7 @@ export interface RunnerOptions<Context> {
   readonly catalog: Catalog
   readonly definitions: readonly Definition<Context>[]
   readonly context: Context
-  /** The host whose operations it runs, besides those of none. */
+  /** The host whose operations it runs, besides those without a host. */
   readonly host: string
   /** Maximum number of operations that run at once in each lane. */
   readonly concurrency: number
@@ -104,8 +104,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
   const definitions = new Map(options.definitions.map((definition) => [definition.action, definition]))
   const lanes = lanesOf(options)
   const running = new Map<string, Promise<void>>()
-  const unannounced: string[] = []
-  let telling: Promise<void> | undefined
+  const unnotified: string[] = []
+  let notifying: Promise<void> | undefined
   const { sleptMs = createSleepWatch() } = options
   const afterSleep = createOversleep(catalog, options.host, sleptMs, () => [...running.keys()], onError)
   let stopping = false
@@ -182,20 +182,20 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
     if (next && typeof next === 'object') return 'until' in next ? next : undefined
     if (next !== 'ended') return undefined
     options.onEnd?.(last, last.step === FAILURE ? 'failed' : 'finished')
-    await tell(due.id)
+    await notifyEnd(due.id)
     return undefined
   }
 
   /** Notifies listeners of an end. Ends that occur during a notification are sent together after it. */
-  async function tell(id: string): Promise<void> {
-    unannounced.push(id)
-    telling ??= tellAll().finally(() => (telling = undefined))
-    await telling
+  async function notifyEnd(id: string): Promise<void> {
+    unnotified.push(id)
+    notifying ??= notifyAll().finally(() => (notifying = undefined))
+    await notifying
   }
 
-  async function tellAll(): Promise<void> {
-    while (unannounced.length > 0) {
-      const ids = unannounced.splice(0)
+  async function notifyAll(): Promise<void> {
+    while (unnotified.length > 0) {
+      const ids = unnotified.splice(0)
       // Waiting clients poll when no notification arrives.
       await notifyCompleted(catalog, ids).catch((error: unknown) => onError(error))
     }
@@ -209,7 +209,7 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
         const lock = await lockForStep(tx, operation)
         if (lock === 'taken') return 'taken'
         if (lock === 'overdue') return overdue(tx, operation)
-        if (lock !== 'locked') throw new OperationFailed(`dependency failed: ${lock.needs}`)
+        if (lock !== 'locked') throw new OperationFailed(`dependency failed: ${lock.failedDependency}`)
         await options.onStep?.(operation, 'before')
         const step = stepOf(definition, operation)
         const outcome = await keepAlive(tx, () => step(operation as never, options.context, tx), options.keepAliveMs)
@@ -272,8 +272,8 @@ export async function startRunner<Context>(options: RunnerOptions<Context>): Pro
       stopping = true
       unlisten()
       await loop.stop()
-      clearTimeout(soon)
       await Promise.all(running.values())
+      clearTimeout(soon)
       const parked = lanes.flatMap((lane) => lane.driven())
       if (parked.length > 0) await release(catalog, parked).catch((error: unknown) => onError(error))
     },

@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path'
 import { UsageError } from '../errors.ts'
 
-/** The uid and gid that own a branch's files and run its Postgres. Absent unless Neap runs as root. */
+/** The uid and gid that own a store's files and run its Postgres. Absent unless Neap runs as root. */
 export interface Owner {
   readonly uid: number
   readonly gid: number
@@ -40,21 +40,22 @@ export function layoutOf(options: { dataDir: string; runtimeDir: string }): Layo
   }
 }
 
-/** The directory of one branch: `pgdata`, its locks, its fence. */
-export function homeOf(layout: Layout, branchId: string): string {
-  return join(layout.branches, checkedId(branchId))
+/** The directory of one store: `pgdata`, its locks, its fence. */
+export function homeOf(layout: Layout, storeId: string): string {
+  return join(layout.branches, checkedId(storeId))
 }
 
-export function logDirOf(layout: Layout, branchId: string): string {
-  return join(layout.logs, checkedId(branchId))
+export function logDirOf(layout: Layout, storeId: string): string {
+  return join(layout.logs, checkedId(storeId))
 }
 
 /** A server listens only on a Unix socket in a directory of its own: its port is a part of that socket's name. */
 export const SERVER_PORT = 5432
 
-const SOCKET_PATH_MAX = 107
+/** The maximum length of a Unix socket's path in bytes (unix(7)). */
+export const SOCKET_PATH_MAX = 107
 
-/** The socket directory of one branch, named by the branch's number, since a socket's path is limited to 107 bytes. */
+/** The socket directory of one store, named by the store's number, since a socket's path is limited. */
 export function socketDirOf(layout: Layout, { number }: { readonly number: number }): string {
   const directory = join(layout.runtimeDir, `b${number.toString(36)}`)
   if (Buffer.byteLength(join(directory, '.s.PGSQL.65535')) > SOCKET_PATH_MAX) {

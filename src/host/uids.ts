@@ -18,8 +18,9 @@ interface UidSettings {
 const RANGE_SIZE = 2 ** 18
 
 /**
- * The uids of this host's servers; undefined unless Neap runs as root. By default 2^18 of them from 2^30 on, chosen by
- * the path of the data directory, so that those of one machine differ. They need no passwd entries.
+ * The uids of this host's servers; undefined unless Neap runs as root. By default one of 4096 ranges of 2^18 from 2^30
+ * on, chosen by the path of the data directory, so that two of one machine rarely share it. They need no passwd
+ * entries.
  */
 export function uidRange({ dataDir, uids }: UidSettings): UidRange | undefined {
   if (process.getuid?.() !== 0) return undefined

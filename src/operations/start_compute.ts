@@ -26,8 +26,9 @@ import { type Action, branchOf, fenceOf, ownedRefOf, placedCompute, refOf, reque
 
 export type StartReason = 'request' | 'connection'
 
-/** So long a start waits for room. */
+/** A start fails that has waited this long for room. */
 const ROOM_SECONDS = 30
+/** Between two looks for room that no notification reports. */
 const LOOK_SECONDS = 5
 
 /** Starts the compute of an endpoint, or finds it running, and records it once it has answered a query. */

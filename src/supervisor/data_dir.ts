@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { FileLock } from '../host/file_lock.ts'
+import { SOCKET_PATH_MAX } from '../host/layout.ts'
 import type { ProcessNote } from '../host/process_start.ts'
 import { isRoot } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
@@ -91,9 +92,6 @@ export function checkDataDir(dataDir: string): void {
   }
 }
 
-/** The maximum length of a Unix socket's path. */
-const SOCKET_PATH_MAX = 107
-
 /** Errors: UsageError (the path of the sockets' directory is too long). */
 export function checkRuntimeDir(runtimeDir: string): void {
   const longest = SOCKET_PATH_MAX - Buffer.byteLength('/b0000000/.s.PGSQL.65535')
@@ -158,7 +156,7 @@ export function readState(dataDir: string): State {
   }
 }
 
-/** Merges changes into the state and replaces the file, atomically and durably. */
+/** Merges changes into the state and replaces the file: a power cut leaves the old state or the new one. */
 export function updateState(dataDir: string, changes: Partial<State>): void {
   const file = stateFile(dataDir)
   const text = `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`

@@ -11,10 +11,19 @@ const GONE_MS = 5_000
  */
 export async function endStaleParts(supervisor: ProcessNote | undefined, parts: readonly ProcessNote[]): Promise<void> {
   const killed = parts.filter(isRunning)
-  for (const { pid } of killed) process.kill(pid, 'SIGKILL')
+  for (const { pid } of killed) kill(pid)
   const all = supervisor === undefined ? parts : [supervisor, ...parts]
   const until = Date.now() + GONE_MS
   while (Date.now() < until && (killed.some(isRunning) || all.some(isEnding))) await sleep(5)
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    // It has ended by itself since it was looked at.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }
 
 /** Whether a process ends but may have open files: it loses its memory before its last thread closes its files. */
