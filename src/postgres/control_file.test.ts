@@ -1,6 +1,8 @@
 import { equal, rejects } from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, mkdirSync, openSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
 import { checkpointPosition } from './control_file.ts'
 
@@ -23,4 +25,21 @@ test('the position of the latest checkpoint is the one that Postgres tells', asy
 
 test('a directory without data is an error', async () => {
   await rejects(checkpointPosition('/nonexistent'), /ENOENT/)
+})
+
+test('code in a compute cannot block a look at its control file, or lead it to another file', async (t) => {
+  const [pgdata, other] = [join(local.base, 'hostile'), join(local.base, 'other')]
+  mkdirSync(join(pgdata, 'global'), { recursive: true })
+  writeFileSync(other, Buffer.alloc(64))
+  symlinkSync(other, join(pgdata, 'global/pg_control'))
+  await rejects(checkpointPosition(pgdata), /ELOOP/)
+  const fifo = join(local.base, 'fifo')
+  mkdirSync(join(fifo, 'global'), { recursive: true })
+  execFileSync('mkfifo', [join(fifo, 'global/pg_control')])
+  const writing = setTimeout(() => {
+    // Lets a look that is blocked go on, and fail.
+    closeSync(openSync(join(fifo, 'global/pg_control'), constants.O_RDWR | constants.O_NONBLOCK))
+  }, 5_000)
+  t.after(() => clearTimeout(writing))
+  await rejects(checkpointPosition(fifo), /is not a file/)
 })

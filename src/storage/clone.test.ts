@@ -1,5 +1,5 @@
 import { deepEqual, equal, notDeepEqual, notEqual, ok, rejects } from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
@@ -53,6 +53,17 @@ test('a clone of a stopped parent has its rows, and the two are isolated from ea
   await query(below, 'DELETE FROM item WHERE id <= 10; INSERT INTO item VALUES (0)')
   deepEqual(await query(above, 'SELECT count(*)::int, min(id) FROM item'), [{ count: 900, min: 101 }])
   deepEqual(await query(below, 'SELECT count(*)::int, min(id) FROM item'), [{ count: 991, min: 0 }])
+})
+
+test('a clone takes no more of a control file than Postgres writes', async () => {
+  const parent = await newBranch('control')
+  await local.start(parent, next())
+  // As code in the compute could make it.
+  truncateSync(join(home(parent), 'pgdata/global/pg_control'), 32 * 2 ** 20)
+  const child = local.branch('control-child')
+  await settled(() => storage.clone(child, parent, next()))
+  equal(statSync(join(home(child), 'pgdata/global/pg_control')).size, 8192)
+  await local.start(child, next())
 })
 
 const TABLES = 60

@@ -4,7 +4,17 @@
  * with the data directory in place (`pgdata`, completed under another name first) or with `copy.error`. If killed it
  * leaves neither, and the copy starts over.
  */
-import { closeSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { messageOf } from '../errors.ts'
 import {
@@ -17,6 +27,7 @@ import {
   openDirectory,
   openPath,
 } from './copy_tree.ts'
+import { readControlFile } from '../postgres/control_file.ts'
 import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import type { Owner } from '../host/layout.ts'
@@ -95,7 +106,9 @@ async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> 
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
   const segments = readdirSync(openPath(wal)).filter(isWalSegment)
   const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
-  const needed = neededWal(readFileSync(join(target.path, 'global/pg_control')), segmentBytes)
+  const control = openSync(join(target.path, 'global/pg_control'), 'r')
+  const needed = neededWal(readControlFile(control), segmentBytes)
+  closeSync(control)
   // A parent that was itself cloned from a running server and never started: its label names the start of its WAL, and
   // all of it is needed.
   const isBackup = existsSync(join(target.path, 'backup_label'))

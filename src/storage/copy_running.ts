@@ -1,12 +1,15 @@
-import { closeSync, fchownSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, fchownSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { readControlFile } from '../postgres/control_file.ts'
 import { isLeftOut } from '../postgres/data_directory.ts'
 import type { RunningParent } from './backup_messages.ts'
-import { type CopyTarget, copyTree, openBelow, openPath, type Source } from './copy_tree.ts'
+import { type CopyTarget, copyTree, openBelow, type Source } from './copy_tree.ts'
 import { copyWal } from './copy_wal.ts'
 import { joinBackup } from './shared_backup.ts'
 
 const CONTROL_FILE = 'global/pg_control'
+/** Postgres writes it some times per second at most. */
+const MAX_READS = 1_000
 
 /**
  * Copies the data directory of a running server by a base backup, which it shares with copies that begin at about the
@@ -23,7 +26,7 @@ export async function copyRunning(
   const member = await joinBackup(home, parent)
   try {
     await copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
-    writeOwned(target, CONTROL_FILE, readControlFile(source))
+    writeOwned(target, CONTROL_FILE, readWholeControlFile(source))
     const backup = await member.copied()
     copyWal(source, target, backup)
     writeOwned(target, 'backup_label', Buffer.from(backup.label))
@@ -34,16 +37,19 @@ export async function copyRunning(
 }
 
 /** Postgres rewrites the control file in place: two equal reads in a row show that neither is torn. */
-function readControlFile(source: Source): Buffer {
+function readWholeControlFile(source: Source): Buffer {
   const directory = openBelow(source, 'global')
   const control = directory && openBelow(directory, 'pg_control')
   if (!directory || !control) throw new Error(`the parent has no ${CONTROL_FILE}`)
   try {
-    for (let before = readFileSync(openPath(control)); ;) {
-      const now = readFileSync(openPath(control))
+    if (!fstatSync(control.file).isFile()) throw new Error(`the parent's ${CONTROL_FILE} is not a file`)
+    let before = readControlFile(control.file)
+    for (let reads = 1; reads < MAX_READS; reads++) {
+      const now = readControlFile(control.file)
       if (now.equals(before)) return now
       before = now
     }
+    throw new Error(`the parent's ${CONTROL_FILE} never stays the same`)
   } finally {
     closeSync(control.file)
     closeSync(directory.file)
