@@ -1,6 +1,8 @@
+import { closeSync, constants } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isWalSegment } from '../postgres/data_directory.ts'
+import { openBelow, openDirectory, openPath, type Source } from './copy_tree.ts'
 import type { StoreSize } from './storage.ts'
 
 const LIMIT_MS = 3_000
@@ -9,19 +11,33 @@ const LIMIT_MS = 3_000
 const WAL = 'pg_wal'
 const TEMPORARY = 'pgsql_tmp'
 
+/** Each level is held open. Postgres nests less deep; what code in a compute nests deeper is not counted. */
+const MAX_DEPTH = 32
+
+interface Counted {
+  readonly bytes: number
+  readonly isWhole: boolean
+}
+
 /**
- * The size of a data directory, without following links. Counting ends after three seconds, since the tenant decides
- * how many files there are; data is counted first.
+ * The size of a data directory. Counting ends after three seconds, since the tenant decides how many files there are;
+ * data is counted first. As in a copy, each name is opened relative to its directory and no link is followed: code in
+ * the compute may exchange them meanwhile.
  */
 export async function measureDataDirectory(pgdata: string): Promise<StoreSize> {
   const deadline = performance.now() + LIMIT_MS
-  const data = await count(pgdata, deadline, (name) => name !== WAL && name !== TEMPORARY)
-  const wal = await count(join(pgdata, WAL), deadline)
-  const temporary = await count(join(pgdata, 'base', TEMPORARY), deadline).catch(() => ({ bytes: 0, isWhole: true }))
-  return {
-    bytes: data.bytes + wal.bytes + temporary.bytes,
-    logicalBytes: data.bytes,
-    isWhole: data.isWhole && wal.isWhole && temporary.isWhole,
+  const top = openDirectory(pgdata)
+  try {
+    const data = await count(top, deadline, (name) => name !== WAL && name !== TEMPORARY)
+    const wal = await countIn(top, [WAL], deadline)
+    const temporary = await countIn(top, ['base', TEMPORARY], deadline)
+    return {
+      bytes: data.bytes + wal.bytes + temporary.bytes,
+      logicalBytes: data.bytes,
+      isWhole: data.isWhole && wal.isWhole && temporary.isWhole,
+    }
+  } finally {
+    closeSync(top.file)
   }
 }
 
@@ -41,31 +57,45 @@ export async function measureReplay(pgdata: string): Promise<number> {
   return bytes
 }
 
-/** The bytes of all files in a directory tree that were counted by the deadline, and whether those are all. */
+/** Counts a directory by its place below an open one; nothing where there is none. */
+async function countIn(directory: Source, [name = '', ...rest]: readonly string[], deadline: number): Promise<Counted> {
+  const below = openBelow(directory, name, constants.O_DIRECTORY)
+  if (!below) return { bytes: 0, isWhole: true }
+  try {
+    return rest.length > 0 ? await countIn(below, rest, deadline) : await count(below, deadline)
+  } finally {
+    closeSync(below.file)
+  }
+}
+
+/** The bytes of all files below an open directory that were counted by the deadline, and whether those are all. */
 async function count(
-  top: string,
+  directory: Source,
   deadline: number,
   enters: (name: string) => boolean = () => true,
-): Promise<{ bytes: number; isWhole: boolean }> {
-  const unread = [top]
+  depth = 0,
+): Promise<Counted> {
+  if (depth > MAX_DEPTH) return { bytes: 0, isWhole: false }
   let bytes = 0
-  for (let next = unread.pop(); next !== undefined; next = unread.pop()) {
+  let isWhole = true
+  for await (const entry of await opendir(openPath(directory))) {
+    if (performance.now() > deadline) return { bytes, isWhole: false }
     // A running server removes files and directories meanwhile.
-    const directory = await opendir(next).catch((error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT' && next !== top) return []
-      throw error
-    })
-    for await (const entry of directory) {
-      if (performance.now() > deadline) return { bytes, isWhole: false }
-      const path = join(next, entry.name)
-      if (entry.isDirectory()) {
-        if (enters(entry.name)) unread.push(path)
-      } else if (entry.isFile())
-        bytes += await lstat(path).then(
-          ({ size }) => size,
-          () => 0,
-        )
+    if (entry.isFile())
+      bytes += await lstat(join(openPath(directory), entry.name)).then(
+        ({ size }) => size,
+        () => 0,
+      )
+    const isEntered = entry.isDirectory() && enters(entry.name)
+    const below = isEntered ? openBelow(directory, entry.name, constants.O_DIRECTORY) : undefined
+    if (!below) continue
+    try {
+      const inside = await count(below, deadline, enters, depth + 1)
+      bytes += inside.bytes
+      isWhole &&= inside.isWhole
+    } finally {
+      closeSync(below.file)
     }
   }
-  return { bytes, isWhole: true }
+  return { bytes, isWhole }
 }

@@ -1,0 +1,39 @@
+import { deepEqual } from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { measureDataDirectory } from './measure.ts'
+
+let base: string
+before(() => {
+  base = mkdtempSync(join(tmpdir(), 'neap-measure-'))
+})
+after(() => rmSync(base, { recursive: true }))
+
+/** Makes directories with one file of a thousand bytes each. */
+function makeFiles(...directories: readonly string[]): void {
+  for (const directory of directories) {
+    mkdirSync(directory, { recursive: true })
+    writeFileSync(join(directory, 'file'), Buffer.alloc(1000))
+  }
+}
+
+test('a store is its files, of which WAL and temporary ones are no data', async () => {
+  const pgdata = join(base, 'whole')
+  makeFiles(...['global', 'base/1', 'pg_wal/archive_status', 'base/pgsql_tmp/set'].map((name) => join(pgdata, name)))
+  deepEqual(await measureDataDirectory(pgdata), { bytes: 4000, logicalBytes: 2000, isWhole: true })
+})
+
+test('no link leads out of a store, whatever code in its compute has put in its place', async () => {
+  const [pgdata, other] = [join(base, 'linked'), join(base, 'other')]
+  makeFiles(other, join(pgdata, 'global'), join(pgdata, 'base'))
+  for (const name of ['pg_wal', 'base/1', 'base/pgsql_tmp', 'global/1262']) symlinkSync(other, join(pgdata, name))
+  deepEqual(await measureDataDirectory(pgdata), { bytes: 2000, logicalBytes: 2000, isWhole: true })
+})
+
+test('directories that are nested without end are not counted to the end', async () => {
+  const pgdata = join(base, 'deep')
+  makeFiles(join(pgdata, 'base'), join(pgdata, ...Array.from({ length: 100 }, () => 'd')))
+  deepEqual(await measureDataDirectory(pgdata), { bytes: 1000, logicalBytes: 1000, isWhole: false })
+})
