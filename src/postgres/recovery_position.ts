@@ -2,7 +2,7 @@
  * How far a recovery is, read from a data directory while its server replays: the WAL is a sequence of segments, each
  * named by its place in it (Postgres source, xlog_internal.h).
  */
-import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, opendirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { isWalSegment } from './data_directory.ts'
 
@@ -11,6 +11,9 @@ const SEGMENTS_PER_LOG = 2 ** 32 / SEGMENT_BYTES
 /** Where a checkpoint's redo position stands in pg_control, and a page's own position in its header. */
 const REDO_OFFSET = 40
 const PAGE_POSITION_OFFSET = 8
+/** 512 GiB of WAL. A directory with more names is not read to its end: code in a compute could fill it without end. */
+const MAX_NAMES = 2 ** 15
+const NAMES_AT_ONCE = 1_024
 
 /** The position at which a WAL segment begins. */
 export function segmentPosition(name: string): number {
@@ -22,11 +25,13 @@ export const redoPosition = (pgdata: string): number | undefined =>
   readPosition(pgdata, 'global/pg_control', REDO_OFFSET)
 
 /**
- * The position at which the written WAL ends, rounded up to a segment. Segments beyond are prepared for use: their
- * first page has an earlier position.
+ * The position at which the written WAL ends, rounded up to a segment; the end of `segment` where there is too much to
+ * read. Segments beyond are prepared for use: their first page has an earlier position.
  */
 export function writtenPosition(pgdata: string, segment: string): number {
-  const names = readNames(join(pgdata, 'pg_wal')).filter((name) => name >= segment && isWalSegment(name))
+  const names = readNames(join(pgdata, 'pg_wal'))
+    .filter((name) => name >= segment && isWalSegment(name))
+    .toSorted()
   let [written, unwritten] = [-1, names.length]
   while (unwritten - written > 1) {
     const middle = (written + unwritten) >> 1
@@ -39,7 +44,15 @@ export function writtenPosition(pgdata: string, segment: string): number {
 
 function readNames(directory: string): string[] {
   try {
-    return readdirSync(directory).sort()
+    const names: string[] = []
+    const opened = opendirSync(directory, { bufferSize: NAMES_AT_ONCE })
+    try {
+      for (let entry = opened.readSync(); entry; entry = opened.readSync())
+        if (names.push(entry.name) > MAX_NAMES) return []
+      return names
+    } finally {
+      opened.closeSync()
+    }
   } catch {
     return []
   }
