@@ -64,8 +64,8 @@ export function startHeartbeat(context: WorkerContext): Loop {
   const { catalog, config, hostId, log } = context
   // In an image, the stores have a disk of their own.
   const { branches } = layoutOf(config)
-  // The name of this machine may change meanwhile.
-  let place: Promise<string | undefined> | undefined
+  // Read once: the name of this machine may change, which makes it no other host.
+  let place: string | undefined
   return startPeriodic(
     EVERY_MS,
     async () => {
@@ -76,7 +76,7 @@ export function startHeartbeat(context: WorkerContext): Loop {
         config.diskReserveMib === undefined ? Math.min(RESERVE * bytes, RESERVE_BYTES) : config.diskReserveMib * 2 ** 20
       const note = await readInstallation(config.dataDir)
       const disk = { bytes, free: bavail * bsize, reserve: Math.round(reserve) }
-      const seen = await recordHeartbeat(catalog, hostId, disk, await (place ??= placeOf(config)))
+      const seen = await recordHeartbeat(catalog, hostId, disk, (place ??= await placeOf(config)))
       if (seen && (await compareHeartbeat(context, note, seen))) return
       log.fatal('the catalog is another one by now, or has this host elsewhere: starting again')
       // No step of this worker may go on.
