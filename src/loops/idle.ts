@@ -68,8 +68,7 @@ async function check(context: WorkerContext, endpoint: Taken): Promise<void> {
     await setIdleCheck(catalog, endpoint, { ...asBefore, nextSeconds: Math.min(between, 1) })
     return
   }
-  const noBaseline = endpoint.idle_counters === null
-  if (endpoint.quiet_seconds < between && !noBaseline) {
+  if (endpoint.quiet_seconds < between) {
     await setIdleCheck(catalog, endpoint, { ...asBefore, nextSeconds: between - endpoint.quiet_seconds })
     return
   }
