@@ -23,6 +23,8 @@ export async function fillDataDirectory(
   plan: CopyPlan,
   { removed, logFile, cacheDir, fence }: { removed: string; logFile: string; cacheDir: string; fence?: Fence },
 ): Promise<Progress> {
+  // A copier that failed late, after the call that began it: a new one would remove its message.
+  throwFailure(plan.home)
   const log = openLog(logFile)
   const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
@@ -51,8 +53,13 @@ export async function fillDataDirectory(
 
 function resultIn(home: string): Progress {
   if (existsSync(join(home, 'pgdata'))) return 'done'
+  throwFailure(home)
+  return 'pending'
+}
+
+function throwFailure(home: string): void {
   const failure = join(home, 'copy.error')
-  if (!existsSync(failure)) return 'pending'
+  if (!existsSync(failure)) return
   const message = readFileSync(failure, 'utf8')
   rmSync(failure, { force: true })
   throw new Error(message)
