@@ -19,7 +19,9 @@ const days = (env: string, most: number, fallback: number, about: string): Reten
 })
 
 /** The settings of src/settings.ts that say how long the catalog keeps what has ended. */
-export const RETENTION_SETTINGS = {
+export const RETENTION_SETTINGS: Readonly<
+  Record<'metricsDays' | 'operationsDays' | 'auditDays' | 'historyMb' | 'historyMaxMb', RetentionSetting>
+> = {
   metricsDays: days(
     'NEAP_METRICS_DAYS',
     90,
@@ -32,5 +34,19 @@ export const RETENTION_SETTINGS = {
     30,
     'How long operations that have ended can be read; those of a deleted project: 7 days at most.',
   ),
+  historyMb: {
+    env: 'NEAP_HISTORY_MB',
+    about: 'So much WAL of a branch, in MiB, is kept before its data is copied again: what a restore replays at most.',
+    fallback: () => 256,
+    parse: whole(16, 1_048_576),
+    expects: 'MiB from 16 to 1048576',
+  },
+  historyMaxMb: {
+    env: 'NEAP_HISTORY_MAX_MB',
+    about: 'The history of a branch in MiB at most, on its disk: with more it loses its oldest part before its time.',
+    fallback: () => 10_240,
+    parse: whole(64, 1_073_741_824),
+    expects: 'MiB from 64 to 1073741824',
+  },
   auditDays: days('NEAP_AUDIT_DAYS', 36_500, 365, 'How long the audit log is kept.'),
 }

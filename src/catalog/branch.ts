@@ -24,6 +24,9 @@ export interface Branch {
   /** For the copy of an unfinished restore: the branch that is to take its data. */
   readonly restores: string | null
   readonly last_reset_at: string | null
+  /** The moment of its parent that it was made of, where one was asked for. */
+  readonly parent_timestamp: string | null
+  readonly parent_lsn: string | null
   readonly expires_at: string | null
   /** Annotations of clients, as given. */
   readonly annotation: Record<string, string>
@@ -38,13 +41,15 @@ export interface StoredBranch extends Branch {
   readonly store_number: number
   /** The uid that its store has on its host; null until it is given one. */
   readonly store_uid: number | null
+  /** The first segment with WAL of the store's own; null until its WAL is kept. */
+  readonly first_segment: string | null
   readonly host_id: string
   readonly pg_version: number
   readonly egress: boolean
 }
 
 const SELECT_STORED = sql`
-  select b.*, s.number as store_number, s.host_id, u.uid as store_uid, p.pg_version,
+  select b.*, s.number as store_number, s.first_segment, s.host_id, u.uid as store_uid, p.pg_version,
          coalesce((p.settings ->> 'enable_egress')::boolean, false) as egress
     from branch b join store s on s.id = b.store_id join project p on p.id = b.project_id
     left join store_uid u on u.store_id = s.id`
@@ -52,20 +57,24 @@ const SELECT_STORED = sql`
 export async function insertBranch(
   tx: Db,
   branch: Pick<Branch, 'id' | 'account_id' | 'project_id' | 'parent_id' | 'name' | 'is_default' | 'protected'> &
-    Partial<Pick<Branch, 'expires_at' | 'annotation'>>,
+    Partial<Pick<Branch, 'expires_at' | 'annotation' | 'parent_timestamp' | 'parent_lsn'>> & {
+      /** The store whose data it gets; undefined: the parent's. */
+      readonly source_store_id?: string | undefined
+    },
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
       select ${branch.id}, ${branch.id},
              host_for(${branch.parent_id}, (select pg_version from project where id = ${branch.project_id})),
-             (select store_id from branch where id = ${branch.parent_id}),
+             coalesce(${branch.source_store_id}, (select store_id from branch where id = ${branch.parent_id})),
              case when ${branch.parent_id}::text is null then 'template' else 'clone' end)
     insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
-                        annotation, pending_state, store_id, logical_bytes, refused_bytes)
+                        annotation, pending_state, store_id, logical_bytes, refused_bytes, parent_timestamp, parent_lsn)
     select ${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
            ${branch.is_default}::bool, ${branch.protected}::bool, ${branch.expires_at}::timestamptz,
-           ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes
+           ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes,
+           ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn}::pg_lsn
       from (values (1)) one left join branch p on p.id = ${branch.parent_id}
     returning *`)
   return row as Branch

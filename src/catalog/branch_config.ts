@@ -91,8 +91,14 @@ export async function isNoted(db: Db, branchId: string): Promise<boolean> {
 /**
  * Replaces a branch's roles, databases and pending changes by those of the branch whose data it gets. Compute ledgers
  * are cloned with the data, so a pending change that the data already contains is not applied again.
+ * @param options.withChanges false for data of the past, which they are not about
  */
-export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string): Promise<void> {
+export async function copyRolesAndDatabases(
+  tx: Db,
+  fromId: string,
+  toId: string,
+  { withChanges = true } = {},
+): Promise<void> {
   // Pipelined, as in `noteConfig`.
   await Promise.all([
     lockConfig(tx, fromId),
@@ -107,7 +113,7 @@ export async function copyRolesAndDatabases(tx: Db, fromId: string, toId: string
     select ${toId}, name, account_id, owner_name, created_at from database where branch_id = ${fromId} order by id`),
     tx.rows(sql`
     insert into config_change (branch_id, id, change)
-    select ${toId}, id, change from config_change where branch_id = ${fromId}`),
+    select ${toId}, id, change from config_change where branch_id = ${fromId} and ${withChanges}::bool`),
     tx.rows(sql`
     update branch b set config_version = b.config_version + 1,
            applied_version = b.config_version

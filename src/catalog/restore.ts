@@ -11,15 +11,24 @@ import { exchangeConfig } from './exchange_config.ts'
 import { sql } from './sql.ts'
 import { exchangeStores } from './store.ts'
 
+export interface NewCopy {
+  readonly id: string
+  readonly source: Branch
+  readonly branch: Branch
+  readonly name: string | undefined
+  /** The store whose data it gets, if not the source's. */
+  readonly storeId?: string | null | undefined
+}
+
 /** Inserts a copy of `source` that is to become the data of `branch`. Without a name it is hidden. */
 export async function insertCopy(
   tx: Db,
-  { id, source, branch, name }: { id: string; source: Branch; branch: Branch; name: string | undefined },
+  { id, source, branch, name, storeId = source.store_id }: NewCopy,
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
-      values (${id}, ${id}, host_for(${source.id}, null), ${source.store_id}, 'clone'))
+      values (${id}, ${id}, host_for(${source.id}, null), ${storeId}, 'clone'))
     insert into branch (id, account_id, project_id, parent_id, name, pending_state, restores, deleted_at, store_id)
     values (${id}, ${branch.account_id}, ${branch.project_id}, ${source.id}, ${name ?? id}, 'ready', ${branch.id},
             case when ${name === undefined} then clock_timestamp() end, ${id})
@@ -29,6 +38,7 @@ export async function insertCopy(
 
 /** Exchanges the data, roles and databases of the two branches. No compute may run on either. */
 export async function exchangeData(tx: Db, branch: Branch, copy: Branch): Promise<void> {
+  await tx.rows(sql`update store set previous_id = ${branch.store_id} where id = ${copy.store_id}`)
   await exchangeStores(tx, branch.id, copy.id)
   await exchangeConfig(tx, branch, copy)
 }

@@ -47,3 +47,17 @@ export function expiry(text: string): string {
     throw new InvalidArgumentError('It takes a time from now like 12h or 7d, or a moment like 2027-01-31T12:00:00Z.')
   return new Date(at).toISOString()
 }
+
+/** A moment in the past: a time, or a position in the WAL. */
+export type PastMoment = { readonly timestamp: string } | { readonly lsn: string }
+
+/** Reads a moment: RFC 3339, a duration ago such as `30m`, `12h`, `7d`, or an LSN such as `0/1A2B3C4`. */
+export function pastMoment(text: string): PastMoment {
+  if (/^[0-9a-f]{1,8}\/[0-9a-f]{1,8}$/i.test(text)) return { lsn: text }
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
+  if (count !== undefined)
+    return { timestamp: new Date(Date.now() - Number(count) * (UNITS[unit] ?? 0) * 1000).toISOString() }
+  // As it is: Postgres counts microseconds, and a Date does not.
+  if (/^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text))) return { timestamp: text }
+  throw new InvalidArgumentError('It takes a time ago like 30m or 2h, a moment like 2027-01-31T12:00:00Z, or an LSN.')
+}

@@ -6,18 +6,19 @@ import { listRoles, type Role } from '../catalog/role.ts'
 import { AppError } from '../errors.ts'
 import { newBranchId } from '../ids.ts'
 import { createBranch as createBranchAction } from '../operations/create_branch.ts'
+import type { StoreMoment } from '../operations/moment.ts'
 import { requestOperation } from '../operations/request.ts'
 import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { createEndpoint, type NewEndpoint } from './create_endpoint.ts'
 import { type Look, lookAtBranch, noteLook } from './look.ts'
+import { requireMoment } from './moment.ts'
 import {
   lockedProject,
   requireBranch,
   requireDiskForCopy,
   requireFreeBranchName,
   requireFuture,
-  requireNow,
   requireRoomForBranch,
 } from './require.ts'
 
@@ -44,7 +45,7 @@ export interface CreatedBranch extends ChangedBranch {
 }
 
 /**
- * Creates a branch with the current data of its parent.
+ * Creates a branch with the data that its parent has now, or had at a moment.
  * @param look the result of `lookAtParent`
  * Errors: NOT_FOUND, LOCKED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED, ENDPOINTS_LIMIT_EXCEEDED, NOT_ALLOWED, and
  * those of endpoints.
@@ -57,7 +58,6 @@ export async function createBranch(
 ): Promise<CreatedBranch> {
   const { db } = context
   const asked = request.branch ?? {}
-  requireNow({ parent_lsn: asked.parent_lsn, parent_timestamp: asked.parent_timestamp })
   if (asked.archived)
     throw new AppError('NOT_ALLOWED', 'Branches cannot be archived here: leave archived out, or give false.')
   if (asked.init_source !== undefined && asked.init_source !== 'parent-data')
@@ -78,6 +78,8 @@ export async function createBranch(
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
   await requireDiskForCopy(context, parent.id)
+  const { parent_timestamp, parent_lsn } = asked
+  const moment = await requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look)
   const [asksEndpoint, ...tooMany] = request.endpoints ?? []
   if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
 
@@ -91,12 +93,14 @@ export async function createBranch(
     protected: asked.protected ?? false,
     expires_at: asked.expires_at === undefined ? null : requireFuture('expires_at', asked.expires_at),
     annotation: request.annotation_value ?? {},
+    ...(moment && momentColumns(moment)),
+    source_store_id: moment?.store_id,
   })
   if (look) await noteLook(db, parent, look)
-  await copyRolesAndDatabases(db, parent.id, branch.id)
+  await copyRolesAndDatabases(db, parent.id, branch.id, { withChanges: !moment })
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
   const [operation, roles, databases] = await Promise.all([
-    requestOperation(db, createBranchAction, subject, { parent_id: parent.id }),
+    requestOperation(db, createBranchAction, subject, { parent_id: parent.id, ...(moment && { moment }) }),
     listRoles(db, branch.id),
     listDatabases(db, branch.id),
   ])
@@ -104,6 +108,9 @@ export async function createBranch(
   const operations = [operation, ...(made?.operations ?? [])]
   return { branch, endpoint: made?.endpoint, operations, roles, databases }
 }
+
+const momentColumns = ({ target }: StoreMoment) =>
+  'lsn' in target ? { parent_lsn: target.lsn } : { parent_timestamp: target.timestamp }
 
 /** Reads roles and databases from the compute of a new branch's parent, like `lookAtBranch`. */
 export async function lookAtParent(

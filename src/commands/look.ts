@@ -5,6 +5,7 @@ import { computeAddress } from '../catalog/compute.ts'
 import { type Endpoint, findBranchEndpoint } from '../catalog/endpoint.ts'
 import { findProject } from '../catalog/project.ts'
 import { readConfig } from '../compute_admin/roles.ts'
+import { readLsn } from '../compute_admin/wal_slot.ts'
 import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import type { Context } from '../context.ts'
 import type { CommandContext } from './command.ts'
@@ -18,6 +19,8 @@ export interface Look {
   /** The config version that Postgres had at the reading; undefined if changes were still to be applied. */
   readonly version: number | undefined
   readonly seen: SeenConfig
+  /** Up to where Postgres had written its WAL. */
+  readonly lsn: string
 }
 
 /**
@@ -35,9 +38,12 @@ export async function lookAtConfig(
   if (!address) return undefined
   const options = { purpose: 'look', timeoutMs: LOOK_TIMEOUT_MS }
   try {
-    const seen = await withAdminSession(address, secrets.stores, options, (session) => readConfig(session, config))
+    const { seen, lsn } = await withAdminSession(address, secrets.stores, options, async (session) => ({
+      seen: await readConfig(session, config),
+      lsn: await readLsn(session),
+    }))
     const told = branch.applied_version >= branch.config_version
-    return { endpoint, version: told ? branch.config_version : undefined, seen }
+    return { endpoint, version: told ? branch.config_version : undefined, seen, lsn }
   } catch (error) {
     log.debug({ err: error, branch: branch.id }, 'could not read the roles and databases of a compute')
     return undefined

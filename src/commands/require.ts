@@ -119,11 +119,14 @@ export async function requireRoomForBranch(context: CommandContext, projectId: s
     )
 }
 
-/** Rejects requests for past data: branches have no history yet. Errors: NOT_ALLOWED. */
+/** Rejects requests for a schema of the past. Errors: NOT_ALLOWED. */
 export function requireNow(moments: Record<string, string | undefined>): void {
   const [asked] = Object.entries(moments).find(([, value]) => value) ?? []
   if (asked !== undefined)
-    throw new AppError('NOT_ALLOWED', `Branches have no history yet: leave ${asked} out for what the branch has now.`)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `Leave ${asked} out for the schema now. For that of the past create a branch at that moment, and ask it.`,
+    )
 }
 
 /** Postgres truncates names to 63 bytes and reserves `pg_`; Neap reserves `neap_`. Errors: NOT_ALLOWED. */

@@ -9,6 +9,7 @@ import { AppError } from '../errors.ts'
 import { newBranchId } from '../ids.ts'
 import { createBranch as createBranchAction } from '../operations/create_branch.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
+import type { StoreMoment } from '../operations/moment.ts'
 import { requestOperation } from '../operations/request.ts'
 import { queueStart, subjectOf } from '../operations/start_compute.ts'
 import { suspendCompute } from '../operations/suspend_compute.ts'
@@ -17,13 +18,13 @@ import type { ChangedBranch } from './changed.ts'
 import { limitsOf } from './account_limits.ts'
 import type { CommandContext } from './command.ts'
 import { type Look, lookAtBranch } from './look.ts'
+import { requireMoment } from './moment.ts'
 import {
   type BranchId,
   lockedProject,
   requireBranch,
   requireDiskForCopy,
   requireFreeBranchName,
-  requireNow,
   requireRoomForBranch,
 } from './require.ts'
 
@@ -41,7 +42,7 @@ export interface RestoreSource {
 }
 
 /**
- * Replaces the data of a branch by the current data of another branch.
+ * Replaces the data of a branch by the data that another branch has now, or that it or another had at a moment.
  * @param look the result of `lookAtBranch` for the source
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED.
  */
@@ -51,11 +52,16 @@ export async function restoreBranch(
   asked: RestoreSource,
   look: Look | undefined,
 ): Promise<RestoredBranch> {
-  requireNow({ source_lsn: asked.source_lsn, source_timestamp: asked.source_timestamp })
   const { project_id } = id
-  const { branch: source } = await changeableBranch(context, { project_id, branch_id: asked.source_branch_id }, look)
+  const { source_timestamp, source_lsn, preserve_under_name } = asked
+  const { branch: source, project } = await changeableBranch(
+    context,
+    { project_id, branch_id: asked.source_branch_id },
+    look,
+  )
   const branch = await requireBranch(context, project_id, id.branch_id)
-  return restore(context, branch, source, asked.preserve_under_name)
+  const moment = await requireMoment(context, project, source, { source_timestamp, source_lsn }, look)
+  return restore(context, branch, source, { keptName: preserve_under_name, moment })
 }
 
 /**
@@ -73,7 +79,7 @@ export async function resetBranch(
   if (branch.parent_id === null)
     throw new AppError('NOT_ALLOWED', `The branch ${branch_id} is a root branch: it has no parent to reset it to.`)
   const { branch: parent } = await changeableBranch(context, { project_id, branch_id: branch.parent_id }, look)
-  return restore(context, branch, parent, undefined)
+  return restore(context, branch, parent, {})
 }
 
 /** Reads roles and databases from the compute of a branch's parent, like `lookAtBranch`. */
@@ -89,7 +95,7 @@ async function restore(
   context: CommandContext,
   branch: Branch,
   source: Branch,
-  keptName: string | undefined,
+  { keptName, moment }: { keptName?: string | undefined; moment?: StoreMoment | undefined },
 ): Promise<RestoredBranch> {
   const { db } = context
   requireData(branch)
@@ -107,11 +113,11 @@ async function restore(
     await requireFreeBranchName(context, branch.project_id, keptName)
     await requireRoomForBranch(context, branch.project_id)
   }
-  const { copy, operations } = await queueRestore(db, { branch, source, keptName })
+  const { copy, operations } = await queueRestore(db, { branch, source, keptName, moment })
   return {
     // The state after the restore: the row changes in the same transaction as the data.
     branch: { ...branch, parent_id: itself ? copy.id : source.id, updated_at: copy.created_at },
-    restoredTo: copy.created_at,
+    restoredTo: moment && 'timestamp' in moment.target ? moment.target.timestamp : copy.created_at,
     operations,
   }
 }
@@ -134,37 +140,46 @@ function requireData(branch: Branch): void {
     throw new AppError('NOT_ALLOWED', `The branch ${branch.id} could not be made and holds no data.`)
 }
 
+interface Restore {
+  readonly branch: Branch
+  readonly source: Branch
+  readonly keptName: string | undefined
+  readonly moment?: StoreMoment | undefined
+}
+
 /**
- * Queues the operations that replace a branch's data by the data that its source has when the first of them runs:
+ * Queues the operations that replace a branch's data by the data that its source has when the first of them runs, or
+ * had at a moment:
  *
  *   create_branch (a copy) ─▶ suspend_compute ─▶ create_branch (the exchange) ─▶ start_compute ─▶ delete_timeline
  *
  * The suspend and the start are queued only if the endpoint will be active, the removal of the old data only without
  * `keptName`. A running compute serves the old data until its suspend; an idle endpoint wakes only after the exchange.
- * If a step fails before the exchange, the branch keeps its data. A branch restored from itself already has the right
- * data: a copy of it takes the given name and its place in the tree, and no compute stops.
+ * If a step fails before the exchange, the branch keeps its data. A branch restored from itself as it is now already
+ * has the right data: a copy of it takes the given name and its place in the tree, and no compute stops.
  * @param keptName name of the branch that keeps the old data; required if the branch has children or is its own source
  */
 export async function queueRestore(
   tx: Db,
-  { branch, source, keptName }: { branch: Branch; source: Branch; keptName: string | undefined },
+  { branch, source, keptName, moment }: Restore,
 ): Promise<{ copy: Branch; operations: Operation[] }> {
-  const copy = await insertCopy(tx, { id: newBranchId(), source, branch, name: keptName })
-  await copyRolesAndDatabases(tx, source.id, copy.id)
+  const copy = await insertCopy(tx, { id: newBranchId(), source, branch, name: keptName, storeId: moment?.store_id })
+  await copyRolesAndDatabases(tx, source.id, copy.id, { withChanges: !moment })
   const { account_id, project_id } = branch
   const ofBranch = { account_id, project_id, branch_id: branch.id }
   const ofCopy = { account_id, project_id, branch_id: copy.id }
-  const parent_id = source.id
-  const making = await requestOperation(tx, createBranchAction, ofCopy, { parent_id, restores: branch.id })
+  const input = { parent_id: source.id, ...(moment && { moment }) }
+  const making = await requestOperation(tx, createBranchAction, ofCopy, { ...input, restores: branch.id })
   const operations = [making]
   const found = await findBranchEndpoint(tx, branch.id)
   const endpoint = found && (await lockEndpoint(tx, found.id))
-  const running = endpoint && source.id !== branch.id && (await willRun(tx, endpoint)) ? endpoint : undefined
+  const exchanges = source.id !== branch.id || moment !== undefined
+  const running = endpoint && exchanges && (await willRun(tx, endpoint)) ? endpoint : undefined
   if (running)
     operations.push(
       await requestOperation(tx, suspendCompute, subjectOf(running), { reason: 'request', copy_id: copy.id }, [making]),
     )
-  operations.push(await requestOperation(tx, createBranchAction, ofBranch, { parent_id, copy_id: copy.id }))
+  operations.push(await requestOperation(tx, createBranchAction, ofBranch, { ...input, copy_id: copy.id }))
   if (running) operations.push(await queueStart(tx, running, 'request'))
   if (keptName === undefined) operations.push(await requestOperation(tx, deleteTimeline, ofCopy, {}))
   return { copy, operations }

@@ -1,3 +1,4 @@
+import { HISTORY_SLOT } from '../postgres/wal_slot.ts'
 import { ADMIN, OWN_ROLES } from '../postgres/own_session.ts'
 import { type AdminSession, BRANCHING } from './session.ts'
 
@@ -59,7 +60,8 @@ export async function readUses(session: AdminSession): Promise<{ uses: Use[]; sl
     select slot_name as name, slot_type as kind, database, active,
            pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 as kept_bytes
       from pg_replication_slots
-     where active_pid is null or active_pid not in (select pid from pg_stat_activity where usename = '${ADMIN}')
+     where slot_name <> '${HISTORY_SLOT}'
+       and (active_pid is null or active_pid not in (select pid from pg_stat_activity where usename = '${ADMIN}'))
      order by 1 limit ${MOST}`)
   return { uses, slots }
 }

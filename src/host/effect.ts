@@ -21,7 +21,7 @@ export const fenceText = (fence: Fence | undefined): string =>
 
 /**
  * Spawns an effect that becomes another program, in a session of its own, with all output to a file, never a pipe. Its
- * standard input stays open for the caller; there is none if this process lacks descriptors, and `error` is emitted.
+ * standard input stays open for the caller; it is absent if this process lacks descriptors, and `error` is emitted.
  */
 export function spawnEffect(args: readonly string[], output: number, env: Record<string, string> = {}): ChildProcess {
   const child: ChildProcess = spawn('perl', ['-e', SCRIPT, '--', ...args], {

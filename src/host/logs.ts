@@ -59,6 +59,13 @@ const IS_READY = /LOG: +database system is ready to accept/
 /** From the time that a server gives as that of its start, in whole seconds, to its first line. */
 const FIRST_LINE_MS = 1_500
 
+/** Whether a log has such a line since the last start of a server; false when there is no log. */
+export function saysSinceStart(path: string, pattern: RegExp): boolean {
+  if (!existsSync(path)) return false
+  const lines = endOf(path, 0)
+  return lines.slice(lines.findLastIndex((line) => STARTS.test(line)) + 1).some((line) => pattern.test(line))
+}
+
 /**
  * Of the own lines of servers of one store those of the server that started then, from when it was ready to the start
  * of the next one. Servers log much while they start, above all after a crash. Of two that started in one second the

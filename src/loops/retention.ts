@@ -25,6 +25,7 @@ import { expireTraffic, expireTrafficWriters } from '../catalog/traffic.ts'
 import { expireDeliveries } from '../catalog/webhook_delivery.ts'
 import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
+import { expireWal } from '../operations/wal_history.ts'
 import { createEventLoop } from '../event_loop.ts'
 import type { Loop } from './periodic.ts'
 
@@ -39,15 +40,16 @@ const KEPT_DAYS = 7
 /** How long a request can be repeated with its Idempotency-Key. */
 const REPLY_HOURS = 24
 
-type RetentionContext = Pick<WorkerContext, 'catalog' | 'log'> & {
-  readonly storage: Pick<WorkerContext['storage'], 'tidy'>
-  readonly config: Pick<Config, 'operationsDays' | 'auditDays' | 'metricsDays'>
+type RetentionContext = Pick<WorkerContext, 'catalog' | 'log' | 'hostId'> & {
+  readonly storage: Pick<WorkerContext['storage'], 'tidy' | 'removeHistory'>
+  readonly config: Pick<Config, 'operationsDays' | 'auditDays' | 'metricsDays' | 'historyMaxMb'>
 }
 
 /** Removes a batch. Returns how many rows it removed, or whether more are left; undefined when it removed all. */
 type Expire = () => Promise<number | boolean | void>
 
-function kinds({ catalog, config, storage }: RetentionContext): Readonly<Record<string, Expire>> {
+function kinds(context: RetentionContext): Readonly<Record<string, Expire>> {
+  const { catalog, config, storage } = context
   return {
     operations: () => expireOperations(catalog, config.operationsDays, BATCH),
     'deleted projects': () => expireDeletedProjects(catalog, KEPT_DAYS, BATCH),
@@ -70,6 +72,7 @@ function kinds({ catalog, config, storage }: RetentionContext): Readonly<Record<
     scalings: () => expireScalings(catalog, KEPT_DAYS, BATCH),
     refusals: () => expireRefusals(catalog, BATCH),
     figures: () => expireHistory(catalog, config.metricsDays, BATCH),
+    'history of branches': () => expireWal(context),
     'notes of removals': () => storage.tidy(),
   }
 }

@@ -3,9 +3,11 @@ import { lockConfig, noteConfig, type SeenConfig, setNoted } from '../catalog/br
 import type { Db } from '../catalog/catalog.ts'
 import { countChanges, listChanges, removeChanges } from '../catalog/config_change.ts'
 import { wantsReplication } from '../catalog/project.ts'
+import { listRoles } from '../catalog/role.ts'
 import { applyChanges, type ChangesOutcome } from '../compute_admin/changes.ts'
-import { ensureReplication, readConfig } from '../compute_admin/roles.ts'
+import { ensureReplication, readConfig, setPassword } from '../compute_admin/roles.ts'
 import { type AdminSession, LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
+import type { ComputeAddress } from '../compute/compute.ts'
 import type { WorkerContext } from '../context.ts'
 import type { Wall } from '../walls.ts'
 import { refOf } from './request.ts'
@@ -66,6 +68,31 @@ export async function withNotedConfig<T>(
     log.warn({ err: error, branch: branch.id }, 'a compute stops before its roles and databases were read')
     return stop()
   }
+}
+
+/**
+ * Gives a branch the roles and databases of its data at a moment, with the changes requested since. Roles have the
+ * passwords of now: one that was changed since, because others knew it, does not come back.
+ */
+export async function takeConfig(
+  context: WorkerContext,
+  address: ComputeAddress,
+  tx: Db,
+  branch: StoredBranch,
+): Promise<void> {
+  const { secrets, config } = context
+  await lockConfig(tx, branch.id)
+  const known = new Map((await listRoles(tx, branch.id)).map(({ name, verifier }) => [name, verifier]))
+  const seen = await withAdminSession(address, secrets.stores, { purpose: 'moment' }, async (session) => {
+    for (const { name, verifier } of (await readConfig(session, config)).roles) {
+      const present = known.get(name)
+      if (present && verifier && present !== verifier)
+        await setPassword(session, { kind: 'set_password', name, verifier: present })
+    }
+    await applyConfig(context, session, tx, branch)
+    return readConfig(session, config)
+  })
+  await noteConfig(tx, branch, seen)
 }
 
 /** Records the roles and databases that Postgres has. Returns false when changes are still to be applied to it. */

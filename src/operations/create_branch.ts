@@ -4,26 +4,54 @@
  * (restore_branch.ts).
  *
  *   branch_stored ─┬─▶ wal_replayed ─┬───────────────────▶ branch_ready
- *                  │                 └─▶ replay_stopped ──────┘  (of a parent that wrote much meanwhile)
+ *                  │                 └─▶ replay_stopped ──────┘
+ *                  │                      (of a parent that wrote much meanwhile, and of a moment: moment.ts)
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  */
-import { findStoredBranch, setBranchFailed, setBranchReady } from '../catalog/branch.ts'
+import { findStoredBranch, setBranchFailed, setBranchReady, type StoredBranch } from '../catalog/branch.ts'
 import { keepPasswords } from '../catalog/branch_config.ts'
 import { setIdle } from '../catalog/compute.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { setStoreReady } from '../catalog/store.ts'
+import type { Db } from '../catalog/catalog.ts'
+import { listAncestors } from '../catalog/history.ts'
+import { probe } from '../compute_admin/probe.ts'
+import { withAdminSession } from '../compute_admin/session.ts'
+import type { WorkerContext } from '../context.ts'
 import { done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
+import type { Restoration } from '../storage/storage.ts'
+import { takeConfig } from './branch_config.ts'
 import { waitForCopy } from './copying.ts'
+import { type StoreMoment, planRestoration } from './moment.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
 export interface CreateBranchInput {
   readonly parent_id: string
+  /** The moment whose data the branch gets; undefined: the one at which it is copied. */
+  readonly moment?: StoreMoment
   /** The branch that is to take the new data. A shared lock keeps it unchanged until the copy is made. */
   readonly restores?: string
   /** The branch takes the data of this one, a copy of `parent_id`. */
   readonly copy_id?: string
+}
+
+async function planOf(
+  { computes, secrets, log }: WorkerContext,
+  tx: Db,
+  parent: StoredBranch,
+  { store_id, target }: StoreMoment,
+): Promise<Restoration> {
+  const plan = planRestoration(await listAncestors(tx, store_id), target)
+  if (!plan) throw new OperationFailed('the history of the parent does not reach back to this moment any more')
+  const compute = parent.store_id === store_id && 'timestamp' in target ? await computes.find(refOf(parent)) : undefined
+  // After a time Postgres looks for a commit; without one it has to replay all once more.
+  if (compute)
+    await withAdminSession(compute.address, secrets.stores, { purpose: 'moment' }, probe).catch((error: unknown) =>
+      log.debug({ err: error, branch: parent.id }, 'no commit after the moment'),
+    )
+  return plan
 }
 
 /** The size of a compute that only replays WAL. */
@@ -49,22 +77,33 @@ export const createBranch: Action<CreateBranchInput> = {
       if (parent?.current_state !== 'ready')
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
       const made = await ownedRefOf(context, branch)
-      const progress = await storage.clone(made, refOf(parent), fenceOf(operation))
+      const { moment } = operation.input
+      const progress = moment
+        ? await storage.restore(made, await planOf(context, tx, parent, moment), fenceOf(operation))
+        : await storage.clone(made, refOf(parent), fenceOf(operation))
       if (progress === 'pending') return waitForCopy(storage, refOf(branch), 'the parent is being copied')
-      await keepPasswords(tx, branch.id, parent.id)
+      if (!moment) await keepPasswords(tx, branch.id, parent.id)
       await setStoreReady(tx, branch.store_id)
-      await countStoreWal(storage, tx, branch.store_id)
+      if (!moment) await countStoreWal(storage, tx, branch.store_id)
       return undefined
     },
-    async wal_replayed(operation, { storage, computes, config }, tx) {
-      const store = refOf(await branchOf(tx, operation))
+    async wal_replayed(operation, context, tx) {
+      const { storage, computes, config } = context
+      const branch = await branchOf(tx, operation)
+      const store = refOf(branch)
+      const { moment } = operation.input
       const megabytes = (await storage.replayBytes(store)) / 2 ** 20
-      if (megabytes <= config.replayMb && !(await computes.find(store))) return goto('branch_ready')
+      if (!moment && megabytes <= config.replayMb && !(await computes.find(store))) return goto('branch_ready')
       // Some settings may not be smaller than they were where the WAL was written.
       const parent = await findBranchEndpoint(tx, operation.input.parent_id)
       const spec = { ...REPLAYING, pgSettings: parent?.settings.pg_settings ?? {} }
       const compute = await computes.start(store, spec, fenceOf(operation))
-      return compute === 'pending' ? watching(computes.settled(store), await computes.readProgress(store)) : undefined
+      if (compute === 'pending') return watching(computes.settled(store), await computes.readProgress(store))
+      if (moment) {
+        await takeConfig(context, compute.address, tx, branch)
+        await countStoreWal(storage, tx, branch.store_id)
+      }
+      return undefined
     },
     async replay_stopped(operation, { computes }, tx) {
       const store = refOf(await branchOf(tx, operation))
@@ -79,7 +118,7 @@ export const createBranch: Action<CreateBranchInput> = {
     },
     async compute_stopped(operation, { computes }, tx) {
       const branch = await branchOf(tx, operation)
-      if (branch.id === operation.input.parent_id) return undefined
+      if (branch.id === operation.input.parent_id && !operation.input.moment) return undefined
       // Also when no compute runs: it raises the fence, so that no frozen worker can start a compute on the old data.
       const progress = await computes.stop(refOf(branch), fenceOf(operation))
       return progress === 'pending' ? waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping') : undefined
@@ -92,8 +131,8 @@ export const createBranch: Action<CreateBranchInput> = {
       if (branch.deleted_at) throw new OperationFailed('cancelled: the branch was deleted')
       if (copy?.restores !== branch.id)
         throw new OperationFailed('cancelled: the branch that was to keep the old data was deleted')
-      const { parent_id } = operation.input
-      if (branch.id !== parent_id) {
+      const { parent_id, moment } = operation.input
+      if (branch.id !== parent_id || moment) {
         const endpoint = await findBranchEndpoint(tx, branch.id)
         if (endpoint?.current_state === 'active') await setIdle(tx, endpoint.id, 'restore')
         await exchangeData(tx, branch, copy)

@@ -21,6 +21,7 @@ import {
 } from '../engine/definition.ts'
 import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
+import { beginHistory } from './wal_history.ts'
 import { requireWithinQuota } from './quota.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, placedCompute, refOf, requestOperation } from './request.ts'
 
@@ -82,7 +83,10 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   const options = { purpose: 'start' }
   const outcome = await withAdminSession(address, context.secrets.stores, options, async (session) => {
     await session.query('select 1')
-    return configured ? undefined : applyConfig(context, session, tx, branch)
+    const changes = configured ? undefined : await applyConfig(context, session, tx, branch)
+    if (branch.first_segment === null && !changes?.unfinished)
+      await beginHistory(context, session, { id: branch.store_id, pgVersion: branch.pg_version })
+    return changes
   })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   // Clients of a new branch would find no database: later changes may wait for an apply_config, the first may not.

@@ -26,6 +26,7 @@ import { startMeasureLoop } from '../loops/measure.ts'
 import { startMeterLoop } from '../loops/meter.ts'
 import { startNoticeLoop } from '../loops/notices.ts'
 import type { Loop } from '../loops/periodic.ts'
+import { startWalHistoryLoop } from '../loops/wal_history.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { createComputeMetrics } from '../observe/compute_metrics.ts'
 import { createCopyMetrics } from '../observe/copy_metrics.ts'
@@ -135,6 +136,7 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     startSizeLimitLoop(worker),
     startMeterLoop(worker),
     startHistoryLoop(worker),
+    startWalHistoryLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(worker.config, delivery, row)),

@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { segmentPosition, writtenPosition } from './recovery_position.ts'
+import { writtenPosition } from './recovery_position.ts'
+import { segmentPosition } from './wal.ts'
 
 const SEGMENT_BYTES = 2 ** 24
 

@@ -5,20 +5,14 @@
 import { closeSync, constants, fstatSync, openSync, opendirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { isWalSegment } from './data_directory.ts'
+import { SEGMENT_BYTES, segmentPosition } from './wal.ts'
 
-const SEGMENT_BYTES = 2 ** 24
-const SEGMENTS_PER_LOG = 2 ** 32 / SEGMENT_BYTES
 /** Where a checkpoint's redo position stands in pg_control, and a page's own position in its header. */
 const REDO_OFFSET = 40
 const PAGE_POSITION_OFFSET = 8
 /** 512 GiB of WAL. A directory with more names is not read to its end: code in a compute could fill it without end. */
 const MAX_NAMES = 2 ** 15
 const NAMES_AT_ONCE = 1_024
-
-/** The position at which a WAL segment begins. */
-export function segmentPosition(name: string): number {
-  return (parseInt(name.slice(8, 16), 16) * SEGMENTS_PER_LOG + parseInt(name.slice(16), 16)) * SEGMENT_BYTES
-}
 
 /** The position from which a recovery replays; undefined when the control file cannot be read. */
 export const redoPosition = (pgdata: string): number | undefined =>

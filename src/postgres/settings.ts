@@ -99,8 +99,8 @@ function fixedSettings(pgVersion: number): Record<string, string> {
     log_parameter_max_length_on_error: '0',
     log_statement: 'none',
     log_checkpoints: 'off',
-    // One slot for each branch being copied from a running compute, besides the users' own.
-    max_replication_slots: '64',
+    // One slot for each branch being copied from a running compute and one for its history, besides the users' own.
+    max_replication_slots: '65',
     // A slot that its reader has abandoned does not fill the disk. A copy's own slot never needs as much.
     max_slot_wal_keep_size: '10GB',
     superuser_reserved_connections: '10',

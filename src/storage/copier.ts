@@ -35,6 +35,7 @@ import type { RunningParent } from './backup_messages.ts'
 import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
 import { requireCopyRoom } from './copy_room.ts'
 import { inheritPassword } from './password_note.ts'
+import { noteRecovery, placeWal, type ReplayPlan } from './replay.ts'
 import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
 
 /** The copier's input, as JSON on its standard input, since a list of processes must not show the password. */
@@ -44,8 +45,10 @@ export interface CopyPlan {
   /** The directory that holds the `pgdata` to be copied. */
   readonly from: string
   readonly owner?: Owner | undefined
-  /** How to reach the parent if it runs; absent for a template. */
+  /** How to reach the parent if it runs; absent for a template, and for a base. */
   readonly parent?: RunningParent | undefined
+  /** The WAL that its first start is to replay; absent for a copy of the source as it is. */
+  readonly replay?: ReplayPlan | undefined
 }
 
 async function main(): Promise<void> {
@@ -77,7 +80,7 @@ function tell(home: string, error: unknown): void {
   }
 }
 
-async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): Promise<void> {
+async function copy({ home, from, owner, parent, replay }: CopyPlan, running: boolean): Promise<void> {
   const making = join(home, MAKING)
   rmSync(making, { recursive: true, force: true })
   makeDirectory(making, owner)
@@ -90,6 +93,10 @@ async function copy({ home, from, owner, parent }: CopyPlan, running: boolean): 
     running && parent
       ? await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
       : await copyAtRest(source, target)
+  if (replay) {
+    await noteRecovery(home, await placeWal(replay, target))
+  }
+  // Not before: the meter may ask for its size.
   closeSync(source.file)
   if (parent && (subscribed || isMarkedSubscribed(from))) markSubscribed(home)
   await inheritPassword(from, home)

@@ -8,6 +8,8 @@ import type { HostOptions } from '../host/options.ts'
 import { waitStopped } from '../host/server_lock.ts'
 import { explainShortages } from '../host/shortage.ts'
 import { PG_VERSIONS } from '../postgres/versions.ts'
+import { segmentPosition } from '../postgres/wal.ts'
+import { baseOf, makeBase, readCheckpoint, removeBase, removeBases } from './base.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { copyProgressText, readCopyProgress } from './copy_progress.ts'
@@ -16,7 +18,9 @@ import { measureDataDirectory, measureReplay } from './measure.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
 import { cloneModeOf } from './report.ts'
-import type { RunningCopies, Storage, StoreRef } from './storage.ts'
+import { notedRecovery } from './replay.ts'
+import type { HistoryPart, Restoration, RunningCopies, Storage, StoreRef } from './storage.ts'
+import { archiveWal, removeArchived } from './wal_archive.ts'
 
 /** The progress of a copy is told so often. */
 const FILL_SECONDS = 2
@@ -28,15 +32,23 @@ export function localStorage(options: HostOptions): Storage {
   /** The stores into which copies were made when they were last asked for. */
   const copying = new Set<string>()
 
-  async function fill(store: StoreRef, source: Pick<CopyPlan, 'from' | 'parent'>, fence: Fence): Promise<Progress> {
+  const copyOptions = (id: string) => ({
+    removed: join(layout.removed, id),
+    logFile: join(logDirOf(layout, id), 'copy.log'),
+    cacheDir: layout.cache,
+  })
+
+  const templateOf = (pgVersion: number): string => join(layout.templates, String(pgVersion))
+
+  const reach = (store: Pick<StoreRef, 'id' | 'number'>) => ({
+    socketDir: socketDirOf(layout, store),
+    passwords: options.secrets.admin(store.id),
+  })
+
+  async function fill(store: StoreRef, source: Omit<CopyPlan, 'home' | 'owner'>, fence: Fence): Promise<Progress> {
     copying.delete(store.id)
     const plan = { home: homeOf(layout, store.id), owner: ownerOf(store), ...source }
-    const progress = await fillDataDirectory(plan, {
-      removed: join(layout.removed, store.id),
-      logFile: join(logDirOf(layout, store.id), 'copy.log'),
-      cacheDir: layout.cache,
-      fence,
-    })
+    const progress = await fillDataDirectory(plan, { ...copyOptions(store.id), fence })
     if (progress === 'pending') copying.add(store.id)
     return progress
   }
@@ -49,15 +61,20 @@ export function localStorage(options: HostOptions): Storage {
     return { count: copying.size, copiedBytes, leftBytes }
   }
 
+  function restore(store: StoreRef, restoration: Restoration, fence: Fence): Promise<Progress> {
+    const { target, base, stores, from, upto } = restoration
+    const sources = stores.map(({ id, first }) => ({ home: homeOf(layout, id), first }))
+    const source = base ? baseOf(homeOf(layout, base.storeId), base.number) : templateOf(store.pgVersion)
+    return fill(store, { from: source, replay: { target, sources, from, upto } }, fence)
+  }
+
   const calls: Storage = {
     prepare: async (pgVersion) => {
       await prepareVersion(layout, pgVersion, options.secrets, options.programs)
     },
-    create: (store, fence) => fill(store, { from: join(layout.templates, String(store.pgVersion)) }, fence),
-    clone: (store, parent, fence) => {
-      const reach = { socketDir: socketDirOf(layout, parent), passwords: options.secrets.admin(parent.id) }
-      return fill(store, { from: homeOf(layout, parent.id), parent: reach }, fence)
-    },
+    create: (store, fence) => fill(store, { from: templateOf(store.pgVersion) }, fence),
+    clone: (store, parent, fence) => fill(store, { from: homeOf(layout, parent.id), parent: reach(parent) }, fence),
+    restore,
     filled: async ({ id }) => void (await waitStopped(homeOf(layout, id), FILL_SECONDS)),
     readProgress: async ({ id }) => {
       const progress = readCopyProgress(homeOf(layout, id))
@@ -68,6 +85,17 @@ export function localStorage(options: HostOptions): Storage {
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
+    isToReplay: async ({ id }) => notedRecovery(homeOf(layout, id)) !== undefined,
+    ...historyCalls((id) => homeOf(layout, id)),
+    templateSegment: async (version) => (await readCheckpoint(join(templateOf(version), 'pgdata'))).segment,
+    async makeBase(store, base) {
+      const home = homeOf(layout, store.id)
+      const made = await makeBase(home, base, { parent: reach(store), ...copyOptions(store.id) })
+      if (made === 'pending') return made
+      const isShared = (await cloneModeOf(layout.dataDir)) !== 'copy'
+      const pgdata = join(baseOf(home, base.number), 'pgdata')
+      return { ...made, bytes: isShared ? 0 : (await measureDataDirectory(pgdata)).bytes }
+    },
     list: () => storedIds(layout),
     visit: (visit) => visitStores(layout, visit),
     ownerOf: async ({ id }) => (await stat(join(homeOf(layout, id), 'pgdata')).catch(() => undefined))?.uid,
@@ -79,3 +107,13 @@ export function localStorage(options: HostOptions): Storage {
   }
   return explainShortages(calls, layout.branches)
 }
+
+const historyCalls = (home: (id: string) => string): Pick<Storage, 'archiveWal' | 'removeHistory'> => ({
+  archiveWal: ({ id }, from) => archiveWal(home(id), from),
+  async removeHistory(id: string, { base, from, before }: HistoryPart) {
+    if (base === 'all') await removeBases(home(id))
+    else if (base !== undefined) await removeBase(home(id), base)
+    const positions = [from ? segmentPosition(from) : 0, before ? segmentPosition(before) : Infinity] as const
+    return removeArchived(home(id), ...positions)
+  },
+})

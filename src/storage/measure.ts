@@ -11,7 +11,7 @@ const LIMIT_MS = 3_000
 const WAL = 'pg_wal'
 const TEMPORARY = 'pgsql_tmp'
 
-/** Each level is held open. Postgres nests less deep; what code in a compute nests deeper is not counted. */
+/** Each level is held open. Postgres nests less deep; files that code in a compute nests deeper are not counted. */
 const MAX_DEPTH = 32
 
 interface Counted {
@@ -57,7 +57,7 @@ export async function measureReplay(pgdata: string): Promise<number> {
   return bytes
 }
 
-/** Counts a directory by its place below an open one; nothing where there is none. */
+/** Counts a directory by its place below an open one; absent ones count as empty. */
 async function countIn(directory: Source, [name = '', ...rest]: readonly string[], deadline: number): Promise<Counted> {
   const below = openBelow(directory, name, constants.O_DIRECTORY)
   if (!below) return { bytes: 0, isWhole: true }

@@ -5,6 +5,7 @@ import { mkdir, opendir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { withTimeout } from '../race.ts'
 import type { Fence, Progress } from '../host/fence.ts'
+import { unfinishedBaseOf } from './base.ts'
 import type { StoreRef } from './storage.ts'
 import { fenceText, runEffect } from '../host/effect.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from '../host/layout.ts'
@@ -124,8 +125,10 @@ export async function expireRemovalNotes(layout: Layout): Promise<void> {
 export async function endCopies(layout: Layout): Promise<void> {
   for await (const id of namesIn(layout.branches)) {
     const home = homeOf(layout, id)
-    if (!existsSync(join(home, 'copier'))) continue
-    await runEffect(['end', home])
-    await waitStopped(home, 2)
+    for (const filled of [home, unfinishedBaseOf(home)]) {
+      if (!existsSync(join(filled, 'copier'))) continue
+      await runEffect(['end', filled])
+      await waitStopped(filled, 2)
+    }
   }
 }

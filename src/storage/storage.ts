@@ -1,6 +1,9 @@
 import type { OfferedExtension } from '../postgres/extensions.ts'
 import type { Fence, Progress } from '../host/fence.ts'
+import type { MadeBase } from './base.ts'
+import type { ReplayTarget } from './replay.ts'
 import type { CloneMode } from './report.ts'
+import type { ArchivedWal } from './wal_archive.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog. */
 export interface StoreRef {
@@ -21,11 +24,30 @@ export interface StoreSize {
   readonly isWhole: boolean
 }
 
+/** A part of the history of a store: a base, or all of them, and the WAL from one segment on and before another. */
+export interface HistoryPart {
+  readonly base: number | 'all' | undefined
+  readonly from: string | undefined
+  readonly before: string | undefined
+}
+
 /** The copies that this process waits for, and their bytes as far as those are counted. */
 export interface RunningCopies {
   readonly count: number
   readonly copiedBytes: number
   readonly leftBytes: number
+}
+
+/** How a store at a moment is made: of a base, and the WAL from there on. */
+export interface Restoration {
+  readonly target: ReplayTarget
+  /** A base of one of the stores; undefined: their template. */
+  readonly base: { readonly storeId: string; readonly number: number } | undefined
+  /** The stores with the WAL, the latest first, and the segment with which the WAL of each begins. */
+  readonly stores: readonly { readonly id: string; readonly first: string }[]
+  /** Positions of the first and the last segment that are needed; the last one may be unknown. */
+  readonly from: number
+  readonly upto: number | undefined
 }
 
 /**
@@ -41,6 +63,8 @@ export interface Storage {
   create(store: StoreRef, fence: Fence): Promise<Progress>
   /** Makes a store as a clone of its parent, whose compute may run or not. */
   clone(store: StoreRef, parent: StoreRef, fence: Fence): Promise<Progress>
+  /** Makes a store as others were at a moment. Its first start replays their WAL. */
+  restore(store: StoreRef, restoration: Restoration, fence: Fence): Promise<Progress>
   /** Resolves when no copy is being made into a store, at the latest after a few seconds. */
   filled(store: Pick<StoreRef, 'id'>): Promise<void>
   /** How far the copy into a store is, for its owner; undefined while that is not known. */
@@ -55,6 +79,19 @@ export interface Storage {
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
   /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after it, and of other stores. */
   replayBytes(store: Pick<StoreRef, 'id'>): Promise<number>
+  /** Whether the first start of a store, which `restore` has made, has yet to replay WAL. */
+  isToReplay(store: Pick<StoreRef, 'id'>): Promise<boolean>
+  /** Archives complete segments of a store's WAL from this one on. */
+  archiveWal(store: Pick<StoreRef, 'id'>, from: string): Promise<ArchivedWal>
+  /** The segment with which the WAL of stores begins that are made from a template. */
+  templateSegment(pgVersion: number): Promise<string>
+  /** Makes a base of a store, or goes on with one, and tells the bytes that it takes. `now`: by the catalog. */
+  makeBase(
+    store: Pick<StoreRef, 'id' | 'number'>,
+    base: { number: number; now: string },
+  ): Promise<(MadeBase & { readonly bytes: number }) | 'pending'>
+  /** Removes a base of a store, and its WAL from one segment on and before another. Returns the bytes of the WAL. */
+  removeHistory(storeId: string, part: HistoryPart): Promise<number>
   /** The ids of all stores here. */
   list(): Promise<string[]>
   /** Calls `visit` with the ids of all stores, a batch at a time. One that is being removed may come twice. */

@@ -21,6 +21,8 @@ export const Branch = Type.Object(
     protected: Type.Boolean(),
     expires_at: Type.Optional(Type.String({ format: 'date-time' })),
     ttl_interval_seconds: Type.Optional(Type.Integer()),
+    parent_timestamp: Type.Optional(Type.String({ format: 'date-time' })),
+    parent_lsn: Type.Optional(Type.String()),
     last_reset_at: Type.Optional(Type.String({ format: 'date-time' })),
     logical_size: Type.Optional(
       Type.Integer({ description: 'Bytes of its databases, without WAL, when they were last measured' }),
@@ -64,6 +66,8 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     default: row.is_default,
     protected: row.protected,
     ...(row.expires_at && { expires_at: row.expires_at, ttl_interval_seconds: secondsUntil(row, row.expires_at) }),
+    ...(row.parent_timestamp && { parent_timestamp: row.parent_timestamp }),
+    ...(row.parent_lsn && { parent_lsn: row.parent_lsn }),
     ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),
     ...(row.logical_bytes !== null && { logical_size: row.logical_bytes }),
     ...useView(use),

@@ -18,7 +18,7 @@ before(async () => {
 })
 after(() => catalogs.close())
 
-const DAYS = { operationsDays: 30, auditDays: 365, metricsDays: 30 }
+const DAYS = { operationsDays: 30, auditDays: 365, metricsDays: 30, historyMaxMb: 1_024 }
 const LIVING = 20_000
 const DELETED = 3_000
 
@@ -26,7 +26,8 @@ const DELETED = 3_000
 async function cleanUntil(catalog: Catalog, isDone: () => Promise<boolean>): Promise<string[]> {
   const failed: string[] = []
   const log = pino({}, { write: (line) => void failed.push((JSON.parse(line) as { kind: string }).kind) })
-  const loop = startRetentionLoop({ catalog, config: DAYS, log, storage: { tidy: async () => {} } })
+  const storage = { tidy: async () => {}, removeHistory: async () => 0 }
+  const loop = startRetentionLoop({ catalog, config: DAYS, log, storage, hostId: 'none' })
   try {
     await until('old rows are removed', isDone)
   } finally {

@@ -304,7 +304,7 @@ test('an impossible restore is refused and changes no branch', async () => {
   refused(await ask(branch_id, { source_branch_id }), 422, 'NOT_ALLOWED', /itself: preserve_under_name is required/)
   for (const moment of [{ source_lsn: '0/1' }, { source_timestamp: '2026-01-01T00:00:00Z' }]) {
     const body = { source_branch_id: main.branch_id, ...moment }
-    refused(await ask(branch_id, body), 422, 'NOT_ALLOWED', /no history yet: leave source_(lsn|timestamp) out/)
+    refused(await ask(branch_id, body), 422, 'NOT_ALLOWED', /before the history of the branch, which goes from/)
   }
   refused(await ask(branch_id, { source_branch_id: 'br-none' }), 404, 'NOT_FOUND', /branch br-none not found/)
   const taken = { source_branch_id: main.branch_id, preserve_under_name: branch_id }

@@ -1,12 +1,13 @@
 import { Command, Option } from 'commander'
 import { branchId, branchNow } from '../resolve.ts'
 import { card } from '../table.ts'
-import { computeSize, expiry, type SizeLimits, suspendTimeout } from '../values.ts'
+import { computeSize, expiry, pastMoment, type PastMoment, type SizeLimits, suspendTimeout } from '../values.ts'
 import { type VerbSession, verb, waits } from '../verb.ts'
 import { MADE } from './columns.ts'
 
 interface Flags {
   readonly parent?: string
+  readonly at?: PastMoment
   readonly endpoint: boolean
   readonly expires?: string
   readonly cu?: SizeLimits
@@ -16,9 +17,14 @@ interface Flags {
 export const createVerb = () =>
   waits(
     new Command('create')
-      .description('Create a branch: a copy of its parent as that is now, with an endpoint of its own.')
+      .description(
+        'Create a branch: a copy of its parent, as that is now or was at a moment, with an endpoint of its own.',
+      )
       .argument('[name]', 'its name; its id unless given')
       .option('--parent <branch>', 'id or name of the branch to copy; the default branch unless given')
+      .addOption(
+        new Option('--at <when>', 'as its parent was then: 30m or 2h ago, a moment, or an LSN').argParser(pastMoment),
+      )
       .addOption(new Option('--expires <when>', 'when to delete it: 12h or 7d from now, or a moment').argParser(expiry))
       .option('--no-endpoint', 'without an endpoint; neap endpoints create gives it one')
       .addOption(new Option('--cu <size>', 'size of its compute: 0.5, or 1-4 to scale between').argParser(computeSize))
@@ -32,9 +38,12 @@ export const createVerb = () =>
       const params = await project()
       const parent_id = flags.parent && (await branchId(call, params.project_id, flags.parent))
       const endpoint = { type: 'read_write', ...flags.cu, suspend_timeout_seconds: flags.suspendTimeout }
+      const moment =
+        flags.at && ('lsn' in flags.at ? { parent_lsn: flags.at.lsn } : { parent_timestamp: flags.at.timestamp })
+      const branch = { name, parent_id, expires_at: flags.expires, ...moment }
       const answer = await call('POST /projects/:project_id/branches', {
         params,
-        body: { branch: { name, parent_id, expires_at: flags.expires }, endpoints: flags.endpoint ? [endpoint] : [] },
+        body: { branch, endpoints: flags.endpoint ? [endpoint] : [] },
       })
       return {
         answer,

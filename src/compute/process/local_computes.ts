@@ -4,7 +4,7 @@ import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { installBinaries } from '../../host/binaries.ts'
 import { cloneKindOf } from '../../host/clone_kind.ts'
-import type { Fence } from '../../host/fence.ts'
+import type { Fence, Progress } from '../../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
@@ -20,6 +20,7 @@ import type { Wall } from '../../walls.ts'
 import type { Computes, CurrentSize, ComputeSpec, RunningCompute } from '../compute.ts'
 import { type Cgroups, cgroups } from './cgroup.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
+import { recoverStore } from './recover_store.ts'
 import { readRecovery } from './recovery.ts'
 import { busyStores } from './running.ts'
 import {
@@ -88,13 +89,10 @@ export function localComputes(options: ComputeOptions): Computes {
     const { secrets } = options
     if (!existsSync(join(plan.home, 'pgdata')))
       throw new Error(`The data of this branch (store ${store.id}) is not in the data directory of this host.`)
-    if ((await replaceUnknownPassword(plan, secrets)) === 'pending') return 'pending'
-    const marked = isMarkedSubscribed(plan.home)
-    if (marked && (await disableSubscriptions(plan, secrets.adminOf(passwordNote(plan.home)))) === 'pending')
-      return 'pending'
+    if ((await prepareStore(plan, store.id, secrets)) === 'pending') return 'pending'
     const server = await startServer(plan)
     if (server === 'pending') return 'pending'
-    await ensureOwnPasswords(plan, store.id, secrets)
+    await ensureOwnPasswords(plan, store.id, secrets, { keepsWal: true })
     return computeOf(store, server)
   }
 
@@ -133,6 +131,13 @@ export function localComputes(options: ComputeOptions): Computes {
     tidy: async () => groups.sweep(),
   }
   return { ...explainShortages(calls, layout.branches), watch: (ended) => watchComputes(layout, logFile, ended) }
+}
+
+/** Prepares a store for its first start, before any client can reach it. */
+async function prepareStore(plan: ServerPlan, id: string, secrets: HostOptions['secrets']): Promise<Progress> {
+  if ((await recoverStore(plan, id, secrets)) === 'pending') return 'pending'
+  if ((await replaceUnknownPassword(plan, secrets)) === 'pending') return 'pending'
+  return isMarkedSubscribed(plan.home) ? disableSubscriptions(plan, secrets.adminOf(passwordNote(plan.home))) : 'done'
 }
 
 function startProgress(home: string): string {

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { redoPosition, segmentPosition, writtenPosition } from '../../postgres/recovery_position.ts'
+import { notedRecovery } from '../../storage/replay.ts'
+import { redoPosition, writtenPosition } from '../../postgres/recovery_position.ts'
+import { segmentPosition } from '../../postgres/wal.ts'
 
 const MIB = 2 ** 20
 
@@ -13,14 +15,14 @@ export function readRecovery(home: string, postmaster: number): string | undefin
   const startup = titles.find(({ title }) => /^postgres: (\S+: )?startup\b/.test(title))
   if (!startup) return undefined
   const writer = titles.find(({ title }) => /checkpointer performing end-of-recovery checkpoint/.test(title))
-  if (writer)
-    return `Postgres recovers after a crash: all is replayed, ${mib(writtenBytes(writer.pid))} MiB are written to disk`
+  const does = notedRecovery(home) ? 'goes to the moment' : 'recovers after a crash'
+  if (writer) return `Postgres ${does}: all is replayed, ${mib(writtenBytes(writer.pid))} MiB are written to disk`
   const segment = /\brecovering ([0-9A-F]{24})/.exec(startup.title)?.[1]
   if (segment === undefined) return `Postgres is starting: ${mib(readBytes(startup.pid))} MiB are read`
   const pgdata = join(home, 'pgdata')
   const [position, end] = [segmentPosition(segment), writtenPosition(pgdata, segment)]
   const begin = Math.min(redoPosition(pgdata) ?? position, position)
-  return `Postgres recovers after a crash: ${mib(position - begin)} of ${mib(end - begin)} MiB of its log are replayed`
+  return `Postgres ${does}: ${mib(position - begin)} of ${mib(end - begin)} MiB of its log are replayed`
 }
 
 const mib = (bytes: number): number => Math.round(bytes / MIB)

@@ -227,9 +227,8 @@ function watchProgress(home: string, deadline: number) {
   }
 }
 
-function isReady(file: PostmasterFile): boolean {
-  return file.status === 'ready' || file.status === 'standby'
-}
+/** One that recovers to a moment says `standby` before it is there. */
+const isReady = (file: PostmasterFile): boolean => file.status === 'ready'
 
 /** The server of a home, as its files report it. Returns undefined when no server runs or it has not reported yet. */
 function runningIn(home: string): RunningServer | undefined {

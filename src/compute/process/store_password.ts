@@ -5,6 +5,7 @@ import { UnknownKeyError } from '../../host/failures.ts'
 import type { Progress } from '../../host/fence.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
 import { ownRolesSql } from '../../postgres/own_roles.ts'
+import { KEEP_WAL_SQL } from '../../postgres/wal_slot.ts'
 import { notePassword, passwordNote } from '../../storage/password_note.ts'
 import { type ServerPlan, startServer } from './server.ts'
 import { stopServer } from './stop_server.ts'
@@ -12,14 +13,18 @@ import { stopServer } from './stop_server.ts'
 /**
  * Sets the passwords of Neap's own roles in a server that has just started, if they are not this store's own yet:
  * before clients are sent there. A call that was killed at any point can be repeated.
+ * @param options.keepsWal whether its WAL is kept from its first start on
  */
 export async function ensureOwnPasswords(
   { home, socketDir }: Pick<ServerPlan, 'home' | 'socketDir'>,
   store: string,
   secrets: StoreSecrets,
+  { keepsWal = false } = {},
 ): Promise<void> {
   const note = passwordNote(home)
   if (note === secrets.note(store)) return
+  // A rotation of keys changes the passwords of a store that has its own already.
+  const isFirst = keepsWal && note !== secrets.note(REPLACED) && note?.split('@')[0] !== store
   // A process may have changed the password and ended before it wrote the note.
   const passwords = [...secrets.adminOf(note), ...secrets.admin(store)]
   const session = await ownSession({ ...LOGIN, host: socketDir, passwords })
@@ -27,6 +32,7 @@ export async function ensureOwnPasswords(
     const admin = await scramVerifier(secrets.admin(store)[0])
     const reader = await scramVerifier(secrets.loginReader(store)[0])
     await session.query(ownRolesSql({ admin, reader }))
+    if (isFirst) await session.query(KEEP_WAL_SQL)
   } finally {
     await session.end()
   }
@@ -36,7 +42,7 @@ export async function ensureOwnPasswords(
 const LOGIN = { port: SERVER_PORT, user: ADMIN, name: 'neap: passwords', timeoutMs: 4_000 } as const
 
 /** The access rule of a server that is started only to be given a password. */
-const UNPROVEN_HBA = `local neap ${ADMIN} trust\n`
+export const UNPROVEN_HBA = `local neap ${ADMIN} trust\n`
 const QUIET = 'max_logical_replication_workers = 0\nautovacuum = off\n'
 
 /**

@@ -29,7 +29,7 @@ const NewBranch = Type.Object({
 })
 
 export const createProjectBranch = route('POST /projects/:project_id/branches', {
-  summary: 'Create a branch, with its data as its parent has it now',
+  summary: 'Create a branch, with its data as its parent has it now, or had it at a moment',
   tag: 'Branch',
   params: Type.Object({ project_id: Type.String() }),
   body: NewBranch,

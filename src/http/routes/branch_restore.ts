@@ -15,7 +15,7 @@ const Restored = Type.Object({
 })
 
 export const restoreProjectBranch = route('POST /projects/:project_id/branches/:branch_id/restore', {
-  summary: 'Give a branch the data that another branch has now; its endpoint and connection string stay',
+  summary: 'Give a branch the data that another has now, or that one had at a moment; its connection string stays',
   tag: 'Branch',
   params: BranchParams,
   body: Type.Object({

@@ -1,0 +1,95 @@
+/** Bases: copies of a store's data directory at a moment, in the directory `bases` of its home, by their numbers. */
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { readOrCreate } from '../durable_file.ts'
+import { syncDirectory } from '../host/durable.ts'
+import { isWalSegment } from '../postgres/data_directory.ts'
+import { lsnText, nextSegment, segmentAt, segmentPosition } from '../postgres/wal.ts'
+import { fillDataDirectory } from './clone.ts'
+import type { RunningParent } from './backup_messages.ts'
+
+/** A base leads to any position from `lsn` on, with the WAL from `segment` on. */
+export interface MadeBase {
+  /** All commits before then are in it. */
+  readonly started_at: string
+  readonly lsn: string
+  readonly segment: string
+}
+
+export const baseOf = (home: string, number: number): string => join(home, 'bases', String(number))
+
+/** The base that is being made, under its number once it is whole: another worker, or a later one, goes on with it. */
+export const unfinishedBaseOf = (home: string): string => join(home, 'base.making')
+
+/** In a base: when it was begun. */
+const sinceOf = (base: string): string => join(base, 'since')
+
+export interface BaseOptions {
+  readonly parent: RunningParent
+  readonly removed: string
+  readonly logFile: string
+  readonly cacheDir: string
+}
+
+/**
+ * Makes a base of a store, which may be running. `pending`: call again. Errors: those of a copy.
+ * @param now the time by the catalog
+ */
+export async function makeBase(
+  home: string,
+  { number, now }: { number: number; now: string },
+  { parent, ...options }: BaseOptions,
+): Promise<MadeBase | 'pending'> {
+  const making = unfinishedBaseOf(home)
+  const base = baseOf(home, number)
+  if (!existsSync(base)) {
+    await mkdir(making, { recursive: true, mode: 0o710 })
+    await readOrCreate(sinceOf(making), 0o600, () => Buffer.from(now))
+    if ((await fillDataDirectory({ home: making, from: home, parent }, options)) === 'pending') return 'pending'
+    await mkdir(join(home, 'bases'), { recursive: true, mode: 0o700 })
+    await rename(making, base)
+    await syncDirectory(join(home, 'bases'))
+  }
+  try {
+    const started_at = await readFile(sinceOf(base), 'utf8')
+    return { ...(await readBase(join(base, 'pgdata'))), started_at }
+  } catch (error) {
+    await removeBase(home, number)
+    throw error
+  }
+}
+
+/** Removes all bases of a store, also one that is being made. */
+export async function removeBases(home: string): Promise<void> {
+  for (const path of [join(home, 'bases'), unfinishedBaseOf(home)]) await rm(path, { recursive: true, force: true })
+}
+
+export const removeBase = (home: string, number: number): Promise<void> =>
+  rm(baseOf(home, number), { recursive: true, force: true })
+
+type Reach = Pick<MadeBase, 'lsn' | 'segment'>
+
+async function readBase(pgdata: string): Promise<Reach> {
+  // A backup ends with a segment of its own; the WAL of a stopped server ends with its last checkpoint.
+  if (existsSync(join(pgdata, 'backup_label'))) {
+    const segment = (await readdir(join(pgdata, 'pg_wal'))).filter(isWalSegment).sort().at(-1)
+    if (segment === undefined) throw new Error(`${pgdata} has no WAL`)
+    return { lsn: lsnText(segmentPosition(nextSegment(segment))), segment }
+  }
+  return readCheckpoint(pgdata)
+}
+
+/** Where the state, the position of the last checkpoint, and its timeline stand in pg_control (pg_control.h). */
+const [STATE_OFFSET, POSITION_OFFSET, TIMELINE_OFFSET] = [16, 32, 48]
+const SHUT_DOWN = 1
+
+/** The last checkpoint of a stopped data directory, as a base. Errors: it was not stopped cleanly. */
+export async function readCheckpoint(pgdata: string): Promise<Reach> {
+  const control = await readFile(join(pgdata, 'global/pg_control'))
+  // After a crash Postgres recovers to the end of the WAL that it finds, past any target.
+  if (control.readUInt32LE(STATE_OFFSET) !== SHUT_DOWN) throw new Error(`${pgdata} was not stopped cleanly`)
+  const position = Number(control.readBigUInt64LE(POSITION_OFFSET))
+  const timeline = control.readUInt32LE(TIMELINE_OFFSET).toString(16).toUpperCase().padStart(8, '0')
+  return { lsn: lsnText(position), segment: segmentAt(timeline, position) }
+}
