@@ -114,6 +114,47 @@ const branching = (parentRuns: boolean): Case => ({
   },
 })
 
+/** A branch of its parent at a moment before the last write. */
+const momentBranching: Case = {
+  action: 'create_branch',
+  about: 'create_branch of a moment',
+  steps: ['branch_stored', 'wal_replayed', 'replay_stopped', 'branch_ready'],
+  faultsAt: ['branch_stored', 'wal_replayed'],
+  effectAt: 'wal_replayed',
+  async prepare(world) {
+    const parent = await world.home()
+    await world.running(parent)
+    const written = await world.write(parent)
+    const [now] = await world.atCompute(parent, (session) =>
+      session.query<{ timestamp: string }>('select clock_timestamp()::text as timestamp'),
+    )
+    assert.ok(now)
+    await world.write(parent)
+    let branch: Branch
+    return {
+      async request(tx) {
+        const project = await lockProject(tx, parent.account_id, parent.project_id)
+        assert.ok(project)
+        branch = await newBranch(tx, project, parent)
+        await copyRolesAndDatabases(tx, parent.id, branch.id, { withChanges: false })
+        const moment = { store_id: (await world.read(parent)).store_id, target: now }
+        return requestOperation(tx, createBranch, world.subjectOf(branch), { parent_id: parent.id, moment })
+      },
+      async finished() {
+        assert.equal((await world.read(branch)).current_state, 'ready')
+        await world.running(branch)
+        assert.equal(await world.lastWritten(branch), written)
+        await world.suspended(branch)
+        world.children.push(branch)
+      },
+      async failed() {
+        assert.equal((await world.read(branch)).current_state, 'init')
+        world.children.push(branch)
+      },
+    }
+  },
+}
+
 const start: Case = {
   action: 'start_compute',
   about: 'start_compute with a new role',
@@ -299,6 +340,7 @@ export const CASES: readonly Case[] = [
   creation,
   branching(false),
   branching(true),
+  momentBranching,
   ...restorations,
   ...availabilityChecks,
   start,

@@ -40,7 +40,10 @@ interface Asker {
 /** Makes one request, with a unique name, and checks its result. */
 export type Act = (asker: Asker, name: string) => Promise<void>
 
-/** Creates a branch of a random branch, possibly with a duplicate request, checks its data and adds a writer. */
+/**
+ * Creates a branch of a random branch, possibly of a moment ago and with a duplicate request, checks its data and adds
+ * a writer.
+ */
 const branchOff: Act = async (asker, name) => {
   const { world, random, tasks } = asker
   const { checks } = world
@@ -48,15 +51,17 @@ const branchOff: Act = async (asker, name) => {
   if (parents.length >= MAX_SPOTS) return remove(asker, name)
   const parent = random.pick(parents)
   const told = parent.writers.map((writer) => ({ writer, acknowledged: writer.acknowledged }))
+  const moment = random.chance(0.4) ? await momentOf(parent) : undefined
   parent.children++
   const path = `/projects/${parent.project_id}/branches`
-  const body = { branch: { name, parent_id: parent.branch_id }, endpoints: [{ type: 'read_write' }] }
+  const body = { branch: { name, parent_id: parent.branch_id, ...moment?.asked }, endpoints: [{ type: 'read_write' }] }
   const answer = await twice(asker, path, body)
   const made = answer.body as unknown as { branch: { id: string }; endpoints: { id: string }[] }
   if (answer.status !== 201) {
     parent.children--
     // Its parent may have been deleted since it was chosen.
-    const isExcused = parent.leaving || isShortOfDisk(world, answer)
+    const isTooEarly = moment && /before the history/.test(String(answer.body.message))
+    const isExcused = [parent.leaving, isTooEarly, isShortOfDisk(world, answer)].includes(true)
     checks.record('answered', !isExcused && `a branch of ${parent.name} was answered ${answer.status}`)
     return
   }
@@ -87,12 +92,20 @@ const branchOff: Act = async (asker, name) => {
     spot.inherited = found.inherited
     const short = told.find(({ writer, acknowledged }) => {
       const last = found.sequences.find((sequence) => sequence.writer === writer.name)?.last ?? 0
-      return last < acknowledged || last > writer.attempted
+      return last < acknowledged || last > (moment?.attempted.get(writer) ?? writer.attempted)
     })
     checks.record('isolated', short && `${name} does not have what ${short.writer.name} had written to ${parent.name}`)
   }
   const writers = standing(world).reduce((sum, each) => sum + each.writers.length, 0)
   if (writers < MAX_WRITERS) tasks.push(write(world, spot, `writer_of_${name}`))
+}
+
+/** A moment of a branch that is over, and the last entries that its writers can have committed until then. */
+async function momentOf(parent: Spot) {
+  // A Date counts milliseconds: entries of this one may be acknowledged already.
+  const parent_timestamp = new Date(Date.now() + 1).toISOString()
+  await pause(5)
+  return { asked: { parent_timestamp }, attempted: new Map(parent.writers.map((each) => [each, each.attempted])) }
 }
 
 /** Sends a request once, or twice concurrently with the same idempotency key: one effect, one reply. */
