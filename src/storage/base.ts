@@ -65,8 +65,16 @@ export async function removeBases(home: string): Promise<void> {
   for (const path of [join(home, 'bases'), unfinishedBaseOf(home)]) await rm(path, { recursive: true, force: true })
 }
 
-export const removeBase = (home: string, number: number): Promise<void> =>
-  rm(baseOf(home, number), { recursive: true, force: true })
+/** Removes a base, first its name: a copy of it that finds it by its name at its end has missed no file. */
+export async function removeBase(home: string, number: number): Promise<void> {
+  const base = baseOf(home, number)
+  const removed = `${base}.removed`
+  await rm(removed, { recursive: true, force: true })
+  await rename(base, removed).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  })
+  await rm(removed, { recursive: true, force: true })
+}
 
 type Reach = Pick<MadeBase, 'lsn' | 'segment'>
 

@@ -83,6 +83,7 @@ function tell(home: string, error: unknown): void {
 async function copy({ home, from, owner, parent, replay }: CopyPlan, running: boolean): Promise<void> {
   const making = join(home, MAKING)
   rmSync(making, { recursive: true, force: true })
+  if (replay) requireBase(from)
   makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
   const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
@@ -95,6 +96,8 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
       : await copyAtRest(source, target)
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
+    // Files that vanish are left out of a copy.
+    requireBase(from)
   }
   // Not before: the meter may ask for its size.
   closeSync(source.file)
@@ -104,6 +107,10 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   await syncFilesystem(making)
   renameSync(making, join(home, 'pgdata'))
   await syncDirectory(home)
+}
+
+function requireBase(from: string): void {
+  if (!existsSync(join(from, 'pgdata'))) throw new Error('The base of this moment was removed.')
 }
 
 /** Returns whether the copy may hold subscriptions. */
