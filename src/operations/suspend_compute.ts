@@ -73,7 +73,7 @@ export const suspendCompute: Action<Input> = {
       const held = await awaitPauses(catalog, tx, operation.id)
       return !held && operation.input.reason === 'idle' ? goto('reopened') : undefined
     },
-    async still_idle(operation, { computes, config, secrets }, tx) {
+    async still_idle(operation, { computes, config, secrets, log }, tx) {
       if (operation.input.reason !== 'idle') return undefined
       const endpoint = await findEndpointEver(tx, operation.endpoint_id as string)
       const branch = await branchOf(tx, operation)
@@ -81,7 +81,13 @@ export const suspendCompute: Action<Input> = {
       if (!endpoint || endpoint.deleted_at || endpoint.disabled) return undefined
       const compute = await computes.find(refOf(branch))
       if (!compute) return undefined
-      const activity = await withAdminSession(compute.address, secrets.stores, { purpose: 'suspend' }, readActivity)
+      const options = { purpose: 'suspend' }
+      const activity = await withAdminSession(compute.address, secrets.stores, options, readActivity).catch(
+        (error: unknown) =>
+          log.debug({ err: error, operation: operation.id }, 'a compute does not say whether it is used'),
+      )
+      // Its clients wait meanwhile: they go on, and the idle loop looks again later.
+      if (!activity) return goto('reopened')
       const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
       // The counters lag by up to a second; the last activity of a connected session is known at once.
       const used = activity.counters !== endpoint.idle_counters || (activity.idleSeconds ?? Infinity) < timeout
