@@ -39,4 +39,4 @@ create index base_made on base (made_at);
 
 -- The moment of its parent that a branch was made of, as asked for.
 alter table branch add column parent_timestamp timestamptz;
-alter table branch add column parent_lsn pg_lsn;
+alter table branch add column parent_lsn text;

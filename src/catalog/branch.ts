@@ -74,7 +74,7 @@ export async function insertBranch(
     select ${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
            ${branch.is_default}::bool, ${branch.protected}::bool, ${branch.expires_at}::timestamptz,
            ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes,
-           ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn}::pg_lsn
+           ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn}
       from (values (1)) one left join branch p on p.id = ${branch.parent_id}
     returning *`)
   return row as Branch

@@ -36,8 +36,8 @@ export interface StoreHistory {
 
 const STORE_HISTORY = sql`
   s.id, s.parent_id, s.created_at, s.first_segment, s.is_chained, s.is_cut,
-  s.begins_lsn, s.begins_at, s.previous_id,
-  (select coalesce(json_agg(json_build_object('number', b.number, 'started_at', b.started_at, 'made_at', b.made_at,
+  s.begins_lsn::text, s.begins_at, s.previous_id,
+  (select coalesce(jsonb_agg(jsonb_build_object('number', b.number, 'started_at', b.started_at, 'made_at', b.made_at,
                                               'lsn', b.lsn, 'segment', b.segment, 'is_cut', b.is_cut)
                                               order by b.number), '[]')
      from base b where b.store_id = s.id) as bases`
