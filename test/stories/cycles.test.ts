@@ -63,8 +63,9 @@ test(`${CYCLES} cycles of create, branch, suspend and delete under kill -9 (seed
     [],
     'operations failed that should not have',
   )
-  await expectNoRemains()
+  // Its compute may have been suspended meanwhile, and runs again then.
   assert.deepEqual(await query(neap, first.uri, 'select sum(number)::int from kept'), [{ sum: 500_500 }])
+  await expectNoRemains()
 })
 
 /** One cycle. Each request follows immediately, or after the operations of the previous one have ended. */
