@@ -1,10 +1,11 @@
-import { deepEqual, equal, rejects } from 'node:assert/strict'
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { copierOf, fileAppears, freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
 import { segmentPosition } from '../postgres/wal.ts'
 import { baseOf } from './base.ts'
+import { notedRecovery, noteRecovery } from './replay.ts'
 import type { Restoration } from './storage.ts'
 
 const local = freshHost()
@@ -44,6 +45,20 @@ test('a store is restored from a base and the WAL since, which may not be archiv
   const { address } = await local.start(child, next())
   deepEqual(await query(address, 'select number from item order by 1'), [{ number: 1 }, { number: 2 }])
   await settled(() => computes.stop(child, next()))
+})
+
+test('a recovery that was killed before its end is ended by the next start', async () => {
+  const { restoration } = await newBase('killed')
+  const child = local.branch('ended')
+  await settled(() => storage.restore(child, restoration, next()))
+  const recovery = notedRecovery(home(child))
+  ok(recovery)
+  await local.start(child, next())
+  // The last thing that the start did was to remove this note.
+  await noteRecovery(home(child), recovery)
+  const { address } = await local.start(child, next())
+  deepEqual(await query(address, 'select count(*)::int from item'), [{ count: 2 }])
+  equal(notedRecovery(home(child)), undefined)
 })
 
 test('a copy of a base that is removed meanwhile fails', async () => {

@@ -12,9 +12,10 @@ import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import { KEEP_WAL_SQL } from '../../postgres/wal_slot.ts'
 import { lsnPosition, lsnText } from '../../postgres/wal.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
-import { notePassword } from '../../storage/password_note.ts'
+import { notePassword, passwordNote } from '../../storage/password_note.ts'
 import { forgetRecovery, notedRecovery, noteRecovery, type Recovery } from '../../storage/replay.ts'
 import { type ServerPlan, startServer } from './server.ts'
+import { stopServer } from './stop_server.ts'
 import { UNPROVEN_HBA } from './store_password.ts'
 
 /**
@@ -26,6 +27,11 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
   const { home, socketDir } = plan
   const recovery = notedRecovery(home)
   if (!recovery) return 'done'
+  // An earlier call was killed with all done but its end, when its server may ask for a password already.
+  if (passwordNote(home) === secrets.note(store)) {
+    if ((await stopServer(home, { fence: plan.fence })) === 'pending') return 'pending'
+    return end(home)
+  }
   // A recovery that lasts ends after the call that began it.
   const endedBefore = saysSinceStart(plan.logFile, ENDED_BEFORE)
   if (recovery.target && endedBefore) return replayAll(home, recovery)
@@ -53,6 +59,10 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
   } finally {
     await session.end()
   }
+  return end(home)
+}
+
+async function end(home: string): Promise<Progress> {
   await rm(join(home, 'pgdata', 'recovery.signal'), { force: true })
   forgetRecovery(home)
   return 'done'
