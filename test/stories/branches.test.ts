@@ -101,7 +101,7 @@ test('branches are listed in any order and page size, each exactly once', async 
       }
   }
   // The default order: by last change, newest first. A cursor keeps the order of its first page.
-  const idsOf = (branches: readonly { id: string }[]) => branches.map(({ id }) => id)
+  const idsOf = (listed: readonly { id: string }[]) => listed.map(({ id }) => id)
   assert.deepEqual(idsOf(all), idsOf((await page({ sort_by: 'updated_at', sort_order: 'desc' })).branches))
   const { pagination } = await page({ sort_by: 'name', sort_order: 'asc', limit: '2' })
   const next = await page({ sort_by: 'created_at', cursor: pagination?.next ?? '', limit: '2' })
