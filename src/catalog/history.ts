@@ -198,7 +198,7 @@ export async function forgetHistory(db: Db, part: ExpiredHistory, freedBytes: nu
        where store_id = ${part.store_id}
          and number = (select max(number) from base where store_id = ${part.store_id} and number < ${part.base})
       returning 1)
-    update store set is_cut = is_cut or (${part.base !== null} and not exists (select from earlier))
+    update store set is_cut = is_cut or (is_chained and ${part.base !== null} and not exists (select from earlier))
      where id = ${part.store_id}`)
   await db.rows(sql`delete from base where store_id = ${part.store_id} and number = ${part.base}`)
   await db.rows(sql`

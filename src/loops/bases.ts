@@ -62,14 +62,16 @@ export function createBaseMaker(context: WorkerContext) {
     }
   }
 
+  const hasPlace = ({ project_id }: KeptStore): boolean =>
+    making.size < PLACES && [...making.values()].every(({ store }) => store.project_id !== project_id)
+
   async function begin(store: KeptStore, position: number): Promise<void> {
-    const isBusy =
-      making.size >= PLACES || [...making.values()].some((each) => each.store.project_id === store.project_id)
-    if (isBusy || (retryAt.get(store.id) ?? 0) > performance.now() || !(await isDue(store, position))) return
-    // Another may have taken the place meanwhile.
-    if (making.size >= PLACES) return
-    making.set(store.id, { store, since: performance.now() })
-    await make({ store, since: performance.now() })
+    if (!hasPlace(store) || (retryAt.get(store.id) ?? 0) > performance.now()) return
+    // Another may have taken the place during the look.
+    if (!(await isDue(store, position)) || !hasPlace(store)) return
+    const begun = { store, since: performance.now() }
+    making.set(store.id, begun)
+    await make(begun)
   }
 
   return {

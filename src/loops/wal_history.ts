@@ -63,14 +63,14 @@ async function archive(context: WorkerContext, store: KeptStore): Promise<number
     return withAdminSession(address, secrets.stores, { purpose: 'history' }, work)
   }
   const begin = (session: AdminSession) => beginHistory(context, session, { id: store.id, pgVersion: store.pg_version })
-  const restart = (session: AdminSession) => restartHistory(context, session, store.id)
+  const restart = (why: string) => inSession((session) => restartHistory(context, session, store.id, why))
   const first = store.first_segment ?? (await inSession(begin))
   let from = store.archived_segment === null ? first : nextSegment(store.archived_segment)
   for (;;) {
     const { last, bytes, isMissing } = await storage.archiveWal(store, from)
     const isKept = !isMissing && (last === undefined || (await inSession((session) => releaseWal(session, last))))
     if (!isKept) {
-      await inSession(restart)
+      await restart('WAL was lost')
       return undefined
     }
     if (last === undefined) return segmentPosition(from)
@@ -78,7 +78,7 @@ async function archive(context: WorkerContext, store: KeptStore): Promise<number
     const kept = await setArchived(catalog, store.id, last, bytes)
     // Without bases, which it can prevent, no part of it expires.
     if (kept > 2 * config.historyMaxMb * MIB && !(await expireWal(context, store.id))) {
-      await inSession(restart)
+      await restart('it is over its limit, and no base could be made')
       return undefined
     }
   }

@@ -39,17 +39,18 @@ export async function beginHistory(
   return kept
 }
 
-/** Begins the history of a store anew, since WAL of it was lost. */
+/** Begins the history of a store anew. */
 export async function restartHistory(
   { catalog, storage, log }: HistoryContext,
   session: AdminSession,
   id: string,
+  why: string,
 ): Promise<void> {
   const segment = await keepWal(session)
   // The numbers of bases begin anew: the old ones must be gone.
   await storage.removeHistory(id, { base: 'all', from: undefined, before: segment })
   await catalog.transaction((tx: Db) => loseHistory(tx, id, segment))
-  log.error({ store: id, segment }, 'WAL of a branch was lost: its history begins anew')
+  log.error({ store: id, segment, why }, 'the history of a branch begins anew')
 }
 
 /** Parts that are removed together: each may be as much data as a branch. */
@@ -66,7 +67,7 @@ type ExpiryContext = Pick<WorkerContext, 'catalog' | 'hostId'> & {
  */
 export async function expireWal(context: ExpiryContext, storeId?: string): Promise<boolean> {
   const { catalog, storage, config, hostId } = context
-  const rule = { mostBytes: config.historyMaxMb * 2 ** 20, storeId, limit: PARTS }
+  const rule = { mostBytes: config.historyMaxMb * 2 ** 20, storeId, limit: storeId === undefined ? PARTS : 1 }
   const parts = await listExpiredHistory(catalog, hostId, rule)
   for (const part of parts) {
     const { store_id, base, from_segment, before_segment } = part

@@ -35,7 +35,7 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
   // A recovery that lasts ends after the call that began it.
   const endedBefore = saysSinceStart(plan.logFile, ENDED_BEFORE)
   if (recovery.target && endedBefore) return replayAll(home, recovery)
-  if (!endedBefore && saysSinceStart(plan.logFile, GAVE_UP))
+  if (!endedBefore && saysSinceStart(plan.logFile, GAVE_UP) && !saysSinceStart(plan.logFile, NO_ROOM))
     throw new ServerStartError(`Postgres did not recover: ${complaintIn(plan.logFile, 0)}`)
   const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + configOf(recovery) }
   const server = await startServer(alone).catch(async (error: unknown) => {
@@ -89,8 +89,9 @@ async function requireReplayed(session: pg.Client, { target, last, lsn }: Recove
 
 /** The complaint of Postgres when the WAL ends before the moment. */
 const ENDED_BEFORE = /recovery ended before configured recovery target was reached/
-/** It would fail again. */
+/** It would fail again, but for want of room. */
 const GAVE_UP = /startup process \(PID \d+\) exited with exit code 1\b/
+const NO_ROOM = /No space left on device|Disk quota exceeded/
 
 function configOf({ target, timeline }: Recovery): string {
   const settings = {
