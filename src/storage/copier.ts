@@ -59,8 +59,10 @@ async function main(): Promise<void> {
     console.error(error)
     rmSync(join(plan.home, MAKING), { recursive: true, force: true })
     process.exitCode = 1
+    // Files of a base that is being removed fail in many ways.
+    if (plan.replay && isRemoved(plan.from)) tell(plan.home, new Error(REMOVED))
     // A parent that was suspended, or is still starting, is no failure: without a result the copy starts over.
-    if (!isSessionLost(error)) tell(plan.home, error)
+    else if (!isSessionLost(error)) tell(plan.home, error)
   }
   rmSync(join(plan.home, COPY_PROGRESS_FILE), { force: true })
   rmSync(join(plan.home, 'copier'), { force: true })
@@ -83,7 +85,6 @@ function tell(home: string, error: unknown): void {
 async function copy({ home, from, owner, parent, replay }: CopyPlan, running: boolean): Promise<void> {
   const making = join(home, MAKING)
   rmSync(making, { recursive: true, force: true })
-  if (replay) requireBase(from)
   makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
   const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
@@ -97,7 +98,7 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
     // Files that vanish are left out of a copy.
-    requireBase(from)
+    if (isRemoved(from)) throw new Error(REMOVED)
   }
   // Not before: the meter may ask for its size.
   closeSync(source.file)
@@ -109,9 +110,9 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   await syncDirectory(home)
 }
 
-function requireBase(from: string): void {
-  if (!existsSync(join(from, 'pgdata'))) throw new Error('The base of this moment was removed.')
-}
+const REMOVED = 'The base of this moment was removed.'
+
+const isRemoved = (base: string): boolean => !existsSync(join(base, 'pgdata'))
 
 /** Returns whether the copy may hold subscriptions. */
 async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> {
