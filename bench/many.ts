@@ -29,6 +29,9 @@ const wakes: Latencies = { alone: [], beside: [] }
 const bare: Latencies = { alone: [], beside: [] }
 const starts: number[] = []
 const bareStarts: number[] = []
+const sessionEnds: number[] = []
+/** Milliseconds from the deletion of the project until no compute runs. */
+let deleted = NaN
 const worker: number[] = []
 const neap = await startNeap({ env: { NEAP_WORKER_CONCURRENCY: String(CONCURRENCY) } })
 const dataDir = neap.ready.data_dir
@@ -48,6 +51,7 @@ try {
   await measureNeap(first, places)
   // Once more, since a machine may be slower at one time than at another.
   await measureAlone(first)
+  await measureDeletion(first, places)
 } finally {
   await neap.stop()
 }
@@ -96,6 +100,20 @@ async function measureNeap(first: Place, places: readonly Place[]): Promise<void
   }
   for (const client of clients) await client.end()
   await atMost(AT_ONCE, places, (place) => suspend(neap, place))
+}
+
+/** The project deleted while all of them run, each with a client. */
+async function measureDeletion({ project_id }: Place, places: readonly Place[]): Promise<void> {
+  const clients = await Promise.all(places.map(({ uri }) => connect(neap, uri)))
+  const begun = performance.now()
+  const ended = clients.map(async (client) => {
+    await new Promise((resolve) => client.once('end', resolve))
+    sessionEnds.push(performance.now() - begun)
+  })
+  await neap.call('DELETE /projects/:project_id', { params: { project_id } })
+  await Promise.all(ended)
+  while ((await neap.call('GET /status', {})).computes.length > 0) await sleep(50)
+  deleted = performance.now() - begun
 }
 
 async function startBare({ branch_id }: Place, samples: number[]): Promise<void> {
@@ -151,6 +169,7 @@ report(
     `bare starts: the same servers by hand, ${CONCURRENCY} at a time, until each has answered over its socket (trust)`,
     'wake: another endpoint, with none of them awake and beside all of them; bare: that one by hand, ' +
       `with none of them, and beside as many by hand (p50 ${bareRatio}×, which is the kernel's and Postgres' own part)`,
+    `session ends: after the DELETE of the project with all of them, each with a client; no compute runs after ${deleted.toFixed(0)} ms`,
     `the worker takes ${idle.toFixed(2)} % of a core with none awake, ${busy.toFixed(2)} % with all`,
   ],
   {
@@ -160,6 +179,7 @@ report(
     'wake beside': wakes.beside,
     'bare alone': bare.alone,
     'bare beside': bare.beside,
+    'session ends': sessionEnds,
   },
   [
     { what: 'computes that answered', value: starts.length, least: many, unit: '' },

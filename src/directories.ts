@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { accessSync, constants, existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +9,8 @@ export const isRoot = (): boolean => process.getuid?.() === 0
 
 /** Short, since a socket's path has at most 107 bytes; distinct for each data directory. */
 export function defaultRuntimeDir(dataDir: string): string {
+  // Not imported: that reads every export of node:crypto, which takes every command milliseconds.
+  const { createHash } = process.getBuiltinModule('node:crypto')
   const place = `neap-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
   if (isRoot()) return join(process.platform === 'darwin' ? '/var/run' : '/run', place)
   const perUser = process.env['XDG_RUNTIME_DIR']

@@ -81,10 +81,12 @@ export function ownerOf(address = ''): string {
 export const networkOf = (address: string | undefined): string =>
   ownerOf(address).replace(/^(\d+\.\d+\.\d+)\.\d+$/, '$1')
 
-const LOOPBACK = cidrList(['127.0.0.0/8', '::1/128'])
+// Made when it is asked for: the first IPv6 address takes Node longer than parsing a command.
+let loopback: BlockList | undefined
 
 /** Whether an address is of this machine alone (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3). */
-export const isLoopback = (address: string): boolean => isWithin(address, LOOPBACK)
+export const isLoopback = (address: string): boolean =>
+  isWithin(address, (loopback ??= cidrList(['127.0.0.0/8', '::1/128'])))
 
 /** Whether an address stands for all addresses of its family. */
 export const isWildcard = (address: string): boolean => /^[0:.]+$/.test(address)

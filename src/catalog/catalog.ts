@@ -4,6 +4,7 @@ import { isAway, acceptsSessions, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 import { createListener, type CatalogListener, type Told } from './listener.ts'
 import { createFailureDetector } from './failure_detector.ts'
+import { createPoolGrowth, KEPT_SESSIONS } from './pool_growth.ts'
 import type { SqlStatement } from './sql.ts'
 
 /** A target of queries: the pool, or one transaction. */
@@ -90,8 +91,9 @@ export function openCatalog(
     connectionTimeoutMillis: 10_000,
     types,
   }
-  const pool = new pg.Pool({ ...config, pipeline: true, max: size })
+  const pool = new pg.Pool({ ...config, pipeline: true, max: size, min: Math.min(KEPT_SESSIONS, size) })
   pool.on('error', onError)
+  const growth = createPoolGrowth(pool, size)
   const listener = createListener(newSession, onError)
   const detector = createFailureDetector(() => acceptsSessions(config))
 
@@ -99,8 +101,8 @@ export function openCatalog(
     let asked: Promise<pg.PoolClient> | undefined
     try {
       // An idle connection is available at once, even if the catalog does not answer.
-      if (pool.idleCount > pool.waitingCount) return await pool.connect()
-      return await detector.during(() => (asked = login.attempt(() => pool.connect())))
+      if (pool.idleCount > pool.waitingCount + growth.waiting()) return await pool.connect()
+      return await detector.during(() => (asked = growth.turn().then(() => login.attempt(() => pool.connect()))))
     } catch (error) {
       // Release a connection that arrives after the caller gave up.
       asked?.then(
@@ -202,7 +204,7 @@ export function openCatalog(
     listen: (channel, told) => listenDuring(channel, told).catch(unavailable),
     hears: () => listener.hears(),
     rename: (to) => listener.rename(to),
-    connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount + growth.waiting() }),
     async close() {
       detector.close()
       await withTimeout(Promise.all([listener.close(), pool.end()]), PATIENCE_MS, undefined)
