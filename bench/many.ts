@@ -169,7 +169,8 @@ report(
     `bare starts: the same servers by hand, ${CONCURRENCY} at a time, until each has answered over its socket (trust)`,
     'wake: another endpoint, with none of them awake and beside all of them; bare: that one by hand, ' +
       `with none of them, and beside as many by hand (p50 ${bareRatio}×, which is the kernel's and Postgres' own part)`,
-    `session ends: after the DELETE of the project with all of them, each with a client; no compute runs after ${deleted.toFixed(0)} ms`,
+    'session ends: after the DELETE of the project with all of them, each with a client; ' +
+      `no compute runs after ${deleted.toFixed(0)} ms`,
     `the worker takes ${idle.toFixed(2)} % of a core with none awake, ${busy.toFixed(2)} % with all`,
   ],
   {

@@ -24,6 +24,11 @@ export function newBranchId(): string {
   return `br-${words()}-${suffix()}`
 }
 
+/** A snapshot id, like `snap-misty-cove-3kx09wq1`. */
+export function newSnapshotId(): string {
+  return `snap-${words()}-${suffix()}`
+}
+
 /** An endpoint id, like `ep-silver-tide-7am2c0zz`: the first label of its host name. */
 export function newEndpointId(): string {
   return `ep-${words()}-${suffix()}`

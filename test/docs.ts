@@ -46,7 +46,7 @@ function notSupportedPage(): string {
 
 Written by \`make docs\` from \`src/http/not_supported.ts\`. After authentication each of these operations answers 404
 with \`code: NOT_SUPPORTED\` and a message that says the same as the paragraph here. Lists that clients read beside
-other requests are served and empty (buckets, functions, snapshots, permissions, jwks, invitations, VPC endpoints). A
+other requests are served and empty (buckets, functions, permissions, jwks, invitations, VPC endpoints). A
 method that a path does not take answers 405 with \`Allow\`.
 ${products.join('')}`
 }

@@ -27,6 +27,10 @@ export interface Branch {
   /** The moment of its parent that it was made of, where one was asked for. */
   readonly parent_timestamp: string | null
   readonly parent_lsn: string | null
+  /** Of a branch that was made of a snapshot: the snapshot, the branch that it may replace, and whether it did. */
+  readonly restored_from: string | null
+  readonly restored_as: string | null
+  readonly restore_status: 'restored' | 'finalized' | null
   readonly expires_at: string | null
   /** Annotations of clients, as given. */
   readonly annotation: Record<string, string>
@@ -60,22 +64,30 @@ export async function insertBranch(
     Partial<Pick<Branch, 'expires_at' | 'annotation' | 'parent_timestamp' | 'parent_lsn'>> & {
       /** The store whose data it gets; undefined: the parent's. */
       readonly source_store_id?: string | undefined
+      /** The branch whose data it gets; undefined: its parent. */
+      readonly source_id?: string | undefined
+      readonly restored_from?: string | undefined
+      readonly restored_as?: string | undefined
     },
 ): Promise<Branch> {
+  const source = branch.source_id ?? branch.parent_id
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
       select ${branch.id}, ${branch.id},
-             host_for(${branch.parent_id}, (select pg_version from project where id = ${branch.project_id})),
-             coalesce(${branch.source_store_id}, (select store_id from branch where id = ${branch.parent_id})),
-             case when ${branch.parent_id}::text is null then 'template' else 'clone' end)
+             host_for(${source}, (select pg_version from project where id = ${branch.project_id})),
+             coalesce(${branch.source_store_id}, (select store_id from branch where id = ${source})),
+             case when ${source}::text is null then 'template' else 'clone' end)
     insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
-                        annotation, pending_state, store_id, logical_bytes, refused_bytes, parent_timestamp, parent_lsn)
+                        annotation, pending_state, store_id, logical_bytes, refused_bytes, parent_timestamp, parent_lsn,
+                        restored_from, restored_as, restore_status)
     select ${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
            ${branch.is_default}::bool, ${branch.protected}::bool, ${branch.expires_at}::timestamptz,
            ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes,
-           ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn}
-      from (values (1)) one left join branch p on p.id = ${branch.parent_id}
+           ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn},
+           ${branch.restored_from}, ${branch.restored_as},
+           case when ${branch.restored_from}::text is not null then 'restored' end
+      from (values (1)) one left join branch p on p.id = ${source}
     returning *`)
   return row as Branch
 }
@@ -236,11 +248,21 @@ export async function setAppliedVersion(tx: Db, id: string, version: number): Pr
   await tx.rows(sql`update branch set applied_version = greatest(applied_version, ${version}) where id = ${id}`)
 }
 
-/** Deleted branches with data stored on a host that no unfinished operation removes, `limit` at most. */
+/** Records that the data of a branch made of a snapshot replace those of the branch that it was made for. */
+export async function setFinalized(tx: Db, id: string): Promise<void> {
+  await tx.rows(sql`
+    update branch set restore_status = 'finalized', updated_at = clock_timestamp() where id = ${id}`)
+}
+
+/**
+ * Deleted branches with data stored on a host that no unfinished operation removes, `limit` at most; not the hidden
+ * ones of snapshots.
+ */
 export function listLeftovers(db: Db, hostId: string, limit: number): Promise<Branch[]> {
   return db.rows(sql`
     select b.* from branch b join store s on s.id = b.store_id
      where b.deleted_at is not null and s.host_id = ${hostId}
+       and not exists (select from snapshot where branch_id = b.id)
        and not exists (select 1 from operation o
                         where o.project_id = b.project_id and o.finished_at is null
                           and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))

@@ -204,7 +204,11 @@ export function openCatalog(
     listen: (channel, told) => listenDuring(channel, told).catch(unavailable),
     hears: () => listener.hears(),
     rename: (to) => listener.rename(to),
-    connections: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount + growth.waiting() }),
+    connections: () => ({
+      total: pool.totalCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount + growth.waiting(),
+    }),
     async close() {
       detector.close()
       await withTimeout(Promise.all([listener.close(), pool.end()]), PATIENCE_MS, undefined)

@@ -12,17 +12,17 @@ export type OperationEvent = Omit<Operation, 'wait_reason'> & { readonly number:
  * The visible transactions of a reading, as a pg_snapshot (Postgres manual, "Transaction ID and Snapshot Information
  * Functions").
  */
-export type Snapshot = string
+export type TransactionSnapshot = string
 
 /** The snapshot before any transaction. */
-export const BEFORE_ALL: Snapshot = '1:1:'
+export const BEFORE_ALL: TransactionSnapshot = '1:1:'
 
 const PAGE = 1_000
 
 export interface EventPage {
   readonly events: readonly OperationEvent[]
   /** With the last page: the snapshot that includes all of them. */
-  readonly seen: Snapshot | undefined
+  readonly seen: TransactionSnapshot | undefined
 }
 
 /**
@@ -33,14 +33,14 @@ export interface EventPage {
 export async function* eventsSince(
   db: Db,
   projectId: string,
-  seen: Snapshot,
-  moment?: Snapshot,
+  seen: TransactionSnapshot,
+  moment?: TransactionSnapshot,
 ): AsyncGenerator<EventPage> {
   let last = 0
   let upTo = moment
   for (;;) {
     // One row more than a page shows whether another page follows.
-    const rows = await db.rows<OperationEvent & { readonly seen: Snapshot }>(sql`
+    const rows = await db.rows<OperationEvent & { readonly seen: TransactionSnapshot }>(sql`
       select pg_current_snapshot()::text as seen, o.id, o.account_id, o.project_id, o.branch_id, o.endpoint_id, o.seq,
              o.action, o.reason, o.created_at, e.number, e.status, e.failures_count, e.error, e.retry_at, e.started_at,
              e.updated_at, e.finished_at
@@ -60,15 +60,17 @@ export async function* eventsSince(
 }
 
 /** The current snapshot of the catalog. */
-export async function snapshotNow(db: Db): Promise<Snapshot> {
-  return (await db.row<{ seen: Snapshot }>(sql`select pg_current_snapshot()::text as seen`))?.seen ?? BEFORE_ALL
+export async function snapshotNow(db: Db): Promise<TransactionSnapshot> {
+  return (
+    (await db.row<{ seen: TransactionSnapshot }>(sql`select pg_current_snapshot()::text as seen`))?.seen ?? BEFORE_ALL
+  )
 }
 
 /**
  * Whether a snapshot is in this catalog's past; one of a replaced catalog may be ahead. Errors: Postgres' 22P02 for an
  * invalid snapshot.
  */
-export async function isPast(db: Db, seen: Snapshot): Promise<boolean> {
+export async function isPast(db: Db, seen: TransactionSnapshot): Promise<boolean> {
   const row = await db.row<{ past: boolean }>(
     sql`select pg_snapshot_xmax(${seen}::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot()) as past`,
   )

@@ -8,8 +8,8 @@ import { lsnPosition, lsnText } from '../postgres/wal.ts'
 import type { CommandContext } from './command.ts'
 import type { Look } from './look.ts'
 
-/** The fields of a request that name a moment, by their names there. */
-export type AskedMoment = Readonly<Record<`${string}_timestamp` | `${string}_lsn`, string | undefined>>
+/** The fields of a request that name a moment, by their names there: those of positions in the WAL end in `lsn`. */
+export type AskedMoment = Readonly<Record<string, string | undefined>>
 
 /** RFC 3339, with up to as many digits of a second as Postgres counts. */
 const TIMESTAMP = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(Z|[+-]\d\d:\d\d)$/i
@@ -30,7 +30,7 @@ export async function requireMoment(
   if (!named) return undefined
   if (others.length > 0) throw new AppError('NOT_ALLOWED', `Give ${named[0]} or ${others[0]?.[0]}, not both.`)
   const [field, text = ''] = named
-  const target = field.endsWith('_lsn') ? lsnTarget(field, text) : timestampTarget(field, text)
+  const target = field.endsWith('lsn') ? lsnTarget(field, text) : timestampTarget(field, text)
   const refuse = (why: string) => new AppError('NOT_ALLOWED', `${field} (${text}) ${why}`)
   const since = Date.now() - project.history_retention_seconds * 1000
   const isOld = 'timestamp' in target && Date.parse(target.timestamp) < since

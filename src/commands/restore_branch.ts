@@ -1,5 +1,5 @@
 import { type Branch, findBranch, hasChildren } from '../catalog/branch.ts'
-import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
+import { copyRolesAndDatabases, takePasswords } from '../catalog/branch_config.ts'
 import { countCopies } from '../catalog/branch_limit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
@@ -61,7 +61,7 @@ export async function restoreBranch(
   )
   const branch = await requireBranch(context, project_id, id.branch_id)
   const moment = await requireMoment(context, project, source, { source_timestamp, source_lsn }, look)
-  return restore(context, branch, source, { keptName: preserve_under_name, moment })
+  return replaceData(context, branch, source, { keptName: preserve_under_name, moment })
 }
 
 /**
@@ -79,7 +79,7 @@ export async function resetBranch(
   if (branch.parent_id === null)
     throw new AppError('NOT_ALLOWED', `The branch ${branch_id} is a root branch: it has no parent to reset it to.`)
   const { branch: parent } = await changeableBranch(context, { project_id, branch_id: branch.parent_id }, look)
-  return restore(context, branch, parent, {})
+  return replaceData(context, branch, parent, {})
 }
 
 /** Reads roles and databases from the compute of a branch's parent, like `lookAtBranch`. */
@@ -91,11 +91,24 @@ export async function lookAtParentOf(
   return parent_id ? lookAtBranch(context, { project_id, branch_id: parent_id }) : undefined
 }
 
-async function restore(
+/** How the data of a branch are replaced. */
+interface Replacement {
+  /** The name of the branch that keeps the old data; undefined: they are removed. */
+  readonly keptName?: string | undefined
+  readonly moment?: StoreMoment | undefined
+  /** Roles have the passwords that the branch's roles of the same name have now. */
+  readonly keepsPasswords?: boolean
+}
+
+/**
+ * Replaces the data of a branch by those of another. Errors: NOT_ALLOWED, BRANCH_ALREADY_EXISTS,
+ * BRANCHES_LIMIT_EXCEEDED.
+ */
+export async function replaceData(
   context: CommandContext,
   branch: Branch,
   source: Branch,
-  { keptName, moment }: { keptName?: string | undefined; moment?: StoreMoment | undefined },
+  { keptName, moment, keepsPasswords }: Replacement,
 ): Promise<RestoredBranch> {
   const { db } = context
   requireData(branch)
@@ -114,6 +127,7 @@ async function restore(
     await requireRoomForBranch(context, branch.project_id)
   }
   const { copy, operations } = await queueRestore(db, { branch, source, keptName, moment })
+  if (keepsPasswords) await takePasswords(db, copy.id, branch.id)
   return {
     // The state after the restore: the row changes in the same transaction as the data.
     branch: { ...branch, parent_id: itself ? copy.id : source.id, updated_at: copy.created_at },
@@ -135,7 +149,8 @@ async function requireRoomForCopy(context: CommandContext, projectId: string): P
     )
 }
 
-function requireData(branch: Branch): void {
+/** Errors: NOT_ALLOWED (the creation of the branch has failed). */
+export function requireData(branch: Branch): void {
   if (branch.current_state === 'init' && branch.pending_state === null)
     throw new AppError('NOT_ALLOWED', `The branch ${branch.id} could not be made and holds no data.`)
 }

@@ -66,17 +66,9 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     ],
   },
   {
-    product: 'snapshots and backup schedules',
-    instead: 'Make a branch instead: it keeps the data as they are now, and POST …/restore brings them back.',
-    operations: [
-      `POST ${BRANCH}/snapshot`,
-      `PATCH ${PROJECT}/snapshots/:snapshot_id`,
-      `DELETE ${PROJECT}/snapshots/:snapshot_id`,
-      `POST ${PROJECT}/snapshots/:snapshot_id/restore`,
-      `POST ${BRANCH}/finalize_restore`,
-      `GET ${BRANCH}/backup_schedule`,
-      `PUT ${BRANCH}/backup_schedule`,
-    ],
+    product: 'schedules of snapshots',
+    instead: 'Take one when you want it, from a timer of your own: POST …/snapshot with expires_at.',
+    operations: [`GET ${BRANCH}/backup_schedule`, `PUT ${BRANCH}/backup_schedule`],
   },
   {
     product: 'recovery of deleted branches',

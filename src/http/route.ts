@@ -51,7 +51,7 @@ export interface Contract<P, Q, B, R> {
   readonly query?: Q
   readonly body?: B
   /** Success status; default 200. */
-  readonly status?: 200 | 201
+  readonly status?: 200 | 201 | 202
   /** The scope that a key needs; default `read` for GET, `write` for the other methods. */
   readonly scope?: Scope
   /** Admits keys for one project although the path names no project. */

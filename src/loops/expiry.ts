@@ -1,14 +1,16 @@
 import { type Branch, findBranch, hasChildren, listExpired } from '../catalog/branch.ts'
 import { lockProject } from '../catalog/project.ts'
+import { listExpiredSnapshots } from '../catalog/snapshot.ts'
 import { removeBranch } from '../commands/delete_branch.ts'
+import { expireSnapshot } from '../commands/snapshot.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 5_000
 
 /**
- * Deletes expired branches. A branch with children waits for theirs to expire; protected and default branches have no
- * expiry.
+ * Deletes expired branches and snapshots. A branch with children waits for theirs to expire; protected and default
+ * branches have no expiry.
  */
 export function startExpiryLoop(context: ExpiryContext): Loop {
   const { catalog, log } = context
@@ -18,8 +20,17 @@ export function startExpiryLoop(context: ExpiryContext): Loop {
       await expireBranch(context, branch).catch((error: unknown) =>
         log.warn({ err: error, branch: branch.id }, 'could not delete an expired branch'),
       )
+    for (const snapshot of await listExpiredSnapshots(catalog))
+      await catalog
+        .transaction((tx) => expireSnapshot(tx, snapshot))
+        .then(
+          (expired) => expired && log.info({ snapshot: snapshot.id }, 'a snapshot has expired'),
+          (error: unknown) => log.warn({ err: error, snapshot: snapshot.id }, 'could not remove an expired snapshot'),
+        )
   }
-  return startPeriodic(EVERY_MS, expire, (error) => log.warn({ err: error }, 'could not list expired branches'))
+  return startPeriodic(EVERY_MS, expire, (error) =>
+    log.warn({ err: error }, 'could not list expired branches and snapshots'),
+  )
 }
 
 type ExpiryContext = Pick<WorkerContext, 'catalog' | 'log'>

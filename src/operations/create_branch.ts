@@ -13,6 +13,7 @@ import { keepPasswords } from '../catalog/branch_config.ts'
 import { setIdle } from '../catalog/compute.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
+import { findSnapshotOf, forgetSnapshotOf } from '../catalog/snapshot.ts'
 import { setStoreReady } from '../catalog/store.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { listAncestors } from '../catalog/history.ts'
@@ -71,8 +72,9 @@ export const createBranch: Action<CreateBranchInput> = {
       const { storage } = context
       if (operation.input.copy_id) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
-      // A copy for a restore is hidden: it counts as deleted from the beginning.
-      if (branch.deleted_at && !branch.restores) throw new OperationFailed('cancelled: the branch was deleted')
+      // The copy for a restore and the data of a snapshot are hidden: they count as deleted from the beginning.
+      if (branch.deleted_at && !branch.restores && !(await findSnapshotOf(tx, branch.id)))
+        throw new OperationFailed('cancelled: the branch was deleted')
       const parent = await findStoredBranch(tx, operation.input.parent_id)
       if (parent?.current_state !== 'ready')
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
@@ -146,6 +148,7 @@ export const createBranch: Action<CreateBranchInput> = {
     if (!copy_id) {
       if ((await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
         return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+      await forgetSnapshotOf(tx, branch.id)
       return setBranchFailed(tx, branch.id)
     }
     const endpoint = await findBranchEndpoint(tx, branch.id)

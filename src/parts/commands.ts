@@ -55,6 +55,12 @@ const PROJECTS: readonly ListedCommand[] = [
     load: async ({ access }) => (await import('../cli/branches.ts')).branchesCommand(access),
   },
   {
+    usage: 'snapshots',
+    alias: 'snapshot',
+    about: 'Snapshots: what a branch had at a moment, kept until you remove it.',
+    load: async ({ access }) => (await import('../cli/snapshots.ts')).snapshotsCommand(access),
+  },
+  {
     usage: 'endpoints',
     about: 'Compute endpoints: where clients connect to a branch.',
     load: async ({ access }) => (await import('../cli/endpoints.ts')).endpointsCommand(access),

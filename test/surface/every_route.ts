@@ -72,6 +72,14 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   })),
   'GET /projects/:project_id/connection_uri': write(ofConnection),
   'GET /projects/:project_id/snapshots': read(),
+  'PATCH /projects/:project_id/snapshots/:snapshot_id': write(async (scene) => ({
+    params: { snapshot_id: await scene.makeSnapshot() },
+    body: { snapshot: { name: scene.name() } },
+  })),
+  'DELETE /projects/:project_id/snapshots/:snapshot_id': write(async (scene) => ({
+    params: { snapshot_id: await scene.makeSnapshot() },
+  })),
+  'POST /projects/:project_id/snapshots/:snapshot_id/restore': write((scene) => ({ body: { name: scene.name() } })),
   'GET /projects/:project_id/vpc_endpoints': read(),
   'GET /projects/:project_id/permissions': read(),
   'GET /projects/:project_id/jwks': read(),
@@ -105,6 +113,11 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   })),
   'POST /projects/:project_id/branches/:branch_id/reset_to_parent': write(async (scene) => ({
     params: { branch_id: await scene.branch() },
+  })),
+  'POST /projects/:project_id/branches/:branch_id/snapshot': write((scene) => ({ query: { name: scene.name() } })),
+  'POST /projects/:project_id/branches/:branch_id/finalize_restore': write(async (scene) => ({
+    params: { branch_id: await scene.restoredBranch() },
+    body: { name: scene.name() },
   })),
   'GET /projects/:project_id/branches/:branch_id/schema': { ...read(ofSchema), asksCompute: true },
   'GET /projects/:project_id/branches/:branch_id/compare_schema': {

@@ -13,6 +13,7 @@ export interface Things {
   readonly branch_id: string
   readonly endpoint_id: string
   readonly operation_id: string
+  readonly snapshot_id: string
   readonly role: string
   readonly database: string
   readonly key_id: number
@@ -34,6 +35,9 @@ export interface Scene extends Things {
   branch(projectId?: string): Promise<string>
   /** An endpoint on a new branch, which stays in this state. */
   endpoint(state?: 'active' | 'idle'): Promise<string>
+  makeSnapshot(): Promise<string>
+  /** A new branch made of a snapshot. */
+  restoredBranch(): Promise<string>
   makeRole(): Promise<string>
   makeDatabase(): Promise<string>
   makeKey(): Promise<number>
@@ -99,6 +103,7 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
     operation_id: (operations['operations'] as { id: string }[])[0]?.id ?? '',
     role: 'neondb_owner',
     database: 'neondb',
+    snapshot_id: '',
     key_id: 0,
     webhook_id: '',
     delivery_id: '',
@@ -119,6 +124,16 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
         await ended((body as unknown as Made).operations)
       }
       return endpoint?.id ?? ''
+    },
+    async makeSnapshot() {
+      const made = (await post(`${inBranch}/snapshot`)) as unknown as Made & { snapshot: { id: string } }
+      await ended(made.operations)
+      return made.snapshot.id
+    },
+    async restoredBranch() {
+      const made = (await post(`${base}/snapshots/${await scene.makeSnapshot()}/restore`)) as unknown as Made
+      await ended(made.operations)
+      return made.branch.id
     },
     async makeRole() {
       const role = name()
@@ -172,8 +187,8 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
   const webhook_id = await scene.makeWebhook()
   const { delivery } = (await post(`/webhooks/${webhook_id}/test`)) as unknown as { delivery: { id: string } }
   const [key_id, login_code] = [await scene.makeKey(), await scene.waitingLogin()]
-  const invitation_id = await scene.makeInvitation()
-  return { ...scene, key_id, webhook_id, delivery_id: delivery.id, login_code, invitation_id }
+  const [invitation_id, snapshot_id] = [await scene.makeInvitation(), await scene.makeSnapshot()]
+  return { ...scene, snapshot_id, key_id, webhook_id, delivery_id: delivery.id, login_code, invitation_id }
 }
 
 /** A scene that always returns the same things, for requests that must be refused. */
@@ -185,6 +200,8 @@ export function fixedScene(things: Things): Scene {
     deletedProject: async () => things.project_id,
     branch: async () => things.branch_id,
     endpoint: async () => things.endpoint_id,
+    makeSnapshot: async () => things.snapshot_id,
+    restoredBranch: async () => things.branch_id,
     makeRole: async () => things.role,
     makeDatabase: async () => things.database,
     makeKey: async () => things.key_id,
@@ -204,6 +221,7 @@ export const NOWHERE: Things = {
   branch_id: 'br-nowhere-isle-0aaaaaaa',
   endpoint_id: 'ep-nowhere-isle-0aaaaaaa',
   operation_id: '00000000-0000-7000-8000-000000000000',
+  snapshot_id: 'snap-nowhere-isle-0aaaaaaa',
   role: 'nobody',
   database: 'nothing',
   key_id: 2 ** 40,

@@ -32,17 +32,6 @@ export const listFunctions = route('GET /projects/:project_id/branches/:branch_i
   return { functions: [] }
 })
 
-export const listSnapshots = route('GET /projects/:project_id/snapshots', {
-  summary: 'Snapshots of a project, of which there are none yet',
-  tag: 'Project',
-  params: ProjectId,
-  returns: Type.Object({ snapshots: None }),
-  errors: ['NOT_FOUND'],
-}).handle(async ({ params }, context) => {
-  await requireProject(context, params.project_id)
-  return { snapshots: [] }
-})
-
 export const listProjectVpcEndpoints = route('GET /projects/:project_id/vpc_endpoints', {
   summary: 'Private endpoints of a project, of which there are none here',
   tag: 'Project',

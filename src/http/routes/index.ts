@@ -30,7 +30,6 @@ import {
   listProjectJwks,
   listProjectPermissions,
   listProjectVpcEndpoints,
-  listSnapshots,
 } from './empty_lists.ts'
 import { getEndpointActivity } from './endpoint_activity.ts'
 import { restartProjectEndpoint, startProjectEndpoint, suspendProjectEndpoint } from './endpoint_life.ts'
@@ -82,6 +81,14 @@ import { getAccount, updateAccount } from './account.ts'
 import { getNotices } from './notices.ts'
 import { listPostgresVersions } from './postgres_versions.ts'
 import { createSignInLink, endOwnSession, listOwnSessions } from './sessions.ts'
+import {
+  createBranchSnapshot,
+  deleteProjectSnapshot,
+  finalizeBranchRestore,
+  listProjectSnapshots,
+  restoreProjectSnapshot,
+  updateProjectSnapshot,
+} from './snapshots.ts'
 import { getStatus } from './status.ts'
 import { getAuth, getCurrentUser, listUserOrganizations } from './users.ts'
 import { listWebhookDeliveries, redeliverToWebhook, testWebhook } from './webhook_deliveries.ts'
@@ -114,6 +121,12 @@ export const routes = [
   deleteProjectBranch,
   restoreProjectBranch,
   resetProjectBranch,
+  createBranchSnapshot,
+  listProjectSnapshots,
+  updateProjectSnapshot,
+  deleteProjectSnapshot,
+  restoreProjectSnapshot,
+  finalizeBranchRestore,
   getBranchSchema,
   compareBranchSchema,
   runSql,
@@ -205,7 +218,6 @@ export const routes = [
   listRegions,
   listBuckets,
   listFunctions,
-  listSnapshots,
   listProjectVpcEndpoints,
   listProjectPermissions,
   listProjectJwks,
