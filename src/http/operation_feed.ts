@@ -11,7 +11,7 @@ import {
   eventsSince,
   OPERATION_EVENTS,
   type OperationEvent,
-  type Snapshot,
+  type TransactionSnapshot,
   snapshotNow,
 } from '../catalog/operation_event.ts'
 import { withTimeout } from '../race.ts'
@@ -33,13 +33,13 @@ export interface OperationFeeds {
    * silence. It ends with `gone`. Errors: the catalog's.
    * @param from deliver the events that are not in this snapshot; without it, those committed from now on
    */
-  join(projectId: string, from: Snapshot | undefined, gone: AbortSignal): Promise<AsyncGenerator<string>>
+  join(projectId: string, from: TransactionSnapshot | undefined, gone: AbortSignal): Promise<AsyncGenerator<string>>
 }
 
 interface Batch {
   readonly text: string
   /** The position after the text. */
-  readonly seen: Snapshot
+  readonly seen: TransactionSnapshot
 }
 
 interface Stream {
@@ -54,7 +54,7 @@ interface Stream {
 interface Feed {
   readonly projectId: string
   readonly streams: Set<Stream>
-  seen: Snapshot | undefined
+  seen: TransactionSnapshot | undefined
   reading: Promise<void>
   /** The reading after the current one. */
   next: Promise<void> | undefined
@@ -138,7 +138,7 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
         end()
         throw error
       }
-      const upTo = feed.seen as Snapshot
+      const upTo = feed.seen as TransactionSnapshot
       if (!gone.aborted) feed.streams.add(stream)
       else end()
       return follow(feed, stream, { from: from ?? upTo, upTo, gone, end })
@@ -148,7 +148,12 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
   async function* follow(
     feed: Feed,
     stream: Stream,
-    { from, upTo, gone, end }: { from: Snapshot; upTo: Snapshot; gone: AbortSignal; end: () => void },
+    {
+      from,
+      upTo,
+      gone,
+      end,
+    }: { from: TransactionSnapshot; upTo: TransactionSnapshot; gone: AbortSignal; end: () => void },
   ): AsyncGenerator<string> {
     let [place, to] = [from, upTo]
     try {
@@ -169,7 +174,7 @@ export async function createOperationFeeds(catalog: Catalog): Promise<OperationF
           } else if ((await pause(stream)) === 'silent') yield ': \n\n'
         }
         stream.behind = false
-        to = feed.seen as Snapshot
+        to = feed.seen as TransactionSnapshot
       }
     } finally {
       end()
@@ -223,4 +228,4 @@ const render = (events: readonly OperationEvent[]): string =>
     .join('\n\n')
 
 /** The event id to resume from: the time of the reading, and the position after it. */
-const idOf = (seen: Snapshot): string => `\nid: ${Math.floor(Date.now() / 1000)}-${seen}\n\n`
+const idOf = (seen: TransactionSnapshot): string => `\nid: ${Math.floor(Date.now() / 1000)}-${seen}\n\n`

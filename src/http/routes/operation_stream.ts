@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { BEFORE_ALL, isPast, type Snapshot } from '../../catalog/operation_event.ts'
+import { BEFORE_ALL, isPast, type TransactionSnapshot } from '../../catalog/operation_event.ts'
 import { AppError } from '../../errors.ts'
 import { EventStream, type RequestContext, route } from '../route.ts'
 import { requireProjectEver } from './operations.ts'
@@ -22,7 +22,7 @@ export const streamOperations = route('GET /projects/:project_id/operations/stre
 
 interface Place {
   /** Undefined: the start of the stream. */
-  readonly seen: Snapshot | undefined
+  readonly seen: TransactionSnapshot | undefined
   /** Whether events after `seen` may have been deleted. */
   readonly missed: boolean
 }
