@@ -129,14 +129,15 @@ export async function copyRolesAndDatabases(
  * since, because others knew it, does not come back.
  */
 export async function takePasswords(tx: Db, branchId: string, fromId: string): Promise<void> {
-  const roles = await tx.rows<{ name: string; verifier: string }>(sql`
+  const roles = await tx.rows<{ name: string; verifier: string | null }>(sql`
     update role r set password = f.password, verifier = f.verifier, updated_at = clock_timestamp()
       from role f
      where r.branch_id = ${branchId} and f.branch_id = ${fromId} and f.name = r.name and r.login
        and f.verifier is not null and r.verifier is distinct from f.verifier
     returning r.name, r.verifier`)
   if (roles.length === 0) return
-  for (const { name, verifier } of roles) await addChange(tx, branchId, { kind: 'set_password', name, verifier })
+  for (const { name, verifier } of roles)
+    if (verifier !== null) await addChange(tx, branchId, { kind: 'set_password', name, verifier })
   await tx.rows(sql`update branch set config_version = config_version + 1 where id = ${branchId}`)
 }
 

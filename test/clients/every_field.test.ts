@@ -89,15 +89,24 @@ const ELSEWHERE: Record<string, Record<string, Find>> = {
   },
   'POST /projects/{}/branches/{}/restore': {
     source_branch_id: (made) => at(made, 'branch.parent_id'),
-    // The preserved copy has this name from now on, but is listed only later.
-    preserve_under_name: async (_made, name) => {
-      const taken = await ask('POST', `/projects/${scene.project_id}/branches`, { branch: { name } })
-      return taken.body.code === 'BRANCH_ALREADY_EXISTS' ? name : taken.body
-    },
+    preserve_under_name: takenName,
+  },
+  'POST /projects/{}/branches/{}/finalize_restore': { name: takenName },
+  'POST /projects/{}/snapshots/{}/restore': {
+    name: (made) => at(made, 'branch.name'),
+    target_branch_id: (made) => at(made, 'branch.restored_as'),
+    // The answer is the target itself.
+    finalize_restore: (made) => at(made, 'branch.restored_from') === undefined,
   },
   'POST /projects/{}/branches/{}/roles': {
     'role.no_login': (made) => at(made, 'role.authentication_method') === 'no_login',
   },
+}
+
+/** The name of a copy that keeps old data: it is taken from now on, but listed only later. */
+async function takenName(_made: unknown, name: unknown): Promise<unknown> {
+  const taken = await ask('POST', `/projects/${scene.project_id}/branches`, { branch: { name } })
+  return taken.body.code === 'BRANCH_ALREADY_EXISTS' ? name : taken.body
 }
 
 async function annotation(made: unknown): Promise<unknown> {

@@ -12,6 +12,7 @@ const RESOURCES: Record<string, readonly string[]> = {
   project: [],
   branch: ['logical_bytes'],
   endpoint: ['idle_check_at', 'idle_counters', 'idle_since'],
+  snapshot: [],
   role: [],
   database: [],
   api_key: ['last_used_at', 'last_used_from'],
