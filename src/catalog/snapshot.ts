@@ -15,6 +15,7 @@ export interface Snapshot {
   readonly lsn: string | null
   readonly taken_of: string | null
   readonly expires_at: string | null
+  readonly is_scheduled: boolean
   readonly created_at: string
   /** The bytes of its databases, without WAL; null until they were measured. */
   readonly logical_bytes: number | null
@@ -22,7 +23,7 @@ export interface Snapshot {
 
 const SELECT = sql`select s.*, b.logical_bytes from snapshot s join branch b on b.id = s.branch_id`
 
-export interface NewSnapshot extends Pick<Snapshot, 'id' | 'branch_id' | 'name' | 'expires_at'> {
+export interface NewSnapshot extends Pick<Snapshot, 'id' | 'branch_id' | 'name' | 'expires_at' | 'is_scheduled'> {
   readonly source: Branch
   /** The store whose data it gets. */
   readonly store_id: string | null
@@ -32,7 +33,7 @@ export interface NewSnapshot extends Pick<Snapshot, 'id' | 'branch_id' | 'name' 
 
 /** Inserts a snapshot with its hidden branch and that one's store, whose data are still to be copied. */
 export async function insertSnapshot(tx: Db, snapshot: NewSnapshot): Promise<Snapshot> {
-  const { id, branch_id, source, name, expires_at, lsn, timestamp, store_id } = snapshot
+  const { id, branch_id, source, name, expires_at, is_scheduled, lsn, timestamp, store_id } = snapshot
   await tx.rows(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
@@ -42,10 +43,11 @@ export async function insertSnapshot(tx: Db, snapshot: NewSnapshot): Promise<Sna
             clock_timestamp(), ${branch_id}, ${source.logical_bytes})`)
   const row = await tx.row<Snapshot>(sql`
     with made as (
-      insert into snapshot (id, account_id, project_id, branch_id, source_branch_id, name, lsn, taken_of, expires_at)
+      insert into snapshot (id, account_id, project_id, branch_id, source_branch_id, name, lsn, taken_of, expires_at,
+                            is_scheduled)
       values (${id}, ${source.account_id}, ${source.project_id}, ${branch_id}, ${source.id}, ${name}, ${lsn},
               case when ${lsn}::text is null then coalesce(${timestamp}::timestamptz, clock_timestamp()) end,
-              ${expires_at}::timestamptz)
+              ${expires_at}::timestamptz, ${is_scheduled}::bool)
       returning *)
     select m.*, b.logical_bytes from made m join branch b on b.id = m.branch_id`)
   return row as Snapshot
@@ -88,9 +90,19 @@ export async function forgetSnapshotOf(tx: Db, branchId: string): Promise<void> 
   await tx.rows(sql`delete from snapshot where branch_id = ${branchId}`)
 }
 
-/** Expired snapshots, at most 50. */
-export function listExpiredSnapshots(db: Db): Promise<Snapshot[]> {
+/**
+ * Expired snapshots, at most 50; not the newest that was taken by a schedule which still stands.
+ * @param id only this one
+ */
+export function listExpiredSnapshots(db: Db, id?: string): Promise<Snapshot[]> {
   return db.rows(sql`
     ${SELECT} join project p on p.id = s.project_id and p.deleted_at is null
-     where s.expires_at <= clock_timestamp() order by s.expires_at limit 50`)
+     where s.expires_at <= clock_timestamp() and (${id}::text is null or s.id = ${id})
+       and not (s.is_scheduled
+                and exists (select from snapshot_schedule c join branch o on o.id = c.branch_id and o.deleted_at is null
+                             where c.branch_id = s.source_branch_id)
+                and not exists (select from snapshot n
+                                 where n.project_id = s.project_id and n.source_branch_id = s.source_branch_id
+                                   and n.is_scheduled and n.created_at > s.created_at))
+     order by s.expires_at limit 50`)
 }

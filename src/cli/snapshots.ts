@@ -6,8 +6,8 @@ import { changed } from './branches/changed.ts'
 import { underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { branchId } from './resolve.ts'
-import { card, type Columns, list, moment, printable } from './table.ts'
-import { expiry, pastMoment, type PastMoment } from './values.ts'
+import { card, type Columns, duration, list, moment, printable } from './table.ts'
+import { expiry, pastMoment, type PastMoment, seconds, wholeNumber } from './values.ts'
 import { noun, PROJECT, type VerbSession, verb, waits } from './verb.ts'
 import type { ApiOperation } from './wait.ts'
 
@@ -50,7 +50,7 @@ interface Restored {
 /** `neap snapshots …`, also `neap snapshot …`. */
 export function snapshotsCommand(access: readonly Option[]): Command {
   const about = 'Snapshots: what a branch had at a moment, kept until you remove it.'
-  const verbs = [listVerb(), createVerb(), updateVerb(), restoreVerb(), finalizeVerb(), deleteVerb()]
+  const verbs = [listVerb(), createVerb(), updateVerb(), restoreVerb(), finalizeVerb(), scheduleVerb(), deleteVerb()]
   return noun('snapshots', about, [...access, PROJECT], verbs).alias('snapshot')
 }
 
@@ -149,6 +149,59 @@ const finalizeVerb = () =>
       }
     }),
   )
+
+interface Rhythm {
+  readonly every?: ScheduleItem['frequency']
+  readonly hour?: number
+  readonly day?: number
+  readonly month?: number
+  readonly keep?: number
+  readonly none?: boolean
+}
+
+type ScheduleItem = ApiResponse<'GET /projects/:project_id/branches/:branch_id/backup_schedule'>['schedule'][number]
+
+const RHYTHMS: Columns<ScheduleItem> = {
+  EVERY: ({ frequency }) => frequency,
+  HOUR: ({ hour }) => hour?.toString(),
+  DAY: ({ day }) => day?.toString(),
+  MONTH: ({ month }) => month?.toString(),
+  KEPT: ({ retention_seconds }) => (retention_seconds ? duration(retention_seconds * 1000) : 'for ever'),
+}
+
+const scheduleVerb = () =>
+  new Command('schedule')
+    .description('Show when snapshots of a branch are taken by themselves, or say when.')
+    .argument('[branch]', 'its id or name; the default branch unless given')
+    .addOption(
+      new Option('--every <rhythm>', 'take one').choices(['hourly', 'daily', 'weekly', 'monthly', 'yearly'] as const),
+    )
+    .addOption(new Option('--hour <hour>', 'at this hour, in UTC').argParser(wholeNumber(0, 23)))
+    .addOption(
+      new Option('--day <day>', 'on this day: of the week, Monday is 1, or month').argParser(wholeNumber(1, 31)),
+    )
+    .addOption(new Option('--month <month>', 'in this month').argParser(wholeNumber(1, 12)))
+    .addOption(new Option('--keep <duration>', 'keep each so long: 12h or 7d').argParser(seconds))
+    .addOption(new Option('--none', 'take no more').conflicts('every'))
+    .action(
+      verb(async ({ call, flags, branch }: VerbSession<Rhythm>, asked?: string) => {
+        const params = await branch(asked)
+        const { every: frequency, hour, day, month, keep: retention_seconds, none } = flags
+        const isChange = frequency !== undefined || none
+        if (!isChange && [hour, day, month, retention_seconds].some((each) => each !== undefined))
+          throw new UsageError('Say how often with --every.')
+        const item = frequency && { frequency, hour, day, month, retention_seconds }
+        return {
+          answer: isChange
+            ? await call('PUT /projects/:project_id/branches/:branch_id/backup_schedule', {
+                params,
+                body: { schedule: item ? [item] : [] },
+              })
+            : await call('GET /projects/:project_id/branches/:branch_id/backup_schedule', { params }),
+          text: ({ schedule }) => list(schedule, RHYTHMS, 'No schedule.'),
+        }
+      }),
+    )
 
 const deleteVerb = () =>
   waits(

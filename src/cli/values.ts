@@ -48,6 +48,13 @@ export function expiry(text: string): string {
   return new Date(at).toISOString()
 }
 
+/** Reads a duration such as `12h` or `7d`, as seconds. */
+export function seconds(text: string): number {
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
+  if (count === undefined) throw new InvalidArgumentError('It takes a duration like 12h or 7d.')
+  return Number(count) * (UNITS[unit] ?? 0)
+}
+
 /** A moment in the past: a time, or a position in the WAL. */
 export type PastMoment = { readonly timestamp: string } | { readonly lsn: string }
 

@@ -6,6 +6,8 @@ import {
   findSnapshot,
   forgetSnapshotOf,
   insertSnapshot,
+  listExpiredSnapshots,
+  type NewSnapshot as InsertedSnapshot,
   type Snapshot,
   snapshotBranch,
   updateSnapshot,
@@ -14,6 +16,7 @@ import type { Db } from '../catalog/catalog.ts'
 import { AppError } from '../errors.ts'
 import { newBranchId, newSnapshotId } from '../ids.ts'
 import { createBranch } from '../operations/create_branch.ts'
+import type { StoreMoment } from '../operations/moment.ts'
 import { requestOperation } from '../operations/request.ts'
 import { changeableBranch } from './branch_config.ts'
 import type { ChangedBranch } from './changed.ts'
@@ -66,22 +69,35 @@ export async function takeSnapshot(
   requireData(source)
   await requireDiskForCopy(context, source.id)
   const moment = await requireMoment(context, project, source, { timestamp, lsn }, look)
-  const branchId = newBranchId()
-  const snapshotId = newSnapshotId()
-  const snapshot = await insertSnapshot(db, {
-    id: snapshotId,
-    branch_id: branchId,
-    source,
-    name: name ?? snapshotId,
-    store_id: moment?.store_id ?? source.store_id,
+  return queueSnapshot(db, source, {
+    name,
+    moment,
     expires_at: expires_at === undefined ? null : requireFuture('expires_at', expires_at),
+    is_scheduled: false,
     timestamp,
     lsn,
   })
-  await copyRolesAndDatabases(db, source.id, branchId, { withChanges: !moment })
-  const subject = { account_id: project.account_id, project_id: project.id, branch_id: branchId }
+}
+
+interface QueuedSnapshot extends Pick<InsertedSnapshot, 'expires_at' | 'is_scheduled' | 'timestamp' | 'lsn'> {
+  readonly name: string | undefined
+  readonly moment?: StoreMoment | undefined
+}
+
+/** Inserts a snapshot, and queues the operation that makes it. Call with the project locked. */
+export async function queueSnapshot(
+  tx: Db,
+  source: Branch,
+  { name, moment, ...attributes }: QueuedSnapshot,
+): Promise<ChangedSnapshot> {
+  const id = newSnapshotId()
+  const branch_id = newBranchId()
+  const store_id = moment?.store_id ?? source.store_id
+  const snapshot = await insertSnapshot(tx, { id, branch_id, source, name: name ?? id, store_id, ...attributes })
+  await copyRolesAndDatabases(tx, source.id, branch_id, { withChanges: !moment })
+  const subject = { account_id: source.account_id, project_id: source.project_id, branch_id }
   const input = { parent_id: source.id, ...(moment && { moment }) }
-  return { snapshot, operations: [await requestOperation(db, createBranch, subject, input)] }
+  return { snapshot, operations: [await requestOperation(tx, createBranch, subject, input)] }
 }
 
 /** The snapshot of a project, which the caller has checked to be the account's own. Errors: NOT_FOUND. */
@@ -121,8 +137,8 @@ export async function deleteSnapshot(context: CommandContext, id: SnapshotId): P
 /** Removes a snapshot that has expired meanwhile. Returns whether it did. */
 export async function expireSnapshot(tx: Db, { account_id, project_id, id }: Snapshot): Promise<boolean> {
   if (!(await lockProject(tx, account_id, project_id))) return false
-  const snapshot = await findSnapshot(tx, project_id, id)
-  if (!snapshot?.expires_at || Date.parse(snapshot.expires_at) > Date.now()) return false
+  const [snapshot] = await listExpiredSnapshots(tx, id)
+  if (!snapshot) return false
   await removeSnapshot(tx, snapshot)
   return true
 }

@@ -66,11 +66,6 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     ],
   },
   {
-    product: 'schedules of snapshots',
-    instead: 'Take one when you want it, from a timer of your own: POST …/snapshot with expires_at.',
-    operations: [`GET ${BRANCH}/backup_schedule`, `PUT ${BRANCH}/backup_schedule`],
-  },
-  {
     product: 'recovery of deleted branches',
     instead: 'Protect a branch (protected: true) from being deleted; deleted projects can be recovered.',
     operations: [`POST ${BRANCH}/recover`],

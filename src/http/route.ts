@@ -11,7 +11,7 @@ import type { PasswordChecks } from './password_checks.ts'
 
 type MaybeSchema = TSchema | undefined
 type Of<S> = S extends TSchema ? Static<S> : undefined
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** How a caller was authenticated: by the 0600 admin socket, an API key, or the session of a person. */
 export type Credential =

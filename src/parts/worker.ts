@@ -17,6 +17,7 @@ import { startAvailabilityLoop } from '../loops/availability.ts'
 import { explainFence } from '../loops/catalog_age.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
+import { startSnapshotLoop } from '../loops/snapshots.ts'
 import { startRetentionLoop } from '../loops/retention.ts'
 import { startSizeLimitLoop } from '../loops/size_limits.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
@@ -139,6 +140,7 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     startWalHistoryLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),
+    startSnapshotLoop(worker),
     await startWebhookLoop(worker, (delivery, row) => webhookEventView(worker.config, delivery, row)),
   ]
 }

@@ -26,7 +26,7 @@ export function snapshotView(row: SnapshotRow): Static<typeof Snapshot> {
     source_branch_id: row.source_branch_id,
     created_at: row.created_at,
     ...(row.expires_at && { expires_at: row.expires_at }),
-    manual: true,
+    manual: !row.is_scheduled,
     ...(row.logical_bytes !== null && { full_size: row.logical_bytes }),
   }
 }

@@ -125,6 +125,7 @@ function knownBeside(given: unknown): Known {
     if (name === 'owner_name') return values(scene.role)
     if (name.endsWith('_lsn')) return values('0/1A2B3C8')
     if (name.endsWith('_timestamp')) return values('2026-01-31T12:00:00Z')
+    if (name === 'frequency') return values('hourly', 'daily', 'weekly', 'monthly', 'yearly')
     if (name === 'org_id') return values(scene.organization_id)
     if (name === 'region_id') return values('local', 'aws-us-east-2')
     if (/^(start|end)_time$/.test(name)) return values('02:30')

@@ -222,3 +222,45 @@ test('a snapshot is renamed, removed with its data, and expires', async () => {
   })
   await until('its data are removed', () => !existsSync(soonStore))
 })
+
+/** Makes the schedule of a branch due now, and waits for its snapshot. */
+async function scheduled(place: Place): Promise<{ id: string; manual?: boolean; name: string; expires_at?: string }> {
+  const known = new Set((await listed(place)).map(({ id }) => id))
+  await catalogQuery(
+    neap,
+    `update snapshot_schedule set next_at = date_trunc('hour', clock_timestamp()) where branch_id = $1`,
+    [place.branch_id],
+  )
+  return until('a scheduled snapshot', async () => (await listed(place)).find(({ id }) => !known.has(id)))
+}
+
+const expire = (id: string) =>
+  catalogQuery(neap, `update snapshot set expires_at = clock_timestamp() - interval '1 day' where id = $1`, [id])
+
+test('a schedule takes snapshots, of which the newest is kept while the schedule stands', async () => {
+  const place = await newProject(neap)
+  const path = `/projects/${place.project_id}/branches/${place.branch_id}/backup_schedule`
+  const set = async (schedule: object[]) => {
+    const { status, body } = await send(neap, 'PUT', path, { body: { schedule } })
+    assert.equal(status, 200, JSON.stringify(body))
+    assert.deepEqual((await send(neap, 'GET', path)).body, { schedule })
+  }
+  assert.deepEqual((await send(neap, 'GET', path)).body, { schedule: [] })
+  const refused = await send(neap, 'PUT', path, { body: { schedule: [{ frequency: 'weekly', day: 8 }] } })
+  assert.equal(refused.status, 422)
+  await set([{ frequency: 'hourly', retention_seconds: 7200 }])
+  const first = await scheduled(place)
+  assert.equal(first.manual, false)
+  assert.match(first.name, /^main \d{4}-\d\d-\d\dT\d\d:00Z$/)
+  const kept = Date.parse(first.expires_at ?? '') - Date.now()
+  assert.ok(kept > 7_000_000 && kept <= 7_200_000, first.expires_at)
+  const second = await scheduled(place)
+  for (const { id } of [first, second]) await expire(id)
+  await until('the older one has expired', async () => !(await listed(place)).some(({ id }) => id === first.id))
+  assert.deepEqual(
+    (await listed(place)).map(({ id }) => id),
+    [second.id],
+  )
+  await set([])
+  await until('the newest one has expired', async () => (await listed(place)).length === 0)
+})

@@ -115,6 +115,10 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
     params: { branch_id: await scene.branch() },
   })),
   'POST /projects/:project_id/branches/:branch_id/snapshot': write((scene) => ({ query: { name: scene.name() } })),
+  'GET /projects/:project_id/branches/:branch_id/backup_schedule': read(),
+  'PUT /projects/:project_id/branches/:branch_id/backup_schedule': write(() => ({
+    body: { schedule: [{ frequency: 'daily', hour: 3, retention_seconds: 86_400 }] },
+  })),
   'POST /projects/:project_id/branches/:branch_id/finalize_restore': write(async (scene) => ({
     params: { branch_id: await scene.restoredBranch() },
     body: { name: scene.name() },

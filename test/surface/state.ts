@@ -13,6 +13,7 @@ const RESOURCES: Record<string, readonly string[]> = {
   branch: ['logical_bytes'],
   endpoint: ['idle_check_at', 'idle_counters', 'idle_since'],
   snapshot: [],
+  snapshot_schedule: [],
   role: [],
   database: [],
   api_key: ['last_used_at', 'last_used_from'],

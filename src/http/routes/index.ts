@@ -85,8 +85,10 @@ import {
   createBranchSnapshot,
   deleteProjectSnapshot,
   finalizeBranchRestore,
+  getBackupSchedule,
   listProjectSnapshots,
   restoreProjectSnapshot,
+  setBackupSchedule,
   updateProjectSnapshot,
 } from './snapshots.ts'
 import { getStatus } from './status.ts'
@@ -127,6 +129,8 @@ export const routes = [
   deleteProjectSnapshot,
   restoreProjectSnapshot,
   finalizeBranchRestore,
+  getBackupSchedule,
+  setBackupSchedule,
   getBranchSchema,
   compareBranchSchema,
   runSql,

@@ -2,7 +2,8 @@ import { type Static, Type } from 'typebox'
 import { listSnapshots } from '../../catalog/snapshot.ts'
 import type { ChangedBranch } from '../../commands/changed.ts'
 import { lookAtBranch } from '../../commands/look.ts'
-import { requireProject } from '../../commands/require.ts'
+import { requireBranch, requireProject } from '../../commands/require.ts'
+import { branchSchedule, scheduleSnapshots } from '../../commands/snapshot_schedule.ts'
 import {
   changeSnapshot,
   deleteSnapshot,
@@ -112,6 +113,54 @@ export const finalizeBranchRestore = route('POST /projects/:project_id/branches/
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'BRANCH_ALREADY_EXISTS', 'BRANCHES_LIMIT_EXCEEDED'],
 }).handle(async ({ params, body }, context) => ({
   operations: (await finalizeRestore(context, params, body.name)).map((each) => operationView(each)),
+}))
+
+const ScheduleItem = Type.Object({
+  frequency: Type.Union([
+    Type.Literal('hourly'),
+    Type.Literal('daily'),
+    Type.Literal('weekly'),
+    Type.Literal('monthly'),
+    Type.Literal('yearly'),
+  ]),
+  hour: Type.Optional(Type.Integer({ minimum: 0, maximum: 23, description: 'In UTC; 0 unless given' })),
+  day: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 31,
+      description: 'Of the week, Monday is 1; or of the month, whose last day stands for those that it lacks',
+    }),
+  ),
+  month: Type.Optional(Type.Integer({ minimum: 1, maximum: 12 })),
+  retention_seconds: Type.Optional(
+    Type.Integer({ minimum: 3600, description: 'How long its snapshots are kept; for ever unless given' }),
+  ),
+})
+
+const Schedule = Type.Object({ schedule: Type.Array(ScheduleItem, { maxItems: 20 }) })
+
+export const getBackupSchedule = route('GET /projects/:project_id/branches/:branch_id/backup_schedule', {
+  summary: 'When snapshots of a branch are taken by themselves',
+  tag: 'Snapshot',
+  params: BranchParams,
+  returns: Schedule,
+  errors: ['NOT_FOUND'],
+}).handle(async ({ params }, context) => {
+  await requireProject(context, params.project_id)
+  const branch = await requireBranch(context, params.project_id, params.branch_id)
+  return { schedule: [...(await branchSchedule(context, branch))] }
+})
+
+export const setBackupSchedule = route('PUT /projects/:project_id/branches/:branch_id/backup_schedule', {
+  summary: 'Say when snapshots of a branch are taken by themselves',
+  description: 'The newest one is kept beyond its time while there is a schedule. An empty schedule takes none.',
+  tag: 'Snapshot',
+  params: BranchParams,
+  body: Schedule,
+  returns: Schedule,
+  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
+}).handle(async ({ params, body }, context) => ({
+  schedule: [...(await scheduleSnapshots(context, params, body.schedule))],
 }))
 
 async function restored(
