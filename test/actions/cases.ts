@@ -25,6 +25,7 @@ import { until } from '../processes.ts'
 import { availabilityChecks } from './availability.ts'
 import { configurations } from './configurations.ts'
 import { restorations } from './restorations.ts'
+import { snapshotting } from './snapshots.ts'
 import type { World } from './world.ts'
 
 /** One way to request an action, with its expected results. */
@@ -341,6 +342,7 @@ export const CASES: readonly Case[] = [
   branching(false),
   branching(true),
   momentBranching,
+  snapshotting,
   ...restorations,
   ...availabilityChecks,
   start,
