@@ -31,6 +31,8 @@ export interface Branch {
   readonly restored_from: string | null
   readonly restored_as: string | null
   readonly restore_status: 'restored' | 'finalized' | null
+  /** With what it began, if not with the data of its parent. */
+  readonly init_source: 'schema-only' | null
   readonly expires_at: string | null
   /** Annotations of clients, as given. */
   readonly annotation: Record<string, string>
@@ -68,26 +70,29 @@ export async function insertBranch(
       readonly source_id?: string | undefined
       readonly restored_from?: string | undefined
       readonly restored_as?: string | undefined
+      readonly init_source?: Branch['init_source']
     },
 ): Promise<Branch> {
   const source = branch.source_id ?? branch.parent_id
   const row = await tx.row<Branch>(sql`
     with store as (
-      insert into store (id, branch_id, host_id, parent_id, made_from)
+      insert into store (id, branch_id, host_id, parent_id, made_from, is_chained)
       select ${branch.id}, ${branch.id},
              host_for(${source}, (select pg_version from project where id = ${branch.project_id})),
-             coalesce(${branch.source_store_id}, (select store_id from branch where id = ${source})),
-             case when ${source}::text is null then 'template' else 'clone' end)
+             case when ${branch.init_source}::text is null then
+               coalesce(${branch.source_store_id}, (select store_id from branch where id = ${source})) end,
+             case when ${source}::text is null then 'template' else 'clone' end,
+             case when ${branch.init_source}::text is not null then false end)
     insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
                         annotation, pending_state, store_id, logical_bytes, refused_bytes, parent_timestamp, parent_lsn,
-                        restored_from, restored_as, restore_status)
+                        restored_from, restored_as, restore_status, init_source)
     select ${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
            ${branch.is_default}::bool, ${branch.protected}::bool, ${branch.expires_at}::timestamptz,
            ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes,
            ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn},
            ${branch.restored_from}, ${branch.restored_as},
-           case when ${branch.restored_from}::text is not null then 'restored' end
-      from (values (1)) one left join branch p on p.id = ${source}
+           case when ${branch.restored_from}::text is not null then 'restored' end, ${branch.init_source}
+      from (values (1)) one left join branch p on p.id = ${source} and ${branch.init_source}::text is null
     returning *`)
   return row as Branch
 }

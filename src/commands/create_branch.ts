@@ -60,8 +60,12 @@ export async function createBranch(
   const asked = request.branch ?? {}
   if (asked.archived)
     throw new AppError('NOT_ALLOWED', 'Branches cannot be archived here: leave archived out, or give false.')
-  if (asked.init_source !== undefined && asked.init_source !== 'parent-data')
-    throw new AppError('NOT_ALLOWED', `init_source is ${asked.init_source}; a branch begins with parent-data only.`)
+  if (asked.init_source !== undefined && !['parent-data', 'schema-only'].includes(asked.init_source))
+    throw new AppError(
+      'NOT_ALLOWED',
+      `init_source is ${asked.init_source}; a branch begins with parent-data or schema-only.`,
+    )
+  const schemaOnly = asked.init_source === 'schema-only'
   if (asked.expires_at !== undefined && asked.protected)
     throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
   const project = await lockedProject(context, projectId)
@@ -88,7 +92,9 @@ export async function createBranch(
     name,
     account_id: project.account_id,
     project_id: project.id,
-    parent_id: parent.id,
+    parent_id: schemaOnly ? null : parent.id,
+    source_id: parent.id,
+    init_source: schemaOnly ? 'schema-only' : null,
     is_default: false,
     protected: asked.protected ?? false,
     expires_at: asked.expires_at === undefined ? null : requireFuture('expires_at', asked.expires_at),
@@ -99,8 +105,9 @@ export async function createBranch(
   if (look) await noteLook(db, parent, look)
   await copyRolesAndDatabases(db, parent.id, branch.id, { withChanges: !moment })
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
+  const input = { parent_id: parent.id, ...(moment && { moment }), ...(schemaOnly && { schema_only: true }) }
   const [operation, roles, databases] = await Promise.all([
-    requestOperation(db, createBranchAction, subject, { parent_id: parent.id, ...(moment && { moment }) }),
+    requestOperation(db, createBranchAction, subject, input),
     listRoles(db, branch.id),
     listDatabases(db, branch.id),
   ])

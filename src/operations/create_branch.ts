@@ -3,9 +3,10 @@
  * these: the first makes a copy of the source; the second, on the branch itself, exchanges the data of the two
  * (restore_branch.ts).
  *
- *   branch_stored ─┬─▶ wal_replayed ─┬───────────────────▶ branch_ready
- *                  │                 └─▶ replay_stopped ──────┘
- *                  │                      (of a parent that wrote much meanwhile, and of a moment: moment.ts)
+ *   branch_stored ─┬─▶ wal_replayed ─┬──────────────────────────────────▶ branch_ready
+ *                  │                 └─▶ data_removed ─▶ replay_stopped ──────┘
+ *                  │                      (of a parent that wrote much meanwhile, of a moment: moment.ts, and
+ *                  │                      of the schema only)
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  */
 import { findStoredBranch, setBranchFailed, setBranchReady, type StoredBranch } from '../catalog/branch.ts'
@@ -18,9 +19,10 @@ import { setStoreReady } from '../catalog/store.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { listAncestors } from '../catalog/history.ts'
 import { probe } from '../compute_admin/probe.ts'
+import { removeData } from '../compute_admin/remove_data.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
+import { done, goto, OperationFailed, wait, waitUntil, watching } from '../engine/definition.ts'
 import type { Restoration } from '../storage/storage.ts'
 import { takeConfig } from './branch_config.ts'
 import { waitForCopy } from './copying.ts'
@@ -32,6 +34,8 @@ export interface CreateBranchInput {
   readonly parent_id: string
   /** The moment whose data the branch gets; undefined: the one at which it is copied. */
   readonly moment?: StoreMoment
+  /** The branch has the schema of its parent, without data. */
+  readonly schema_only?: boolean
   /** The branch that is to take the new data. A shared lock keeps it unchanged until the copy is made. */
   readonly restores?: string
   /** The branch takes the data of this one, a copy of `parent_id`. */
@@ -57,6 +61,8 @@ async function planOf(
 
 /** The size of a compute that only replays WAL. */
 const REPLAYING = { minCu: 1, maxCu: 1, cu: 1, egress: false }
+
+const REMOVAL = { purpose: 'schema only', timeoutMs: 60_000 }
 
 export const createBranch: Action<CreateBranchInput> = {
   action: 'create_branch',
@@ -93,9 +99,10 @@ export const createBranch: Action<CreateBranchInput> = {
       const { storage, computes, config } = context
       const branch = await branchOf(tx, operation)
       const store = refOf(branch)
-      const { moment } = operation.input
+      const { moment, schema_only } = operation.input
       const megabytes = (await storage.replayBytes(store)) / 2 ** 20
-      if (!moment && megabytes <= config.replayMb && !(await computes.find(store))) return goto('branch_ready')
+      const runs = moment || schema_only || megabytes > config.replayMb
+      if (!runs && !(await computes.find(store))) return goto('branch_ready')
       // Some settings may not be smaller than they were where the WAL was written.
       const parent = await findBranchEndpoint(tx, operation.input.parent_id)
       const spec = { ...REPLAYING, pgSettings: parent?.settings.pg_settings ?? {} }
@@ -106,6 +113,13 @@ export const createBranch: Action<CreateBranchInput> = {
         await countStoreWal(storage, tx, branch.store_id)
       }
       return undefined
+    },
+    async data_removed(operation, { computes, secrets }, tx) {
+      if (!operation.input.schema_only) return undefined
+      const compute = await computes.find(refOf(await branchOf(tx, operation)))
+      if (!compute) return goto('wal_replayed')
+      const isLeft = await withAdminSession(compute.address, secrets.stores, REMOVAL, removeData)
+      return isLeft ? wait(0, 'data are being removed') : undefined
     },
     async replay_stopped(operation, { computes }, tx) {
       const store = refOf(await branchOf(tx, operation))

@@ -64,7 +64,7 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     ...(row.pending_state && { pending_state: row.pending_state }),
     state_changed_at: row.state_changed_at,
     creation_source: row.creation_source,
-    ...(row.parent_id && { init_source: 'parent-data' }),
+    ...((row.init_source ?? row.parent_id) && { init_source: row.init_source ?? 'parent-data' }),
     primary: row.is_default,
     default: row.is_default,
     protected: row.protected,
