@@ -31,7 +31,7 @@ export interface Branch {
   readonly restored_from: string | null
   readonly restored_as: string | null
   readonly restore_status: 'restored' | 'finalized' | null
-  /** With what it began, if not with the data of its parent. */
+  /** Its origin, if that is not all data of its parent. */
   readonly init_source: 'schema-only' | null
   readonly expires_at: string | null
   /** Annotations of clients, as given. */

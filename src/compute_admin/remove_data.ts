@@ -48,7 +48,7 @@ const relations = (session: AdminSession, condition: string): Promise<Named[]> =
   )
 
 async function removeFromDatabase(session: AdminSession): Promise<boolean> {
-  // They hold locks on what they have written.
+  // They hold locks on the tables that they have written.
   for (const { gid } of await session.query<{ gid: string }>(
     'select quote_literal(gid) as gid from pg_prepared_xacts where database = current_database()',
   ))
@@ -64,7 +64,7 @@ async function removeFromDatabase(session: AdminSession): Promise<boolean> {
   const objects = await session.query(
     `select lo_unlink(oid) from (select oid from pg_largeobject_metadata limit ${AT_ONCE}) o`,
   )
-  // Samples of what columns held.
+  // Statistics have samples of columns.
   await session.query(`delete from pg_statistic where starelid >= ${FIRST_OID}`)
   await session.query('delete from pg_statistic_ext_data')
   return [tables, views, sequences, objects].some((done) => done.length === AT_ONCE)

@@ -101,7 +101,7 @@ export const createBranch: Action<CreateBranchInput> = {
       const store = refOf(branch)
       const { moment, schema_only } = operation.input
       const megabytes = (await storage.replayBytes(store)) / 2 ** 20
-      const runs = moment || schema_only || megabytes > config.replayMb
+      const runs = moment !== undefined || schema_only === true || megabytes > config.replayMb
       if (!runs && !(await computes.find(store))) return goto('branch_ready')
       // Some settings may not be smaller than they were where the WAL was written.
       const parent = await findBranchEndpoint(tx, operation.input.parent_id)

@@ -215,6 +215,36 @@ test('a branch is restored to its parent, and becomes the default', async () => 
   await done(await api.deleteProjectBranch({ projectId: project, branchId: id }))
 })
 
+test('snapshots are taken, listed, renamed, restored and removed, and have a schedule', async () => {
+  const source = await api.createProjectBranch(project, { branch: { name: 'for snapshots' } })
+  const branchId = source.data.branch.id
+  await done(source)
+  const taken = await api.createSnapshot({ projectId: project, branchId, name: 'first' })
+  const { id } = taken.data.snapshot
+  await done(taken)
+  assert.deepEqual(
+    (await api.listSnapshots(project)).data.snapshots.map(({ name, manual }) => [name, manual]),
+    [['first', true]],
+  )
+  const renamed = await api.updateSnapshot(project, id, { snapshot: { name: 'second' } })
+  assert.equal(renamed.data.snapshot.name, 'second')
+  const restored = await api.restoreSnapshot({ projectId: project, snapshotId: id }, { name: 'look' })
+  assert.deepEqual([restored.data.branch.restored_from, restored.data.branch.restored_as], [id, branchId])
+  await done(restored)
+  await done(await api.finalizeRestoreBranch(project, restored.data.branch.id, { name: 'kept' }))
+  const schedule = [{ frequency: 'daily', hour: 3, retention_seconds: 86_400 }]
+  await api.setSnapshotSchedule(project, branchId, { schedule })
+  assert.deepEqual((await api.getSnapshotSchedule(project, branchId)).data, { schedule })
+  await api.setSnapshotSchedule(project, branchId, { schedule: [] })
+  await done(await api.deleteSnapshot(project, id))
+  assert.deepEqual((await api.listSnapshots(project)).data, { snapshots: [] })
+  const { branches } = (await api.listProjectBranches({ projectId: project })).data
+  const names = new Map(branches.map(({ name, id: each }) => [name, each]))
+  // Each after its children.
+  for (const name of ['for snapshots', 'look', 'kept'])
+    await done(await api.deleteProjectBranch({ projectId: project, branchId: names.get(name) ?? '' }))
+})
+
 test('endpoints are created, changed, started, suspended, restarted and deleted', async () => {
   const made = await api.createProjectBranch(project, { branch: { name: 'for endpoints' } })
   const branch_id = made.data.branch.id

@@ -112,6 +112,26 @@ test('projects are created, listed, read, renamed and deleted', async () => {
   await fails(['projects', 'get', id], new RegExp(`^ERROR: project ${id} not found\n$`))
 })
 
+test('snapshots are taken, restored and removed, and a schedule is set', async () => {
+  const { id } = await cli.json<{ id: string }>('snapshots', 'create', ...of(), '--name', 'first', '--branch', 'main')
+  assert.deepEqual(
+    (await cli.json<{ id: string }[]>('snapshots', 'list', ...of())).map((each) => each.id),
+    [id],
+  )
+  await quiet()
+  const restored = await cli.json<{ branch: Branch }>('snapshots', 'restore', 'first', ...of(), '--name', 'look')
+  await quiet()
+  await cli.text('snapshots', 'finalize', 'look', ...of(), '--name', 'main-before')
+  await quiet()
+  const schedule = ['snapshots', 'schedule', 'set', ...of(), '--frequency', 'daily', '--hour', '3']
+  await cli.text(...schedule)
+  assert.match(await cli.text('snapshots', 'schedule', 'get', ...of()), /daily[^]*3/)
+  await cli.text('snapshots', 'delete', id, ...of())
+  await quiet()
+  assert.ok(restored)
+  assert.deepEqual(await cli.json('snapshots', 'list', ...of()), [])
+})
+
 test('psql connects with the printed connection-string', { skip: noPsql }, async () => {
   const uri = (await cli.text('connection-string', ...of())).trim()
   assert.equal(new URL(uri).hostname, (await endpointOf(neap, place)).host)

@@ -9,7 +9,7 @@ import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { branchOff, firstPlace, newProject, type Place, suspend } from '../project.ts'
 
-/* A snapshot keeps what a branch had at a moment, whatever becomes of the branch, and gives it back. */
+/* A snapshot keeps the data that a branch had at a moment, also without the branch, and gives them back. */
 
 let neap: Neap
 let main: Place

@@ -8,6 +8,7 @@ import { MADE } from './columns.ts'
 interface Flags {
   readonly parent?: string
   readonly at?: PastMoment
+  readonly schemaOnly?: boolean
   readonly endpoint: boolean
   readonly expires?: string
   readonly cu?: SizeLimits
@@ -25,6 +26,7 @@ export const createVerb = () =>
       .addOption(
         new Option('--at <when>', 'as its parent was then: 30m or 2h ago, a moment, or an LSN').argParser(pastMoment),
       )
+      .option('--schema-only', 'with the objects of its parent, without their data')
       .addOption(new Option('--expires <when>', 'when to delete it: 12h or 7d from now, or a moment').argParser(expiry))
       .option('--no-endpoint', 'without an endpoint; neap endpoints create gives it one')
       .addOption(new Option('--cu <size>', 'size of its compute: 0.5, or 1-4 to scale between').argParser(computeSize))
@@ -40,7 +42,8 @@ export const createVerb = () =>
       const endpoint = { type: 'read_write', ...flags.cu, suspend_timeout_seconds: flags.suspendTimeout }
       const moment =
         flags.at && ('lsn' in flags.at ? { parent_lsn: flags.at.lsn } : { parent_timestamp: flags.at.timestamp })
-      const branch = { name, parent_id, expires_at: flags.expires, ...moment }
+      const init_source = flags.schemaOnly ? 'schema-only' : undefined
+      const branch = { name, parent_id, expires_at: flags.expires, init_source, ...moment }
       const answer = await call('POST /projects/:project_id/branches', {
         params,
         body: { branch, endpoints: flags.endpoint ? [endpoint] : [] },
