@@ -3,10 +3,10 @@
  * these: the first makes a copy of the source; the second, on the branch itself, exchanges the data of the two
  * (restore_branch.ts).
  *
- *   branch_stored ─┬─▶ wal_replayed ─┬──────────────────────────────────▶ branch_ready
- *                  │                 └─▶ data_removed ─▶ replay_stopped ──────┘
- *                  │                      (of a parent that wrote much meanwhile, of a moment: moment.ts, and
- *                  │                      of the schema only)
+ *   branch_stored ─┬─▶ wal_replayed ─┬──────────────────────────────────────▶ branch_ready
+ *                  │                 ├───────────────────▶ replay_stopped ──────┘
+ *                  │                 │   (of a parent that wrote much meanwhile, and of a moment: moment.ts)
+ *                  │                 └─▶ data_removed ─────┘ (of the schema only)
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  */
 import { findStoredBranch, setBranchFailed, setBranchReady, type StoredBranch } from '../catalog/branch.ts'
@@ -112,10 +112,9 @@ export const createBranch: Action<CreateBranchInput> = {
         await takeConfig(context, compute.address, tx, branch)
         await countStoreWal(storage, tx, branch.store_id)
       }
-      return undefined
+      return schema_only ? undefined : goto('replay_stopped')
     },
     async data_removed(operation, { computes, secrets }, tx) {
-      if (!operation.input.schema_only) return undefined
       const compute = await computes.find(refOf(await branchOf(tx, operation)))
       if (!compute) return goto('wal_replayed')
       const isLeft = await withAdminSession(compute.address, secrets.stores, REMOVAL, removeData)

@@ -156,6 +156,37 @@ const momentBranching: Case = {
   },
 }
 
+/** A branch with the schema of its parent. */
+const schemaBranching: Case = {
+  action: 'create_branch',
+  about: 'create_branch of the schema only',
+  steps: ['branch_stored', 'wal_replayed', 'data_removed', 'replay_stopped', 'branch_ready'],
+  faultsAt: ['data_removed'],
+  effectAt: 'data_removed',
+  async prepare(world) {
+    const parent = await world.home()
+    let branch: Branch
+    return {
+      async request(tx) {
+        const project = await lockProject(tx, parent.account_id, parent.project_id)
+        assert.ok(project)
+        branch = await newBranch(tx, project, parent)
+        await copyRolesAndDatabases(tx, parent.id, branch.id)
+        const input = { parent_id: parent.id, schema_only: true }
+        return requestOperation(tx, createBranch, world.subjectOf(branch), input)
+      },
+      async finished() {
+        assert.equal((await world.read(branch)).current_state, 'ready')
+        world.children.push(branch)
+      },
+      async failed() {
+        assert.equal((await world.read(branch)).current_state, 'init')
+        world.children.push(branch)
+      },
+    }
+  },
+}
+
 const start: Case = {
   action: 'start_compute',
   about: 'start_compute with a new role',
@@ -343,6 +374,7 @@ export const CASES: readonly Case[] = [
   branching(true),
   momentBranching,
   snapshotting,
+  schemaBranching,
   ...restorations,
   ...availabilityChecks,
   start,
