@@ -8,6 +8,7 @@ import { Database, databaseView } from '../../views/database.ts'
 import { Endpoint, endpointView } from '../../views/endpoint.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { Role, roleView } from '../../views/role.ts'
+import { TextMap } from '../../views/text_map.ts'
 import { route } from '../route.ts'
 import { NewEndpoint, REFUSALS } from './endpoints.ts'
 
@@ -25,7 +26,7 @@ const NewBranch = Type.Object({
     }),
   ),
   endpoints: Type.Optional(Type.Array(NewEndpoint)),
-  annotation_value: Type.Optional(Type.Record(Type.String(), Type.String())),
+  annotation_value: Type.Optional(TextMap),
 })
 
 export const createProjectBranch = route('POST /projects/:project_id/branches', {

@@ -22,6 +22,7 @@ import {
 import { ProjectSettings } from '../../views/project_settings.ts'
 import { Role, roleView } from '../../views/role.ts'
 import { subscriptionType } from '../billing_account.ts'
+import { TextMap } from '../../views/text_map.ts'
 import { route } from '../route.ts'
 import { REFUSALS } from './endpoints.ts'
 
@@ -47,7 +48,7 @@ const NewProject = Type.Object({
         name: Type.Optional(Type.String({ maxLength: 256 })),
         role_name: Type.Optional(Type.String()),
         database_name: Type.Optional(Type.String()),
-        annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
+        annotations: Type.Optional(TextMap),
       }),
     ),
   }),
