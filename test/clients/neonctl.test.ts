@@ -113,23 +113,27 @@ test('projects are created, listed, read, renamed and deleted', async () => {
 })
 
 test('snapshots are taken, restored and removed, and a schedule is set', async () => {
-  const { id } = await cli.json<{ id: string }>('snapshots', 'create', ...of(), '--name', 'first', '--branch', 'main')
+  await cli.text('branches', 'create', '--name', 'shot', '--no-compute', ...of())
+  await quiet()
+  const { id } = await cli.json<{ id: string }>('snapshots', 'create', ...of(), '--name', 'first', '--branch', 'shot')
   assert.deepEqual(
     (await cli.json<{ id: string }[]>('snapshots', 'list', ...of())).map((each) => each.id),
     [id],
   )
   await quiet()
-  const restored = await cli.json<{ branch: Branch }>('snapshots', 'restore', 'first', ...of(), '--name', 'look')
+  await cli.text('snapshots', 'restore', 'first', ...of(), '--name', 'look')
   await quiet()
-  await cli.text('snapshots', 'finalize', 'look', ...of(), '--name', 'main-before')
+  await cli.text('snapshots', 'finalize', 'look', ...of(), '--name', 'shot-before')
   await quiet()
-  const schedule = ['snapshots', 'schedule', 'set', ...of(), '--frequency', 'daily', '--hour', '3']
+  const schedule = ['snapshots', 'schedule', 'set', ...of(), '--branch', 'shot', '--frequency', 'daily', '--hour', '3']
   await cli.text(...schedule)
-  assert.match(await cli.text('snapshots', 'schedule', 'get', ...of()), /daily[^]*3/)
+  assert.match(await cli.text('snapshots', 'schedule', 'get', ...of(), '--branch', 'shot'), /daily[^]*3/)
   await cli.text('snapshots', 'delete', id, ...of())
   await quiet()
-  assert.ok(restored)
   assert.deepEqual(await cli.json('snapshots', 'list', ...of()), [])
+  // Each after its children.
+  for (const branch of ['shot', 'look', 'shot-before']) await cli.text('branches', 'delete', branch, ...of())
+  await quiet()
 })
 
 test('psql connects with the printed connection-string', { skip: noPsql }, async () => {
