@@ -57,12 +57,10 @@ export async function moveInTree(tx: Db, branch: Branch, copy: Branch, sourceId:
   await tx.rows(sql`
     update branch set parent_id = ${branch.parent_id}, restores = null, current_state = 'ready', pending_state = null,
            state_changed_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${copy.id}`)
-  // A branch with the data of a snapshot has no parent.
+  // The hidden branch of a snapshot, which counts as deleted, is no parent.
   await tx.rows(sql`
     update branch set parent_id = (
-             select p.id from branch p
-              where p.id = ${itself ? copy.id : sourceId}
-                and not exists (select from snapshot s where s.branch_id = p.id)),
+             select id from branch p where id = ${itself ? copy.id : sourceId} and p.deleted_at is null),
            last_reset_at = clock_timestamp(), updated_at = clock_timestamp()
      where id = ${branch.id}`)
 }
