@@ -1,6 +1,7 @@
 import { setBranchFailed } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { cancelOperation, isOfMove, type Operation, type OperationStatus } from '../catalog/operation.ts'
+import { forgetSnapshotOf } from '../catalog/snapshot.ts'
 import { AppError } from '../errors.ts'
 
 /**
@@ -16,7 +17,10 @@ export async function cancel(tx: Db, operation: Operation): Promise<Operation> {
   const cancelled = await cancelOperation(tx, id, 'by request')
   const hasJustBegun = status === 'scheduling'
   if (!cancelled) throw new AppError('CONFLICT', begunText(hasJustBegun ? 'running' : status))
-  if (branch_id && action.startsWith('create_')) await setBranchFailed(tx, branch_id)
+  if (branch_id && action.startsWith('create_')) {
+    await setBranchFailed(tx, branch_id)
+    await forgetSnapshotOf(tx, branch_id)
+  }
   return cancelled
 }
 
