@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { controlPlane, envOf, leaveNothing, newDataDir } from '../neap.ts'
+import { envOf, leaveNothing, newDataDir } from '../neap.ts'
 import { without } from '../clients.ts'
-import { until } from '../processes.ts'
+import { processesOf, until } from '../processes.ts'
 
 /* At a terminal with a screen `neap up` opens the console. Only xdg-open is not the real program here. */
 
@@ -43,8 +43,10 @@ async function upAtTerminal(t: TestContext, flags: string) {
   let said = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
   t.after(async () => {
-    const [supervisor = 0] = controlPlane(dataDir)
-    process.kill(supervisor, 'SIGINT')
+    // By its command: the lowest pid may be a part's, which ignores SIGINT, once the kernel's pids have wrapped.
+    const supervisor = processesOf(dataDir).find(({ command }) => command.includes('/main.ts up '))
+    assert.ok(supervisor)
+    process.kill(supervisor.pid, 'SIGINT')
     await ended
     await leaveNothing(dataDir)
   })
