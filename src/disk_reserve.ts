@@ -48,7 +48,7 @@ async function write(path: string, bytes: number): Promise<void> {
   }
 }
 
-/** Frees the room of one file. Returns false when none is left. */
+/** Frees the room of one file. Returns false when all are gone. */
 async function releaseReserve({ dataDir, catalogUrl }: Place): Promise<boolean> {
   if (catalogUrl !== undefined) return false
   for (const file of filesOf(dataDir)) {

@@ -20,7 +20,16 @@ const days = (env: string, most: number, fallback: number, about: string): Reten
 
 /** The settings of src/settings.ts that say how long the catalog keeps what has ended. */
 export const RETENTION_SETTINGS: Readonly<
-  Record<'metricsDays' | 'operationsDays' | 'auditDays' | 'historyMb' | 'historyMaxMb', RetentionSetting>
+  Record<
+    | 'metricsDays'
+    | 'operationsDays'
+    | 'auditDays'
+    | 'historyMb'
+    | 'historyMaxMb'
+    | 'recoverHours'
+    | 'branchRecoverHours',
+    RetentionSetting
+  >
 > = {
   metricsDays: days(
     'NEAP_METRICS_DAYS',
@@ -47,6 +56,22 @@ export const RETENTION_SETTINGS: Readonly<
     fallback: () => 10_240,
     parse: whole(64, 1_073_741_824),
     expects: 'MiB from 64 to 1073741824',
+  },
+  recoverHours: {
+    env: 'NEAP_RECOVER_HOURS',
+    about: 'So long a deleted project keeps its data and can be recovered (0: deletion is final).',
+    fallback: () => 0,
+    parse: whole(0, 720),
+    expects: 'hours from 0 to 720',
+  },
+  branchRecoverHours: {
+    env: 'NEAP_BRANCH_RECOVER_HOURS',
+    about:
+      'So long a deleted branch keeps its data and can be recovered (0: deletion is final); ' +
+      'less while the disk is almost full.',
+    fallback: () => 168,
+    parse: whole(0, 720),
+    expects: 'hours from 0 to 720',
   },
   auditDays: days('NEAP_AUDIT_DAYS', 36_500, 365, 'How long the audit log is kept.'),
 }

@@ -225,13 +225,6 @@ export const SETTINGS = {
     fallback: () => 0,
   }),
   ...SIGN_IN_SETTINGS,
-  recoverHours: setting<number>({
-    env: 'NEAP_RECOVER_HOURS',
-    parse: whole(0, 720),
-    expects: 'hours from 0 to 720',
-    about: 'So long a deleted project keeps its data and can be recovered (0: deletion is final).',
-    fallback: () => 0,
-  }),
   strictLocking: setting<boolean>({
     env: 'NEAP_STRICT_LOCKING',
     parse: (value) => ({ true: true, false: false })[value],

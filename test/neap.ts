@@ -58,6 +58,8 @@ export const envOf = (dataDir: string, env: NodeJS.ProcessEnv = {}): NodeJS.Proc
   NEAP_RUNTIME_DIR: join(dataDir, 'run'),
   // The default is a single fixed port, for which concurrent tests would race.
   NEAP_EXTRA_PROXY_PORT: '0',
+  // Most tests look at what a deletion removes. Those of recoveries give it time.
+  NEAP_BRANCH_RECOVER_HOURS: '0',
   ...env,
 })
 

@@ -39,6 +39,9 @@ export interface Branch {
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
+  /** Of a deleted branch: until when its data is kept for a recovery (branch_recovery.ts); null: it is removed. */
+  readonly recoverable_until: string | null
+  readonly deletion_method: 'user' | 'ttl' | null
 }
 
 /** A branch with the attributes of its store and its project that a host needs. */
@@ -136,6 +139,8 @@ export interface BranchPage {
   readonly sort: 'name' | 'created_at' | 'updated_at'
   readonly descending: boolean
   readonly limit: number
+  /** Whether deleted branches that can be recovered are among them. */
+  readonly withDeleted?: boolean | undefined
   /** The sort value and the id of the last branch of the previous page. */
   readonly after?: readonly [string, string] | undefined
 }
@@ -145,7 +150,7 @@ export type SortedBranch = Branch & { readonly sort_value: string }
 
 /** A page of the branches of a project. */
 export function listBranches(db: Db, projectId: string, page: BranchPage): Promise<SortedBranch[]> {
-  const { search, sort, descending, limit, after: [value, id] = [null, null] } = page
+  const { search, sort, descending, limit, withDeleted = false, after: [value, id] = [null, null] } = page
   const following = descending
     ? sql`(sort_value, id) < (${value}, ${id}) order by sort_value desc, id desc`
     : sql`(sort_value, id) > (${value}, ${id}) order by sort_value, id`
@@ -155,7 +160,9 @@ export function listBranches(db: Db, projectId: string, page: BranchPage): Promi
                   else to_char(case ${sort} when 'created_at' then created_at else updated_at end,
                                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
                 collate "C" as sort_value
-        from branch where project_id = ${projectId} and deleted_at is null and ${matchesSearch(search)}) sorted
+        from branch
+       where project_id = ${projectId} and (deleted_at is null or ${withDeleted} and recoverable_until is not null)
+         and ${matchesSearch(search)}) sorted
      where ${value}::text is null or ${following} limit ${limit}`)
 }
 
@@ -259,21 +266,6 @@ export async function setFinalized(tx: Db, id: string): Promise<void> {
     update branch set restore_status = 'finalized', updated_at = clock_timestamp() where id = ${id}`)
 }
 
-/**
- * Deleted branches with data stored on a host that no unfinished operation removes, `limit` at most; not the hidden
- * ones of snapshots.
- */
-export function listLeftovers(db: Db, hostId: string, limit: number): Promise<Branch[]> {
-  return db.rows(sql`
-    select b.* from branch b join store s on s.id = b.store_id
-     where b.deleted_at is not null and s.host_id = ${hostId}
-       and not exists (select from snapshot where branch_id = b.id)
-       and not exists (select 1 from operation o
-                        where o.project_id = b.project_id and o.finished_at is null
-                          and (o.action = 'delete_tenant' or o.action = 'delete_timeline' and o.branch_id = b.id))
-     limit ${limit}`)
-}
-
 export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update branch set deleted_at = clock_timestamp(), restores = null, updated_at = clock_timestamp() where id = ${id}`)
@@ -291,7 +283,9 @@ export async function deleteBranchData(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`delete from database where branch_id = ${id}`)
   await tx.rows(sql`delete from config_change where branch_id = ${id}`)
   await tx.rows(sql`delete from endpoint where branch_id = ${id} and deleted_at is not null`)
-  await tx.rows(sql`update branch set store_id = null, pending_state = null, restores = null where id = ${id}`)
+  await tx.rows(sql`
+    update branch set store_id = null, pending_state = null, restores = null, recoverable_until = null
+     where id = ${id}`)
   await tx.rows(sql`
     with removed as (delete from store where branch_id = ${id} returning id)
     delete from store_uid u using removed where u.store_id = removed.id`)

@@ -54,6 +54,8 @@ export interface Endpoint {
   readonly created_at: string
   readonly updated_at: string
   readonly deleted_at: string | null
+  /** It was deleted with its branch, and can be recovered with it (branch_recovery.ts). */
+  readonly recoverable: boolean
 }
 
 /** The settings and the provisioner of an endpoint, with defaults for missing ones. */
@@ -65,7 +67,12 @@ export function settingsWithDefaults({ settings: kept }: Pick<Endpoint, 'setting
 /** The attributes of an endpoint that users see. */
 export type ShownEndpoint = Omit<
   Endpoint,
-  'account_id' | 'holding_operation_id' | 'compute_id' | `idle_${'check_at' | 'counters' | 'since'}` | 'deleted_at'
+  | 'account_id'
+  | 'holding_operation_id'
+  | 'compute_id'
+  | `idle_${'check_at' | 'counters' | 'since'}`
+  | 'deleted_at'
+  | 'recoverable'
 >
 
 export async function insertEndpoint(
@@ -200,11 +207,15 @@ export function listEndpointsWithCompute(db: Db, hostId?: string): Promise<Place
        and (${hostId}::text is null or coalesce(c.host_id, s.host_id) = ${hostId}) order by e.created_at`)
 }
 
-/** Paused or deleted endpoints without an unfinished operation, whose branch is stored on this host or nowhere. */
+/**
+ * Paused or deleted endpoints without an unfinished operation, whose branch is stored on this host or nowhere. Not
+ * those that can be recovered and have no compute.
+ */
 export function listStrandedEndpoints(db: Db, hostId: string): Promise<Endpoint[]> {
   return db.rows(sql`
     select e.* from endpoint e join branch b on b.id = e.branch_id left join store s on s.id = b.store_id
-     where (e.holding_operation_id is not null or e.deleted_at is not null)
+     where (e.holding_operation_id is not null
+            or e.deleted_at is not null and (not e.recoverable or e.compute_id is not null))
        and coalesce(s.host_id, ${hostId}) = ${hostId}
        and not exists (select 1 from operation o
                         where o.project_id = e.project_id and o.finished_at is null
@@ -314,9 +325,9 @@ export async function nextIdleCheck(db: Db, hostId: string): Promise<number | un
   return row?.ms ?? undefined
 }
 
-/** Removes the row of a deleted endpoint, once its compute has stopped. */
+/** Removes the row of a deleted endpoint, once its compute has stopped; not of one that can be recovered. */
 export async function deleteEndpointRow(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`delete from endpoint where id = ${id} and deleted_at is not null`)
+  await tx.rows(sql`delete from endpoint where id = ${id} and deleted_at is not null and not recoverable`)
 }
 
 export async function markEndpointDeleted(tx: Db, id: string): Promise<void> {

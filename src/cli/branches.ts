@@ -3,6 +3,7 @@ import { createVerb } from './branches/create.ts'
 import { deleteVerb } from './branches/delete.ts'
 import { getVerb } from './branches/get.ts'
 import { listVerb } from './branches/list.ts'
+import { recoverVerb } from './branches/recover.ts'
 import { renameVerb } from './branches/rename.ts'
 import { resetVerb } from './branches/reset.ts'
 import { restoreVerb } from './branches/restore.ts'
@@ -25,6 +26,7 @@ export function branchesCommand(access: readonly Option[]): Command {
     restoreVerb(),
     schemaVerb(),
     deleteVerb(),
+    recoverVerb(),
   ]
   return noun('branches', about, [...access, PROJECT], verbs)
 }

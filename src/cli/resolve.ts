@@ -54,10 +54,14 @@ export async function branchId(call: ApiClient, project_id: string, asked: strin
 
 type Branches = ApiResponse<'GET /projects/:project_id/branches'>
 
-/** All branches of a project, in the order in which they were made. */
-export async function listBranches(call: ApiClient, project_id: string): Promise<Branches> {
+/** All branches of a project, in the order in which they were made; if asked, with those that can be recovered. */
+export async function listBranches(
+  call: ApiClient,
+  project_id: string,
+  { include_deleted = false } = {},
+): Promise<Branches> {
   const params = { project_id }
-  const order = { limit: 10_000, sort_by: 'created_at', sort_order: 'asc' } as const
+  const order = { limit: 10_000, sort_by: 'created_at', sort_order: 'asc', include_deleted } as const
   const { branches, annotations, pagination } = await call('GET /projects/:project_id/branches', {
     params,
     query: order,

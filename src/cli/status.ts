@@ -90,7 +90,7 @@ function hostLines(host: Host, isNamed: boolean): string[] {
   const on = isNamed ? ` on ${id}` : ''
   const room = `Room${on}: ${used_cu} of ${capacity_cu} CU in use.`
   const free = disk_bytes !== undefined && disk_free_bytes !== undefined && partOfBytes(disk_free_bytes, disk_bytes)
-  // None was measured yet, or there is none.
+  // 0: there is no branch, or its files were not measured yet.
   const files = branch_bytes === 0 ? '' : `; the files of branches have ${bytesText(branch_bytes)}`
   const disk = `Disk${on}: ${free} free${files}.`
   return [...(capacity_cu === undefined ? [] : [room]), ...(free ? [disk] : [])]

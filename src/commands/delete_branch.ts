@@ -1,17 +1,27 @@
 import { type Branch, hasChildren, markBranchDeleted } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
+import {
+  type DeletionMethod,
+  findRecoverable,
+  keepForRecovery,
+  type RecoveryLimits,
+} from '../catalog/branch_recovery.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { cancelUnbegun, type Operation, unfinishedOperations } from '../catalog/operation.ts'
 import { AppError } from '../errors.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import { requestOperation } from '../operations/request.ts'
+import { limitsOf } from './account_limits.ts'
 import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { removeEndpoint } from './delete_endpoint.ts'
 import { type BranchId, lockedProject, requireBranch } from './require.ts'
 
-/** Deletes a branch, its endpoint and its data. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED. */
-export async function deleteBranch(context: CommandContext, id: BranchId): Promise<ChangedBranch> {
+/**
+ * Deletes a branch with its endpoint. Unless it is to be `final`, it can be recovered for some time.
+ * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED.
+ */
+export async function deleteBranch(context: CommandContext, id: BranchId, final = false): Promise<ChangedBranch> {
   const { db } = context
   const project = await lockedProject(context, id.project_id, { relieves: true })
   const branch = await requireBranch(context, project.id, id.branch_id)
@@ -22,22 +32,30 @@ export async function deleteBranch(context: CommandContext, id: BranchId): Promi
     )
   if (branch.protected) throw new AppError('NOT_ALLOWED', 'cannot delete a protected branch')
   if (await hasChildren(db, branch.id)) throw new AppError('NOT_ALLOWED', 'cannot delete branch that has children')
-  return { branch, operations: await removeBranch(db, branch) }
+  const limits = { hours: final ? 0 : context.config.branchRecoverHours, most: limitsOf(context).branches }
+  const operations = await removeBranch(db, branch, { ...limits, method: 'user' })
+  return { branch: (await findRecoverable(db, project.id, branch.id)) ?? branch, operations }
 }
 
 /**
- * Deletes a branch with its endpoint, cancels its operations that have not begun, and queues the removal of its data.
- * Call with the project locked.
+ * Deletes a branch with its endpoint, and cancels its operations that have not begun. Queues the removal of its data,
+ * unless it can be recovered. Call with the project locked.
  * @returns the operations that this queued
  */
-export async function removeBranch(tx: Db, branch: Branch): Promise<Operation[]> {
+export async function removeBranch(
+  tx: Db,
+  branch: Branch,
+  recovery?: RecoveryLimits & { readonly method: DeletionMethod },
+): Promise<Operation[]> {
   const { id, account_id, project_id } = branch
   const before = await unfinishedOperations(tx, id)
   await cancelUnbegun(tx, project_id, { branchId: id }, 'the branch was deleted')
   await markBranchDeleted(tx, id)
+  const isKept = recovery !== undefined && recovery.hours > 0 && branch.current_state === 'ready' && !branch.restores
+  if (isKept) await keepForRecovery(tx, branch, recovery, recovery.method)
   const endpoint = await findBranchEndpoint(tx, id)
   if (endpoint) await removeEndpoint(tx, endpoint)
-  await requestOperation(tx, deleteTimeline, { account_id, project_id, branch_id: id }, {})
+  if (!isKept) await requestOperation(tx, deleteTimeline, { account_id, project_id, branch_id: id }, {})
   const known = new Set(before.map((operation) => operation.id))
   return (await unfinishedOperations(tx, id)).filter((operation) => !known.has(operation.id))
 }

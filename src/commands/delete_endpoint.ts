@@ -17,6 +17,7 @@ export async function deleteEndpoint(context: CommandContext, id: EndpointId): P
 /** Deletes an endpoint, and queues the suspend of its compute unless it is idle. Call with the project locked. */
 export async function removeEndpoint(tx: Db, endpoint: Endpoint): Promise<void> {
   await markEndpointDeleted(tx, endpoint.id)
+  // The row of an endpoint that can be recovered with its branch stays.
   if (endpoint.current_state === 'idle' && endpoint.pending_state === null) return deleteEndpointRow(tx, endpoint.id)
   await queueSuspend(tx, endpoint, 'delete')
 }

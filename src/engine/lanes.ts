@@ -12,7 +12,7 @@ import type { LaneName } from './definition.ts'
 
 export interface OperationLane {
   has(action: string): boolean
-  /** The places that operations may be claimed for; undefined when there is none. */
+  /** The places that operations may be claimed for; undefined when all are taken. */
   vacancy(): Vacancy | undefined
   /** The ids of operations that the worker drives in this lane. */
   driven(): string[]

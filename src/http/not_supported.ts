@@ -66,11 +66,6 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     ],
   },
   {
-    product: 'recovery of deleted branches',
-    instead: 'Protect a branch (protected: true) from being deleted; deleted projects can be recovered.',
-    operations: [`POST ${BRANCH}/recover`],
-  },
-  {
     product: 'anonymized branches',
     instead: 'Make a branch and mask its data with SQL.',
     operations: [

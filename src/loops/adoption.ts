@@ -1,4 +1,5 @@
-import { findStoredBranch, listLeftovers, listResting, type StoredBranch } from '../catalog/branch.ts'
+import { findStoredBranch, listResting, type StoredBranch } from '../catalog/branch.ts'
+import { endRecovery, listLeftovers } from '../catalog/branch_recovery.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { noteCrash, setIdle, takeReplaced } from '../catalog/compute.ts'
 import {
@@ -25,8 +26,8 @@ import { type Loop, startPeriodic } from './periodic.ts'
 const EVERY_MS = 60_000
 /** Endpoints reconciled concurrently. */
 const AT_ONCE = 4
-/** Removals of stores that one sweep asks for. */
-const LEFTOVERS_AT_ONCE = 100
+/** Removals of stores that one sweep asks for, and more on a full disk of stores that could still be recovered. */
+const LEFTOVERS_AT_ONCE = { limit: 100, early: 10 }
 
 type Found = 'adopted' | 'gone' | 'orphaned' | 'busy'
 
@@ -95,7 +96,7 @@ export function startSweepLoop(context: WorkerContext): Loop {
   return startPeriodic(EVERY_MS, sweep, onError)
 }
 
-/** Queues the removal of the stores of deleted branches that none is queued for. One that fails holds up no other. */
+/** Queues the removal of the stores of deleted branches whose removal is not queued. One that fails holds up no other. */
 export async function removeLeftovers({
   catalog,
   hostId,
@@ -104,8 +105,11 @@ export async function removeLeftovers({
   for (const branch of await listLeftovers(catalog, hostId, LEFTOVERS_AT_ONCE)) {
     const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }
     try {
-      const { id } = await catalog.transaction((tx) => requestOperation(tx, deleteTimeline, subject, {}))
-      log.warn({ branch: branch.id, operation: id }, 'removing the store of a deleted branch')
+      const operation = await catalog.transaction(async (tx) => {
+        await lockProjectEver(tx, branch.project_id)
+        return (await endRecovery(tx, branch.id)) ? requestOperation(tx, deleteTimeline, subject, {}) : undefined
+      })
+      if (operation) log.info({ branch: branch.id, operation: operation.id }, 'removing the store of a deleted branch')
     } catch (error) {
       log.warn({ err: error, branch: branch.id }, 'could not remove the store of a deleted branch')
     }
@@ -167,9 +171,10 @@ export async function reconcile(
       return 'orphaned'
     }
     if (!compute) {
-      if (endpoint.deleted_at) await deleteEndpointRow(tx, id)
+      const isForgotten = endpoint.deleted_at !== null && !endpoint.recoverable
+      if (isForgotten) await deleteEndpointRow(tx, id)
       else if (endpoint.current_state === 'active') await recordEnd(tx, endpoint, await lastWords(endpoint, branch))
-      if (!endpoint.deleted_at) await setIdle(tx, id, 'crash')
+      if (!isForgotten) await setIdle(tx, id, 'crash')
       return 'gone'
     }
     if (endpoint.deleted_at || endpoint.disabled || endpoint.current_state !== 'active') {
@@ -190,7 +195,7 @@ export async function reconcile(
     return { compute, isEarlier: !compute && (await computes.hasEarlierServer(refOf(branch))) }
   }
 
-  /** Undefined when an operation may change what runs; else it holds until the project queues another one. */
+  /** Undefined when an operation may start or stop a compute; else it holds until the project queues another one. */
   async function lookUnlocked() {
     const seq = await lastSeqOf(catalog, project_id)
     const branch = await findStoredBranch(catalog, branch_id)

@@ -1,6 +1,8 @@
+import { findAccount } from '../catalog/account.ts'
 import { type Branch, findBranch, hasChildren, listExpired } from '../catalog/branch.ts'
 import { lockProject } from '../catalog/project.ts'
 import { listExpiredSnapshots } from '../catalog/snapshot.ts'
+import { limitsOf } from '../commands/account_limits.ts'
 import { removeBranch } from '../commands/delete_branch.ts'
 import { expireSnapshot } from '../commands/snapshot.ts'
 import type { WorkerContext } from '../context.ts'
@@ -33,10 +35,10 @@ export function startExpiryLoop(context: ExpiryContext): Loop {
   )
 }
 
-type ExpiryContext = Pick<WorkerContext, 'catalog' | 'log'>
+type ExpiryContext = Pick<WorkerContext, 'catalog' | 'config' | 'log'>
 
 async function expireBranch(
-  { catalog, log }: ExpiryContext,
+  { catalog, config, log }: ExpiryContext,
   { id, account_id, project_id }: Pick<Branch, 'id' | 'account_id' | 'project_id'>,
 ): Promise<void> {
   await catalog.transaction(async (tx) => {
@@ -44,7 +46,10 @@ async function expireBranch(
     const branch = await findBranch(tx, project_id, id)
     if (!branch?.expires_at || Date.parse(branch.expires_at) > Date.now()) return
     if (await hasChildren(tx, id)) return
-    await removeBranch(tx, branch)
+    const account = await findAccount(tx, account_id)
+    if (!account) return
+    const limits = { hours: config.branchRecoverHours, most: limitsOf({ account, config }).branches }
+    await removeBranch(tx, branch, { ...limits, method: 'ttl' })
     log.info({ branch: id }, 'a branch has expired')
   })
 }

@@ -12,7 +12,7 @@ const EVERY_MS = 60_000
 const SLEPT_MS = 30_000
 
 /**
- * Counts what the computes of this host have used, once a minute, and suspends those over a quota. Resizes and ends
+ * Counts the use of the computes of this host, once a minute, and suspends those over a quota. Resizes and ends
  * count by themselves.
  */
 export function startMeterLoop(context: WorkerContext): Loop {

@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
 
-/** Counts the resizes by the autoscaling loop: by its own decision, or once there is room for what was asked. */
+/** Counts the resizes by the autoscaling loop: by its own decision, or once there is room for the size asked for. */
 export interface ScalingMetrics {
   readonly resized: (reason: string, wasGranted: boolean) => void
 }

@@ -44,7 +44,8 @@ export async function withNotedConfig<T>(
   branch: StoredBranch,
   stop: () => Promise<T>,
 ): Promise<T> {
-  const compute = branch.deleted_at ? undefined : await computes.find(refOf(branch))
+  const isGone = branch.deleted_at !== null && branch.recoverable_until === null
+  const compute = isGone ? undefined : await computes.find(refOf(branch))
   if (!compute) return stop()
   let noted = false
   const options = { purpose: 'suspend', timeoutMs: LOOK_TIMEOUT_MS }

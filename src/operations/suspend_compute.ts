@@ -139,7 +139,7 @@ export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendRe
 /** The first suspend that ends after the deletion of an endpoint removes its row; another may follow it. */
 async function noteStopped(tx: Db, { endpoint_id, input }: Claimed<Input>): Promise<void> {
   const endpoint = await findEndpointEver(tx, endpoint_id as string)
-  if (endpoint?.deleted_at) await deleteEndpointRow(tx, endpoint.id)
+  if (endpoint?.deleted_at && !endpoint.recoverable) await deleteEndpointRow(tx, endpoint.id)
   else if (endpoint) await setIdle(tx, endpoint.id, input.reason)
 }
 

@@ -104,7 +104,7 @@ export async function storedIds(layout: Layout): Promise<string[]> {
   return [...ids].sort()
 }
 
-/** The names in a directory, of which a few are in memory; none if it is missing. */
+/** The names in a directory, of which a few are in memory; an empty list if it is missing. */
 async function* namesIn(directory: string): AsyncGenerator<string> {
   const opened = await opendir(directory, { bufferSize: BATCH }).catch(() => undefined)
   if (opened) for await (const { name } of opened) yield name

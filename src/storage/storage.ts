@@ -96,7 +96,7 @@ export interface Storage {
   list(): Promise<string[]>
   /** Calls `visit` with the ids of all stores, a batch at a time. One that is being removed may come twice. */
   visit(visit: (ids: string[]) => Promise<void>): Promise<void>
-  /** The uid that owns the files of a store; undefined when it has none. */
+  /** The uid that owns the files of a store; undefined before it has one. */
   ownerOf(store: Pick<StoreRef, 'id'>): Promise<number | undefined>
   /** Whether clones share their blocks with their parents, and where. */
   cloneMode(): Promise<CloneMode>

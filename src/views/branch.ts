@@ -37,6 +37,16 @@ export const Branch = Type.Object(
     data_transfer_bytes: Type.Integer(),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
+    recovery: Type.Optional(
+      Type.Object(
+        {
+          deleted_at: Type.String({ format: 'date-time' }),
+          recoverable_until: Type.String({ format: 'date-time' }),
+          deletion_method: Type.Union([Type.Literal('user'), Type.Literal('ttl')]),
+        },
+        { description: 'Of a deleted branch that can be recovered' },
+      ),
+    ),
   },
   { $id: 'Branch' },
 )
@@ -52,7 +62,7 @@ export const useView = ({ compute_seconds, active_seconds, written_bytes, transf
 
 /**
  * A branch as clients see it.
- * @param use what it has used this month
+ * @param use its use this month
  */
 export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeof Branch> {
   return {
@@ -79,10 +89,16 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     ...useView(use),
     created_at: row.created_at,
     updated_at: row.updated_at,
+    ...recoveryView(row),
   }
 }
 
-/** `branchView` with what the branch has used this month. */
+function recoveryView({ deleted_at, recoverable_until, deletion_method }: BranchRow) {
+  if (!deleted_at || !recoverable_until || !deletion_method) return undefined
+  return { recovery: { deleted_at, recoverable_until, deletion_method } }
+}
+
+/** `branchView` with the branch's use this month. */
 export async function branchViewWithUse(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
   return branchView(row, (await branchUses(db, row.project_id, row.id)).get(row.id))
 }

@@ -99,7 +99,7 @@ export interface ViewContext {
   readonly account: Account
 }
 
-/** @param use what it has used this month */
+/** @param use its use this month */
 export function projectListItemView(
   row: ProjectRow,
   { config, account }: ViewContext,
@@ -141,7 +141,7 @@ const summaryView = ({ branches, logical_bytes, ...endpoints }: ProjectSummary) 
   endpoints,
 })
 
-/** A project as clients see it, with what it has used this month. */
+/** A project as clients see it, with its use this month. */
 export async function projectView(row: ProjectRow, context: ViewContext): Promise<Static<typeof Project>> {
   const use = (await projectUses(context.db, [row.id])).get(row.id) ?? NO_USE
   const {

@@ -44,7 +44,7 @@ async function upAtTerminal(t: TestContext, flags: string) {
   child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
   t.after(async () => {
     // By its command: the lowest pid may be a part's, which ignores SIGINT, once the kernel's pids have wrapped.
-    const supervisor = processesOf(dataDir).find(({ command }) => command.includes('/main.ts up '))
+    const supervisor = processesOf(dataDir).find((found) => found.command.includes('/main.ts up '))
     assert.ok(supervisor)
     process.kill(supervisor.pid, 'SIGINT')
     await ended

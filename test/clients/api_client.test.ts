@@ -367,11 +367,19 @@ test('a project is created, its schema read, and deleted; its operations stay re
   assert.equal((await refusal(api.getProject(id))).status, 404)
 })
 
-test('a deleted project is recovered within its recovery time', async () => {
-  const patient = await startNeap({ env: { NEAP_RECOVER_HOURS: '1' } })
+test('deleted branches and projects are recovered within their recovery time', async () => {
+  const patient = await startNeap({ env: { NEAP_RECOVER_HOURS: '1', NEAP_BRANCH_RECOVER_HOURS: '1' } })
   try {
     const client = checkedClient(patient.ready.api_url, patient.ready.api_key, seen)
     const id = patient.ready.project_id as string
+    const made = (await client.createProjectBranch(id, { branch: { name: 'again' } })).data
+    await patient.ended(made.operations)
+    const place = { projectId: id, branchId: made.branch.id }
+    await client.deleteProjectBranch(place)
+    const { branches } = (await client.listProjectBranches({ projectId: id, include_deleted: true })).data
+    assert.equal(branches.find(({ name }) => name === 'again')?.recovery?.deletion_method, 'user')
+    assert.equal((await client.recoverProjectBranch(id, made.branch.id)).data.branch.name, 'again')
+    await client.deleteProjectBranch({ ...place, hard_delete: true })
     await client.deleteProject(id)
     const { projects } = (await client.listProjects({ recoverable: true })).data
     assert.deepEqual(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { type Branch, listLeftovers, listResting, markBranchDeleted } from '../../src/catalog/branch.ts'
+import { type Branch, listResting, markBranchDeleted } from '../../src/catalog/branch.ts'
+import { listLeftovers } from '../../src/catalog/branch_recovery.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { setActive } from '../../src/catalog/compute.ts'
 import { nextIdleCheck, takeIdleChecks } from '../../src/catalog/endpoint.ts'
@@ -111,6 +112,6 @@ test('a host stops computes and removes data only of its own stores', () =>
     const resting = (host: string) => ids(listResting(catalog, host, [branch.id]))
     assert.deepEqual([await resting(HOST), await resting('host-b')], [[branch.id], []])
     await markBranchDeleted(catalog, branch.id)
-    const leftovers = (host: string) => ids(listLeftovers(catalog, host, 10))
+    const leftovers = (host: string) => ids(listLeftovers(catalog, host, { limit: 10, early: 0 }))
     assert.deepEqual([await leftovers(HOST), await leftovers('host-b')], [[branch.id], []])
   }))

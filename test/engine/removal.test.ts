@@ -6,6 +6,7 @@ import pino from 'pino'
 import { type Branch, markBranchDeleted } from '../../src/catalog/branch.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import { loadConfig } from '../../src/config.ts'
 import type { WorkerContext } from '../../src/context.ts'
 import { layoutOf } from '../../src/host/layout.ts'
 import { removeLeftovers } from '../../src/loops/adoption.ts'
@@ -55,7 +56,7 @@ test('an expired branch that cannot be deleted holds up no other', () =>
       await catalog.rows(sql`
         update branch set expires_at = clock_timestamp() - make_interval(hours => ${hours}) where id = ${branch.id}`)
     await refuseOperations(catalog, first)
-    const loop = startExpiryLoop({ catalog, log })
+    const loop = startExpiryLoop({ catalog, config: loadConfig(), log })
     try {
       await until('the other one is deleted', async () => (await operationsOf(catalog, other)).length === 1)
     } finally {

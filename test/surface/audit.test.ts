@@ -17,7 +17,12 @@ const keys = {} as Record<Scope, string>
 
 before(async () => {
   neap = await startNeap({
-    env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_RECOVER_HOURS: '1' },
+    env: {
+      NEAP_RATE_LIMIT_PER_MINUTE: '0',
+      NEAP_RATE_LIMIT_PER_SECOND: '0',
+      NEAP_RECOVER_HOURS: '1',
+      NEAP_BRANCH_RECOVER_HOURS: '1',
+    },
   })
   state = await openState(neap)
   actor = await owner(neap)

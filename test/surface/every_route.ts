@@ -70,6 +70,9 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects/:project_id/recover': write(async (scene) => ({
     params: { project_id: await scene.deletedProject() },
   })),
+  'POST /projects/:project_id/branches/:branch_id/recover': write(async (scene) => ({
+    params: { branch_id: await scene.deletedBranch() },
+  })),
   'GET /projects/:project_id/connection_uri': write(ofConnection),
   'GET /projects/:project_id/snapshots': read(),
   'PATCH /projects/:project_id/snapshots/:snapshot_id': write(async (scene) => ({

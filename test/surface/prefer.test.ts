@@ -14,7 +14,12 @@ let scene: Scene
 
 before(async () => {
   neap = await startNeap({
-    env: { NEAP_RATE_LIMIT_PER_MINUTE: '0', NEAP_RATE_LIMIT_PER_SECOND: '0', NEAP_RECOVER_HOURS: '1' },
+    env: {
+      NEAP_RATE_LIMIT_PER_MINUTE: '0',
+      NEAP_RATE_LIMIT_PER_SECOND: '0',
+      NEAP_RECOVER_HOURS: '1',
+      NEAP_BRANCH_RECOVER_HOURS: '1',
+    },
   })
   actor = await owner(neap)
   scene = await realScene(neap, actor)

@@ -33,6 +33,8 @@ export interface Scene extends Things {
   deletedProject(): Promise<string>
   /** A new branch, ready, without an endpoint; optionally of another project. */
   branch(projectId?: string): Promise<string>
+  /** A deleted branch that can be recovered. */
+  deletedBranch(): Promise<string>
   /** An endpoint on a new branch, which stays in this state. */
   endpoint(state?: 'active' | 'idle'): Promise<string>
   makeSnapshot(): Promise<string>
@@ -117,6 +119,11 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
       return project_id
     },
     branch: async (of) => (await branch([], of && `/projects/${of}`)).branch.id,
+    async deletedBranch() {
+      const { id } = (await branch([])).branch
+      await done(neap, actor.key, 'DELETE', `${base}/branches/${id}`)
+      return id
+    },
     async endpoint(state = 'active') {
       const [endpoint] = (await branch([{ type: 'read_write' }])).endpoints
       if (state === 'idle') {
@@ -199,6 +206,7 @@ export function fixedScene(things: Things): Scene {
     project: async () => things,
     deletedProject: async () => things.project_id,
     branch: async () => things.branch_id,
+    deletedBranch: async () => things.branch_id,
     endpoint: async () => things.endpoint_id,
     makeSnapshot: async () => things.snapshot_id,
     restoredBranch: async () => things.branch_id,

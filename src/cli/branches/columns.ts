@@ -20,6 +20,15 @@ export function columns(branches: readonly ApiBranch[]): Columns<ApiBranch> {
   }
 }
 
+/** The columns of a list of deleted branches. */
+export const DELETED: Columns<ApiBranch> = {
+  ID: ({ id }) => id,
+  NAME: ({ name }) => name,
+  DELETED: ({ recovery }) => moment(recovery?.deleted_at),
+  EXPIRED: ({ recovery }) => yes(recovery?.deletion_method === 'ttl'),
+  'RECOVERABLE UNTIL': ({ recovery }) => moment(recovery?.recoverable_until),
+}
+
 interface Changed {
   readonly branch: ApiBranch
   readonly operations?: readonly ApiOperation[]

@@ -2,12 +2,11 @@ import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { type Branch as BranchRow, countBranches, listBranches } from '../../catalog/branch.ts'
 import { branchUses } from '../../catalog/consumption.ts'
-import { deleteBranch } from '../../commands/delete_branch.ts'
 import { requireBranch, requireProject } from '../../commands/require.ts'
 import { changeBranch, makeBranchDefault } from '../../commands/update_branch.ts'
 import { AppError } from '../../errors.ts'
 import { Branch, branchView, branchViewWithUse } from '../../views/branch.ts'
-import { Operation, operationView } from '../../views/operation.ts'
+import { Operation } from '../../views/operation.ts'
 import { route } from '../route.ts'
 
 const ProjectId = Type.Object({ project_id: Type.String() })
@@ -36,6 +35,9 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
     sort_order: Type.Optional(Type.String({ pattern: '^(asc|desc|ASC|DESC)$' })),
     limit: Type.Integer({ minimum: 1, maximum: 10_000, default: 10_000 }),
     cursor: Type.Optional(Type.String({ description: 'pagination.next of the page before' })),
+    include_deleted: Type.Optional(
+      Type.Boolean({ description: 'Also deleted ones that can be recovered: those with recovery' }),
+    ),
   }),
   returns: Type.Object({
     branches: Type.Array(Branch),
@@ -56,6 +58,7 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
     sort,
     descending: order === 'DESC',
     limit,
+    withDeleted: query.include_deleted,
     after: cursor && [cursor.sort_by_value, cursor.branch_id],
   })
   const last = branches.length === limit ? branches.at(-1) : undefined
@@ -158,18 +161,3 @@ export const setProjectPrimaryBranch = route('POST /projects/:project_id/branche
   branch: await branchViewWithUse(context.db, await makeBranchDefault(context, params)),
   operations: [],
 }))
-
-export const deleteProjectBranch = route('DELETE /projects/:project_id/branches/:branch_id', {
-  summary: 'Delete a branch, its endpoint and its data',
-  tag: 'Branch',
-  params: BranchParams,
-  returns: BranchAndOperations,
-  freesDisk: true,
-  errors: ['NOT_FOUND', 'NOT_ALLOWED'],
-}).handle(async ({ params }, context) => {
-  const { branch, operations } = await deleteBranch(context, params)
-  return {
-    branch: await branchViewWithUse(context.db, branch),
-    operations: operations.map((each) => operationView(each)),
-  }
-})

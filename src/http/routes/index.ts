@@ -4,10 +4,10 @@ import { createProjectBranch } from './branch_create.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
 import { resetProjectBranch, restoreProjectBranch } from './branch_restore.ts'
 import { runSql } from './branch_sql.ts'
+import { deleteProjectBranch, recoverDeletedBranch } from './branch_removal.ts'
 import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
 import {
   countProjectBranches,
-  deleteProjectBranch,
   getBranch,
   listProjectBranches,
   setProjectDefaultBranch,
@@ -121,6 +121,7 @@ export const routes = [
   setProjectDefaultBranch,
   setProjectPrimaryBranch,
   deleteProjectBranch,
+  recoverDeletedBranch,
   restoreProjectBranch,
   resetProjectBranch,
   createBranchSnapshot,
