@@ -96,7 +96,7 @@ export function startSweepLoop(context: WorkerContext): Loop {
   return startPeriodic(EVERY_MS, sweep, onError)
 }
 
-/** Queues the removal of the stores of deleted branches whose removal is not queued. One that fails holds up no other. */
+/** Queues the removal of stores of deleted branches, unless it is queued. A removal that fails holds up no other. */
 export async function removeLeftovers({
   catalog,
   hostId,

@@ -11,7 +11,7 @@ const RESOURCES: Record<string, readonly string[]> = {
   account: [],
   project: [],
   branch: ['logical_bytes'],
-  endpoint: ['idle_check_at', 'idle_counters', 'idle_since'],
+  endpoint: ['idle_check_at', 'idle_counters', 'idle_since', 'last_active'],
   snapshot: [],
   snapshot_schedule: [],
   role: [],
