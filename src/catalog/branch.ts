@@ -42,7 +42,13 @@ export interface Branch {
   /** Of a deleted branch: until when its data is kept for a recovery (branch_recovery.ts); null: it is removed. */
   readonly recoverable_until: string | null
   readonly deletion_method: 'user' | 'ttl' | null
+  /** Of an anonymized branch: how far that is (masking.ts); null of all others. */
+  readonly masking_state: 'initialized' | 'anonymizing' | 'anonymized' | 'error' | null
 }
+
+/** Whether the data of an anonymized branch are still to be masked: no client may enter, and no copy is made. */
+export const isClosed = ({ masking_state }: Pick<Branch, 'masking_state'>): boolean =>
+  masking_state !== null && masking_state !== 'anonymized'
 
 /** A branch with the attributes of its store and its project that a host needs. */
 export interface StoredBranch extends Branch {
@@ -74,18 +80,21 @@ export async function insertBranch(
       readonly restored_from?: string | undefined
       readonly restored_as?: string | undefined
       readonly init_source?: Branch['init_source']
+      /** Its history does not reach back to that of its source. */
+      readonly is_apart?: boolean
     },
 ): Promise<Branch> {
   const source = branch.source_id ?? branch.parent_id
+  const isApart = branch.is_apart ?? (branch.init_source ?? null) !== null
   const row = await tx.row<Branch>(sql`
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from, is_chained)
       select ${branch.id}, ${branch.id},
              host_for(${source}, (select pg_version from project where id = ${branch.project_id})),
-             case when ${branch.init_source}::text is null then
+             case when not ${isApart} then
                coalesce(${branch.source_store_id}, (select store_id from branch where id = ${source})) end,
              case when ${source}::text is null then 'template' else 'clone' end,
-             case when ${branch.init_source}::text is not null then false end)
+             case when ${isApart} then false end)
     insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
                         annotation, pending_state, store_id, logical_bytes, refused_bytes, parent_timestamp, parent_lsn,
                         restored_from, restored_as, restore_status, init_source)

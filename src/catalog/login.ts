@@ -16,6 +16,8 @@ export interface RoleLogin
    * The addresses that may connect, as a JSON array: the project's list if it applies to this branch. Null allows all.
    */
   readonly allowed_ips: string | null
+  /** The data of its branch are still to be masked (masking.ts). */
+  readonly is_closed: boolean
 }
 
 /** Returns undefined when there is no such endpoint. */
@@ -23,6 +25,7 @@ export function findLogin(db: Db, endpointId: string, role: string): Promise<Rol
   return db.row(sql`
     select e.account_id, e.disabled, e.pooler_enabled, e.writes_refused, e.passwordless_access, e.current_state,
            e.holding_operation_id, e.compute_id, ${COMPUTE_COLUMNS}, left(r.verifier, 1024) as verifier, b.noted,
+           coalesce(b.masking_state <> 'anonymized', false) as is_closed,
            case when b.protected
                   or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)
                 then (p.settings #> '{allowed_ips,ips}')::text end as allowed_ips

@@ -37,6 +37,24 @@ export function assignment(text: string, before: Record<string, string> = {}): R
   return { ...before, [text.slice(0, at).trim()]: text.slice(at + 1).trim() }
 }
 
+/** A column to be masked, and the expression of its new values. */
+export interface ColumnMask {
+  readonly database_name: string
+  readonly schema_name: string
+  readonly table_name: string
+  readonly column_name: string
+  readonly masking_function: string
+}
+
+/** Reads `database.schema.table.column=expression` and adds it to the previous ones. */
+export function columnMask(text: string, before: readonly ColumnMask[] = []): readonly ColumnMask[] {
+  const [, place = '', masking_function] = /^([^=]+)=(.+)$/s.exec(text) ?? []
+  const [database_name, schema_name, table_name, column_name, ...more] = place.split('.')
+  if (!masking_function || !database_name || !schema_name || !table_name || !column_name || more.length > 0)
+    throw new InvalidArgumentError('It takes database.schema.table.column=expression.')
+  return [...before, { database_name, schema_name, table_name, column_name, masking_function }]
+}
+
 const UNITS: Record<string, number> = { m: 60, h: 3600, d: 86_400 }
 
 /** Reads a future time: RFC 3339, or a duration from now such as `30m`, `12h`, `7d`. */

@@ -8,6 +8,7 @@ import { newBranchId } from '../ids.ts'
 import { createBranch as createBranchAction } from '../operations/create_branch.ts'
 import type { StoreMoment } from '../operations/moment.ts'
 import { requestOperation } from '../operations/request.ts'
+import { type Anonymization, anonymizeNew } from './anonymize.ts'
 import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { createEndpoint, type NewEndpoint } from './create_endpoint.ts'
@@ -19,6 +20,7 @@ import {
   requireDiskForCopy,
   requireFreeBranchName,
   requireFuture,
+  requireOpen,
   requireRoomForBranch,
 } from './require.ts'
 
@@ -47,6 +49,7 @@ export interface CreatedBranch extends ChangedBranch {
 /**
  * Creates a branch with the data that its parent has now, or had at a moment.
  * @param look the result of `lookAtParent`
+ * @param anonymization its data are to be masked before a client may enter
  * Errors: NOT_FOUND, LOCKED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED, ENDPOINTS_LIMIT_EXCEEDED, NOT_ALLOWED, and
  * those of endpoints.
  */
@@ -55,6 +58,7 @@ export async function createBranch(
   projectId: string,
   request: NewBranch,
   look: Look | undefined,
+  anonymization?: Anonymization,
 ): Promise<CreatedBranch> {
   const { db } = context
   const asked = request.branch ?? {}
@@ -81,6 +85,7 @@ export async function createBranch(
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
+  requireOpen(parent)
   await requireDiskForCopy(context, parent.id)
   const { parent_timestamp, parent_lsn } = asked
   const moment = await requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look)
@@ -95,6 +100,7 @@ export async function createBranch(
     parent_id: schemaOnly ? null : parent.id,
     source_id: parent.id,
     init_source: schemaOnly ? 'schema-only' : null,
+    is_apart: schemaOnly || anonymization !== undefined,
     is_default: false,
     protected: asked.protected ?? false,
     expires_at: asked.expires_at === undefined ? null : requireFuture('expires_at', asked.expires_at),
@@ -111,8 +117,10 @@ export async function createBranch(
     listRoles(db, branch.id),
     listDatabases(db, branch.id),
   ])
-  const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint))
-  const operations = [operation, ...(made?.operations ?? [])]
+  const masking = anonymization ? await anonymizeNew(db, branch, anonymization) : []
+  const isClosed = anonymization?.starts === false
+  const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint, { starts: !isClosed }))
+  const operations = [operation, ...masking, ...(made?.operations ?? [])]
   return { branch, endpoint: made?.endpoint, operations, roles, databases }
 }
 

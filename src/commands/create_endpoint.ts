@@ -1,4 +1,4 @@
-import type { Branch } from '../catalog/branch.ts'
+import { type Branch, isClosed } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, insertEndpoint } from '../catalog/endpoint.ts'
 import type { Project } from '../catalog/project.ts'
@@ -33,7 +33,8 @@ export interface NewEndpoint extends EndpointAttributes {
 }
 
 /**
- * Creates the endpoint of a branch and, unless it is disabled, queues its first start. Errors: those of sizes and
+ * Creates the endpoint of a branch and, unless it is disabled or the data of
+ * the branch are still to be masked, queues its first start. Errors: those of sizes and
  * settings, ENDPOINTS_LIMIT_EXCEEDED.
  */
 export async function createEndpoint(
@@ -41,6 +42,7 @@ export async function createEndpoint(
   project: Project,
   branch: Branch,
   asked: NewEndpoint,
+  { starts = !isClosed(branch) } = {},
 ): Promise<ChangedEndpoint> {
   if (asked.type !== undefined && asked.type !== 'read_write') throw new AppError('ENDPOINT_TYPE_NOT_SUPPORTED')
   if (await findBranchEndpoint(db, branch.id)) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
@@ -68,7 +70,7 @@ export async function createEndpoint(
     pooler_enabled: asked.pooler_enabled ?? false,
     passwordless_access: asked.passwordless_access ?? false,
   })
-  if (inserted.disabled) return { endpoint: inserted, operations: [] }
+  if (inserted.disabled || !starts) return { endpoint: inserted, operations: [] }
   await requireWithinQuota(db, inserted)
   const operation = await queueStart(db, inserted, 'request')
   return { endpoint: { ...inserted, pending_state: 'active' }, operations: [operation] }

@@ -1,4 +1,4 @@
-import { type Branch, findBranch, findBranchNamed } from '../catalog/branch.ts'
+import { type Branch, findBranch, findBranchNamed, isClosed } from '../catalog/branch.ts'
 import { countAgainstLimit } from '../catalog/branch_limit.ts'
 import { type Database, findDatabase } from '../catalog/database.ts'
 import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
@@ -101,6 +101,12 @@ export async function requireEndpoint({ db }: CommandContext, id: EndpointId): P
 export interface BranchId {
   readonly project_id: string
   readonly branch_id: string
+}
+
+/** Errors: NOT_ALLOWED (the data of the branch are still to be masked). */
+export function requireOpen(branch: Branch): void {
+  if (isClosed(branch))
+    throw new AppError('NOT_ALLOWED', `The data of the branch ${branch.id} are not masked yet: anonymize it first.`)
 }
 
 /** Errors: BRANCH_ALREADY_EXISTS. */

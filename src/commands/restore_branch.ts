@@ -24,6 +24,7 @@ import {
   lockedProject,
   requireBranch,
   requireDiskForCopy,
+  requireOpen,
   requireFreeBranchName,
   requireRoomForBranch,
 } from './require.ts'
@@ -113,6 +114,12 @@ export async function replaceData(
   const { db } = context
   requireData(branch)
   requireData(source)
+  requireOpen(source)
+  if (branch.masking_state && branch.id !== source.id)
+    throw new AppError(
+      'NOT_ALLOWED',
+      `The branch ${branch.id} is an anonymized one, and would get data that are not masked: create another instead.`,
+    )
   await requireDiskForCopy(context, source.id)
   const itself = branch.id === source.id
   if (keptName === undefined) {

@@ -31,6 +31,7 @@ import {
   requireDiskForCopy,
   requireFreeBranchName,
   requireFuture,
+  requireOpen,
   requireRoomForBranch,
 } from './require.ts'
 import { replaceData, requireData } from './restore_branch.ts'
@@ -67,6 +68,7 @@ export async function takeSnapshot(
   const { db } = context
   const { branch: source, project } = await changeableBranch(context, id, look)
   requireData(source)
+  requireOpen(source)
   await requireDiskForCopy(context, source.id)
   const moment = await requireMoment(context, project, source, { timestamp, lsn }, look)
   return queueSnapshot(db, source, {

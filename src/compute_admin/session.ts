@@ -1,6 +1,6 @@
 import pg from 'pg'
 import type { ComputeAddress } from '../compute/compute.ts'
-import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { ADMIN, guardLogin, ownSession } from '../postgres/own_session.ts'
 import { withTimeout } from '../race.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
@@ -11,6 +11,38 @@ export interface AdminSession {
   query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<R[]>
   /** Runs `work` in a second session of the same kind, possibly in another database. */
   beside<T>(database: string, work: (session: AdminSession) => Promise<T>): Promise<T>
+}
+
+/** A session of a role other than Neap's own. */
+export interface RoleSession {
+  query(text: string): Promise<unknown>
+}
+
+/** What settings of users must not change in a session that masks data. */
+const ROLE_SETTINGS = { default_transaction_read_only: 'off', statement_timeout: '0', row_security: 'off' }
+
+/** Runs `work` in a session of a role, whose password Neap has made. Its statements take as long as they take. */
+export async function withRoleSession<T>(
+  { host, port }: ComputeAddress,
+  options: { readonly user: string; readonly password: string; readonly database: string; readonly purpose: string },
+  work: (session: RoleSession) => Promise<T>,
+): Promise<T> {
+  const { purpose, ...login } = options
+  const settings = Object.entries(ROLE_SETTINGS).map(([name, value]) => `-c ${name}=${value}`)
+  const client = new pg.Client({
+    ...login,
+    host,
+    port,
+    application_name: `neap: ${purpose}`,
+    options: settings.join(' '),
+  })
+  guardLogin(client)
+  await client.connect()
+  try {
+    return await work({ query: (text) => client.query(text) })
+  } finally {
+    await withTimeout(client.end(), END_MS, undefined)
+  }
 }
 
 /** Quotes an identifier, and a literal, by the driver's own functions. */

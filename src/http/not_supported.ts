@@ -66,17 +66,6 @@ export const NOT_SUPPORTED: readonly Absent[] = [
     ],
   },
   {
-    product: 'anonymized branches',
-    instead: 'Make a branch and mask its data with SQL.',
-    operations: [
-      `POST ${PROJECT}/branch_anonymized`,
-      `GET ${BRANCH}/masking_rules`,
-      `PATCH ${BRANCH}/masking_rules`,
-      `GET ${BRANCH}/anonymized_status`,
-      `POST ${BRANCH}/anonymize`,
-    ],
-  },
-  {
     product: 'advisors',
     instead: 'Ask the database itself, for example pg_stat_user_tables and pg_stat_user_indexes.',
     operations: [`GET ${PROJECT}/advisors`],

@@ -6,13 +6,16 @@
  *   branch_stored ─┬─▶ wal_replayed ─┬──────────────────────────────────────▶ branch_ready
  *                  │                 ├───────────────────▶ replay_stopped ──────┘
  *                  │                 │   (of a parent that wrote much meanwhile, and of a moment: moment.ts)
- *                  │                 └─▶ data_removed ─────┘ (of the schema only)
+ *                  │                 ├─▶ data_removed ─────┤ (of the schema only)
+ *                  │                 └─▶ data_masked ──────┘ (anonymizes: of a branch that is there)
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
+ *                             └─▶ wal_replayed              (anonymizes)
  */
 import { findStoredBranch, setBranchFailed, setBranchReady, type StoredBranch } from '../catalog/branch.ts'
 import { keepPasswords } from '../catalog/branch_config.ts'
 import { setIdle } from '../catalog/compute.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
+import { setMaskingFailed } from '../catalog/masking.ts'
 import { abandonCopy, exchangeData, moveInTree } from '../catalog/restore.ts'
 import { findSnapshotOf, forgetSnapshotOf } from '../catalog/snapshot.ts'
 import { setStoreReady } from '../catalog/store.ts'
@@ -26,6 +29,7 @@ import { done, goto, OperationFailed, wait, waitUntil, watching } from '../engin
 import type { Restoration } from '../storage/storage.ts'
 import { takeConfig } from './branch_config.ts'
 import { waitForCopy } from './copying.ts'
+import { mask } from './masking.ts'
 import { type StoreMoment, planRestoration } from './moment.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
@@ -36,6 +40,8 @@ export interface CreateBranchInput {
   readonly moment?: StoreMoment
   /** The branch has the schema of its parent, without data. */
   readonly schema_only?: boolean
+  /** Masks the data of the branch, which is its own parent here. */
+  readonly anonymizes?: boolean
   /** The branch that is to take the new data. A shared lock keeps it unchanged until the copy is made. */
   readonly restores?: string
   /** The branch takes the data of this one, a copy of `parent_id`. */
@@ -59,6 +65,12 @@ async function planOf(
   return plan
 }
 
+/** Records that the compute of a branch has been stopped for other data. */
+async function closeEndpoint(tx: Db, { id }: StoredBranch): Promise<void> {
+  const endpoint = await findBranchEndpoint(tx, id)
+  if (endpoint?.current_state === 'active') await setIdle(tx, endpoint.id, 'restore')
+}
+
 /** The size of a compute that only replays WAL. */
 const REPLAYING = { minCu: 1, maxCu: 1, cu: 1, egress: false }
 
@@ -76,7 +88,7 @@ export const createBranch: Action<CreateBranchInput> = {
   steps: {
     async branch_stored(operation, context, tx) {
       const { storage } = context
-      if (operation.input.copy_id) return goto('compute_stopped')
+      if (operation.input.copy_id || operation.input.anonymizes) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
       // The copy for a restore and the data of a snapshot are hidden: they count as deleted from the beginning.
       if (branch.deleted_at && !branch.restores && !(await findSnapshotOf(tx, branch.id)))
@@ -99,9 +111,10 @@ export const createBranch: Action<CreateBranchInput> = {
       const { storage, computes, config } = context
       const branch = await branchOf(tx, operation)
       const store = refOf(branch)
-      const { moment, schema_only } = operation.input
+      const { moment, schema_only, anonymizes } = operation.input
       const megabytes = (await storage.replayBytes(store)) / 2 ** 20
-      const runs = moment !== undefined || schema_only === true || megabytes > config.replayMb
+      const changes = schema_only ? 'data_removed' : anonymizes ? 'data_masked' : undefined
+      const runs = moment !== undefined || changes !== undefined || megabytes > config.replayMb
       if (!runs && !(await computes.find(store))) return goto('branch_ready')
       // Some settings may not be smaller than they were where the WAL was written.
       const parent = await findBranchEndpoint(tx, operation.input.parent_id)
@@ -112,13 +125,18 @@ export const createBranch: Action<CreateBranchInput> = {
         await takeConfig(context, compute.address, tx, branch)
         await countStoreWal(storage, tx, branch.store_id)
       }
-      return schema_only ? undefined : goto('replay_stopped')
+      return goto(changes ?? 'replay_stopped')
     },
     async data_removed(operation, { computes, secrets }, tx) {
       const compute = await computes.find(refOf(await branchOf(tx, operation)))
       if (!compute) return goto('wal_replayed')
       const isLeft = await withAdminSession(compute.address, secrets.stores, REMOVAL, removeData)
-      return isLeft ? wait(0, 'data are being removed') : undefined
+      return isLeft ? wait(0, 'data are being removed') : goto('replay_stopped')
+    },
+    async data_masked(operation, context, tx) {
+      const branch = await branchOf(tx, operation)
+      const compute = await context.computes.find(refOf(branch))
+      return compute ? mask(operation, context, tx, branch, compute) : goto('wal_replayed')
     },
     async replay_stopped(operation, { computes }, tx) {
       const store = refOf(await branchOf(tx, operation))
@@ -133,10 +151,14 @@ export const createBranch: Action<CreateBranchInput> = {
     },
     async compute_stopped(operation, { computes }, tx) {
       const branch = await branchOf(tx, operation)
-      if (branch.id === operation.input.parent_id && !operation.input.moment) return undefined
+      const { parent_id, moment, anonymizes } = operation.input
+      if (branch.id === parent_id && !moment && !anonymizes) return undefined
       // Also when no compute runs: it raises the fence, so that no frozen worker can start a compute on the old data.
       const progress = await computes.stop(refOf(branch), fenceOf(operation))
-      return progress === 'pending' ? waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping') : undefined
+      if (progress === 'pending') return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+      if (!anonymizes) return undefined
+      await closeEndpoint(tx, branch)
+      return goto('wal_replayed')
     },
     async data_exchanged(operation, _context, tx) {
       const branch = await branchOf(tx, operation)
@@ -148,8 +170,7 @@ export const createBranch: Action<CreateBranchInput> = {
         throw new OperationFailed('cancelled: the branch that was to keep the old data was deleted')
       const { parent_id, moment } = operation.input
       if (branch.id !== parent_id || moment) {
-        const endpoint = await findBranchEndpoint(tx, branch.id)
-        if (endpoint?.current_state === 'active') await setIdle(tx, endpoint.id, 'restore')
+        await closeEndpoint(tx, branch)
         await exchangeData(tx, branch, copy)
       }
       await moveInTree(tx, branch, copy, parent_id)
@@ -161,6 +182,10 @@ export const createBranch: Action<CreateBranchInput> = {
     if (!copy_id) {
       if ((await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
         return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+      if (operation.input.anonymizes) {
+        await closeEndpoint(tx, branch)
+        return setMaskingFailed(tx, branch.id, operation.error ?? 'the data could not be masked')
+      }
       await forgetSnapshotOf(tx, branch.id)
       return setBranchFailed(tx, branch.id)
     }

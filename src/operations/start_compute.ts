@@ -1,5 +1,5 @@
 import type { ComputeSpec, RunningCompute } from '../compute/compute.ts'
-import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
+import { findStoredBranch, isClosed, type StoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { announceCompute, type EndReason, setActive, setIdle } from '../catalog/compute.ts'
@@ -65,6 +65,7 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   if (endpoint.branch_id !== branch.id)
     throw new OperationFailed('the endpoint was moved to another branch before it could start')
   if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
+  if (isClosed(branch)) throw new OperationFailed('the data of the branch are not masked yet; anonymize it first')
   if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
   // A client waits: both at the same time.
   const [waits, decided] = await Promise.all([

@@ -22,6 +22,7 @@ import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
 import { until } from '../processes.ts'
+import { anonymizing } from './anonymization.ts'
 import { availabilityChecks } from './availability.ts'
 import { configurations } from './configurations.ts'
 import { restorations } from './restorations.ts'
@@ -375,6 +376,7 @@ export const CASES: readonly Case[] = [
   momentBranching,
   snapshotting,
   schemaBranching,
+  anonymizing,
   ...restorations,
   ...availabilityChecks,
   start,

@@ -10,6 +10,7 @@ import {
 } from '@neondatabase/api-client'
 import { routes } from '../../src/http/routes/index.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { newVisit } from '../person.ts'
 import { checkedClient, refusal, type Seen } from './checked_client.ts'
 import { plainKey, shippedRoutes, wrongIn } from './shipped_contract.ts'
@@ -365,6 +366,27 @@ test('a project is created, its schema read, and deleted; its operations stay re
   assert.equal(operations[0]?.action, 'delete_tenant')
   await neap.ended(operations)
   assert.equal((await refusal(api.getProject(id))).status, 404)
+})
+
+test('a branch is anonymized by rules that were changed', async () => {
+  const created = await api.createProject({ project: { name: 'masked' } })
+  await done(created)
+  const { id } = created.data.project
+  const rule = { database_name: 'neondb', schema_name: 'public', table_name: 'absent', column_name: 'a' }
+  const made = await api.createProjectBranchAnonymized(id, { masking_rules: [{ ...rule, masking_value: '1' }] })
+  await done(made)
+  const branchId = made.data.branch.id
+  assert.equal((await api.getMaskingRules(id, branchId)).data.masking_rules[0]?.masking_value, '1')
+  assert.deepEqual((await api.updateMaskingRules(id, branchId, { masking_rules: [] })).data.masking_rules, [])
+  assert.equal((await api.startAnonymization(id, branchId)).data.state, 'anonymizing')
+  await until('it is anonymized', async () => (await status()).state === 'anonymized')
+  const { annotations } = (await api.listProjectBranches({ projectId: id })).data
+  assert.equal(annotations[branchId]?.value['anonymized'], 'true')
+  await api.deleteProject(id)
+
+  async function status() {
+    return (await api.getAnonymizedBranchStatus(id, branchId)).data
+  }
 })
 
 test('deleted branches and projects are recovered within their recovery time', async () => {

@@ -45,6 +45,7 @@ const ofConsumption = ({ project_id }: Scene) => ({
     project_ids: project_id,
   },
 })
+const ofAnonymized = async (scene: Scene) => ({ params: { branch_id: await scene.anonymizedBranch() } })
 const ofSchema = ({ database }: Scene) => ({ query: { db_name: database } })
 
 /** A valid request for each route. A missing or superfluous route is a compiler error. */
@@ -73,6 +74,14 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'POST /projects/:project_id/branches/:branch_id/recover': write(async (scene) => ({
     params: { branch_id: await scene.deletedBranch() },
   })),
+  'POST /projects/:project_id/branch_anonymized': write(() => ({ body: {} })),
+  'GET /projects/:project_id/branches/:branch_id/masking_rules': read(ofAnonymized),
+  'PATCH /projects/:project_id/branches/:branch_id/masking_rules': write(async (scene) => ({
+    ...(await ofAnonymized(scene)),
+    body: { masking_rules: [] },
+  })),
+  'GET /projects/:project_id/branches/:branch_id/anonymized_status': read(ofAnonymized),
+  'POST /projects/:project_id/branches/:branch_id/anonymize': write(ofAnonymized),
   'GET /projects/:project_id/connection_uri': write(ofConnection),
   'GET /projects/:project_id/snapshots': read(),
   'PATCH /projects/:project_id/snapshots/:snapshot_id': write(async (scene) => ({

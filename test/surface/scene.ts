@@ -35,6 +35,8 @@ export interface Scene extends Things {
   branch(projectId?: string): Promise<string>
   /** A deleted branch that can be recovered. */
   deletedBranch(): Promise<string>
+  /** An anonymized branch whose data are still to be masked. */
+  anonymizedBranch(): Promise<string>
   /** An endpoint on a new branch, which stays in this state. */
   endpoint(state?: 'active' | 'idle'): Promise<string>
   makeSnapshot(): Promise<string>
@@ -124,6 +126,11 @@ export async function realScene(neap: Neap, actor: Actor, { waits = true } = {})
       await done(neap, actor.key, 'DELETE', `${base}/branches/${id}`)
       return id
     },
+    async anonymizedBranch() {
+      const made = (await post(`${base}/branch_anonymized`, {})) as unknown as Made
+      await ended(made.operations)
+      return made.branch.id
+    },
     async endpoint(state = 'active') {
       const [endpoint] = (await branch([{ type: 'read_write' }])).endpoints
       if (state === 'idle') {
@@ -207,6 +214,7 @@ export function fixedScene(things: Things): Scene {
     deletedProject: async () => things.project_id,
     branch: async () => things.branch_id,
     deletedBranch: async () => things.branch_id,
+    anonymizedBranch: async () => things.branch_id,
     endpoint: async () => things.endpoint_id,
     makeSnapshot: async () => things.snapshot_id,
     restoredBranch: async () => things.branch_id,

@@ -14,6 +14,7 @@ const RESOURCES: Record<string, readonly string[]> = {
   endpoint: ['idle_check_at', 'idle_counters', 'idle_since', 'last_active'],
   snapshot: [],
   snapshot_schedule: [],
+  masking: [],
   role: [],
   database: [],
   api_key: ['last_used_at', 'last_used_from'],

@@ -1,7 +1,16 @@
 import { Command, Option } from 'commander'
 import { branchId, branchNow } from '../resolve.ts'
 import { card } from '../table.ts'
-import { computeSize, expiry, pastMoment, type PastMoment, type SizeLimits, suspendTimeout } from '../values.ts'
+import {
+  type ColumnMask,
+  columnMask,
+  computeSize,
+  expiry,
+  pastMoment,
+  type PastMoment,
+  type SizeLimits,
+  suspendTimeout,
+} from '../values.ts'
 import { type VerbSession, verb, waits } from '../verb.ts'
 import { MADE } from './columns.ts'
 
@@ -9,6 +18,7 @@ interface Flags {
   readonly parent?: string
   readonly at?: PastMoment
   readonly schemaOnly?: boolean
+  readonly mask?: readonly ColumnMask[]
   readonly endpoint: boolean
   readonly expires?: string
   readonly cu?: SizeLimits
@@ -27,6 +37,13 @@ export const createVerb = () =>
         new Option('--at <when>', 'as its parent was then: 30m or 2h ago, a moment, or an LSN').argParser(pastMoment),
       )
       .option('--schema-only', 'with the objects of its parent, without their data')
+      .addOption(
+        new Option(
+          '--mask <column=expression>',
+          'mask a column before a client may enter, such as neondb.public.person.email=anon.fake_email(); ' +
+            'may be repeated',
+        ).argParser(columnMask),
+      )
       .addOption(new Option('--expires <when>', 'when to delete it: 12h or 7d from now, or a moment').argParser(expiry))
       .option('--no-endpoint', 'without an endpoint; neap endpoints create gives it one')
       .addOption(new Option('--cu <size>', 'size of its compute: 0.5, or 1-4 to scale between').argParser(computeSize))
@@ -44,10 +61,12 @@ export const createVerb = () =>
         flags.at && ('lsn' in flags.at ? { parent_lsn: flags.at.lsn } : { parent_timestamp: flags.at.timestamp })
       const init_source = flags.schemaOnly ? 'schema-only' : undefined
       const branch = { name, parent_id, expires_at: flags.expires, init_source, ...moment }
-      const answer = await call('POST /projects/:project_id/branches', {
-        params,
-        body: { branch, endpoints: flags.endpoint ? [endpoint] : [] },
-      })
+      const request = { branch, endpoints: flags.endpoint ? [endpoint] : [] }
+      const { mask: masking_rules } = flags
+      const masked = { branch_create: request, masking_rules: [...(masking_rules ?? [])], start_anonymization: true }
+      const answer = masking_rules
+        ? await call('POST /projects/:project_id/branch_anonymized', { params, body: masked })
+        : await call('POST /projects/:project_id/branches', { params, body: request })
       return {
         answer,
         text: (made) => card(made, MADE),

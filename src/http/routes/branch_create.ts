@@ -1,6 +1,6 @@
 import { QUOTA_ERRORS } from '../../errors.ts'
-import { Type } from 'typebox'
-import { createBranch, lookAtParent } from '../../commands/create_branch.ts'
+import { type Static, Type } from 'typebox'
+import { createBranch, type CreatedBranch as CreatedRows, lookAtParent } from '../../commands/create_branch.ts'
 import { passwordOf } from '../../commands/role_password.ts'
 import { Branch, branchView } from '../../views/branch.ts'
 import { ConnectionDetails, connectionDetails } from '../../views/connection.ts'
@@ -9,10 +9,10 @@ import { Endpoint, endpointView } from '../../views/endpoint.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { Role, roleView } from '../../views/role.ts'
 import { TextMap } from '../../views/text_map.ts'
-import { route } from '../route.ts'
+import { type RequestContext, route } from '../route.ts'
 import { NewEndpoint, REFUSALS } from './endpoints.ts'
 
-const NewBranch = Type.Object({
+export const NewBranch = Type.Object({
   branch: Type.Optional(
     Type.Object({
       parent_id: Type.Optional(Type.String()),
@@ -29,20 +29,22 @@ const NewBranch = Type.Object({
   annotation_value: Type.Optional(TextMap),
 })
 
+export const CreatedBranch = Type.Object({
+  branch: Branch,
+  endpoints: Type.Array(Endpoint),
+  operations: Type.Array(Operation),
+  roles: Type.Array(Role),
+  databases: Type.Array(Database),
+  connection_uris: Type.Optional(Type.Array(ConnectionDetails)),
+})
+
 export const createProjectBranch = route('POST /projects/:project_id/branches', {
   summary: 'Create a branch, with its data as its parent has it now, or had it at a moment',
   tag: 'Branch',
   params: Type.Object({ project_id: Type.String() }),
   body: NewBranch,
   status: 201,
-  returns: Type.Object({
-    branch: Branch,
-    endpoints: Type.Array(Endpoint),
-    operations: Type.Array(Operation),
-    roles: Type.Array(Role),
-    databases: Type.Array(Database),
-    connection_uris: Type.Optional(Type.Array(ConnectionDetails)),
-  }),
+  returns: CreatedBranch,
   errors: [
     'NOT_FOUND',
     'BRANCH_ALREADY_EXISTS',
@@ -53,25 +55,24 @@ export const createProjectBranch = route('POST /projects/:project_id/branches', 
   ],
 })
   .ask(({ params, body }, context) => lookAtParent(context, params.project_id, body))
-  .handle(async ({ params, body }, context, look) => {
-    const { config } = context
-    const { branch, endpoint, operations, roles, databases } = await createBranch(
-      context,
-      params.project_id,
-      body,
-      look,
-    )
-    const [role] = roles
-    const [database] = databases
-    const only = endpoint && role && database && roles.length === 1 && databases.length === 1
-    return {
-      branch: branchView(branch),
-      endpoints: endpoint ? [endpointView(endpoint, config)] : [],
-      operations: operations.map((each) => operationView(each)),
-      roles: roles.map((each) => roleView(each)),
-      databases: databases.map(databaseView),
-      ...(only && {
-        connection_uris: [connectionDetails(context, endpoint, role.name, passwordOf(context, role), database.name)],
-      }),
-    }
-  })
+  .handle(async ({ params, body }, context, look) =>
+    createdView(context, await createBranch(context, params.project_id, body, look)),
+  )
+
+/** A new branch as clients see it. */
+export function createdView(context: RequestContext, created: CreatedRows): Static<typeof CreatedBranch> {
+  const { branch, endpoint, operations, roles, databases } = created
+  const [role] = roles
+  const [database] = databases
+  const only = endpoint && role && database && roles.length === 1 && databases.length === 1
+  return {
+    branch: branchView(branch),
+    endpoints: endpoint ? [endpointView(endpoint, context.config)] : [],
+    operations: operations.map((each) => operationView(each)),
+    roles: roles.map((each) => roleView(each)),
+    databases: databases.map(databaseView),
+    ...(only && {
+      connection_uris: [connectionDetails(context, endpoint, role.name, passwordOf(context, role), database.name)],
+    }),
+  }
+}

@@ -4,6 +4,13 @@ import { createProjectBranch } from './branch_create.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
 import { resetProjectBranch, restoreProjectBranch } from './branch_restore.ts'
 import { runSql } from './branch_sql.ts'
+import {
+  anonymizeBranch,
+  createAnonymizedBranch,
+  getAnonymizedStatus,
+  getMaskingRules,
+  updateMaskingRules,
+} from './branch_anonymize.ts'
 import { deleteProjectBranch, recoverDeletedBranch } from './branch_removal.ts'
 import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
 import {
@@ -122,6 +129,11 @@ export const routes = [
   setProjectPrimaryBranch,
   deleteProjectBranch,
   recoverDeletedBranch,
+  createAnonymizedBranch,
+  getMaskingRules,
+  updateMaskingRules,
+  getAnonymizedStatus,
+  anonymizeBranch,
   restoreProjectBranch,
   resetProjectBranch,
   createBranchSnapshot,

@@ -107,7 +107,7 @@ export function createFindAdmission(
         await decoy.wait(endpointId, begun)
         return undefined
       }
-      if (login.disabled || (login.noted && login.current_state !== 'active')) return login
+      if (login.disabled || login.is_closed || (login.noted && login.current_state !== 'active')) return login
       let deadComputeId: string | undefined
       let why: unknown
       if (place) {

@@ -45,8 +45,8 @@ export interface LoggedIn extends Admitted {
 
 /**
  * Authenticates the client. Refusals that depend on the endpoint are sent only after the password is proved: earlier
- * they would reveal that it exists. Errors: no_user, wrong_password, address, disabled_endpoint, and those of limits
- * and lookup.
+ * they would reveal that it exists. Errors: no_user, wrong_password, address, disabled_endpoint, not_anonymized, and
+ * those of limits and lookup.
  */
 export async function logIn(context: LoginContext, client: Client, routed: ClientRoute): Promise<LoggedIn> {
   const { findAdmission, limits, refusals } = context
@@ -62,7 +62,13 @@ export async function logIn(context: LoginContext, client: Client, routed: Clien
   const admission = findAdmission(endpointId, user).then((found) => {
     const { login } = found
     const allowed = compileAllowed(login?.allowed_ips ?? null)
-    const mayEnter = login && !routed.pooled && !login.pooler_enabled && !login.disabled && isAllowed(address, allowed)
+    const mayEnter =
+      login &&
+      !routed.pooled &&
+      !login.pooler_enabled &&
+      !login.disabled &&
+      !login.is_closed &&
+      isAllowed(address, allowed)
     return {
       ...found,
       allowed,
@@ -79,6 +85,7 @@ export async function logIn(context: LoginContext, client: Client, routed: Clien
   if (!login) throw new ProxyError('unknown_endpoint')
   if (!isAllowed(address, allowed)) throw notAllowed(address)
   if (login.disabled) throw new ProxyError('disabled_endpoint')
+  if (login.is_closed) throw new ProxyError('not_anonymized')
   limits.admit(stream, endpointId)
   client.onLoggedIn?.(endpointId)
   return { endpointId, keys, target: login, allowed, speculative }

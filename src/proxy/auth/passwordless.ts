@@ -70,7 +70,7 @@ export async function startPasswordless(
   async function findPlace({ address }: Client, endpointId: string, role: string) {
     const target = isOwnRole(role) ? undefined : await findLogin(catalog, endpointId, role).catch(rethrowAsProxyError)
     const allowed = compileAllowed(target?.allowed_ips ?? null)
-    if (!target?.passwordless_access || target.disabled || !isAllowed(address, allowed))
+    if (!target?.passwordless_access || target.disabled || target.is_closed || !isAllowed(address, allowed))
       throw new ProxyError('passwordless_unavailable')
     return { target, allowed }
   }

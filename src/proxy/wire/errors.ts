@@ -65,6 +65,11 @@ const PROXY_ERRORS = {
   },
   // The code that the hosted service returns for a disabled endpoint.
   disabled_endpoint: { code: '28000', text: 'The endpoint has been disabled. Enable it using the API and retry.' },
+  not_anonymized: {
+    code: '28000',
+    text: 'The data of the branch are not anonymized yet.',
+    hint: 'POST …/anonymize starts that, GET …/anonymized_status says how far it is.',
+  },
   quota: { code: '53400', text: 'Your account or project has exceeded a quota.' },
   start_failed: { code: '08001', text: "Couldn't connect to compute node" },
   not_in_time: {
