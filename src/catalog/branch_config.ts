@@ -125,19 +125,23 @@ export async function copyRolesAndDatabases(
 }
 
 /**
- * Gives a branch whose data are of the past the passwords that its roles have in another one now: one that was changed
- * since, because others knew it, does not come back.
+ * Gives the roles of a branch whose data are of the past the passwords that they have in another one now, and none to
+ * those that may not log in there or are not there any more: what was changed or taken away since, because others knew
+ * it, does not come back.
  */
 export async function takePasswords(tx: Db, branchId: string, fromId: string): Promise<void> {
   const roles = await tx.rows<{ name: string; verifier: string | null }>(sql`
-    update role r set password = f.password, verifier = f.verifier, updated_at = clock_timestamp()
-      from role f
-     where r.branch_id = ${branchId} and f.branch_id = ${fromId} and f.name = r.name and r.login
-       and f.verifier is not null and r.verifier is distinct from f.verifier
+    update role r set password = n.password, verifier = n.verifier, updated_at = clock_timestamp()
+      from role o left join role f on f.branch_id = ${fromId} and f.name = o.name and f.login,
+           lateral (select f.password, f.verifier) n
+     where o.branch_id = ${branchId} and r.branch_id = ${branchId} and r.name = o.name and r.login
+       and r.verifier is distinct from n.verifier
+       and not exists (select from config_change c
+                        where c.branch_id = ${fromId} and c.change ->> 'kind' = 'drop_role'
+                          and c.change ->> 'name' = r.name)
     returning r.name, r.verifier`)
   if (roles.length === 0) return
-  for (const { name, verifier } of roles)
-    if (verifier !== null) await addChange(tx, branchId, { kind: 'set_password', name, verifier })
+  for (const { name, verifier } of roles) await addChange(tx, branchId, { kind: 'set_password', name, verifier })
   await tx.rows(sql`update branch set config_version = config_version + 1 where id = ${branchId}`)
 }
 

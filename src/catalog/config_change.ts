@@ -4,7 +4,7 @@ import { sql } from './sql.ts'
 /** A change of roles or databases that is still to be applied to Postgres. */
 export type Change =
   | { readonly kind: 'create_role'; readonly name: string; readonly verifier: string | null }
-  | { readonly kind: 'set_password'; readonly name: string; readonly verifier: string }
+  | { readonly kind: 'set_password'; readonly name: string; readonly verifier: string | null }
   | { readonly kind: 'drop_role'; readonly name: string }
   | { readonly kind: 'create_database'; readonly name: string; readonly owner: string }
   | { readonly kind: 'rename_database'; readonly name: string; readonly to: string }

@@ -28,13 +28,13 @@ export interface AnonymizedBranch {
   readonly masking: Masking
 }
 
-/** Errors: INVALID_REQUEST (a rule has not exactly one of a function and a value). */
+/** Errors: NOT_ALLOWED (a rule has not exactly one of a function and a value). */
 export function requireMaskingRules(rules: readonly MaskingRule[]): void {
   for (const [index, { masking_function, masking_value, column_name }] of rules.entries())
     if ((masking_function === undefined) === (masking_value === undefined))
       throw new AppError(
-        'INVALID_REQUEST',
-        `invalid request: masking_rules.${index} (${column_name}) has masking_function or masking_value, one of both`,
+        'NOT_ALLOWED',
+        `masking_rules.${index} (${column_name}): give masking_function or masking_value, one of both.`,
       )
 }
 
@@ -67,7 +67,7 @@ async function requireAnonymized(context: CommandContext, id: BranchId): Promise
   return { branch, masking }
 }
 
-/** Replaces the rules of an anonymized branch. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, INVALID_REQUEST. */
+/** Replaces the rules of an anonymized branch. Errors: NOT_FOUND, LOCKED, NOT_ALLOWED. */
 export async function changeMaskingRules(
   context: CommandContext,
   id: BranchId,

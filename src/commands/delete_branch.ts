@@ -2,6 +2,7 @@ import { type Branch, hasChildren, markBranchDeleted } from '../catalog/branch.t
 import type { Db } from '../catalog/catalog.ts'
 import {
   type DeletionMethod,
+  endRecovery,
   findRecoverable,
   keepForRecovery,
   type RecoveryLimits,
@@ -18,12 +19,18 @@ import { removeEndpoint } from './delete_endpoint.ts'
 import { type BranchId, lockedProject, requireBranch } from './require.ts'
 
 /**
- * Deletes a branch with its endpoint. Unless it is to be `final`, it can be recovered for some time.
+ * Deletes a branch with its endpoint. Unless it is to be `final`, it can be recovered for some time; `final`
+ * also removes one that is deleted already.
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED.
  */
 export async function deleteBranch(context: CommandContext, id: BranchId, final = false): Promise<ChangedBranch> {
   const { db } = context
   const project = await lockedProject(context, id.project_id, { relieves: true })
+  const deleted = final ? await findRecoverable(db, project.id, id.branch_id) : undefined
+  if (deleted) {
+    await endRecovery(db, deleted.id)
+    return { branch: deleted, operations: [await queueRemoval(db, deleted)] }
+  }
   const branch = await requireBranch(context, project.id, id.branch_id)
   if (branch.is_default)
     throw new AppError(
@@ -47,7 +54,7 @@ export async function removeBranch(
   branch: Branch,
   recovery?: RecoveryLimits & { readonly method: DeletionMethod },
 ): Promise<Operation[]> {
-  const { id, account_id, project_id } = branch
+  const { id, project_id } = branch
   const before = await unfinishedOperations(tx, id)
   await cancelUnbegun(tx, project_id, { branchId: id }, 'the branch was deleted')
   await markBranchDeleted(tx, id)
@@ -55,7 +62,10 @@ export async function removeBranch(
   if (isKept) await keepForRecovery(tx, branch, recovery, recovery.method)
   const endpoint = await findBranchEndpoint(tx, id)
   if (endpoint) await removeEndpoint(tx, endpoint)
-  if (!isKept) await requestOperation(tx, deleteTimeline, { account_id, project_id, branch_id: id }, {})
+  if (!isKept) await queueRemoval(tx, branch)
   const known = new Set(before.map((operation) => operation.id))
   return (await unfinishedOperations(tx, id)).filter((operation) => !known.has(operation.id))
 }
+
+const queueRemoval = (tx: Db, { id, account_id, project_id }: Branch): Promise<Operation> =>
+  requestOperation(tx, deleteTimeline, { account_id, project_id, branch_id: id }, {})

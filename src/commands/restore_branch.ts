@@ -1,5 +1,5 @@
 import { type Branch, findBranch, hasChildren } from '../catalog/branch.ts'
-import { copyRolesAndDatabases, takePasswords } from '../catalog/branch_config.ts'
+import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
 import { countCopies } from '../catalog/branch_limit.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { type Endpoint, findBranchEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
@@ -7,7 +7,7 @@ import { lastMove, type Operation } from '../catalog/operation.ts'
 import { insertCopy } from '../catalog/restore.ts'
 import { AppError } from '../errors.ts'
 import { newBranchId } from '../ids.ts'
-import { createBranch as createBranchAction } from '../operations/create_branch.ts'
+import { createBranch as createBranchAction, type CreateBranchInput } from '../operations/create_branch.ts'
 import { deleteTimeline } from '../operations/delete_timeline.ts'
 import type { StoreMoment } from '../operations/moment.ts'
 import { requestOperation } from '../operations/request.ts'
@@ -97,8 +97,10 @@ interface Replacement {
   /** The name of the branch that keeps the old data; undefined: they are removed. */
   readonly keptName?: string | undefined
   readonly moment?: StoreMoment | undefined
-  /** Roles have the passwords that the branch's roles of the same name have now. */
+  /** Roles have the passwords that the branch's roles of the same name have when its data are replaced. */
   readonly keepsPasswords?: boolean
+  /** The branch made of a snapshot that has replaced the branch then. */
+  readonly finalizes?: string
 }
 
 /**
@@ -109,7 +111,7 @@ export async function replaceData(
   context: CommandContext,
   branch: Branch,
   source: Branch,
-  { keptName, moment, keepsPasswords }: Replacement,
+  { keptName, moment, keepsPasswords = false, finalizes }: Replacement,
 ): Promise<RestoredBranch> {
   const { db } = context
   requireData(branch)
@@ -133,8 +135,8 @@ export async function replaceData(
     await requireFreeBranchName(context, branch.project_id, keptName)
     await requireRoomForBranch(context, branch.project_id)
   }
-  const { copy, operations } = await queueRestore(db, { branch, source, keptName, moment })
-  if (keepsPasswords) await takePasswords(db, copy.id, branch.id)
+  const exchange = { keeps_passwords: keepsPasswords, finalizes }
+  const { copy, operations } = await queueRestore(db, { branch, source, keptName, moment, exchange })
   return {
     // The state after the restore: the row changes in the same transaction as the data.
     branch: { ...branch, parent_id: itself ? copy.id : source.id, updated_at: copy.created_at },
@@ -167,6 +169,8 @@ interface Restore {
   readonly source: Branch
   readonly keptName: string | undefined
   readonly moment?: StoreMoment | undefined
+  /** Further input of the operation that replaces the data. */
+  readonly exchange?: Pick<CreateBranchInput, 'keeps_passwords' | 'finalizes'>
 }
 
 /**
@@ -183,7 +187,7 @@ interface Restore {
  */
 export async function queueRestore(
   tx: Db,
-  { branch, source, keptName, moment }: Restore,
+  { branch, source, keptName, moment, exchange }: Restore,
 ): Promise<{ copy: Branch; operations: Operation[] }> {
   const copy = await insertCopy(tx, { id: newBranchId(), source, branch, name: keptName, storeId: moment?.store_id })
   await copyRolesAndDatabases(tx, source.id, copy.id, { withChanges: !moment })
@@ -201,7 +205,7 @@ export async function queueRestore(
     operations.push(
       await requestOperation(tx, suspendCompute, subjectOf(running), { reason: 'request', copy_id: copy.id }, [making]),
     )
-  operations.push(await requestOperation(tx, createBranchAction, ofBranch, { ...input, copy_id: copy.id }))
+  operations.push(await requestOperation(tx, createBranchAction, ofBranch, { ...input, ...exchange, copy_id: copy.id }))
   if (running) operations.push(await queueStart(tx, running, 'request'))
   if (keptName === undefined) operations.push(await requestOperation(tx, deleteTimeline, ofCopy, {}))
   return { copy, operations }

@@ -1,5 +1,6 @@
-import { type Branch, findBranch, insertBranch, setFinalized } from '../catalog/branch.ts'
+import { type Branch, findBranch, insertBranch } from '../catalog/branch.ts'
 import { copyRolesAndDatabases, takePasswords } from '../catalog/branch_config.ts'
+import { findRecoverable } from '../catalog/branch_recovery.ts'
 import type { Operation } from '../catalog/operation.ts'
 import { lockProject } from '../catalog/project.ts'
 import {
@@ -22,7 +23,7 @@ import { changeableBranch } from './branch_config.ts'
 import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { removeBranch } from './delete_branch.ts'
-import type { Look } from './look.ts'
+import { type Look, lookAtBranch } from './look.ts'
 import { requireMoment } from './moment.ts'
 import {
   type BranchId,
@@ -161,12 +162,14 @@ export interface SnapshotRestore {
 /**
  * Makes a branch of a snapshot, to look at before `finalizeRestore`; with `finalize_restore` the target gets the data
  * at once, and `name` is the name of the branch with its old data. Roles have the passwords of now.
+ * @param look the result of `lookAtTarget`
  * Errors: NOT_FOUND, LOCKED, NOT_ALLOWED, BRANCH_ALREADY_EXISTS, BRANCHES_LIMIT_EXCEEDED.
  */
 export async function restoreSnapshot(
   context: CommandContext,
   id: SnapshotId,
   { name, target_branch_id, finalize_restore: finalizes }: SnapshotRestore,
+  look: Look | undefined,
 ): Promise<ChangedBranch> {
   const { db } = context
   const project = await lockedProject(context, id.project_id)
@@ -176,9 +179,11 @@ export async function restoreSnapshot(
     const target = await requireBranch(context, project.id, target_branch_id ?? snapshot.source_branch_id)
     return replace(context, target, source, name)
   }
-  const target = target_branch_id
-    ? await requireBranch(context, project.id, target_branch_id)
-    : await findBranch(db, project.id, snapshot.source_branch_id)
+  const target_id = target_branch_id ?? snapshot.source_branch_id
+  const isThere = target_branch_id !== undefined || (await findBranch(db, project.id, target_id)) !== undefined
+  const target = isThere
+    ? (await changeableBranch(context, { project_id: project.id, branch_id: target_id }, look)).branch
+    : await findRecoverable(db, project.id, target_id)
   const made = newBranchId()
   await requireRoomForBranch(context, project.id)
   await requireFreeBranchName(context, project.id, name ?? made)
@@ -194,7 +199,7 @@ export async function restoreSnapshot(
     protected: false,
     expires_at: null,
     restored_from: snapshot.id,
-    restored_as: target?.id,
+    restored_as: target_id,
   })
   await copyRolesAndDatabases(db, source.id, made)
   if (target) await takePasswords(db, made, target.id)
@@ -212,19 +217,30 @@ export async function finalizeRestore(
   { project_id, branch_id }: BranchId,
   name: string | undefined,
 ): Promise<readonly Operation[]> {
-  const { db } = context
   await lockedProject(context, project_id)
   const restored = await requireBranch(context, project_id, branch_id)
-  if (restored.restore_status !== 'restored' || restored.restored_as === null)
-    throw new AppError(
-      'NOT_ALLOWED',
-      `The branch ${branch_id} was not made by restoring a snapshot, or has replaced its branch already.`,
-    )
+  if (restored.restore_status === 'finalized')
+    throw new AppError('NOT_ALLOWED', `The branch ${branch_id} has replaced its branch already.`)
+  if (restored.restore_status === null || restored.restored_as === null)
+    throw new AppError('NOT_ALLOWED', `The branch ${branch_id} was not made by restoring a snapshot.`)
   const target = await requireBranch(context, project_id, restored.restored_as)
-  const { operations } = await replace(context, target, restored, name)
-  await setFinalized(db, restored.id)
+  const { operations } = await replace(context, target, restored, name, restored.id)
   return operations
 }
+
+/** Reads roles from the compute of the branch that a snapshot is restored for, like `lookAtBranch`. */
+export async function lookAtTarget(
+  context: CommandContext,
+  { project_id, snapshot_id }: SnapshotId,
+  asked: string | undefined,
+): Promise<Look | undefined> {
+  const branch_id = asked ?? (await findSnapshot(context.db, project_id, snapshot_id))?.source_branch_id
+  const target = branch_id === undefined ? undefined : await findBranch(context.db, project_id, branch_id)
+  return target && lookAtBranch(context, { project_id, branch_id: target.id })
+}
+
+/** What a name of 256 characters keeps of another's. */
+const MAX_KEPT_NAME = 200
 
 /** Replaces the data of a branch, and keeps the old data under a name. */
 async function replace(
@@ -232,8 +248,10 @@ async function replace(
   target: Branch,
   source: Branch,
   name: string | undefined,
+  finalizes?: string,
 ): Promise<ChangedBranch> {
-  const keptName = name ?? `${target.name}_old_${new Date().toISOString().slice(0, 19)}Z`
-  const { branch, operations } = await replaceData(context, target, source, { keptName, keepsPasswords: true })
+  const keptName = name ?? `${target.name.slice(0, MAX_KEPT_NAME)}_old_${new Date().toISOString()}`
+  const replacement = { keptName, keepsPasswords: true, ...(finalizes && { finalizes }) }
+  const { branch, operations } = await replaceData(context, target, source, replacement)
   return { branch: source.deleted_at === null ? branch : { ...branch, parent_id: null }, operations }
 }

@@ -73,7 +73,9 @@ export async function ensureReplication(session: AdminSession, enabled: boolean)
 /** Sets the password of a role. Errors: ChangeRefused (the role no longer exists). */
 export async function setPassword(session: AdminSession, change: Change & { kind: 'set_password' }): Promise<void> {
   if (!(await roleOid(session, change.name))) throw new ChangeRefused('it was dropped or renamed by SQL')
-  await session.query(`alter role ${identifier(change.name)} password ${literal(change.verifier)}`)
+  await session.query(
+    `alter role ${identifier(change.name)} password ${change.verifier === null ? 'null' : literal(change.verifier)}`,
+  )
 }
 
 /**

@@ -19,7 +19,13 @@ export interface RoleSession {
 }
 
 /** What settings of users must not change in a session that masks data. */
-const ROLE_SETTINGS = { default_transaction_read_only: 'off', statement_timeout: '0', row_security: 'off' }
+const ROLE_SETTINGS = {
+  role: 'none',
+  local_preload_libraries: '',
+  default_transaction_read_only: 'off',
+  statement_timeout: '0',
+  row_security: 'off',
+}
 
 /** Runs `work` in a session of a role, whose password Neap has made. Its statements take as long as they take. */
 export async function withRoleSession<T>(

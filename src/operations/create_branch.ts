@@ -11,8 +11,14 @@
  *                  └─▶ compute_stopped ─▶ data_exchanged    (with a copy_id)
  *                             └─▶ wal_replayed              (anonymizes)
  */
-import { findStoredBranch, setBranchFailed, setBranchReady, type StoredBranch } from '../catalog/branch.ts'
-import { keepPasswords } from '../catalog/branch_config.ts'
+import {
+  findStoredBranch,
+  setBranchFailed,
+  setBranchReady,
+  setFinalized,
+  type StoredBranch,
+} from '../catalog/branch.ts'
+import { keepPasswords, takePasswords } from '../catalog/branch_config.ts'
 import { setIdle } from '../catalog/compute.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { setMaskingFailed } from '../catalog/masking.ts'
@@ -22,10 +28,11 @@ import { setStoreReady } from '../catalog/store.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { listAncestors } from '../catalog/history.ts'
 import { probe } from '../compute_admin/probe.ts'
-import { removeData } from '../compute_admin/remove_data.ts'
+import { isRefusal, removeData } from '../compute_admin/remove_data.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, goto, OperationFailed, wait, waitUntil, watching } from '../engine/definition.ts'
+import { messageOf } from '../errors.ts'
 import type { Restoration } from '../storage/storage.ts'
 import { takeConfig } from './branch_config.ts'
 import { waitForCopy } from './copying.ts'
@@ -46,6 +53,10 @@ export interface CreateBranchInput {
   readonly restores?: string
   /** The branch takes the data of this one, a copy of `parent_id`. */
   readonly copy_id?: string
+  /** Roles keep the passwords that they have in the branch then. */
+  readonly keeps_passwords?: boolean
+  /** The branch made of a snapshot that has replaced the branch then. */
+  readonly finalizes?: string | undefined
 }
 
 async function planOf(
@@ -63,6 +74,15 @@ async function planOf(
       log.debug({ err: error, branch: parent.id }, 'no commit after the moment'),
     )
   return plan
+}
+
+/**
+ * The copy for a restore and the data of a snapshot are hidden: they count as deleted from the beginning. Errors:
+ * OperationFailed (the branch was deleted meanwhile).
+ */
+async function requireWanted(tx: Db, branch: StoredBranch): Promise<void> {
+  if (branch.deleted_at && !branch.restores && !(await findSnapshotOf(tx, branch.id)))
+    throw new OperationFailed('cancelled: the branch was deleted')
 }
 
 /** Records that the compute of a branch has been stopped for other data. */
@@ -90,9 +110,7 @@ export const createBranch: Action<CreateBranchInput> = {
       const { storage } = context
       if (operation.input.copy_id || operation.input.anonymizes) return goto('compute_stopped')
       const branch = await branchOf(tx, operation)
-      // The copy for a restore and the data of a snapshot are hidden: they count as deleted from the beginning.
-      if (branch.deleted_at && !branch.restores && !(await findSnapshotOf(tx, branch.id)))
-        throw new OperationFailed('cancelled: the branch was deleted')
+      await requireWanted(tx, branch)
       const parent = await findStoredBranch(tx, operation.input.parent_id)
       if (parent?.current_state !== 'ready')
         throw new OperationFailed(`the parent ${operation.input.parent_id} holds no data`)
@@ -110,6 +128,7 @@ export const createBranch: Action<CreateBranchInput> = {
     async wal_replayed(operation, context, tx) {
       const { storage, computes, config } = context
       const branch = await branchOf(tx, operation)
+      await requireWanted(tx, branch)
       const store = refOf(branch)
       const { moment, schema_only, anonymizes } = operation.input
       const megabytes = (await storage.replayBytes(store)) / 2 ** 20
@@ -128,13 +147,24 @@ export const createBranch: Action<CreateBranchInput> = {
       return goto(changes ?? 'replay_stopped')
     },
     async data_removed(operation, { computes, secrets }, tx) {
-      const compute = await computes.find(refOf(await branchOf(tx, operation)))
+      const branch = await branchOf(tx, operation)
+      await requireWanted(tx, branch)
+      const compute = await computes.find(refOf(branch))
       if (!compute) return goto('wal_replayed')
-      const isLeft = await withAdminSession(compute.address, secrets.stores, REMOVAL, removeData)
+      const isLeft = await withAdminSession(compute.address, secrets.stores, REMOVAL, removeData).catch(
+        (error: unknown) => {
+          const why = messageOf(error)
+          // What Postgres refuses it will refuse again; a statement that was too slow twice will be so again.
+          if (isRefusal(error) || operation.error === why)
+            throw new OperationFailed(`the data could not be removed: ${why}`)
+          throw error
+        },
+      )
       return isLeft ? wait(0, 'data are being removed') : goto('replay_stopped')
     },
     async data_masked(operation, context, tx) {
       const branch = await branchOf(tx, operation)
+      await requireWanted(tx, branch)
       const compute = await context.computes.find(refOf(branch))
       return compute ? mask(operation, context, tx, branch, compute) : goto('wal_replayed')
     },
@@ -168,7 +198,9 @@ export const createBranch: Action<CreateBranchInput> = {
       if (branch.deleted_at) throw new OperationFailed('cancelled: the branch was deleted')
       if (copy?.restores !== branch.id)
         throw new OperationFailed('cancelled: the branch that was to keep the old data was deleted')
-      const { parent_id, moment } = operation.input
+      const { parent_id, moment, keeps_passwords, finalizes } = operation.input
+      if (keeps_passwords) await takePasswords(tx, copy.id, branch.id)
+      if (finalizes) await setFinalized(tx, finalizes)
       if (branch.id !== parent_id || moment) {
         await closeEndpoint(tx, branch)
         await exchangeData(tx, branch, copy)

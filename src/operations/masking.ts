@@ -33,7 +33,8 @@ export async function mask(
   compute: RunningCompute,
 ): Promise<StepOutcome | undefined> {
   const masking = await findMasking(tx, branch.id)
-  if (!masking) return undefined
+  // The step may run again once it has done its work.
+  if (!masking || branch.masking_state === 'anonymized') return undefined
   const key = `${operation.id} ${compute.id}`
   const run = runs.get(key) ?? begin(key, () => maskNow(context, branch, compute, masking.rules))
   if (!run.outcome) return waitUntil(run.ended, masking.message ?? 'data are being masked')

@@ -29,6 +29,8 @@ const MAX_ITERATIONS = 4096
  * File").
  */
 const PINNED = {
+  role: 'none',
+  local_preload_libraries: '',
   search_path: 'pg_catalog',
   lock_timeout: '0',
   idle_in_transaction_session_timeout: '0',

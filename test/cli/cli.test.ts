@@ -341,7 +341,7 @@ test(
       'the line is gone when the table comes',
     )
     const no = await typed('branches delete asked', 'n\\n')
-    assert.match(no.stdout, /Delete the branch asked with its endpoint and its data\? \[y\/N\]/)
+    assert.match(no.stdout, /Delete the branch asked with its endpoint\? \[y\/N\]/)
     assert.deepEqual([no.code, /neap: Nothing was changed\./.test(no.stdout)], [1, true])
     assert.equal((await typed('branches delete asked', '\\004')).code, 1, 'Ctrl-D is a no')
     const yes = await typed('branches delete asked', 'y\\n')

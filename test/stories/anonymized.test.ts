@@ -187,7 +187,7 @@ test('rules that do not fit say why, and the branch stays closed until others do
   }
   const both = full([{ table_name: 'person', column_name: 'name', masking_value: '1', masking_function: '1' }])
   const answer = await http(place, 'PATCH', '/masking_rules', { body: { masking_rules: both } })
-  refused(answer, 400, 'INVALID_REQUEST', /masking_rules.0 \(name\)/)
+  refused(answer, 422, 'NOT_ALLOWED', /masking_rules.0 \(name\)/)
   refused(await http(main, 'POST', '/anonymize'), 422, 'NOT_ALLOWED', /is no anonymized branch/)
   await http(place, 'PATCH', '/masking_rules', { body: { masking_rules: full(RULES) } })
   await anonymize(place)

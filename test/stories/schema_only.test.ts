@@ -129,3 +129,52 @@ test('it has the schema of a moment, and no past of its own before', async () =>
   })
   assert.equal(past.status, 422, JSON.stringify(past.body))
 })
+
+test('nothing is left in template1, large objects, sequences that were set, or by functions of indexes', async () => {
+  await query(neap, main.uri.replace('/neondb?', '/template1?'), `select lo_from_bytea(0, 'in template1')`)
+  await query(
+    neap,
+    main.uri,
+    `create sequence was_set; select setval('was_set', 4242, false);
+     select lo_from_bytea(0, convert_to('large ' || i % 3, 'UTF8')) from generate_series(1, 60) i;
+     analyze pg_largeobject;
+     create table first_one (a int);
+     create table last_one (t text);
+     create function copies(i int) returns int immutable language plpgsql as $$ begin return i; end $$;
+     insert into first_one values (1);
+     create index on first_one ((a + copies(1)));
+     insert into last_one values ('secret');
+     create table stash (t text, who text);
+     create function stash() returns int volatile language plpgsql as $$ begin
+       insert into public.stash select t, session_user from public.last_one; return 1; end $$;
+     create or replace function copies(i int) returns int immutable language plpgsql as $$ begin
+       if session_user = 'neap_admin' then perform public.stash(); end if; return i; end $$`,
+  )
+  const empty = await schemaOnly(main)
+  const [left] = await query(
+    neap,
+    empty.uri,
+    `select (select count(*) from stash)::int as stashed, (select last_value from was_set)::int as sequence,
+            (select count(*) from pg_statistic where starelid = 'pg_largeobject'::regclass)::int as samples`,
+  )
+  assert.deepEqual(left, { stashed: 0, sequence: 1, samples: 0 })
+  const objects = 'select oid from pg_largeobject_metadata'
+  assert.deepEqual(await query(neap, empty.uri.replace('/neondb?', '/template1?'), objects), [])
+})
+
+test('one whose data cannot be removed fails with the reason, and holds up no deletion', async () => {
+  await query(neap, main.uri, 'create database closed')
+  await query(neap, main.uri, 'alter database closed allow_connections false')
+  // Each session of theirs would have it.
+  const spoilt = `alter database neondb set local_preload_libraries = 'absent';
+                  alter database neondb set role = 'pg_monitor'`
+  await query(neap, main.uri, spoilt)
+  await assert.rejects(schemaOnly(main), /the database "closed" accepts no connections/)
+  const { branches } = await neap.call('GET /projects/:project_id/branches', {
+    params: main,
+    query: { sort_by: 'created_at', limit: 1 },
+  })
+  const params = { project_id: main.project_id, branch_id: branches[0]?.id ?? '' }
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
+  await neap.ended(operations)
+})

@@ -145,7 +145,7 @@ test('a snapshot outlives the branch that it was taken of', async () => {
   const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params: child })
   await neap.ended(operations)
   const branch = await restore(main, snapshot.id)
-  assert.equal(branch.restored_as, undefined)
+  assert.equal(branch.restored_as, child.branch_id)
   assert.ok((await idsOf(await withEndpoint(main, branch.id))).includes(40))
 })
 
@@ -263,4 +263,70 @@ test('a schedule takes snapshots, of which the newest is kept while the schedule
   )
   await set([])
   await until('the newest one has expired', async () => (await listed(place)).length === 0)
+})
+
+test('passwords that SQL changed and roles that it dropped do not come back at the address of the target', async () => {
+  const place = await newProject(neap)
+  const as = (name: string, password: string): string => {
+    const uri = new URL(place.uri)
+    uri.username = name
+    uri.password = password
+    return uri.href
+  }
+  const lets = (name: string, password: string): Promise<boolean> =>
+    query(neap, as(name, password), 'select 1').then(
+      () => true,
+      () => false,
+    )
+  await query(
+    neap,
+    place.uri,
+    ['changed', 'dropped', 'emptied', 'closed', 'kept']
+      .map((name) => `create role ${name} login password 'the first one'`)
+      .join('; '),
+  )
+  const snapshot = await take(place)
+  await query(
+    neap,
+    place.uri,
+    `alter role changed password 'the second one'; drop role dropped; alter role emptied password null;
+     alter role closed nologin`,
+  )
+  const look = await restore(place, snapshot.id)
+  const looked = await withEndpoint(place, look.id)
+  const there = (name: string, password: string) => {
+    const uri = new URL(as(name, password))
+    uri.hostname = uri.hostname.replace(place.endpoint_id, looked.endpoint_id)
+    return query(neap, uri.href, 'select 1').then(
+      () => true,
+      () => false,
+    )
+  }
+  assert.deepEqual(
+    [
+      await there('changed', 'the first one'),
+      await there('changed', 'the second one'),
+      await there('dropped', 'the first one'),
+    ],
+    [false, true, false],
+  )
+  await query(neap, place.uri, `alter role changed password 'the third one'`)
+  // And one that is reset while the restore is under way.
+  const reset = neap.call('POST /projects/:project_id/branches/:branch_id/roles/:role_name/reset_password', {
+    params: { ...place, role_name: 'neondb_owner' },
+  })
+  await restore(place, snapshot.id, { finalize_restore: true, name: 'kept for the passwords' })
+  const { role } = await reset
+  assert.deepEqual(
+    await Promise.all(
+      [
+        ['changed', 'the third one'],
+        ['kept', 'the first one'],
+        ['neondb_owner', role.password ?? ''],
+      ].map(([name = '', password = '']) => lets(name, password)),
+    ),
+    [true, true, true],
+  )
+  for (const name of ['changed', 'dropped', 'emptied', 'closed'])
+    assert.equal(await lets(name, 'the first one'), false, name)
 })

@@ -12,7 +12,11 @@ export const deleteProjectBranch = route('DELETE /projects/:project_id/branches/
   tag: 'Branch',
   params: BranchParams,
   query: Type.Object({
-    hard_delete: Type.Optional(Type.Boolean({ description: 'Removes its data at once, for good' })),
+    hard_delete: Type.Optional(
+      Type.Boolean({
+        description: 'Removes its data at once, for good; also those of a branch that is deleted already',
+      }),
+    ),
   }),
   returns: Type.Object({ branch: Branch, operations: Type.Array(Operation) }),
   freesDisk: true,

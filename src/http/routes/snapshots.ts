@@ -8,6 +8,7 @@ import {
   changeSnapshot,
   deleteSnapshot,
   finalizeRestore,
+  lookAtTarget,
   restoreSnapshot,
   takeSnapshot,
 } from '../../commands/snapshot.ts'
@@ -99,9 +100,11 @@ export const restoreProjectSnapshot = route('POST /projects/:project_id/snapshot
   }),
   returns: BranchAndOperations,
   errors: ['NOT_FOUND', 'NOT_ALLOWED', 'BRANCH_ALREADY_EXISTS', 'BRANCHES_LIMIT_EXCEEDED'],
-}).handle(async ({ params, query, body }, context) =>
-  restored(context, await restoreSnapshot(context, params, { ...query, ...body })),
-)
+})
+  .ask(({ params, body }, context) => lookAtTarget(context, params, body.target_branch_id))
+  .handle(async ({ params, query, body }, context, look) =>
+    restored(context, await restoreSnapshot(context, params, { ...query, ...body }, look)),
+  )
 
 export const finalizeBranchRestore = route('POST /projects/:project_id/branches/:branch_id/finalize_restore', {
   summary: 'Give the data of a branch that was made of a snapshot to the branch that it was made for',
@@ -114,6 +117,9 @@ export const finalizeBranchRestore = route('POST /projects/:project_id/branches/
 }).handle(async ({ params, body }, context) => ({
   operations: (await finalizeRestore(context, params, body.name)).map((each) => operationView(each)),
 }))
+
+/** Ten years. */
+const MAX_RETENTION_SECONDS = 315_360_000
 
 const ScheduleItem = Type.Object({
   frequency: Type.Union([
@@ -133,7 +139,11 @@ const ScheduleItem = Type.Object({
   ),
   month: Type.Optional(Type.Integer({ minimum: 1, maximum: 12 })),
   retention_seconds: Type.Optional(
-    Type.Integer({ minimum: 3600, description: 'How long its snapshots are kept; for ever unless given' }),
+    Type.Integer({
+      minimum: 3600,
+      maximum: MAX_RETENTION_SECONDS,
+      description: 'How long its snapshots are kept; for ever unless given',
+    }),
   ),
 })
 
