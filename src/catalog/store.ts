@@ -41,6 +41,14 @@ export async function listUnknownStores(db: Db, storeIds: readonly string[]): Pr
   return rows.map(({ id }) => id)
 }
 
+/** Those of the stores on which no compute of an endpoint is recorded as running. */
+export function listUnserved(db: Db, storeIds: readonly string[]): Promise<Pick<Store, 'id' | 'number'>[]> {
+  return db.rows(sql`
+    select id, number from store s
+     where id = any (${storeIds}::text[])
+       and not exists (select from compute c where c.store_id = s.id and c.ended_at is null)`)
+}
+
 /** How often the store of a running compute is measured. */
 const RUNNING_MINUTES = 15
 

@@ -12,6 +12,7 @@ import { adminSocket, type Config } from '../config.ts'
 import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
+import { layoutOf } from '../host/layout.ts'
 import { noteProcess } from '../host/process_start.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { apiOrigin, certifiedHosts, isOpen, publicHost, reachOf } from '../public_address.ts'
@@ -44,6 +45,7 @@ import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { ProgressReporter } from './progress.ts'
 import { endStaleParts } from './stale_parts.ts'
+import { stopUnserved } from './stop_unserved.ts'
 import { suspendAll } from './suspend_all.ts'
 import { type Undo, undoAll } from './undo.ts'
 
@@ -185,6 +187,10 @@ async function stopParts(parts: Parts, catalog: Catalog, { config, progress, lea
     if (left > 0) progress.say(`${left} computes could not be suspended; 'neap status' shows them after the next start`)
   } finally {
     await parts.worker.stop()
+    if (!leaveRunning)
+      await stopUnserved(catalog, layoutOf(config)).catch((error: unknown) => {
+        if (!(error instanceof AppError)) throw error
+      })
   }
 }
 

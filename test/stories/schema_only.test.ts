@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
 import { send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { postmastersOf, until } from '../processes.ts'
 import { firstPlace, type Place } from '../project.ts'
 
 /* A schema-only branch has all objects of another branch, and none of its data. */
@@ -177,4 +179,37 @@ test('one whose data cannot be removed fails with the reason, and holds up no de
   const params = { project_id: main.project_id, branch_id: branches[0]?.id ?? '' }
   const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
   await neap.ended(operations)
+})
+
+test('a stop of Neap ends the compute of a branch that is being made, which goes on after the next start', async () => {
+  const first = await startNeap()
+  const place = await firstPlace(first)
+  await query(
+    first,
+    place.uri,
+    `create table slow (a int);
+     create function waits(i int) returns int immutable language plpgsql as $$ begin return i; end $$;
+     insert into slow values (1);
+     create index on slow ((a + waits(1)));
+     create or replace function waits(i int) returns int immutable language plpgsql as $$ begin
+       if session_user = 'neap_admin' and not exists (select from public.slow) then perform pg_sleep(15); end if;
+       return i; end $$`,
+  )
+  const { branch } = await first.call('POST /projects/:project_id/branches', {
+    params: { project_id: place.project_id },
+    body: { branch: { parent_id: place.branch_id, init_source: 'schema-only' } },
+  })
+  const directory = join(first.ready.data_dir, 'branches', branch.id)
+  await until('its compute runs', () => postmastersOf(directory).length > 0)
+  await first.stop({ keep: true })
+  const next = await startNeap({ dataDir: first.ready.data_dir })
+  try {
+    await until('it is made', async () => {
+      const params = { project_id: place.project_id, branch_id: branch.id }
+      const now = await next.call('GET /projects/:project_id/branches/:branch_id', { params })
+      return now.branch.current_state === 'ready'
+    })
+  } finally {
+    await next.stop()
+  }
 })

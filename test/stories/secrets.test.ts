@@ -17,7 +17,7 @@ import { connect, query } from '../clients.ts'
 import { refused, send } from '../http.ts'
 import { envOf, leaveNothing, type Neap, neapRun, newDataDir, run, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
-import { branchOff, computeOf, firstPlace, type Place, settled, suspend } from '../project.ts'
+import { branchOff, computeOf, firstPlace, newProject, type Place, settled, suspend } from '../project.ts'
 import { randomFrom } from '../random.ts'
 
 /* Keys are rotated under load; a killed rotation resumes; a lost key loses no data. */
@@ -201,6 +201,22 @@ test('the catalog restarts after a rotation', async () => {
     }
   })
   await expectWorking()
+})
+
+test('a project that is made after a rotation has a history from its creation on', async () => {
+  const made = await newProject(neap)
+  await query(neap, made.uri, 'create table entry (id int)')
+  const [now] = await query<{ at: string }>(
+    neap,
+    made.uri,
+    `select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at`,
+  )
+  await query(neap, made.uri, 'insert into entry values (1)')
+  const { operations } = await neap.call('POST /projects/:project_id/branches', {
+    params: { project_id: made.project_id },
+    body: { branch: { parent_id: made.branch_id, parent_timestamp: now?.at ?? '' } },
+  })
+  await neap.ended(operations)
 })
 
 test('a damaged row does not keep other rows under an old key', async () => {

@@ -85,7 +85,7 @@ export function localCatalogServer(options: {
       logFile: logFile('postgres.log'),
     }
     const secrets = { ...options.secrets, isGone: options.secrets.isLost }
-    while ((await replaceUnknownPassword(plan, secrets)) === 'pending');
+    while ((await replaceUnknownPassword(plan, CATALOG, secrets)) === 'pending');
     for (;;) {
       const server = await startServer(plan)
       if (server === 'pending') continue

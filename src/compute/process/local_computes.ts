@@ -136,7 +136,7 @@ export function localComputes(options: ComputeOptions): Computes {
 /** Prepares a store for its first start, before any client can reach it. */
 async function prepareStore(plan: ServerPlan, id: string, secrets: HostOptions['secrets']): Promise<Progress> {
   if ((await recoverStore(plan, id, secrets)) === 'pending') return 'pending'
-  if ((await replaceUnknownPassword(plan, secrets)) === 'pending') return 'pending'
+  if ((await replaceUnknownPassword(plan, id, secrets, { keepsWal: true })) === 'pending') return 'pending'
   return isMarkedSubscribed(plan.home) ? disableSubscriptions(plan, secrets.adminOf(passwordNote(plan.home))) : 'done'
 }
 

@@ -23,8 +23,7 @@ export async function ensureOwnPasswords(
 ): Promise<void> {
   const note = passwordNote(home)
   if (note === secrets.note(store)) return
-  // A rotation of keys changes the passwords of a store that has its own already.
-  const isFirst = keepsWal && note !== secrets.note(REPLACED) && note?.split('@')[0] !== store
+  const isFirst = keepsWal && note !== secrets.note(REPLACED) && isInherited(note, store)
   // A process may have changed the password and ended before it wrote the note.
   const passwords = [...secrets.adminOf(note), ...secrets.admin(store)]
   const session = await ownSession({ ...LOGIN, host: socketDir, passwords })
@@ -39,6 +38,9 @@ export async function ensureOwnPasswords(
   await notePassword(home, secrets.note(store))
 }
 
+/** Whether a store has its parent's passwords yet, as before its first start. */
+const isInherited = (note: string | undefined, store: string): boolean => note?.split('@')[0] !== store
+
 const LOGIN = { port: SERVER_PORT, user: ADMIN, name: 'neap: passwords', timeoutMs: 4_000 } as const
 
 /** The access rule of a server that is started only to be given a password. */
@@ -48,8 +50,14 @@ const QUIET = 'max_logical_replication_workers = 0\nautovacuum = off\n'
 /**
  * Gives neap_admin a known password when the key of its own is gone: starts a server only for this and stops it again,
  * before any code of a tenant can run in it. Errors: UnknownKeyError when the key may still exist somewhere.
+ * @param options.keepsWal whether its WAL is kept from its first start on, which this may be
  */
-export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSecrets): Promise<Progress> {
+export async function replaceUnknownPassword(
+  plan: ServerPlan,
+  store: string,
+  secrets: StoreSecrets,
+  { keepsWal = false } = {},
+): Promise<Progress> {
   const { home, socketDir, fence } = plan
   const note = passwordNote(home)
   if (secrets.adminOf(note).length > 0) return 'done'
@@ -66,6 +74,7 @@ export async function replaceUnknownPassword(plan: ServerPlan, secrets: StoreSec
   try {
     const [password] = secrets.admin(REPLACED)
     await session.query(`alter role ${ADMIN} password '${await scramVerifier(password)}'`)
+    if (keepsWal && isInherited(note, store)) await session.query(KEEP_WAL_SQL)
   } finally {
     await session.end()
   }
