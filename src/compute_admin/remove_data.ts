@@ -7,7 +7,7 @@
 import { ADMIN_DATABASE } from '../postgres/own_session.ts'
 import { type AdminSession, identifier, literal } from './session.ts'
 
-/** Objects of each kind that one call removes the data of. */
+/** Objects of each kind that one statement or transaction removes the data of. */
 const AT_ONCE = 200
 /** The lowest oid of an object that initdb has not made (Postgres manual, "System Catalog Initial Data"). */
 const FIRST_OID = 16_384
@@ -31,11 +31,8 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof RemovalRefused || (code !== undefined && !PASSING.has(code.slice(0, 2)))
 }
 
-/**
- * Removes a part of the data. Returns whether data may be left: call again. Errors: Postgres's own; RemovalRefused (a
- * database cannot be entered).
- */
-export async function removeData(session: AdminSession): Promise<boolean> {
+/** Removes the data. Errors: Postgres's own; RemovalRefused (a database cannot be entered). */
+export async function removeData(session: AdminSession): Promise<void> {
   const databases = await session.query<{ name: string; open: boolean }>(
     `select datname as name, datallowconn as open from pg_database
       where datname not in ('${ADMIN_DATABASE}', 'template0') order by datname`,
@@ -43,10 +40,11 @@ export async function removeData(session: AdminSession): Promise<boolean> {
   for (const { name, open } of databases) {
     if (!open) throw new RemovalRefused(`the database "${name}" accepts no connections`)
     if (name.includes('\u{fffd}')) throw new RemovalRefused(`the name of the database "${name}" is not UTF-8`)
-    if (await session.beside(name, removeRows)) return true
+    await session.beside(name, async (there) => {
+      while (await removeRows(there));
+      await removeTraces(there)
+    })
   }
-  for (const { name } of databases) await session.beside(name, removeTraces)
-  return false
 }
 
 /** An object of a user, and not of an extension, by its name. */
@@ -67,7 +65,7 @@ const relations = (session: AdminSession, condition: string): Promise<Named[]> =
       order by c.oid limit ${AT_ONCE}`,
   )
 
-/** Returns whether it has found any. */
+/** Removes rows, and returns whether it has found any. */
 async function removeRows(session: AdminSession): Promise<boolean> {
   // They hold locks on the tables that they have written.
   for (const { gid } of await session.query<{ gid: string }>(

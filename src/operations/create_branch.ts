@@ -31,11 +31,12 @@ import { probe } from '../compute_admin/probe.ts'
 import { isRefusal, removeData } from '../compute_admin/remove_data.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, goto, OperationFailed, wait, waitUntil, watching } from '../engine/definition.ts'
+import { done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
 import type { Restoration } from '../storage/storage.ts'
 import { takeConfig } from './branch_config.ts'
 import { waitForCopy } from './copying.ts'
+import { longRun } from './long_run.ts'
 import { mask } from './masking.ts'
 import { type StoreMoment, planRestoration } from './moment.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
@@ -151,16 +152,18 @@ export const createBranch: Action<CreateBranchInput> = {
       await requireWanted(tx, branch)
       const compute = await computes.find(refOf(branch))
       if (!compute) return goto('wal_replayed')
-      const isLeft = await withAdminSession(compute.address, secrets.stores, REMOVAL, removeData).catch(
-        (error: unknown) => {
-          const why = messageOf(error)
-          // What Postgres refuses it will refuse again; a statement that was too slow twice will be so again.
-          if (isRefusal(error) || operation.error === why)
-            throw new OperationFailed(`the data could not be removed: ${why}`)
-          throw error
-        },
-      )
-      return isLeft ? wait(0, 'data are being removed') : goto('replay_stopped')
+      try {
+        const ended = longRun(`${operation.id} ${compute.id}`, () =>
+          withAdminSession(compute.address, secrets.stores, REMOVAL, removeData),
+        )
+        return ended ? waitUntil(ended, 'data are being removed') : goto('replay_stopped')
+      } catch (error) {
+        const why = messageOf(error)
+        // What Postgres refuses it will refuse again; a statement that was too slow twice will be so again.
+        if (isRefusal(error) || operation.error === why)
+          throw new OperationFailed(`the data could not be removed: ${why}`)
+        throw error
+      }
     },
     async data_masked(operation, context, tx) {
       const branch = await branchOf(tx, operation)

@@ -1,7 +1,3 @@
-/*
- * The masking of an anonymized branch, which may take long: it runs beside the operation that asked for it, in this
- * worker. A worker that ends takes its session at the compute with it, and the next one begins anew.
- */
 import { randomBytes } from 'node:crypto'
 import type { StoredBranch } from '../catalog/branch.ts'
 import { findMasking, setAnonymized, setMaskingProgress } from '../catalog/masking.ts'
@@ -11,18 +7,11 @@ import { withAdminSession, withRoleSession } from '../compute_admin/session.ts'
 import type { RunningCompute } from '../compute/compute.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, OperationFailed, type StepOutcome, waitUntil } from '../engine/definition.ts'
-import { messageOf } from '../errors.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
+import { longRun } from './long_run.ts'
 
 const PURPOSE = 'anonymize'
 const LONGEST_MS = 6 * 3_600_000
-
-interface Run {
-  readonly ended: Promise<void>
-  outcome?: { readonly error?: unknown }
-}
-
-const runs = new Map<string, Run>()
 
 /** Masks the data of a branch in its compute, once. Errors: OperationFailed (its rules do not fit its data). */
 export async function mask(
@@ -35,26 +24,14 @@ export async function mask(
   const masking = await findMasking(tx, branch.id)
   // The step may run again once it has done its work.
   if (!masking || branch.masking_state === 'anonymized') return undefined
-  const key = `${operation.id} ${compute.id}`
-  const run = runs.get(key) ?? begin(key, () => maskNow(context, branch, compute, masking.rules))
-  if (!run.outcome) return waitUntil(run.ended, masking.message ?? 'data are being masked')
-  runs.delete(key)
-  const { error } = run.outcome
-  if (error instanceof MaskingRefused) throw new OperationFailed(error.message)
-  if (error !== undefined) throw new Error(messageOf(error), { cause: error })
+  try {
+    const ended = longRun(`${operation.id} ${compute.id}`, () => maskNow(context, branch, compute, masking.rules))
+    if (ended) return waitUntil(ended, masking.message ?? 'data are being masked')
+  } catch (error) {
+    throw error instanceof MaskingRefused ? new OperationFailed(error.message) : error
+  }
   await setAnonymized(tx, branch.id, masking.rules.length)
   return undefined
-}
-
-function begin(key: string, work: () => Promise<void>): Run {
-  const run: Run = {
-    ended: work().then(
-      () => void (run.outcome = {}),
-      (error: unknown) => void (run.outcome = { error }),
-    ),
-  }
-  runs.set(key, run)
-  return run
 }
 
 async function maskNow(
