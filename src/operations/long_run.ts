@@ -8,7 +8,7 @@ const KEPT_MS = 600_000
 
 interface LongRun {
   readonly ended: Promise<void>
-  outcome?: { readonly error?: unknown }
+  outcome?: { readonly error?: Error }
 }
 
 const runs = new Map<string, LongRun>()
@@ -22,19 +22,19 @@ export function longRun(key: string, work: () => Promise<void>): Promise<void> |
   const run = runs.get(key) ?? begin(key, work)
   if (!run.outcome) return run.ended
   runs.delete(key)
-  if (run.outcome.error !== undefined) throw run.outcome.error
+  if (run.outcome.error) throw run.outcome.error
   return undefined
 }
 
 function begin(key: string, work: () => Promise<void>): LongRun {
-  function end(outcome: { readonly error?: unknown }): void {
+  function end(outcome: NonNullable<LongRun['outcome']>): void {
     run.outcome = outcome
     setTimeout(() => runs.get(key) === run && runs.delete(key), KEPT_MS).unref()
   }
   const run: LongRun = {
     ended: work().then(
       () => end({}),
-      (error: unknown) => end({ error }),
+      (error: unknown) => end({ error: error instanceof Error ? error : new Error(String(error)) }),
     ),
   }
   runs.set(key, run)
