@@ -34,6 +34,8 @@ export interface Branch {
   /** Its origin, if that is not all data of its parent. */
   readonly init_source: 'schema-only' | null
   readonly expires_at: string | null
+  /** How long after it was set that is. */
+  readonly ttl_seconds: number | null
   /** Annotations of clients, as given. */
   readonly annotation: Record<string, string>
   readonly created_at: string
@@ -95,11 +97,12 @@ export async function insertBranch(
                coalesce(${branch.source_store_id}, (select store_id from branch where id = ${source})) end,
              case when ${source}::text is null then 'template' else 'clone' end,
              case when ${isApart} then false end)
-    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at,
+    insert into branch (id, account_id, project_id, parent_id, name, is_default, protected, expires_at, ttl_seconds,
                         annotation, pending_state, store_id, logical_bytes, refused_bytes, parent_timestamp, parent_lsn,
                         restored_from, restored_as, restore_status, init_source)
     select ${branch.id}, ${branch.account_id}, ${branch.project_id}, ${branch.parent_id}, ${branch.name},
            ${branch.is_default}::bool, ${branch.protected}::bool, ${branch.expires_at}::timestamptz,
+           ${secondsUntil(branch.expires_at)},
            ${JSON.stringify(branch.annotation ?? {})}::jsonb, 'ready', ${branch.id}, p.logical_bytes, p.refused_bytes,
            ${branch.parent_timestamp}::timestamptz, ${branch.parent_lsn},
            ${branch.restored_from}, ${branch.restored_as},
@@ -192,9 +195,21 @@ export async function updateBranch(
     update branch set name = coalesce(${changes.name}, name), protected = coalesce(${changes.protected}, protected),
            expires_at = case when ${changes.expires_at !== undefined} then ${changes.expires_at}::timestamptz
                              else expires_at end,
+           ttl_seconds = case when ${changes.expires_at !== undefined} then ${secondsUntil(changes.expires_at)}
+                              else ttl_seconds end,
            updated_at = clock_timestamp()
      where id = ${id} returning *`)
   return row as Branch
+}
+
+const secondsUntil = (time: string | null | undefined): number | null =>
+  time ? Math.max(0, Math.round((Date.parse(time) - Date.now()) / 1000)) : null
+
+/** Begins the time of a branch that expires anew. Returns undefined for one that does not expire. */
+export function renewExpiry(tx: Db, id: string): Promise<Pick<Branch, 'expires_at'> | undefined> {
+  return tx.row(sql`
+    update branch set expires_at = clock_timestamp() + make_interval(secs => ttl_seconds)
+     where id = ${id} and expires_at is not null and ttl_seconds is not null returning expires_at`)
 }
 
 /** Makes a branch the default of its project, instead of the current one. */

@@ -22,6 +22,8 @@ export interface Project {
 export interface ProjectSettings {
   readonly enable_logical_replication?: boolean
   readonly enable_egress?: boolean
+  /** New branches expire after so long, unless their request says otherwise; 0: they do not. */
+  readonly branch_ttl_seconds?: number
   readonly allowed_ips?: { readonly ips?: string[]; readonly protected_branches_only?: boolean }
   readonly block_public_connections?: boolean
   readonly block_vpc_connections?: boolean

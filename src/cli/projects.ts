@@ -5,7 +5,7 @@ import { size, suspends, underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { branchNow, listProjects, type ApiProject } from './resolve.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
-import { computeSize, type SizeLimits, suspendTimeout as readSuspendTimeout, wholeNumber } from './values.ts'
+import { computeSize, seconds, type SizeLimits, suspendTimeout as readSuspendTimeout, wholeNumber } from './values.ts'
 import { noun, type VerbSession, verb, waits } from './verb.ts'
 
 const COLUMNS: Columns<ApiProject> = {
@@ -120,6 +120,7 @@ const createVerb = () =>
 
 interface Changes extends Defaults {
   readonly name?: string
+  readonly branchTtl?: number
 }
 
 const updateVerb = () =>
@@ -127,10 +128,16 @@ const updateVerb = () =>
     new Command('update')
       .description('Change a project; sizes and time-outs hold for endpoints that are made from then on.')
       .addArgument(OPTIONAL)
-      .option('--name <name>', 'its new name'),
+      .option('--name <name>', 'its new name')
+      .addOption(
+        new Option('--branch-ttl <duration>', 'new branches expire after 12h or 7d, unless told, or never').argParser(
+          (text) => (text === 'never' ? 0 : seconds(text)),
+        ),
+      ),
   ).action(
     verb(async ({ call, flags, project: find }: VerbSession<Changes>, named?: string) => {
-      const changes = { name: flags.name, default_endpoint_settings: defaults(flags) }
+      const settings = flags.branchTtl === undefined ? undefined : { branch_ttl_seconds: flags.branchTtl }
+      const changes = { name: flags.name, settings, default_endpoint_settings: defaults(flags) }
       if (Object.values(changes).every((value) => value === undefined))
         throw new UsageError('Say what to change; neap projects update --help lists what can be.')
       const params = await find({ named, how: HOW })

@@ -7,7 +7,7 @@ import { underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { branchId } from './resolve.ts'
 import { card, type Columns, duration, list, moment, printable } from './table.ts'
-import { expiry, pastMoment, type PastMoment, seconds, wholeNumber } from './values.ts'
+import { expiry, expiryOrNever, pastMoment, type PastMoment, seconds, wholeNumber } from './values.ts'
 import { noun, PROJECT, type VerbSession, verb, waits } from './verb.ts'
 import type { ApiOperation } from './wait.ts'
 
@@ -33,12 +33,16 @@ const DETAILS: Columns<{ snapshot: ApiSnapshot; operations?: readonly ApiOperati
 }
 
 const REQUIRED = new Argument('<snapshot>', 'its id or name')
-const NEVER = 'never'
 
 interface Taken {
   readonly name?: string
   readonly at?: PastMoment
   readonly expires?: string
+}
+
+interface ChangedAttributes {
+  readonly name?: string
+  readonly expires?: string | null
 }
 
 interface Restored {
@@ -90,17 +94,17 @@ const updateVerb = () =>
     .addArgument(REQUIRED)
     .option('--name <name>', 'its new name')
     .addOption(
-      new Option('--expires <when>', 'when to remove it: 12h or 7d from now, a moment, or never').argParser((text) =>
-        text === NEVER ? NEVER : expiry(text),
+      new Option('--expires <when>', 'when to remove it: 12h or 7d from now, a moment, or never').argParser(
+        expiryOrNever,
       ),
     )
     .action(
-      verb(async ({ call, flags, project }: VerbSession<Taken>, asked: string) => {
+      verb(async ({ call, flags, project }: VerbSession<ChangedAttributes>, asked: string) => {
         const { name, expires } = flags
         if (name === undefined && expires === undefined)
           throw new UsageError('Say what to change: --name or --expires.')
         const params = await snapshotOf(call, await project(), asked)
-        const body = { snapshot: { name, expires_at: expires === NEVER ? null : expires } }
+        const body = { snapshot: { name, expires_at: expires } }
         return {
           answer: await call('PATCH /projects/:project_id/snapshots/:snapshot_id', { params, body }),
           text: (made) => card(made, DETAILS),

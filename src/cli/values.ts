@@ -66,6 +66,9 @@ export function expiry(text: string): string {
   return new Date(at).toISOString()
 }
 
+/** As `expiry`, or null for `never`. */
+export const expiryOrNever = (text: string): string | null => (text === 'never' ? null : expiry(text))
+
 /** Reads a duration such as `12h` or `7d`, as seconds. */
 export function seconds(text: string): number {
   const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []

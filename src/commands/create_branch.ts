@@ -1,6 +1,7 @@
 import { findDefaultBranch, insertBranch } from '../catalog/branch.ts'
 import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
 import { type Database, listDatabases } from '../catalog/database.ts'
+import type { Project } from '../catalog/project.ts'
 import type { Endpoint } from '../catalog/endpoint.ts'
 import { listRoles, type Role } from '../catalog/role.ts'
 import { AppError } from '../errors.ts'
@@ -18,8 +19,8 @@ import {
   lockedProject,
   requireBranch,
   requireDiskForCopy,
+  requireExpiry,
   requireFreeBranchName,
-  requireFuture,
   requireOpen,
   requireRoomForBranch,
 } from './require.ts'
@@ -33,7 +34,7 @@ export interface NewBranch {
     readonly protected?: boolean
     readonly archived?: boolean
     readonly init_source?: string
-    readonly expires_at?: string
+    readonly expires_at?: string | null
   }
   readonly endpoints?: readonly NewEndpoint[]
   readonly annotation_value?: Readonly<Record<string, string>>
@@ -70,8 +71,7 @@ export async function createBranch(
       `init_source is ${asked.init_source}; a branch begins with parent-data or schema-only.`,
     )
   const schemaOnly = asked.init_source === 'schema-only'
-  if (asked.expires_at !== undefined && asked.protected)
-    throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
+  if (asked.expires_at && asked.protected) throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
   const project = await lockedProject(context, projectId)
   const id = newBranchId()
   const name = asked.name ?? id
@@ -103,7 +103,7 @@ export async function createBranch(
     is_apart: schemaOnly || anonymization !== undefined,
     is_default: false,
     protected: asked.protected ?? false,
-    expires_at: asked.expires_at === undefined ? null : requireFuture('expires_at', asked.expires_at),
+    expires_at: expiryOf(asked, project),
     annotation: request.annotation_value ?? {},
     ...(moment && momentColumns(moment)),
     source_store_id: moment?.store_id,
@@ -122,6 +122,14 @@ export async function createBranch(
   const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint, { starts: !isClosed }))
   const operations = [operation, ...masking, ...(made?.operations ?? [])]
   return { branch, endpoint: made?.endpoint, operations, roles, databases }
+}
+
+/** The time that a request gives, or that the project gives its branches. */
+function expiryOf({ expires_at, protected: isProtected }: NonNullable<NewBranch['branch']>, project: Project) {
+  if (expires_at) return requireExpiry(expires_at)
+  const seconds = project.settings.branch_ttl_seconds
+  if (expires_at === null || isProtected || !seconds) return null
+  return new Date(Date.now() + seconds * 1000).toISOString()
 }
 
 const momentColumns = ({ target }: StoreMoment) =>

@@ -60,6 +60,17 @@ export function requireFuture(field: string, text: string): string {
   return new Date(time).toISOString()
 }
 
+const MAX_EXPIRY_DAYS = 30
+
+/** The time at which a branch is to expire. Errors: as `requireFuture`, and NOT_ALLOWED (over 30 days ahead). */
+export function requireExpiry(text: string): string {
+  const time = requireFuture('expires_at', text)
+  // A client may have counted its days from a clock that is ahead.
+  if (Date.parse(time) > Date.now() + (MAX_EXPIRY_DAYS * 86_400 + 60) * 1000)
+    throw new AppError('NOT_ALLOWED', `expires_at (${text}) is more than ${MAX_EXPIRY_DAYS} days ahead.`)
+  return time
+}
+
 /** Errors: NOT_ALLOWED (another region than this Neap's). */
 export function requireRegion(config: Config, region: string | undefined): void {
   if (region !== undefined && region !== config.region)

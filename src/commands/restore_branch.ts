@@ -1,4 +1,4 @@
-import { type Branch, findBranch, hasChildren } from '../catalog/branch.ts'
+import { type Branch, findBranch, hasChildren, renewExpiry } from '../catalog/branch.ts'
 import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
 import { countCopies } from '../catalog/branch_limit.ts'
 import type { Db } from '../catalog/catalog.ts'
@@ -80,7 +80,8 @@ export async function resetBranch(
   if (branch.parent_id === null)
     throw new AppError('NOT_ALLOWED', `The branch ${branch_id} is a root branch: it has no parent to reset it to.`)
   const { branch: parent } = await changeableBranch(context, { project_id, branch_id: branch.parent_id }, look)
-  return replaceData(context, branch, parent, {})
+  const reset = await replaceData(context, branch, parent, {})
+  return { ...reset, branch: { ...reset.branch, ...(await renewExpiry(context.db, branch.id)) } }
 }
 
 /** Reads roles and databases from the compute of a branch's parent, like `lookAtBranch`. */

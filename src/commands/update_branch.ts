@@ -1,7 +1,7 @@
 import { type Branch, hasChildren, setDefaultBranch, updateBranch } from '../catalog/branch.ts'
 import { AppError } from '../errors.ts'
 import type { CommandContext } from './command.ts'
-import { type BranchId, lockedProject, requireBranch, requireFreeBranchName, requireFuture } from './require.ts'
+import { type BranchId, lockedProject, requireBranch, requireExpiry, requireFreeBranchName } from './require.ts'
 
 /** The attributes of a branch that a request may change. A null `expires_at` removes the expiry. */
 export interface BranchChanges {
@@ -24,7 +24,7 @@ export async function changeBranch(context: CommandContext, id: BranchId, asked:
   return updateBranch(db, before.id, {
     name,
     protected: isProtected,
-    expires_at: expires_at && requireFuture('expires_at', expires_at),
+    expires_at: expires_at && requireExpiry(expires_at),
   })
 }
 

@@ -78,7 +78,8 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     primary: row.is_default,
     default: row.is_default,
     protected: row.protected,
-    ...(row.expires_at && { expires_at: row.expires_at, ttl_interval_seconds: secondsUntil(row, row.expires_at) }),
+    ...(row.expires_at && { expires_at: row.expires_at }),
+    ...(row.expires_at && row.ttl_seconds !== null && { ttl_interval_seconds: row.ttl_seconds }),
     ...(row.parent_timestamp && { parent_timestamp: row.parent_timestamp }),
     ...(row.parent_lsn && { parent_lsn: row.parent_lsn }),
     ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),
@@ -101,8 +102,4 @@ function recoveryView({ deleted_at, recoverable_until, deletion_method }: Branch
 /** `branchView` with the branch's use this month. */
 export async function branchViewWithUse(db: Db, row: BranchRow): Promise<Static<typeof Branch>> {
   return branchView(row, (await branchUses(db, row.project_id, row.id)).get(row.id))
-}
-
-function secondsUntil({ updated_at }: BranchRow, moment: string): number {
-  return Math.max(0, Math.round((Date.parse(moment) - Date.parse(updated_at)) / 1000))
 }

@@ -28,6 +28,14 @@ const others = {
         'A change restarts those that run',
     }),
   ),
+  branch_ttl_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 2_592_000,
+      description:
+        'Neap only. New branches that give no expires_at expire after so long, unless they are protected; 0: they do not',
+    }),
+  ),
   quota: Type.Optional(
     Type.Object({
       active_time_seconds: Quota,

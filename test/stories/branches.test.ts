@@ -236,6 +236,8 @@ test('a branch is deleted when it expires, unless its expiration was removed', a
   const past = { expires_at: '2020-01-01T00:00:00Z' }
   refused(await patch(kept.id, past), 422, 'NOT_ALLOWED', /over already/)
   refused(await http('POST', branches, { body: { branch: past } }), 422, 'NOT_ALLOWED', /over already/)
+  const far = { expires_at: new Date(Date.now() + 31 * 86_400_000).toISOString() }
+  refused(await patch(kept.id, far), 422, 'NOT_ALLOWED', /more than 30 days/)
   refused(await patch(kept.id, { expires_at: 'tomorrow' }), 400, 'INVALID_REQUEST', /branch\.expires_at/)
   refused(await patch(place.branch_id, { expires_at: soon() }), 422, 'NOT_ALLOWED', /cannot expire/)
   const later = { expires_at: new Date(Date.now() + 3_600_000).toISOString() }
@@ -244,6 +246,32 @@ test('a branch is deleted when it expires, unless its expiration was removed', a
   refused(await patch(kept.id, { protected: true }), 422, 'NOT_ALLOWED', /expires_at: null/)
   refused(await http('POST', `${branches}/${kept.id}/set_as_default`), 422, 'NOT_ALLOWED', /expires_at: null/)
   await change('DELETE', `${branches}/${kept.id}`)
+})
+
+test('a project gives its branches a time, and a reset begins it anew', async () => {
+  const project = `/projects/${place.project_id}`
+  await change('PATCH', project, { project: { settings: { branch_ttl_seconds: 3600 } } })
+  const timed = await create({ name: 'timed' })
+  assert.equal(timed.ttl_interval_seconds, 3600)
+  for (const asked of [
+    { name: 'endless', expires_at: null },
+    { name: 'safe', protected: true },
+  ]) {
+    const { branch } = await change('POST', branches, { branch: asked })
+    assert.equal(branch.expires_at, undefined)
+    await change('PATCH', `${branches}/${branch.id}`, { branch: { protected: false } })
+    await change('DELETE', `${branches}/${branch.id}`)
+  }
+  const asked = new Date(Date.now() + 7_200_000).toISOString()
+  await change('PATCH', `${branches}/${timed.id}`, { branch: { expires_at: asked } })
+  await change('PATCH', `${branches}/${timed.id}`, { branch: { name: 'timed again' } })
+  assert.ok(Math.abs(((await read(timed.id)).ttl_interval_seconds ?? 0) - 7_200) <= 5)
+  await change('POST', `${branches}/${timed.id}/reset_to_parent`)
+  const { expires_at = '' } = await read(timed.id)
+  assert.ok(Date.parse(expires_at) > Date.parse(asked), expires_at)
+  await change('PATCH', project, { project: { settings: { branch_ttl_seconds: 0 } } })
+  assert.equal((await create({ name: 'without' })).expires_at, undefined)
+  await change('DELETE', `${branches}/${timed.id}`)
 })
 
 test('a branch is created with a compute, or without one and gets it later', async () => {

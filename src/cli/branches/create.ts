@@ -5,7 +5,7 @@ import {
   type ColumnMask,
   columnMask,
   computeSize,
-  expiry,
+  expiryOrNever,
   pastMoment,
   type PastMoment,
   type SizeLimits,
@@ -20,7 +20,7 @@ interface Flags {
   readonly schemaOnly?: boolean
   readonly mask?: readonly ColumnMask[]
   readonly endpoint: boolean
-  readonly expires?: string
+  readonly expires?: string | null
   readonly cu?: SizeLimits
   readonly suspendTimeout?: number
 }
@@ -44,7 +44,11 @@ export const createVerb = () =>
             'may be repeated',
         ).argParser(columnMask),
       )
-      .addOption(new Option('--expires <when>', 'when to delete it: 12h or 7d from now, or a moment').argParser(expiry))
+      .addOption(
+        new Option('--expires <when>', 'when to delete it: 12h or 7d from now, a moment, or never').argParser(
+          expiryOrNever,
+        ),
+      )
       .option('--no-endpoint', 'without an endpoint; neap endpoints create gives it one')
       .addOption(new Option('--cu <size>', 'size of its compute: 0.5, or 1-4 to scale between').argParser(computeSize))
       .addOption(

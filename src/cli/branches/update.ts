@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { UsageError } from '../../errors.ts'
-import { expiry } from '../values.ts'
+import { expiryOrNever } from '../values.ts'
 import { type VerbSession, verb } from '../verb.ts'
 import { changed } from './changed.ts'
 import { REQUIRED } from './columns.ts'
@@ -8,10 +8,8 @@ import { REQUIRED } from './columns.ts'
 interface Flags {
   readonly protect?: boolean
   readonly unprotect?: boolean
-  readonly expires?: string
+  readonly expires?: string | null
 }
-
-const NEVER = 'never'
 
 export const updateVerb = () =>
   new Command('update')
@@ -20,14 +18,14 @@ export const updateVerb = () =>
     .option('--protect', 'protect it from deletion')
     .addOption(new Option('--unprotect', 'let it be deleted again').conflicts('protect'))
     .addOption(
-      new Option('--expires <when>', 'when to delete it: 12h or 7d from now, a moment, or never').argParser((text) =>
-        text === NEVER ? NEVER : expiry(text),
+      new Option('--expires <when>', 'when to delete it: 12h or 7d from now, a moment, or never').argParser(
+        expiryOrNever,
       ),
     )
     .action(
       verb(async ({ call, flags, branch }: VerbSession<Flags>, asked: string) => {
         const isProtected = flags.protect ? true : flags.unprotect ? false : undefined
-        const body = { branch: { protected: isProtected, expires_at: flags.expires === NEVER ? null : flags.expires } }
+        const body = { branch: { protected: isProtected, expires_at: flags.expires } }
         if (isProtected === undefined && flags.expires === undefined)
           throw new UsageError('Say what to change: --protect, --unprotect or --expires.')
         const params = await branch(asked)

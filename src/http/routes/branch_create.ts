@@ -22,7 +22,9 @@ export const NewBranch = Type.Object({
       protected: Type.Optional(Type.Boolean()),
       archived: Type.Optional(Type.Boolean()),
       init_source: Type.Optional(Type.String()),
-      expires_at: Type.Optional(Type.String({ format: 'date-time' })),
+      expires_at: Type.Optional(
+        Type.Union([Type.String({ format: 'date-time', description: 'At most 30 days ahead' }), Type.Null()]),
+      ),
     }),
   ),
   endpoints: Type.Optional(Type.Array(NewEndpoint)),
