@@ -48,7 +48,8 @@ export function findRecoverable(db: Db, projectId: string, id: string): Promise<
  * its next start applies what the project's settings have become. */
 export async function recoverBranch(tx: Db, { id, parent_id }: Branch): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
-    update branch set deleted_at = null, recoverable_until = null, deletion_method = null, expires_at = null, ttl_seconds = null,
+    update branch set deleted_at = null, recoverable_until = null, deletion_method = null, expires_at = null,
+           ttl_seconds = null,
            config_version = config_version + 1,
            parent_id = (select id from branch where id = ${parent_id} and deleted_at is null),
            updated_at = clock_timestamp()

@@ -135,11 +135,11 @@ export async function insertBase(
     on conflict do nothing`)
 }
 
-/** The number for the next base of a store, and the time now. */
-export async function nextBase(db: Db, storeId: string): Promise<{ number: number; now: string }> {
-  const row = await db.row<{ number: number; now: string }>(sql`
-    select coalesce(max(number), 0) + 1 as number, clock_timestamp() as now from base where store_id = ${storeId}`)
-  return row ?? { number: 1, now: new Date().toISOString() }
+/** The number for the next base of a store, and the time now; undefined once the store is removed. */
+export function nextBase(db: Db, storeId: string): Promise<{ number: number; now: string } | undefined> {
+  return db.row(sql`
+    select coalesce((select max(number) from base where store_id = s.id), 0) + 1 as number, clock_timestamp() as now
+      from store s where s.id = ${storeId}`)
 }
 
 /** A part of a store's history that no moment within its project's retention needs. */

@@ -20,8 +20,8 @@ const DETAILS: Columns<ApiProject> = {
   ...COLUMNS,
   'DEFAULT SIZE': ({ default_endpoint_settings: { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } }) =>
     min === undefined || max === undefined ? undefined : size(min, max),
-  'DEFAULT SUSPEND': ({ default_endpoint_settings: { suspend_timeout_seconds: seconds } }) =>
-    seconds === undefined ? undefined : suspends(seconds),
+  'DEFAULT SUSPEND': ({ default_endpoint_settings: { suspend_timeout_seconds: timeout } }) =>
+    timeout === undefined ? undefined : suspends(timeout),
 }
 
 const MADE: Columns<ApiResponse<'POST /projects'>> = {

@@ -43,13 +43,13 @@ export async function maskData(tools: MaskingTools, rules: readonly MaskingRule[
     if (name === ADMIN_DATABASE || !(await isDatabase(session, name)))
       throw new MaskingRefused(`there is no database ${identifier(name)} that accepts connections`)
   const salt = randomBytes(16).toString('hex')
-  await removeMasker(session, names)
+  await removeMasker(session)
   await session.query(`create role ${MASKER} login nosuperuser inherit bypassrls password ${literal(verifier)}`)
   try {
     for (const [database, of] of databases)
       await session.beside(database, (there) => maskDatabase(tools, there, { database, tables: tablesOf(of), salt }))
   } finally {
-    await removeMasker(session, names)
+    await removeMasker(session)
   }
 }
 
@@ -58,11 +58,15 @@ function tablesOf(rules: readonly MaskingRule[]): Table[] {
   return [...Map.groupBy(rules, nameOf)].map(([name, of]) => ({ name, rules: of }))
 }
 
-async function removeMasker(session: AdminSession, databases: readonly string[]): Promise<void> {
+async function removeMasker(session: AdminSession): Promise<void> {
   const [role] = await session.query('select from pg_roles where rolname = $1', [MASKER])
   if (!role) return
-  for (const database of databases)
-    await session.beside(database, (there) => there.query(`drop owned by ${MASKER} cascade`))
+  // An earlier run, by other rules, may have given it rights elsewhere.
+  const databases = await session.query<{ name: string }>(
+    `select datname as name from pg_database where datallowconn and datname <> 'template0'`,
+  )
+  for (const { name } of databases)
+    await session.beside(name, (there) => there.query(`drop owned by ${MASKER} cascade`))
   await session.query(`drop role ${MASKER}`)
 }
 
@@ -92,8 +96,14 @@ async function maskDatabase(
   const hasOwn = await hasSchema(session)
   if (!hasOwn) await session.query(anonFunctionsSql(salt))
   await session.query(`grant usage on schema anon to ${MASKER}`)
-  const { off, on } = await switches(session, oids)
-  await asMasker(database, async (masker) => {
+  try {
+    await asMasker(database, async (masker) => updateAll(masker, await switches(session, oids)))
+  } finally {
+    if (!hasOwn) await session.query('drop schema anon cascade')
+  }
+  await rewrite(session, oids)
+
+  async function updateAll(masker: RoleSession, { off, on }: Switches): Promise<void> {
     await masker.query('begin')
     for (const statement of off) await masker.query(statement)
     for (const [index, { name, rules }] of tables.entries()) {
@@ -108,9 +118,7 @@ async function maskDatabase(
       await masker.query(statement).catch((error: unknown) => {
         throw refusalOf(error, `the database ${identifier(database)}`)
       })
-  })
-  if (!hasOwn) await session.query('drop schema anon cascade')
-  await rewrite(session, oids)
+  }
 }
 
 /** Whether there is a schema `anon`, of this owner. */
@@ -170,11 +178,13 @@ interface Member {
   readonly schema: string
 }
 
-/** Statements that switch users' triggers and rules of tables off, and on again as they are now. */
-async function switches(
-  session: AdminSession,
-  oids: readonly number[],
-): Promise<{ readonly off: readonly string[]; readonly on: readonly string[] }> {
+/** Statements that switch users' triggers and rules of tables off, and on again as they were. */
+interface Switches {
+  readonly off: readonly string[]
+  readonly on: readonly string[]
+}
+
+async function switches(session: AdminSession, oids: readonly number[]): Promise<Switches> {
   const found = await session.query<{ table: string; kind: string; name: string; fires: string }>(
     `select tgrelid::regclass::text as table, 'trigger' as kind, quote_ident(tgname) as name, tgenabled as fires
        from pg_trigger where tgrelid = any ($1::oid[]) and not tgisinternal and tgenabled <> 'D' and tgparentid = 0

@@ -47,6 +47,10 @@ export function createBaseMaker(context: WorkerContext) {
   async function make({ store, since }: BeingMade): Promise<void> {
     try {
       const next = await nextBase(catalog, store.id)
+      if (!next) {
+        making.delete(store.id)
+        return
+      }
       const made = await storage.makeBase(store, next)
       if (made === 'pending') {
         if (performance.now() - since > PATIENCE_MS) stepAside(store.id)

@@ -44,7 +44,10 @@ export async function makeBase(
   const making = unfinishedBaseOf(home)
   const base = baseOf(home, number)
   if (!existsSync(base)) {
-    await mkdir(making, { recursive: true, mode: 0o710 })
+    // Not recursive: the home of a store that is removed meanwhile stays removed.
+    await mkdir(making, { mode: 0o710 }).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    })
     await readOrCreate(sinceOf(making), 0o600, () => Buffer.from(now))
     if ((await fillDataDirectory({ home: making, from: home, parent }, options)) === 'pending') return 'pending'
     await mkdir(join(home, 'bases'), { recursive: true, mode: 0o700 })

@@ -33,7 +33,8 @@ const others = {
       minimum: 0,
       maximum: 2_592_000,
       description:
-        'Neap only. New branches that give no expires_at expire after so long, unless they are protected; 0: they do not',
+        'Neap only. New branches that give no expires_at expire after so long, unless they are protected; ' +
+        '0: they do not',
     }),
   ),
   quota: Type.Optional(

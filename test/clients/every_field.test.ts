@@ -87,6 +87,14 @@ const ELSEWHERE: Record<string, Record<string, Find>> = {
     'branch.archived': (made) => at(made, 'branch.current_state') === 'archived',
     annotation_value: annotation,
   },
+  'POST /projects/{}/branch_anonymized': {
+    branch_create: (made) => made,
+    'branch_create.branch.archived': (made) => at(made, 'branch.current_state') === 'archived',
+    annotation_value: annotation,
+    masking_rules: async (made) => (await ofAnonymized(made, 'masking_rules'))['masking_rules'],
+    start_anonymization: async (made) =>
+      String((await ofAnonymized(made, 'anonymized_status'))['state']).startsWith('anonym'),
+  },
   'POST /projects/{}/branches/{}/restore': {
     source_branch_id: (made) => at(made, 'branch.parent_id'),
     preserve_under_name: takenName,
@@ -109,6 +117,11 @@ async function takenName(_made: unknown, name: unknown): Promise<unknown> {
   return taken.body.code === 'BRANCH_ALREADY_EXISTS' ? name : taken.body
 }
 
+async function ofAnonymized(made: unknown, what: string): Promise<Record<string, unknown>> {
+  const { project_id, id } = at(made, 'branch') as { project_id: string; id: string }
+  return (await get(`/projects/${project_id}/branches/${id}/${what}`)) as Record<string, unknown>
+}
+
 async function annotation(made: unknown): Promise<unknown> {
   const { project_id, id } = at(made, 'branch') as { project_id: string; id: string }
   return at(await get(`/projects/${project_id}/branches/${id}`), 'annotation.value')
@@ -119,6 +132,9 @@ function knownBeside(given: unknown): Known {
   return (path) => {
     const [name = '', within = ''] = path.toReversed()
     const values = (...all: unknown[]) => all.map((value) => ({ value }))
+    // A rule has one of two more fields.
+    if (path[0] === 'masking_rules' && /^(database|schema|table|column)_name$/.test(name))
+      return [{ value: `a_${name}`, fields: { masking_value: '1' } }]
     if (name.endsWith('branch_id')) return values(at(given, path.join('.')) ?? free)
     if (name === 'project_id') return values(scene.project_id)
     if (name === 'parent_id') return values(scene.branch_id)

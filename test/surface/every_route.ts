@@ -45,6 +45,7 @@ const ofConsumption = ({ project_id }: Scene) => ({
     project_ids: project_id,
   },
 })
+const RULE = { database_name: 'd', schema_name: 's', table_name: 't', column_name: 'c', masking_value: '1' }
 const ofAnonymized = async (scene: Scene) => ({ params: { branch_id: await scene.anonymizedBranch() } })
 const ofSchema = ({ database }: Scene) => ({ query: { db_name: database } })
 
@@ -78,7 +79,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   'GET /projects/:project_id/branches/:branch_id/masking_rules': read(ofAnonymized),
   'PATCH /projects/:project_id/branches/:branch_id/masking_rules': write(async (scene) => ({
     ...(await ofAnonymized(scene)),
-    body: { masking_rules: [] },
+    body: { masking_rules: [RULE] },
   })),
   'GET /projects/:project_id/branches/:branch_id/anonymized_status': read(ofAnonymized),
   'POST /projects/:project_id/branches/:branch_id/anonymize': write(ofAnonymized),
