@@ -3,7 +3,7 @@
  * transaction. A worker that ends takes it along, and the next one begins it anew.
  */
 
-/** An outcome that no step has asked for, since its operation ended otherwise, is forgotten after this time. */
+/** A step may ask again once it has done its work, or never, since its operation ended otherwise. */
 const KEPT_MS = 600_000
 
 interface LongRun {
@@ -21,9 +21,9 @@ const runs = new Map<string, LongRun>()
 export function longRun(key: string, work: () => Promise<void>): Promise<void> | undefined {
   const run = runs.get(key) ?? begin(key, work)
   if (!run.outcome) return run.ended
+  if (!run.outcome.error) return undefined
   runs.delete(key)
-  if (run.outcome.error) throw run.outcome.error
-  return undefined
+  throw run.outcome.error
 }
 
 function begin(key: string, work: () => Promise<void>): LongRun {
