@@ -7,7 +7,7 @@ import { underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { branchId } from './resolve.ts'
 import { card, type Columns, duration, list, moment, printable } from './table.ts'
-import { expiry, expiryOrNever, pastMoment, type PastMoment, seconds, wholeNumber } from './values.ts'
+import { expiresAt, expiry, expiryOrNever, pastMoment, type PastMoment, seconds, wholeNumber } from './values.ts'
 import { noun, PROJECT, type VerbSession, verb, waits } from './verb.ts'
 import type { ApiOperation } from './wait.ts'
 
@@ -42,7 +42,7 @@ interface Taken {
 
 interface ChangedAttributes {
   readonly name?: string
-  readonly expires?: string | null
+  readonly expires?: string
 }
 
 interface Restored {
@@ -104,7 +104,7 @@ const updateVerb = () =>
         if (name === undefined && expires === undefined)
           throw new UsageError('Say what to change: --name or --expires.')
         const params = await snapshotOf(call, await project(), asked)
-        const body = { snapshot: { name, expires_at: expires } }
+        const body = { snapshot: { name, expires_at: expiresAt(expires) } }
         return {
           answer: await call('PATCH /projects/:project_id/snapshots/:snapshot_id', { params, body }),
           text: (made) => card(made, DETAILS),

@@ -66,8 +66,13 @@ export function expiry(text: string): string {
   return new Date(at).toISOString()
 }
 
-/** As `expiry`, or null for `never`. */
-export const expiryOrNever = (text: string): string | null => (text === 'never' ? null : expiry(text))
+const NEVER = 'never'
+
+/** As `expiry`, or `never`: commander takes no null. */
+export const expiryOrNever = (text: string): string => (text === NEVER ? NEVER : expiry(text))
+
+/** What `expiryOrNever` has read, as the API takes it. */
+export const expiresAt = (read: string | undefined): string | null | undefined => (read === NEVER ? null : read)
 
 /** Reads a duration such as `12h` or `7d`, as seconds. */
 export function seconds(text: string): number {

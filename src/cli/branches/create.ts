@@ -5,6 +5,7 @@ import {
   type ColumnMask,
   columnMask,
   computeSize,
+  expiresAt,
   expiryOrNever,
   pastMoment,
   type PastMoment,
@@ -20,7 +21,7 @@ interface Flags {
   readonly schemaOnly?: boolean
   readonly mask?: readonly ColumnMask[]
   readonly endpoint: boolean
-  readonly expires?: string | null
+  readonly expires?: string
   readonly cu?: SizeLimits
   readonly suspendTimeout?: number
 }
@@ -64,7 +65,7 @@ export const createVerb = () =>
       const moment =
         flags.at && ('lsn' in flags.at ? { parent_lsn: flags.at.lsn } : { parent_timestamp: flags.at.timestamp })
       const init_source = flags.schemaOnly ? 'schema-only' : undefined
-      const branch = { name, parent_id, expires_at: flags.expires, init_source, ...moment }
+      const branch = { name, parent_id, expires_at: expiresAt(flags.expires), init_source, ...moment }
       const request = { branch, endpoints: flags.endpoint ? [endpoint] : [] }
       const { mask: masking_rules } = flags
       const masked = { branch_create: request, masking_rules: [...(masking_rules ?? [])], start_anonymization: true }

@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { UsageError } from '../../errors.ts'
-import { expiryOrNever } from '../values.ts'
+import { expiresAt, expiryOrNever } from '../values.ts'
 import { type VerbSession, verb } from '../verb.ts'
 import { changed } from './changed.ts'
 import { REQUIRED } from './columns.ts'
@@ -8,7 +8,7 @@ import { REQUIRED } from './columns.ts'
 interface Flags {
   readonly protect?: boolean
   readonly unprotect?: boolean
-  readonly expires?: string | null
+  readonly expires?: string
 }
 
 export const updateVerb = () =>
@@ -25,7 +25,7 @@ export const updateVerb = () =>
     .action(
       verb(async ({ call, flags, branch }: VerbSession<Flags>, asked: string) => {
         const isProtected = flags.protect ? true : flags.unprotect ? false : undefined
-        const body = { branch: { protected: isProtected, expires_at: flags.expires } }
+        const body = { branch: { protected: isProtected, expires_at: expiresAt(flags.expires) } }
         if (isProtected === undefined && flags.expires === undefined)
           throw new UsageError('Say what to change: --protect, --unprotect or --expires.')
         const params = await branch(asked)
