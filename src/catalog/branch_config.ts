@@ -126,8 +126,8 @@ export async function copyRolesAndDatabases(
 
 /**
  * Gives the roles of a branch whose data are of the past the passwords that they have in another one now, and none to
- * those that may not log in there or are not there any more: what was changed or taken away since, because others knew
- * it, does not come back.
+ * those that may not log in there or are not there any more: a password that was changed or taken away since, because
+ * others knew it, does not come back.
  */
 export async function takePasswords(tx: Db, branchId: string, fromId: string): Promise<void> {
   const roles = await tx.rows<{ name: string; verifier: string | null }>(sql`

@@ -16,7 +16,7 @@ export interface MaskingRule {
 export interface Masking {
   readonly branch_id: string
   readonly rules: readonly MaskingRule[]
-  /** What the run does, or why it failed. */
+  /** The progress of the run, or the reason of its failure. */
   readonly message: string | null
   readonly created_at: string
   readonly updated_at: string
@@ -50,7 +50,7 @@ export async function setAnonymizing(tx: Db, branchId: string): Promise<void> {
            masked_columns = null, updated_at = clock_timestamp() where branch_id = ${branchId}`)
 }
 
-/** Says what a run does. */
+/** Records the progress of a run. */
 export async function setMaskingProgress(db: Db, branchId: string, message: string): Promise<void> {
   await db.rows(sql`
     update masking set message = ${message}, updated_at = clock_timestamp() where branch_id = ${branchId}`)

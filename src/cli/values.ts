@@ -71,7 +71,7 @@ const NEVER = 'never'
 /** As `expiry`, or `never`: commander takes no null. */
 export const expiryOrNever = (text: string): string => (text === NEVER ? NEVER : expiry(text))
 
-/** What `expiryOrNever` has read, as the API takes it. */
+/** The value of `expiryOrNever` as the API takes it. */
 export const expiresAt = (read: string | undefined): string | null | undefined => (read === NEVER ? null : read)
 
 /** Reads a duration such as `12h` or `7d`, as seconds. */

@@ -33,9 +33,8 @@ export interface NewEndpoint extends EndpointAttributes {
 }
 
 /**
- * Creates the endpoint of a branch and, unless it is disabled or the data of
- * the branch are still to be masked, queues its first start. Errors: those of sizes and
- * settings, ENDPOINTS_LIMIT_EXCEEDED.
+ * Creates the endpoint of a branch and, unless it is disabled or the data of the branch are still to be masked, queues
+ * its first start. Errors: those of sizes and settings, ENDPOINTS_LIMIT_EXCEEDED.
  */
 export async function createEndpoint(
   { db, config, account }: CommandContext,

@@ -239,7 +239,7 @@ export async function lookAtTarget(
   return target && lookAtBranch(context, { project_id, branch_id: target.id })
 }
 
-/** What a name of 256 characters keeps of another's. */
+/** Characters of a name that the name of a kept branch begins with: a name has 256 at most. */
 const MAX_KEPT_NAME = 200
 
 /** Replaces the data of a branch, and keeps the old data under a name. */

@@ -136,7 +136,7 @@ const valueOf = ({ masking_function, masking_value = '' }: MaskingRule): string 
 
 /** The table and all that inherit from it. Gives the masker the rights of their owners. Errors: MaskingRefused. */
 async function requireTable(session: AdminSession, name: string, rules: readonly MaskingRule[]): Promise<number[]> {
-  // The owner of a database has the rights of pg_database_owner, which nobody can be given.
+  // The owner of a database has the rights of pg_database_owner, a role without members.
   const tables = await session.query<Member>(
     `with recursive member as (
        select to_regclass($1)::oid as oid

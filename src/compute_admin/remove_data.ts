@@ -82,7 +82,7 @@ async function removeRows(session: AdminSession): Promise<boolean> {
   return [tables, views, objects].some((found) => found.length > 0)
 }
 
-/** What removed rows have left. */
+/** Removes traces of removed rows, and lets sequences begin anew. */
 async function removeTraces(session: AdminSession): Promise<void> {
   await restartSequences(session)
   // Statistics have samples of columns.

@@ -18,7 +18,7 @@ export interface RoleSession {
   query(text: string): Promise<unknown>
 }
 
-/** What settings of users must not change in a session that masks data. */
+/** Settings on which the masking of data relies. */
 const ROLE_SETTINGS = {
   role: 'none',
   local_preload_libraries: '',
