@@ -2,7 +2,7 @@
 # and Ctrl-C and signals reach it. `make` turns every failure into exit code 2.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test check format bench chaos vm docs schema sbom peers console
+.PHONY: help up test whole check format bench chaos vm docs schema sbom peers console
 
 NODE := bin/neap-node
 INSTALLED := node_modules/.package-lock.json
@@ -17,9 +17,12 @@ up: $(INSTALLED) $(CONSOLE) ## Start Neap and print where to go (ARGS="--data-di
 	@exec bin/neap up $(ARGS)
 
 test: $(INSTALLED) $(CONSOLE) $(if $(NEAP_TEST_POSTGRES),,$(POSTGRES)) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
-	@$(NODE) test/prerequisites.ts >&2
-	@exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
+	@export NEAP_TEST_SEED=$${NEAP_TEST_SEED:-$$(date +%s)}; $(NODE) test/prerequisites.ts >&2 && \
+	exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
 	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
+
+whole: export NEAP_TEST_SHARE = 1
+whole: test ## Run the tests with every case of the heavy suites, of which make test runs a sample (NEAP_TEST_SEED=number)
 
 console: $(CONSOLE) ## Build the console's pages
 

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { peer } from './clients/peers.ts'
 import { withoutVersion } from './proxy/versions.ts'
+import { SEED, SHARE } from './sample.ts'
 
 /** Programs that tests use, by the Debian package that has them. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
@@ -35,4 +36,6 @@ const reasons = [
   ...(process.getuid?.() === 0 ? [] : ['some need root']),
 ]
 const verdict = reasons.length > 0 ? `some tests will be skipped: ${reasons.join('; ')}` : 'no test will be skipped'
-process.stdout.write(`neap: ${verdict}\n`)
+const sample =
+  SHARE < 1 ? `${SHARE * 100} % of the cases of heavy suites run, drawn from seed ${SEED}` : 'every case runs'
+process.stdout.write(`neap: ${verdict}; ${sample}\n`)
