@@ -36,6 +36,8 @@ export interface Branch {
   readonly expires_at: string | null
   /** How long after it was set that is. */
   readonly ttl_seconds: number | null
+  /** For how long its moments stay within reach; null: as long as its project says. */
+  readonly history_retention_seconds: number | null
   /** Annotations of clients, as given. */
   readonly annotation: Record<string, string>
   readonly created_at: string
@@ -185,11 +187,16 @@ export async function countBranches(db: Db, projectId: string, search?: string):
   return row?.count ?? 0
 }
 
-/** Changes the given attributes; `expires_at: null` removes the expiry. */
+/** Changes the given attributes; null removes the expiry, and a retention of its own. */
 export async function updateBranch(
   tx: Db,
   id: string,
-  changes: { name?: string | undefined; protected?: boolean | undefined; expires_at?: string | null | undefined },
+  changes: {
+    name?: string | undefined
+    protected?: boolean | undefined
+    expires_at?: string | null | undefined
+    history_retention_seconds?: number | null | undefined
+  },
 ): Promise<Branch> {
   const row = await tx.row<Branch>(sql`
     update branch set name = coalesce(${changes.name}, name), protected = coalesce(${changes.protected}, protected),
@@ -197,6 +204,9 @@ export async function updateBranch(
                              else expires_at end,
            ttl_seconds = case when ${changes.expires_at !== undefined} then ${secondsUntil(changes.expires_at)}
                               else ttl_seconds end,
+           history_retention_seconds = case when ${changes.history_retention_seconds !== undefined}
+                                            then ${changes.history_retention_seconds}
+                                            else history_retention_seconds end,
            updated_at = clock_timestamp()
      where id = ${id} returning *`)
   return row as Branch

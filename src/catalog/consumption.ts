@@ -79,6 +79,9 @@ export interface UseInTime {
   /** Bytes of files times hours, of branches without and with a parent. */
   readonly root_byte_hours: number
   readonly child_byte_hours: number
+  /** The same of their histories, and of snapshots, which belong to no branch. */
+  readonly history_byte_hours: number
+  readonly snapshot_byte_hours: number
   /** Branches over the number that is included, times hours; 0 for a branch. */
   readonly extra_branch_hours: number
 }
@@ -122,14 +125,17 @@ export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
          and (${branchIds}::text[] is null or c.branch_id = any (${branchIds}::text[]))
        group by 1, 2, 3),
     size as (
-      select project_id, branch_id, is_root, bytes, since,
+      select project_id, branch_id, is_root, is_snapshot, bytes, history_bytes, since,
              coalesce(lead(since) over (partition by project_id, branch_id order by since), clock_timestamp()) as upto
         from storage_sizes(${projectIds}::text[], date_trunc(${unit}, ${from}::timestamptz, 'UTC'))
-       where (${branchIds}::text[] is null or branch_id = any (${branchIds}::text[]))),
+       where (${branchIds}::text[] is null or branch_id = any (${branchIds}::text[]))
+         and not (is_snapshot and ${byBranch}::bool)),
     stored as (
       select s.project_id, case when ${byBranch}::bool then s.branch_id end as branch_id, b.since,
-             sum(case when s.is_root then s.bytes * hours else 0 end) as root_byte_hours,
-             sum(case when s.is_root then 0 else s.bytes * hours end) as child_byte_hours
+             sum(s.bytes * hours) filter (where s.is_root and not s.is_snapshot) as root_byte_hours,
+             sum(s.bytes * hours) filter (where not s.is_root and not s.is_snapshot) as child_byte_hours,
+             sum(s.history_bytes * hours) as history_byte_hours,
+             sum(s.bytes * hours) filter (where s.is_snapshot) as snapshot_byte_hours
         from bucket b join size s on s.since < b.upto and s.upto > b.since,
              lateral (select extract(epoch from least(s.upto, b.upto) - greatest(s.since, b.since))::float8 / 3600)
                l (hours)
@@ -150,12 +156,17 @@ export function listUses(db: Db, range: UseRange): Promise<UseInTime[]> {
        where not ${byBranch}::bool and s.branches > ${includedBranches}::int
        group by 1, 2, 3)
     select project_id, branch_id, since, sum(compute_seconds)::float8 as compute_seconds,
-           sum(transfer_bytes)::int8 as transfer_bytes, sum(root_byte_hours)::float8 as root_byte_hours,
-           sum(child_byte_hours)::float8 as child_byte_hours, sum(hours)::float8 as extra_branch_hours
+           sum(transfer_bytes)::int8 as transfer_bytes, coalesce(sum(root_byte_hours), 0)::float8 as root_byte_hours,
+           coalesce(sum(child_byte_hours), 0)::float8 as child_byte_hours,
+           coalesce(sum(history_byte_hours), 0)::float8 as history_byte_hours,
+           coalesce(sum(snapshot_byte_hours), 0)::float8 as snapshot_byte_hours,
+           sum(hours)::float8 as extra_branch_hours
       from (select project_id, branch_id, since, compute_seconds, transfer_bytes, 0 as root_byte_hours,
-                   0 as child_byte_hours, 0 as hours from used
-            union all select project_id, branch_id, since, 0, 0, root_byte_hours, child_byte_hours, 0 from stored
-            union all select project_id, branch_id, since, 0, 0, 0, 0, hours from extra) part
+                   0 as child_byte_hours, 0 as history_byte_hours, 0 as snapshot_byte_hours, 0 as hours from used
+            union all
+            select project_id, branch_id, since, 0, 0, root_byte_hours, child_byte_hours, history_byte_hours,
+                   snapshot_byte_hours, 0 from stored
+            union all select project_id, branch_id, since, 0, 0, 0, 0, 0, 0, hours from extra) part
      group by project_id, branch_id, since order by project_id, branch_id, since`)
 }
 
@@ -174,7 +185,7 @@ export function listBranchesOf(
 ): Promise<BranchKey[]> {
   return db.rows(sql`
     select project_id, id as branch_id from branch
-     where project_id = any (${projectIds}::text[])
+     where project_id = any (${projectIds}::text[]) and not is_snapshot
        and (${branchIds}::text[] is null or id = any (${branchIds}::text[]))
        and created_at < ${to}::timestamptz
        and (deleted_at is null or deleted_at > date_trunc(${UNITS[granularity]}, ${from}::timestamptz, 'UTC'))

@@ -116,7 +116,7 @@ export async function loseHistory(tx: Db, storeId: string, firstSegment: string)
   await tx.rows(sql`delete from base where store_id = ${storeId}`)
   await tx.rows(sql`
     update store set first_segment = ${firstSegment}, is_chained = false, is_cut = false,
-           archived_segment = null, history_bytes = 0
+           archived_segment = null, history_bytes = 0, counted_history_bytes = 0
      where id = ${storeId}`)
   await tx.rows(sql`update store set is_chained = false where parent_id = ${storeId} and is_chained`)
 }
@@ -142,7 +142,7 @@ export function nextBase(db: Db, storeId: string): Promise<{ number: number; now
       from store s where s.id = ${storeId}`)
 }
 
-/** A part of a store's history that no moment within its project's retention needs. */
+/** A part of a store's history that no moment within its retention needs. */
 export interface ExpiredHistory {
   readonly store_id: string
   /** The base that it begins with; null: it begins with the store's own WAL. */
@@ -152,7 +152,7 @@ export interface ExpiredHistory {
   readonly before_segment: string
 }
 
-/** Which parts of histories are expired beside those older than their project's retention. */
+/** Which parts of histories are expired beside those older than the retention of their branch. */
 interface ExpiryRule {
   /** A history of more bytes loses its oldest part, and any while the disk of its host is almost full. */
   readonly mostBytes: number
@@ -176,7 +176,8 @@ export function listExpiredHistory(db: Db, hostId: string, rule: ExpiryRule): Pr
         select number, segment from base where store_id = n.store_id and number < n.number
          order by number desc limit 1) b on true
      where s.host_id = ${hostId} and (${storeId}::text is null or s.id = ${storeId})
-       and (n.made_at < clock_timestamp() - make_interval(secs => p.history_retention_seconds)
+       and (n.made_at < clock_timestamp()
+              - make_interval(secs => coalesce(r.history_retention_seconds, p.history_retention_seconds))
             or ((h.disk_short or s.history_bytes + (select sum(bytes) from base where store_id = s.id) > ${mostBytes})
                 and not exists (select from base o where o.store_id = s.id and o.number < b.number)))
        and (b.number is not null or s.is_chained)
@@ -202,6 +203,9 @@ export async function forgetHistory(db: Db, part: ExpiredHistory, freedBytes: nu
      where id = ${part.store_id}`)
   await db.rows(sql`delete from base where store_id = ${part.store_id} and number = ${part.base}`)
   await db.rows(sql`
-    update store set history_bytes = greatest(0, history_bytes - ${freedBytes}),
-           is_chained = is_chained and ${part.base !== null} where id = ${part.store_id}`)
+    update store s set history_bytes = greatest(0, history_bytes - ${freedBytes}),
+           is_chained = is_chained and ${part.base !== null},
+           counted_history_bytes = greatest(0, history_bytes - ${freedBytes})
+             + (select coalesce(sum(bytes), 0)::int8 from base where store_id = s.id)
+     where id = ${part.store_id}`)
 }

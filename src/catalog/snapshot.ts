@@ -38,9 +38,10 @@ export async function insertSnapshot(tx: Db, snapshot: NewSnapshot): Promise<Sna
     with store as (
       insert into store (id, branch_id, host_id, parent_id, made_from)
       values (${branch_id}, ${branch_id}, host_for(${source.id}, null), ${store_id}, 'clone'))
-    insert into branch (id, account_id, project_id, parent_id, name, pending_state, deleted_at, store_id, logical_bytes)
+    insert into branch (id, account_id, project_id, parent_id, name, pending_state, deleted_at, store_id, logical_bytes,
+                        is_snapshot)
     values (${branch_id}, ${source.account_id}, ${source.project_id}, ${source.id}, ${branch_id}, 'ready',
-            clock_timestamp(), ${branch_id}, ${source.logical_bytes})`)
+            clock_timestamp(), ${branch_id}, ${source.logical_bytes}, true)`)
   const row = await tx.row<Snapshot>(sql`
     with made as (
       insert into snapshot (id, account_id, project_id, branch_id, source_branch_id, name, lsn, taken_of, expires_at,

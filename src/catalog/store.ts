@@ -81,7 +81,7 @@ interface MeasuredSize {
   readonly isWhole: boolean
 }
 
-/** How often the changed bytes of a running compute's store are kept, for hours of use. */
+/** How often the changed bytes of a running compute's store and its history are kept, for hours of use. */
 const BYTES_MINUTES = 5
 
 /**
@@ -97,13 +97,18 @@ export async function setMeasured(db: Db, id: string, size: MeasuredSize | undef
        where id in (select id from branch where store_id = ${id} for no key update skip locked)
          and logical_bytes is distinct from ${logicalBytes}::int8 and ${size !== undefined})
     update store s
-       set bytes = case when ${size === undefined}
-                          or exists (select from compute c join storage_size z on z.branch_id = s.branch_id
-                                       join branch b on b.id = z.branch_id and b.project_id = z.project_id
-                                      where c.store_id = s.id and c.ended_at is null
-                                        and z.since > clock_timestamp() - make_interval(mins => ${BYTES_MINUTES}))
-                        then s.bytes
-                        when ${isWhole}::bool then ${bytes}::int8 else greatest(s.bytes, ${bytes}::int8) end,
+       set bytes = case when counts then case when ${isWhole}::bool then ${bytes}::int8
+                                              else greatest(s.bytes, ${bytes}::int8) end
+                        else s.bytes end,
+           counted_history_bytes = case when counts then s.history_bytes + (
+                                          select coalesce(sum(bytes), 0)::int8 from base where store_id = s.id)
+                                        else s.counted_history_bytes end,
            measured_at = clock_timestamp()
+      from (select ${size !== undefined} and not exists (
+              select from store o join compute c on c.store_id = o.id and c.ended_at is null
+                join storage_size z on z.branch_id = o.branch_id
+                join branch b on b.id = z.branch_id and b.project_id = z.project_id
+               where o.id = ${id}
+                 and z.since > clock_timestamp() - make_interval(mins => ${BYTES_MINUTES}))) due (counts)
      where s.id = ${id}`)
 }

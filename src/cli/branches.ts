@@ -1,4 +1,5 @@
 import type { Command, Option } from 'commander'
+import { atVerb } from './branches/at.ts'
 import { createVerb } from './branches/create.ts'
 import { deleteVerb } from './branches/delete.ts'
 import { getVerb } from './branches/get.ts'
@@ -24,6 +25,7 @@ export function branchesCommand(access: readonly Option[]): Command {
     setDefaultVerb(),
     resetVerb(),
     restoreVerb(),
+    atVerb(),
     schemaVerb(),
     deleteVerb(),
     recoverVerb(),

@@ -8,6 +8,18 @@ export function suspends(seconds: number): string {
   return seconds === -1 ? 'never' : seconds === 0 ? 'default' : `${seconds} s`
 }
 
+/** A span of time as options take it: `7d`, `36h`, `45m`, else in seconds. */
+export function span(seconds: number): string {
+  const unit = SPANS.find(([length]) => seconds > 0 && seconds % length === 0)
+  return unit ? `${seconds / unit[0]}${unit[1]}` : `${seconds} s`
+}
+
+const SPANS = [
+  [86_400, 'd'],
+  [3600, 'h'],
+  [60, 'm'],
+] as const
+
 /** A state, and the one that comes next. */
 export const state = (current: string, pending: string | undefined): string =>
   pending && pending !== current ? `${current} → ${pending}` : current

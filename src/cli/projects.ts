@@ -1,7 +1,7 @@
 import { Argument, Command, Option } from 'commander'
 import type { ApiResponse } from '../client.ts'
 import { UsageError } from '../errors.ts'
-import { size, suspends, underWay } from './columns.ts'
+import { size, span, suspends, underWay } from './columns.ts'
 import { asks, confirm } from './confirm.ts'
 import { branchNow, listProjects, type ApiProject } from './resolve.ts'
 import { card, type Columns, list, moment, printable } from './table.ts'
@@ -18,6 +18,7 @@ const COLUMNS: Columns<ApiProject> = {
 
 const DETAILS: Columns<ApiProject> = {
   ...COLUMNS,
+  HISTORY: ({ history_retention_seconds }) => span(history_retention_seconds),
   'DEFAULT SIZE': ({ default_endpoint_settings: { autoscaling_limit_min_cu: min, autoscaling_limit_max_cu: max } }) =>
     min === undefined || max === undefined ? undefined : size(min, max),
   'DEFAULT SUSPEND': ({ default_endpoint_settings: { suspend_timeout_seconds: timeout } }) =>
@@ -121,6 +122,7 @@ const createVerb = () =>
 interface Changes extends Defaults {
   readonly name?: string
   readonly branchTtl?: number
+  readonly history?: number
 }
 
 const updateVerb = () =>
@@ -133,11 +135,22 @@ const updateVerb = () =>
         new Option('--branch-ttl <duration>', 'new branches expire after 12h or 7d, unless told, or never').argParser(
           (text) => (text === 'never' ? 0 : seconds(text)),
         ),
+      )
+      .addOption(
+        new Option(
+          '--history <duration>',
+          'for how long the past of its branches is kept: 12h or 14d, 35d at most',
+        ).argParser(seconds),
       ),
   ).action(
     verb(async ({ call, flags, project: find }: VerbSession<Changes>, named?: string) => {
       const settings = flags.branchTtl === undefined ? undefined : { branch_ttl_seconds: flags.branchTtl }
-      const changes = { name: flags.name, settings, default_endpoint_settings: defaults(flags) }
+      const changes = {
+        name: flags.name,
+        settings,
+        history_retention_seconds: flags.history,
+        default_endpoint_settings: defaults(flags),
+      }
       if (Object.values(changes).every((value) => value === undefined))
         throw new UsageError('Say what to change; neap projects update --help lists what can be.')
       const params = await find({ named, how: HOW })

@@ -32,7 +32,8 @@ export async function requireMoment(
   const [field, text = ''] = named
   const target = field.endsWith('lsn') ? lsnTarget(field, text) : timestampTarget(field, text)
   const refuse = (why: string) => new AppError('NOT_ALLOWED', `${field} (${text}) ${why}`)
-  const since = Date.now() - project.history_retention_seconds * 1000
+  const retention = branch.history_retention_seconds ?? project.history_retention_seconds
+  const since = Date.now() - retention * 1000
   const isOld = 'timestamp' in target && Date.parse(target.timestamp) < since
   if ('timestamp' in target && Date.parse(target.timestamp) > Date.now()) throw refuse('is in the future.')
   if ('lsn' in target && look && (lsnPosition(look.lsn) ?? 0) < (lsnPosition(target.lsn) ?? 0))

@@ -3,11 +3,12 @@ import { AppError } from '../errors.ts'
 import type { CommandContext } from './command.ts'
 import { type BranchId, lockedProject, requireBranch, requireExpiry, requireFreeBranchName } from './require.ts'
 
-/** The attributes of a branch that a request may change. A null `expires_at` removes the expiry. */
+/** The attributes of a branch that a request may change. Null removes the expiry, and a retention of its own. */
 export interface BranchChanges {
   readonly name?: string
   readonly protected?: boolean
   readonly expires_at?: string | null
+  readonly history_retention_seconds?: number | null
 }
 
 /** Changes the given attributes of a branch. Errors: NOT_FOUND, LOCKED, BRANCH_ALREADY_EXISTS, NOT_ALLOWED. */
@@ -15,7 +16,7 @@ export async function changeBranch(context: CommandContext, id: BranchId, asked:
   const { db } = context
   const project = await lockedProject(context, id.project_id)
   const before = await requireBranch(context, project.id, id.branch_id)
-  const { name, expires_at, protected: isProtected = before.protected } = asked
+  const { name, expires_at, history_retention_seconds, protected: isProtected = before.protected } = asked
   if (name !== undefined && name !== before.name) await requireFreeBranchName(context, project.id, name)
   if (expires_at && (isProtected || before.is_default || (await hasChildren(db, before.id))))
     throw new AppError('NOT_ALLOWED', 'A default or protected branch, or one that has children, cannot expire.')
@@ -25,6 +26,7 @@ export async function changeBranch(context: CommandContext, id: BranchId, asked:
     name,
     protected: isProtected,
     expires_at: expires_at && requireExpiry(expires_at),
+    history_retention_seconds,
   })
 }
 

@@ -5,6 +5,7 @@ import { AppError } from '../errors.ts'
 import { ADMIN } from '../postgres/own_session.ts'
 import { runBundledPgDump } from './bundled_pg_dump.ts'
 import { knownPgDump } from './pg_dump.ts'
+import { type ReadPayer, withPlace } from './reading_places.ts'
 import { BRANCHING } from './session.ts'
 
 const PATIENCE_MS = 30_000
@@ -16,44 +17,17 @@ const MAX_MEMORY_KIB = 512 * 1024
 /** Runs a program under that memory limit, where the system supports it (POSIX, `ulimit`). */
 const LIMITED = `ulimit -v ${MAX_MEMORY_KIB} 2>/dev/null; exec "$0" "$@"`
 /**
- * Limits of concurrent dumps in one process, each a program that reads a whole Postgres catalog: in total, per account,
- * and per project (a comparison takes two). A tenant can make each last half a minute, and must leave room for others.
- */
-const MAX_AT_ONCE = { all: 8, account_id: 4, project_id: 2 }
-
-const running = new Set<Payer>()
-
-/** The project and account of a dump. */
-type Payer = Readonly<Record<'account_id' | 'project_id', string>>
-
-/**
  * Returns the schema of a database as SQL: the output of `pg_dump --schema-only`, without the random word that marks
  * its end for psql. Runs the machine's own pg_dump if it is new enough, else the one that npm provides.
  * Errors: NOT_ALLOWED (too slow or too large); UNAVAILABLE (the compute went away, `signal` aborted, or too many dumps
  * are running).
  */
 export async function dumpSchema(address: ComputeAddress, options: DumpOptions): Promise<string> {
-  const payer = takePlace(options.payer)
-  try {
-    return requireSql(await dump(address, options), options.signal)
-  } finally {
-    running.delete(payer)
-  }
-}
-
-function takePlace(given: Payer): Payer {
-  const payer = { ...given }
-  for (const [of, most] of Object.entries(MAX_AT_ONCE)) {
-    const taken = [...running].filter((other) => of === 'all' || other[of as keyof Payer] === payer[of as keyof Payer])
-    if (taken.length >= most)
-      throw new AppError('UNAVAILABLE', `${most} schemas are being read, as many as may be at once. Try again.`)
-  }
-  running.add(payer)
-  return payer
+  return withPlace(options.payer, async () => requireSql(await dump(address, options), options.signal))
 }
 
 interface DumpOptions {
-  readonly payer: Payer
+  readonly payer: ReadPayer
   readonly password: string
   readonly database: string
   readonly pgVersion: number

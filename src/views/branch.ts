@@ -21,6 +21,11 @@ export const Branch = Type.Object(
     protected: Type.Boolean(),
     expires_at: Type.Optional(Type.String({ format: 'date-time' })),
     ttl_interval_seconds: Type.Optional(Type.Integer()),
+    history_retention_seconds: Type.Optional(
+      Type.Integer({
+        description: 'For how long its moments stay within reach, where that is not as its project says',
+      }),
+    ),
     parent_timestamp: Type.Optional(Type.String({ format: 'date-time' })),
     parent_lsn: Type.Optional(Type.String()),
     last_reset_at: Type.Optional(Type.String({ format: 'date-time' })),
@@ -80,6 +85,7 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     protected: row.protected,
     ...(row.expires_at && { expires_at: row.expires_at }),
     ...(row.expires_at && row.ttl_seconds !== null && { ttl_interval_seconds: row.ttl_seconds }),
+    ...(row.history_retention_seconds !== null && { history_retention_seconds: row.history_retention_seconds }),
     ...(row.parent_timestamp && { parent_timestamp: row.parent_timestamp }),
     ...(row.parent_lsn && { parent_lsn: row.parent_lsn }),
     ...(row.last_reset_at && { last_reset_at: row.last_reset_at }),

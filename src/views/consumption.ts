@@ -31,13 +31,13 @@ export const Consumption = Type.Object(
   { $id: 'Consumption' },
 )
 
-/** The value of each metric; what Neap does not have yet is not used: snapshots, history, private networks. */
+/** The value of each metric; Neap has no private networks. */
 const VALUES: Readonly<Record<Metric, (use: UseInTime) => number>> = {
   compute_unit_seconds: ({ compute_seconds }) => Math.round(compute_seconds),
   root_branch_bytes_month: ({ root_byte_hours }) => Math.round(root_byte_hours),
   child_branch_bytes_month: ({ child_byte_hours }) => Math.round(child_byte_hours),
-  instant_restore_bytes_month: () => 0,
-  snapshot_storage_bytes_month: () => 0,
+  instant_restore_bytes_month: ({ history_byte_hours }) => Math.round(history_byte_hours),
+  snapshot_storage_bytes_month: ({ snapshot_byte_hours }) => Math.round(snapshot_byte_hours),
   public_network_transfer_bytes: ({ transfer_bytes }) => transfer_bytes,
   private_network_transfer_bytes: () => 0,
   extra_branches_month: ({ extra_branch_hours }) => Math.round(extra_branch_hours * 1000) / 1000,

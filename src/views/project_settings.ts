@@ -10,6 +10,9 @@ const Quota = Type.Optional(
   }),
 )
 
+/** For how long the moments of a branch stay within reach. */
+export const HistoryRetention = Type.Integer({ minimum: 0, maximum: 3_024_000, description: 'At most 35 days' })
+
 const TimeOfDay = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'HH:MM, in UTC' })
 
 const Replication = Type.Boolean({

@@ -7,6 +7,7 @@ import {
   branchUses,
   countWal,
   expireConsumption,
+  listBranchesOf,
   listUses,
   meterComputes,
   NO_USE,
@@ -14,6 +15,7 @@ import {
   projectUses,
 } from '../../src/catalog/consumption.ts'
 import type { Endpoint } from '../../src/catalog/endpoint.ts'
+import { forgetHistory, insertBase } from '../../src/catalog/history.ts'
 import { findExceededQuota, listOverQuota } from '../../src/catalog/quota.ts'
 import { scale } from '../../src/catalog/scaling.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -178,6 +180,51 @@ test('sizes count for as long as a branch had them', () =>
     assert.ok(sum(({ extra_branch_hours }) => extra_branch_hours) >= 0)
     assert.ok((await projectByteHours(catalog, project.id)) <= 6001)
     await expireConsumption(catalog, 100)
+  }))
+
+test('history and snapshots are counted apart from the data of branches', () =>
+  catalogs.with(async ({ catalog }) => {
+    const project = await newProject(catalog)
+    const branch = await newBranch(catalog, project)
+    const hidden = await newBranch(catalog, project)
+    await catalog.rows(sql`update branch set is_snapshot = true where id = ${hidden.id}`)
+    await catalog.rows(sql`update store set history_bytes = 300, is_chained = false where id = ${branch.id}`)
+    const base = { number: 1, started_at: new Date().toISOString(), lsn: '0/1', segment: '000000010000000000000001' }
+    await insertBase(catalog, branch.id, { ...base, bytes: 200 })
+    await setMeasured(catalog, branch.id, sized(1000))
+    await setMeasured(catalog, hidden.id, sized(7000))
+    await catalog.rows(sql`update storage_size set since = clock_timestamp() - interval '2 hours'`)
+    const part = { store_id: branch.id, base: 1, from_segment: base.segment, before_segment: base.segment }
+    await forgetHistory(catalog, part, 100)
+    await catalog.rows(
+      sql`update storage_size set since = clock_timestamp() - interval '1 hour' where history_bytes = 200`,
+    )
+    const range = {
+      projectIds: [project.id],
+      from: new Date(Date.now() - 3 * 3_600_000).toISOString(),
+      to: new Date().toISOString(),
+      granularity: 'hourly',
+      includedBranches: 9,
+    } as const
+    const sums = async (byBranch: boolean) => {
+      const uses = await listUses(catalog, { ...range, byBranch })
+      const sum = (value: (use: (typeof uses)[number]) => number) =>
+        Math.round(uses.reduce((all, use) => all + value(use), 0) / 10)
+      return {
+        branches: [...new Set(uses.map(({ branch_id }) => branch_id))],
+        root: sum(({ root_byte_hours }) => root_byte_hours),
+        history: sum(({ history_byte_hours }) => history_byte_hours),
+        snapshots: sum(({ snapshot_byte_hours }) => snapshot_byte_hours),
+      }
+    }
+    // 500 bytes for the first hour, 200 for the second.
+    assert.deepEqual(await sums(false), { branches: [null], root: 200, history: 70, snapshots: 1400 })
+    assert.deepEqual(await sums(true), { branches: [branch.id], root: 200, history: 70, snapshots: 0 })
+    const listed = await listBranchesOf(catalog, range, 10, undefined)
+    assert.deepEqual(
+      listed.map(({ branch_id }) => branch_id),
+      [branch.id],
+    )
   }))
 
 test('the computes of a project that has used up a quota are found, and no others', () =>

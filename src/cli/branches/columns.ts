@@ -1,6 +1,6 @@
 import { Argument } from 'commander'
 import type { ApiResponse } from '../../client.ts'
-import { state, underWay, yes } from '../columns.ts'
+import { span, state, underWay, yes } from '../columns.ts'
 import type { ApiBranch } from '../resolve.ts'
 import { type Columns, moment } from '../table.ts'
 import type { ApiOperation } from '../wait.ts'
@@ -43,6 +43,7 @@ export const DETAILS: Columns<Changed> = {
   DEFAULT: ({ branch }) => yes(branch.default),
   PROTECTED: ({ branch }) => yes(branch.protected),
   EXPIRES: ({ branch }) => moment(branch.expires_at),
+  HISTORY: ({ branch: { history_retention_seconds: kept } }) => (kept === undefined ? undefined : span(kept)),
   CREATED: ({ branch }) => moment(branch.created_at),
   OPERATIONS: ({ operations = [] }) => underWay(operations),
 }

@@ -7,6 +7,7 @@ import { changeBranch, makeBranchDefault } from '../../commands/update_branch.ts
 import { AppError } from '../../errors.ts'
 import { Branch, branchView, branchViewWithUse } from '../../views/branch.ts'
 import { Operation } from '../../views/operation.ts'
+import { HistoryRetention } from '../../views/project_settings.ts'
 import { route } from '../route.ts'
 
 const ProjectId = Type.Object({ project_id: Type.String() })
@@ -123,7 +124,7 @@ export const getBranch = route('GET /projects/:project_id/branches/:branch_id', 
 const BranchAndOperations = Type.Object({ branch: Branch, operations: Type.Array(Operation) })
 
 export const updateProjectBranch = route('PATCH /projects/:project_id/branches/:branch_id', {
-  summary: 'Rename a branch, protect it, or say when it is to be deleted',
+  summary: 'Rename a branch, protect it, or say when it is to be deleted and for how long its history is kept',
   tag: 'Branch',
   params: BranchParams,
   body: Type.Object({
@@ -131,6 +132,7 @@ export const updateProjectBranch = route('PATCH /projects/:project_id/branches/:
       name: Type.Optional(Type.String({ maxLength: 256 })),
       protected: Type.Optional(Type.Boolean()),
       expires_at: Type.Optional(Type.Union([Type.String({ format: 'date-time' }), Type.Null()])),
+      history_retention_seconds: Type.Optional(Type.Union([HistoryRetention, Type.Null()])),
     }),
   }),
   returns: BranchAndOperations,

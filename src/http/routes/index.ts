@@ -12,7 +12,7 @@ import {
   updateMaskingRules,
 } from './branch_anonymize.ts'
 import { deleteProjectBranch, recoverDeletedBranch } from './branch_removal.ts'
-import { compareBranchSchema, getBranchSchema } from './branch_schema.ts'
+import { compareBranchSchema, getBranchSchema, listBranchTables } from './branch_schema.ts'
 import {
   countProjectBranches,
   getBranch,
@@ -146,6 +146,7 @@ export const routes = [
   setBackupSchedule,
   getBranchSchema,
   compareBranchSchema,
+  listBranchTables,
   runSql,
   createProjectEndpoint,
   listProjectEndpoints,

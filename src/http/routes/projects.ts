@@ -19,7 +19,7 @@ import {
   projectListItemView,
   projectView,
 } from '../../views/project.ts'
-import { ProjectSettings } from '../../views/project_settings.ts'
+import { HistoryRetention, ProjectSettings } from '../../views/project_settings.ts'
 import { Role, roleView } from '../../views/role.ts'
 import { subscriptionType } from '../billing_account.ts'
 import { TextMap } from '../../views/text_map.ts'
@@ -29,7 +29,7 @@ import { REFUSALS } from './endpoints.ts'
 const ProjectChanges = {
   name: Type.Optional(Type.String({ maxLength: 256 })),
   settings: Type.Optional(ProjectSettings),
-  history_retention_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_592_000 })),
+  history_retention_seconds: Type.Optional(HistoryRetention),
   default_endpoint_settings: Type.Optional(DefaultEndpointSettings),
 }
 

@@ -4,6 +4,8 @@ import { computeAddress } from '../catalog/compute.ts'
 import { findBranchEndpoint, type PlacedEndpoint } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import type { Project } from '../catalog/project.ts'
+import { withPlace } from '../compute_admin/reading_places.ts'
+import { COUNT_TIMEOUT_MS, countRows, type RowCounts } from '../compute_admin/row_counts.ts'
 import { dumpSchema } from '../compute_admin/schema.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { unifiedDiff } from '../compute_admin/unified_diff.ts'
@@ -23,25 +25,49 @@ const TRIES = 3
 export async function readSchema(
   context: Context,
   { pg_version: pgVersion }: Project,
-  { id: branchId, account_id, project_id }: Branch,
+  branch: Branch,
   database: string,
   signal: AbortSignal,
 ): Promise<string> {
-  const secrets = context.secrets.stores
+  const address = await awakeDatabase(context, branch, database, signal)
+  const password = context.secrets.stores.admin(address.store)[0]
+  return dumpSchema(address, { payer: branch, password, database, pgVersion, signal })
+}
+
+/** The numbers of rows of the tables in a database of a branch. Errors: as `readSchema`. */
+export async function readRowCounts(
+  context: Context,
+  branch: Branch,
+  database: string,
+  signal: AbortSignal,
+): Promise<RowCounts> {
+  const address = await awakeDatabase(context, branch, database, signal)
+  // By the name that keeps its compute awake.
+  const session = { database, purpose: 'branch', timeoutMs: COUNT_TIMEOUT_MS }
+  return withPlace(branch, () =>
+    withAdminSession(address, context.secrets.stores, session, (each) => countRows(each, signal)),
+  )
+}
+
+/** The address of a branch's compute, which runs and has this database. Wakes an idle endpoint. */
+async function awakeDatabase(
+  context: Context,
+  { id: branchId }: Branch,
+  database: string,
+  signal: AbortSignal,
+): Promise<ComputeAddress> {
   let gone: { id: string | undefined; error: unknown } | undefined
   for (let turn = 0; turn < TRIES; turn++) {
     const endpoint = await awake(context, branchId, gone?.id, signal)
     const address = computeAddress(endpoint)
     if (!address) continue
     try {
-      await requireDatabase(address, secrets, database)
+      await requireDatabase(address, context.secrets.stores, database)
+      return address
     } catch (error) {
       if (error instanceof AppError) throw error
       gone = { id: endpoint.compute_id ?? undefined, error }
-      continue
     }
-    const password = secrets.admin(address.store)[0]
-    return dumpSchema(address, { payer: { account_id, project_id }, password, database, pgVersion, signal })
   }
   throw new AppError('UNAVAILABLE', 'The compute of the branch does not answer. Try again.', { cause: gone?.error })
 }

@@ -1,0 +1,2 @@
+-- For how long the moments of a branch stay within reach; null: as long as its project says.
+alter table branch add column history_retention_seconds int;
