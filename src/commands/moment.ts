@@ -32,8 +32,7 @@ export async function requireMoment(
   const [field, text = ''] = named
   const target = field.endsWith('lsn') ? lsnTarget(field, text) : timestampTarget(field, text)
   const refuse = (why: string) => new AppError('NOT_ALLOWED', `${field} (${text}) ${why}`)
-  const retention = branch.history_retention_seconds ?? project.history_retention_seconds
-  const since = Date.now() - retention * 1000
+  const since = Date.now() - retentionOf(project, branch) * 1000
   const isOld = 'timestamp' in target && Date.parse(target.timestamp) < since
   if ('timestamp' in target && Date.parse(target.timestamp) > Date.now()) throw refuse('is in the future.')
   if ('lsn' in target && look && (lsnPosition(look.lsn) ?? 0) < (lsnPosition(target.lsn) ?? 0))
@@ -43,7 +42,7 @@ export async function requireMoment(
   const [store] = ancestors
   if (!isOld && store?.first_segment === null && isAlive(store, target)) return undefined
   if (isOld || !store || !planRestoration(ancestors, target))
-    throw refuse(`is before the history of the branch, which ${await rangeOf(db, branch, since)}.`)
+    throw refuse(`is before the history of the branch, which ${await rangeOf(db, project, branch)}.`)
   return { store_id: store.id, target }
 }
 
@@ -61,16 +60,33 @@ async function storeAt(db: Db, branch: Branch, target: Target): Promise<readonly
   return ancestors.length === 0 ? undefined : ancestors
 }
 
+/** For how many seconds the moments of a branch stay within reach. */
+export const retentionOf = (project: Project, branch: Branch): number =>
+  branch.history_retention_seconds ?? project.history_retention_seconds
+
+/** Since when the moments of a branch are within reach; undefined before it has a history. */
+export async function historyBeginning(db: Db, project: Project, branch: Branch): Promise<Date | undefined> {
+  const beginning = await oldestOrigin(db, branch)
+  const since = Date.now() - retentionOf(project, branch) * 1000
+  return beginning === undefined ? undefined : new Date(Math.max(beginning, since))
+}
+
 /** From when on a branch has a history, for its owner. */
-async function rangeOf(db: Db, branch: Branch, since: number): Promise<string> {
+async function rangeOf(db: Db, project: Project, branch: Branch): Promise<string> {
+  const beginning = await historyBeginning(db, project, branch)
+  if (!beginning) return 'begins with its next base, within a minute of its next start'
+  return `goes from ${beginning.toISOString()} until now`
+}
+
+/** When the oldest data that its moments are reached from were made, in milliseconds since 1970. */
+async function oldestOrigin(db: Db, branch: Branch): Promise<number | undefined> {
   let beginning: number | undefined
   let ancestors: readonly StoreHistory[] = await listAncestors(db, branch.store_id ?? '')
   for (let [own] = ancestors; own; [own] = ancestors) {
     beginning = beginningOf(ancestors) ?? beginning
     ancestors = own.previous_id === null ? ancestors.slice(1) : await listAncestors(db, own.previous_id)
   }
-  if (beginning === undefined) return 'begins with its next base, within a minute of its next start'
-  return `goes from ${new Date(Math.max(beginning, since)).toISOString()} until now`
+  return beginning
 }
 
 function lsnTarget(field: string, text: string): Target {

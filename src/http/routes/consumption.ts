@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import {
   type BranchKey,
@@ -33,7 +34,7 @@ const Asked = {
 const MAX_PROJECTS = 100
 
 const Period = Type.Object({
-  period_id: Type.String(),
+  period_id: Type.String({ format: 'uuid' }),
   period_plan: Type.String(),
   period_start: Type.String({ format: 'date-time' }),
   period_end: Type.String({ format: 'date-time' }),
@@ -182,12 +183,25 @@ function periodsOf(
 ): Static<typeof Period>[] {
   const months = Map.groupBy(uses, ({ since }) => new Date(since).toISOString().slice(0, 7))
   return [...months].map(([month, used]) => ({
-    period_id: month,
+    period_id: periodId(used[0]?.project_id ?? '', month),
     period_plan: plan,
     period_start: `${month}-01T00:00:00.000Z`,
     period_end: endOf(`${month}-01T00:00:00.000Z`, 'monthly'),
     consumption: used.map((use) => consumptionView(use, endOf(use.since, granularity), metrics)),
   }))
+}
+
+/** The id of a month of a project, the same in each answer: a UUID of version 8 (RFC 9562, section 5.8). */
+function periodId(projectId: string, month: string): string {
+  const hex = createHash('sha256').update(`${projectId} ${month}`).digest('hex')
+  const [first, second, third, fourth, last] = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 15),
+    hex.slice(15, 18),
+    hex.slice(18, 30),
+  ]
+  return `${first}-${second}-8${third}-8${fourth}-${last}`
 }
 
 function endOf(start: string, granularity: Granularity): string {

@@ -7,11 +7,13 @@ import { FormDialog } from '../../parts/form_dialog.tsx'
 import { Setting } from '../../parts/setting.tsx'
 import { Moment } from '../../parts/time.tsx'
 import type { BranchTabProps } from '../branch.tsx'
+import { PastOfBranch } from './past.tsx'
+import { Snapshots } from './snapshots.tsx'
 
 const RESET = 'POST /projects/:project_id/branches/:branch_id/reset_to_parent'
 const RESTORE = 'POST /projects/:project_id/branches/:branch_id/restore'
 
-/** How a branch is given other data: its parent's, or another branch's. */
+/** How a branch is given other data: its parent's, another branch's, that of a moment or of a snapshot. */
 export function BranchRestore({ branch }: BranchTabProps) {
   const queries = useQueryClient()
   const done = () => queries.invalidateQueries({ queryKey: keysOf(branch.project_id).state })
@@ -23,8 +25,8 @@ export function BranchRestore({ branch }: BranchTabProps) {
       <Setting title="Restore from another branch" state="Its endpoint and its connection strings stay.">
         <Restore branch={branch} done={done} />
       </Setting>
-      <Setting title="History" state="Restoring a moment of the past: Neap keeps no history of branches yet." />
-      <Setting title="Snapshots" state="Neap keeps no snapshots yet. A branch of this one keeps what it has now." />
+      <PastOfBranch branch={branch} done={done} />
+      <Snapshots branch={branch} />
     </>
   )
 }

@@ -9,7 +9,7 @@ import { Copied } from '../../parts/copied.tsx'
 import { Moment } from '../../parts/time.tsx'
 import { ConnectBranch } from '../connect.tsx'
 import { EndpointState } from '../endpoint_state.tsx'
-import { DeleteBranch } from './branch_forms.tsx'
+import { DeleteBranch } from './delete_branch.tsx'
 import { type BranchInTree, whyKept } from './tree.ts'
 
 const MAX_DEPTH = 5

@@ -2,10 +2,11 @@ import { useMemo, useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { Empty, Failure, Loading } from '../../parts/states.tsx'
 import { useDebounced } from '../../parts/debounced.ts'
-import { NewBranch } from './branch_forms.tsx'
 import { useBranchList } from './branch_list.ts'
 import { BranchTable } from './branch_table.tsx'
 import { DeleteSelected } from './delete_selected.tsx'
+import { DeletedBranches } from './deleted_branches.tsx'
+import { NewBranch } from './new_branch.tsx'
 import { inTree } from './tree.ts'
 
 /** The branches of a project as a tree, with their endpoints. */
@@ -52,6 +53,7 @@ export function Branches({ projectId }: { readonly projectId: string }) {
         </Empty>
       )}
       {rows.length > 0 && <BranchTable projectId={projectId} rows={rows} selected={chosen} select={select} />}
+      {!isSearch && <DeletedBranches projectId={projectId} />}
     </>
   )
 }

@@ -72,7 +72,9 @@ export function DeleteSelected({ projectId, selected, done }: DeleteSelectedProp
         )
       }
     >
-      <p>Their data and their computes are deleted, and cannot be brought back:</p>
+      <p>
+        Their computes end at once. They can be recovered with their data for some days, 7 unless Neap is set otherwise:
+      </p>
       <ul>
         {branches.slice(0, MAX_SHOWN).map(({ id, name }) => (
           <li key={id}>{name}</li>
