@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, test } from 'node:test'
 import { freshHost, query, SECRETS, settled } from '../../test/local_host.ts'
+import { SHARE } from '../../test/sample.ts'
 import type { ComputeAddress } from '../compute/compute.ts'
 import type { Change, ConfigChange } from '../catalog/config_change.ts'
 import { applyChanges } from './changes.ts'
@@ -67,10 +68,19 @@ async function applyAll(address: ComputeAddress, changes: readonly ConfigChange[
   assert.deepEqual([refused, postponed], [[], []])
 }
 
-for (const [pgVersion, stride] of [
-  [18, 2],
-  [15, 9],
-] as const) {
+/** Of so many places one is tried. */
+const STRIDES =
+  SHARE < 1
+    ? ([
+        [18, 5],
+        [15, 13],
+      ] as const)
+    : ([
+        [18, 1],
+        [15, 4],
+      ] as const)
+
+for (const [pgVersion, stride] of STRIDES) {
   const absent = pgVersion !== 18 && !existsSync(`/usr/lib/postgresql/${pgVersion}/bin/initdb`)
   const skip = absent && `Postgres ${pgVersion} not installed`
 

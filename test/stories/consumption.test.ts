@@ -68,6 +68,10 @@ test('the history has the same by hour, for projects and for branches, and wakes
     branches.map((branch) => branch.branch_id),
     [branch_id],
   )
+  assert.match(
+    branches[0]?.periods[0]?.period_id ?? '',
+    /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/,
+  )
   const { endpoints } = await neap.call('GET /projects/:project_id/endpoints', { params: { project_id } })
   assert.equal(endpoints[0]?.current_state, 'idle')
 })

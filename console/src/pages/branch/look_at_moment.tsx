@@ -14,8 +14,8 @@ type TableRows = ApiResponse<'GET /projects/:project_id/branches/:branch_id/tabl
 interface Compared {
   readonly table: string
   /** Undefined where the table is absent, or was not counted. */
-  readonly then: number | undefined
-  readonly now: number | undefined
+  readonly rowsThen: number | undefined
+  readonly rowsNow: number | undefined
 }
 
 interface Look {
@@ -49,8 +49,8 @@ export function LookAtMoment({ branch, at }: { readonly branch: Branch; readonly
           keyOf={({ table }) => table}
           columns={[
             { title: 'Table', of: ({ table }) => table },
-            { title: 'Rows then', of: ({ then }) => then?.toLocaleString('en') ?? '–' },
-            { title: 'Rows now', of: ({ now }) => now?.toLocaleString('en') ?? '–' },
+            { title: 'Rows then', of: ({ rowsThen }) => rowsThen?.toLocaleString('en') ?? '–' },
+            { title: 'Rows now', of: ({ rowsNow }) => rowsNow?.toLocaleString('en') ?? '–' },
           ]}
         />
       )}
@@ -116,5 +116,5 @@ function sideBySide(before: readonly TableRows[], after: readonly TableRows[]): 
   const nameOf = ({ schema_name, table_name }: TableRows) => `${schema_name}.${table_name}`
   const [then, now] = [before, after].map((tables) => new Map(tables.map((each) => [nameOf(each), each.rows])))
   const names = [...new Set([...before, ...after].map(nameOf))].sort((one, other) => one.localeCompare(other))
-  return names.map((table) => ({ table, then: then?.get(table), now: now?.get(table) }))
+  return names.map((table) => ({ table, rowsThen: then?.get(table), rowsNow: now?.get(table) }))
 }

@@ -57,8 +57,16 @@ export function PastOfBranch({ branch, done }: PastProps) {
           })
         }
         neap={(fields) => [
-          ...['branches', 'restore', '--project', project_id, id, id, '--at', textOf(fields, 'time') ?? ''],
-          ...['--preserve-under-name', textOf(fields, 'preserve') ?? ''],
+          'branches',
+          'restore',
+          '--project',
+          project_id,
+          id,
+          id,
+          '--at',
+          textOf(fields, 'time') ?? '',
+          '--preserve-under-name',
+          textOf(fields, 'preserve') ?? '',
         ]}
         done={done}
       >

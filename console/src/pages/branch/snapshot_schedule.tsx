@@ -34,7 +34,11 @@ export function SnapshotSchedule({ branch: { project_id, id, name } }: { readonl
         const hour = set?.hour === undefined ? undefined : String(set.hour)
         const days = set?.retention_seconds === undefined ? undefined : `${set.retention_seconds / DAY_SECONDS}d`
         return [
-          ...['snapshots', 'schedule', '--project', project_id, id],
+          'snapshots',
+          'schedule',
+          '--project',
+          project_id,
+          id,
           ...(set ? ['--every', set.frequency] : ['--none']),
           ...given('--hour', hour),
           ...given('--keep', days),

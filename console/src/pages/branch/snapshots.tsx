@@ -84,7 +84,11 @@ function TakeSnapshot({ branch: { project_id, id, name }, done }: ChangeProps) {
         })
       }
       neap={(fields) => [
-        ...['snapshots', 'create', '--project', project_id, id],
+        'snapshots',
+        'create',
+        '--project',
+        project_id,
+        id,
         ...given('--name', textOf(fields, 'name')),
         ...given('--expires', lifetimeOf(fields)),
       ]}
@@ -117,7 +121,11 @@ function RestoreSnapshot({ branch, snapshot, done }: SnapshotProps) {
         })
       }
       neap={(fields) => [
-        ...['snapshots', 'restore', '--project', project_id, snapshot.id],
+        'snapshots',
+        'restore',
+        '--project',
+        project_id,
+        snapshot.id,
         ...given('--name', textOf(fields, 'name')),
         ...(replaces(fields) ? ['--finalize'] : []),
       ]}

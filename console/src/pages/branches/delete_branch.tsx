@@ -29,7 +29,11 @@ export function DeleteBranch({
         return prepare('DELETE /projects/:project_id/branches/:branch_id', { params, query })
       }}
       neap={(fields) => [
-        ...['branches', 'delete', '--project', branch.project_id, branch.id],
+        'branches',
+        'delete',
+        '--project',
+        branch.project_id,
+        branch.id,
         ...(isFinal(fields) ? ['--final'] : []),
       ]}
       done={onChange}

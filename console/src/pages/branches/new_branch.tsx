@@ -114,7 +114,10 @@ function command(projectId: string, fields: FormData): string[] {
   const data = dataOf(fields)
   const moment = data === 'time' || data === 'lsn' ? textOf(fields, data) : undefined
   return [
-    ...['branches', 'create', '--project', projectId],
+    'branches',
+    'create',
+    '--project',
+    projectId,
     ...given('--parent', textOf(fields, 'parent')),
     ...given('--at', moment),
     ...(data === 'schema' ? ['--schema-only'] : []),
