@@ -45,7 +45,11 @@ export async function readRowCounts(
   // By the name that keeps its compute awake.
   const session = { database, purpose: 'branch', timeoutMs: COUNT_TIMEOUT_MS }
   return withPlace(branch, () =>
-    withAdminSession(address, context.secrets.stores, session, (each) => countRows(each, signal)),
+    withAdminSession(address, context.secrets.stores, session, (each) => countRows(each, signal)).catch(
+      (cause: unknown) => {
+        throw new AppError('UNAVAILABLE', 'The rows could not be counted at the compute. Try again.', { cause })
+      },
+    ),
   )
 }
 

@@ -29,7 +29,7 @@ const TABLES = `
    order by c.relpages, n.nspname, c.relname limit ${MOST_TABLES + 1}`
 
 /** Time that a session for `countRows` needs for each statement, in milliseconds. */
-export const COUNT_TIMEOUT_MS = TOTAL_MS
+export const COUNT_TIMEOUT_MS = EACH_MS + 1_000
 
 /**
  * Counts the rows of all tables of a session's database; no code of its users runs for that. Errors: those of the
@@ -37,9 +37,9 @@ export const COUNT_TIMEOUT_MS = TOTAL_MS
  */
 export async function countRows(session: AdminSession, signal: AbortSignal): Promise<RowCounts> {
   const deadline = performance.now() + TOTAL_MS
-  await session.query(`set default_transaction_read_only = on`)
-  await session.query(`set lock_timeout = ${LOCK_WAIT_MS}`)
-  await session.query(`set statement_timeout = ${EACH_MS}`)
+  await session.query(`
+    select set_config('default_transaction_read_only', 'on', false), set_config('lock_timeout', '${LOCK_WAIT_MS}', false),
+           set_config('statement_timeout', '${EACH_MS}', false)`)
   const found = await session.query<Omit<TableRows, 'rows'>>(TABLES)
   const tables: TableRows[] = []
   for (const table of found.slice(0, MOST_TABLES)) {
@@ -59,7 +59,9 @@ async function countIn(session: AdminSession, { schema_name, table_name }: Table
   const name = `${identifier(schema_name)}.${identifier(table_name)}`
   try {
     const [row] = await session.query<{ rows: string }>(`select count(*) as rows from only ${name}`)
-    return Number(row?.rows)
+    const rows = Number(row?.rows)
+    // Code in the compute may answer anything.
+    return Number.isSafeInteger(rows) ? rows : undefined
   } catch (error) {
     if (UNCOUNTED.has((error as { code?: string }).code ?? '')) return undefined
     throw error

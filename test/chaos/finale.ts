@@ -151,17 +151,22 @@ export function confidential({ neap, dataDir, checks }: World, secrets: readonly
   checks.record('confidential', shown && `a secret that begins with ${shown.slice(0, 4)} stands in a log`)
 }
 
-/** Deletes all branches except the first, children before their parents. */
+/** Deletes all snapshots, and for good all branches except the first, children before their parents. */
 async function removeBranches(world: World): Promise<void> {
   for (const spot of world.spots) spot.leaving = spot.parent !== undefined
+  type Row = { id: string; project_id: string }
+  for (const { id, project_id } of await catalogQuery<Row>(world.neap, 'select id, project_id from snapshot'))
+    await request(world, 'DELETE', `/projects/${project_id}/snapshots/${id}`)
   for (;;) {
-    const leaves = await catalogQuery<{ id: string; project_id: string }>(
+    const leaves = await catalogQuery<Row>(
       world.neap,
-      `select id, project_id from branch b where parent_id is not null and deleted_at is null
+      `select id, project_id from branch b
+        where not is_default and (deleted_at is null or recoverable_until is not null)
           and not exists (select from branch child where child.parent_id = b.id and child.deleted_at is null)`,
     )
     if (leaves.length === 0) return
-    for (const { id, project_id } of leaves) await request(world, 'DELETE', `/projects/${project_id}/branches/${id}`)
+    for (const { id, project_id } of leaves)
+      await request(world, 'DELETE', `/projects/${project_id}/branches/${id}?hard_delete=true`)
   }
 }
 

@@ -2,6 +2,8 @@ import { type Answer, send } from '../http.ts'
 import { type Random, randomOf } from '../random.ts'
 import { enter, holdings } from './data.ts'
 import { restore } from './restore.ts'
+import { snapshot } from './snapshot.ts'
+import { undelete } from './undelete.ts'
 import { awaitEnds, isShortOfDisk, pause, request, type Spot, standing, type World } from './world.ts'
 import { write } from './writers.ts'
 
@@ -22,6 +24,8 @@ export async function ask(world: World, name: string, tasks: Promise<unknown>[])
       roles,
       databases,
       restore,
+      snapshot,
+      undelete,
       refuse,
       project,
     ])
@@ -137,7 +141,8 @@ const remove: Act = async (asker) => {
 
 async function deleteBranch({ world, random }: Asker, spot: Spot): Promise<void> {
   spot.leaving = true
-  const answer = await request(world, 'DELETE', `/projects/${spot.project_id}/branches/${spot.branch_id}`)
+  const path = `/projects/${spot.project_id}/branches/${spot.branch_id}`
+  const answer = await request(world, 'DELETE', `${path}?hard_delete=${random.chance(0.5)}`)
   world.checks.record('answered', answer.status !== 200 && `the deletion of ${spot.name} was answered ${answer.status}`)
   if (spot.parent) spot.parent.children--
   if (random.chance(0.5)) await awaitEnds(world, answer)

@@ -75,14 +75,16 @@ export const spotAfter = (spot: Spot, changes: Partial<Spot>): Spot => ({
   pooled: new Set(),
 })
 
-async function look(world: World, spot: Spot) {
+/** Reads a branch through its endpoint; undefined when the run ends before. */
+export async function look(world: World, spot: Spot) {
   const client = await enter(world, spot, () => {})
   const found = client && (await holdings(client, spot.branch_id).catch(() => undefined))
   await client?.end().catch(() => {})
   return found
 }
 
-const lastOf = ({ sequences }: Awaited<ReturnType<typeof holdings>>, name: string): number =>
+/** The last entry of a writer. */
+export const lastOf = ({ sequences }: Awaited<ReturnType<typeof holdings>>, name: string): number =>
   sequences.find(({ writer }) => writer === name)?.last ?? 0
 
 interface Stored {

@@ -65,6 +65,7 @@ export const env = {
   NEAP_PROXIES: '2',
   NEAP_SUSPEND_TIMEOUT: '1',
   NEAP_AVAILABILITY_INTERVAL: '20',
+  NEAP_BRANCH_RECOVER_HOURS: '1',
   NEAP_RATE_LIMIT_PER_MINUTE: '0',
   NEAP_RATE_LIMIT_PER_SECOND: '0',
 }
@@ -125,12 +126,18 @@ export async function request(
 }
 /** A host reports the room on its disk every ten seconds, so a refusal may outlast a full disk by that. */
 const HEARTBEAT_MS = 11_000
+/** What that causes is noticed so much later. */
+const SHORT_MS = 90_000
 
 /** Whether a write was refused because the disk is, or has just been, full. */
 export function isShortOfDisk({ history }: World, { status, body }: Answer): boolean {
   const isRefused = status === 422 && (body.message ?? '').startsWith('The disk of its host is almost full')
   return isRefused && history.lasting(Date.now() - HEARTBEAT_MS, Date.now()).includes('the disk is full')
 }
+
+/** Whether deleted branches may have been removed before their time, and copies refused. */
+export const wasDiskShort = ({ history }: World): boolean =>
+  history.lasting(Date.now() - SHORT_MS, Date.now()).includes('the disk is full')
 
 const causeOf = (error: Error): string => (error.cause instanceof Error ? error.cause.message : error.message)
 
