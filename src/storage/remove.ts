@@ -53,8 +53,10 @@ async function moveAway(layout: Layout, store: StoreRef, fence: Fence, log: Log)
 
 const DELETE_CAP_MS = 3000
 
+/** Computes go first, as beside a copy (give_way in effect.pl); its session is its own. */
+const REMOVE = '{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 rm -rf -- "$@"'
 /** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it descends. */
-const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; exec rm -rf -- "$@"`
+const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; ${REMOVE}`
 
 /** The deletions under way, by home: a step that begins again waits for the one that runs. */
 const deletions = new Map<string, Promise<void>>()
@@ -67,9 +69,8 @@ async function deleteTrees(home: string, paths: readonly string[]): Promise<void
 }
 
 async function startDeletion(paths: readonly string[]): Promise<void> {
-  const isRoot = process.getuid?.() === 0
-  const [program, ...args] = isRoot ? ['rm', '-rf', '--'] : ['sh', '-c', OPEN_AND_REMOVE, 'sh']
-  const child: ChildProcess = spawn(program, [...args, ...paths], {
+  const script = process.getuid?.() === 0 ? REMOVE : OPEN_AND_REMOVE
+  const child: ChildProcess = spawn('sh', ['-c', script, 'sh', ...paths], {
     detached: true,
     stdio: 'ignore',
     env: BARE_ENVIRONMENT,

@@ -1,0 +1,157 @@
+/*
+ * From the request for a branch with an endpoint to its first row: of a parent at rest, of a running one, and of one
+ * after random updates; beside a bare clone of the same files with a bare start, and what writers of the parent notice.
+ *
+ *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is
+ */
+import { execFileSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { connect, query } from '../test/clients.ts'
+import { envOf, type Neap, neapRun, newDataDir, startNeap } from '../test/neap.ts'
+import { firstPlace, type Place, suspend } from '../test/project.ts'
+import { bareStart } from './load/bare_start.ts'
+import { percentile, report } from './samples.ts'
+
+const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
+/** Of one row, of which a page has eight. */
+const ROW_BYTES = 1_000
+
+const bare: number[] = []
+const rest: number[] = []
+const running: number[] = []
+const aged: number[] = []
+const bareAged: number[] = []
+const alone: number[] = []
+const beside: number[] = []
+
+const dataDir = newDataDir()
+if (process.getuid?.() === 0) {
+  // Room for the data, their WAL, and what the updates rewrite.
+  const size = `${Math.ceil((mib * 5) / 1024) + 6}G`
+  const made = await neapRun(['storage', 'init', '--size', size], envOf(dataDir))
+  if (made.code !== 0) throw new Error(made.stderr)
+}
+const neap = await startNeap({ dataDir })
+let mode = ''
+try {
+  mode = (await neap.call('GET /status', {})).hosts[0]?.clone_mode ?? ''
+  const place = await firstPlace(neap)
+  await fill(neap, place)
+  for (let round = 0; round < rounds; round++) {
+    await suspend(neap, place)
+    bare.push(await bareClone(place))
+    rest.push(await branchOnce(neap, place))
+    await whileWriting(neap, place, async () => {
+      running.push(await branchOnce(neap, place))
+    })
+  }
+  await age(neap, place)
+  for (let round = 0; round < rounds; round++) {
+    await suspend(neap, place)
+    bareAged.push(await bareClone(place))
+    aged.push(await branchOnce(neap, place))
+  }
+} finally {
+  await neap.stop()
+}
+
+async function fill(at: Neap, { uri }: Place): Promise<void> {
+  await query(at, uri, 'create table data (id int primary key, filler text)')
+  await query(at, uri, 'create table written (id int)')
+  // Steps whose WAL is removed in between.
+  const rows = Math.ceil((mib * 2 ** 20) / ROW_BYTES)
+  for (let from = 1; from <= rows; from += 100_000)
+    await query(
+      at,
+      uri,
+      `insert into data select i, repeat(md5(i::text), 29)
+         from generate_series(${from}, ${Math.min(rows, from + 99_999)}) i`,
+    )
+  await query(at, uri, 'vacuum analyze data')
+}
+
+/** Updates random rows for a while, each of which writes a page anew. */
+async function age(at: Neap, { uri }: Place): Promise<void> {
+  const until = performance.now() + agedSeconds * 1000
+  while (performance.now() < until)
+    await query(
+      at,
+      uri,
+      `update data set filler = filler where id in (
+         select (random() * (select max(id) from data))::int from generate_series(1, 2000))`,
+    )
+}
+
+/** Clones the files of a parent at rest, and starts a bare Postgres on them. */
+async function bareClone({ branch_id }: Place): Promise<number> {
+  const [home, clone] = ['', '-bare'].map((end) => join(dataDir, 'branches', branch_id + end)) as [string, string]
+  const begun = performance.now()
+  execFileSync('cp', ['-a', '--reflink=auto', home, clone])
+  execFileSync('sync', ['-f', clone])
+  const cloned = performance.now() - begun
+  const server = await bareStart(dataDir, `${branch_id}-bare`)
+  await server.stop()
+  rmSync(clone, { recursive: true })
+  return cloned + server.ms
+}
+
+async function branchOnce(at: Neap, place: Place): Promise<number> {
+  const params = { project_id: place.project_id }
+  const begun = performance.now()
+  const { branch, endpoints } = await at.call('POST /projects/:project_id/branches', {
+    params,
+    body: { branch: { parent_id: place.branch_id }, endpoints: [{ type: 'read_write' }] },
+  })
+  await query(at, place.uri.replace(place.endpoint_id, endpoints[0]?.id ?? ''), 'select 1 from data limit 1')
+  const ms = performance.now() - begun
+  const { operations } = await at.call('DELETE /projects/:project_id/branches/:branch_id', {
+    params: { ...params, branch_id: branch.id },
+    query: { hard_delete: true },
+  })
+  await at.ended(operations)
+  return ms
+}
+
+/** Commits one row after the other: for a second alone, then beside `work`. */
+async function whileWriting(at: Neap, { uri }: Place, work: () => Promise<void>): Promise<void> {
+  const client = await connect(at, uri)
+  let samples = alone
+  let isOver = false
+  const writing = (async () => {
+    while (!isOver) {
+      const begun = performance.now()
+      await client.query('insert into written values (1)')
+      samples.push(performance.now() - begun)
+    }
+  })()
+  await new Promise((resolve) => {
+    setTimeout(resolve, 1_000)
+  })
+  samples = beside
+  await work()
+  isOver = true
+  await writing
+  await client.end()
+}
+
+const median = (samples: readonly number[]) => percentile(samples, 0.5)
+report(
+  'branch',
+  [
+    `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
+    `aged: after ${agedSeconds} s of updates of random rows`,
+    'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
+    'alone, beside: a commit of one row in the parent, without and while a branch is made',
+    `branches are made by ${mode}`,
+  ],
+  { bare, rest, running, bareAged, aged, alone, beside },
+  [
+    { what: 'rest / bare, medians', value: median(rest) / median(bare), most: 2, unit: '×' },
+    { what: 'rest p50', value: median(rest), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
+    { what: 'running p50', value: median(running), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
+    { what: 'aged / rest, medians', value: median(aged) / median(rest), most: 1.5, unit: '×' },
+    { what: 'beside / alone, p99', value: percentile(beside, 0.99) / percentile(alone, 0.99), most: 2, unit: '×' },
+    { what: 'longest commit beside a branch', value: Math.max(...beside), most: 50, unit: ' ms' },
+  ],
+)
