@@ -19,7 +19,7 @@ up: $(INSTALLED) $(CONSOLE) ## Start Neap and print where to go (ARGS="--data-di
 test: $(INSTALLED) $(CONSOLE) $(if $(NEAP_TEST_POSTGRES),,$(POSTGRES)) ## Run the tests (TEST=path for one file, ARGS="--test-name-pattern=…" for one test)
 	@export NEAP_TEST_SEED=$${NEAP_TEST_SEED:-$$(date +%s)}; $(NODE) test/prerequisites.ts >&2 && \
 	exec $(NODE) --test --test-reporter=spec --test-concurrency=2 --test-timeout=900000 $(ARGS) \
-	  $(if $(TEST),$(TEST),'src/**/*.test.ts' 'test/**/*.test.ts')
+	  $(if $(TEST),$(TEST),$$($(NODE) test/files.ts))
 
 whole: export NEAP_TEST_SHARE = 1
 whole: test ## Run the tests with every case of the heavy suites, of which make test runs a sample (NEAP_TEST_SEED=number)
