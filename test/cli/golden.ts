@@ -23,7 +23,8 @@ export function transcript(name: string, neap?: Neap): Transcript {
       const ran = await neapRun(args, envOf(neap?.ready.data_dir ?? '/nowhere', plain))
       const asked = args.map((arg) => (/^[\w.:/=<>-]+$/.test(arg) ? arg : `'${arg}'`)).join(' ')
       const out = args.includes('--json') && ran.stdout !== '' ? shape(ran.stdout) : ran.stdout
-      const err = ran.stderr.replaceAll(/^(?=.)/gm, '! ')
+      // A slow machine shows the progress of a wait.
+      const err = ran.stderr.replaceAll(/^[a-z]+_[a-z]+(: .*)?\n/gm, '').replaceAll(/^(?=.)/gm, '! ')
       const help = args.includes('--help')
       if (!help) aligned(ran.stdout)
       said += (help ? String : stable)(`$ neap ${asked}\n${out}${err}${ran.code === 0 ? '' : `exit ${ran.code}\n`}\n`)
