@@ -95,6 +95,11 @@ export async function until<T>(
 export async function kill(...pids: readonly (number | undefined)[]): Promise<void> {
   const known = pids.filter((pid) => pid !== undefined)
   assert.equal(known.length, pids.length, 'what is to be killed does not run')
+  // 0 is the group of this process, and with it all that runs these tests.
+  assert.ok(
+    known.every((pid) => pid > 0),
+    'what is to be killed is not known',
+  )
   for (const pid of known) {
     try {
       process.kill(pid, 'SIGKILL')

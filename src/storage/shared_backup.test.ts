@@ -1,4 +1,4 @@
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, fail, ok } from 'node:assert/strict'
 import { mkdirSync, readFileSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -97,7 +97,7 @@ test('clones of a running parent that are asked for at once share a backup, and 
 test('when the copier that holds the backup is killed, all that share it begin again', async () => {
   const { parent, pid } = await runningParent('killed')
   const { clones, thaw } = await waitingClones('killed', parent, pid, 3)
-  process.kill(clones[0]?.copier ?? 0, 'SIGKILL')
+  process.kill(clones[0]?.copier ?? fail('there is no copier'), 'SIGKILL')
   thaw()
   for (const { done } of clones) await done()
   for (const { child } of clones) await hasRows(child)

@@ -142,12 +142,12 @@ test('the page says that the API is away, and goes on when it is back', { skip }
   const { page, origin } = visit
   await page.goto(`${origin}/projects/${project().project_id}`)
   await page.getByRole('row', { name: 'main' }).waitFor()
-  process.kill(neap.process.pid ?? 0, 'SIGSTOP')
+  neap.process.kill('SIGSTOP')
   try {
     await kill(neap.part('api'))
     await page.getByText('Neap does not answer').waitFor()
   } finally {
-    process.kill(neap.process.pid ?? 0, 'SIGCONT')
+    neap.process.kill('SIGCONT')
   }
   await page.getByText('Neap does not answer').waitFor({ state: 'detached' })
   const { operations } = await neap.call('POST /projects/:project_id/branches', {

@@ -30,12 +30,12 @@ after(async () => {
 
 /** Kills the API, runs this while it is away, and waits until the page has it again. */
 async function duringOutage(run: () => Promise<unknown>): Promise<void> {
-  process.kill(neap.process.pid ?? 0, 'SIGSTOP')
+  neap.process.kill('SIGSTOP')
   try {
     await kill(neap.part('api'))
     await run()
   } finally {
-    process.kill(neap.process.pid ?? 0, 'SIGCONT')
+    neap.process.kill('SIGCONT')
   }
   await visit.page.locator('.away:empty').waitFor({ state: 'attached' })
 }

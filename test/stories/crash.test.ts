@@ -216,7 +216,7 @@ test('a crash is on record once, also when a client has started another compute 
   const earlier = (await crashes()).length
   const watcher = watcherOf(neap.part('worker') ?? 0)
   process.kill(watcher, 'SIGSTOP')
-  await kill((await computeOf(neap, place))?.pid ?? 0)
+  await kill((await computeOf(neap, place))?.pid)
   await query(neap, place.uri, 'select 1')
   process.kill(watcher, 'SIGCONT')
   await until('the end is on record', async () => (await crashes()).length > earlier)

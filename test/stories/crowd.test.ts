@@ -58,11 +58,13 @@ async function write(writer: number) {
 /** Kills the first copier that fills another directory than those there were. */
 async function killCopier(known: readonly string[]): Promise<void> {
   const directory = join(neap.ready.data_dir, 'branches')
-  const note = await until('a copier', () => {
+  const pid = await until('a copier', () => {
     const added = readdirSync(directory).filter((id) => !known.includes(id))
-    return added.map((id) => join(directory, id, 'copier')).find((path) => existsSync(path))
+    const notes = added.map((id) => join(directory, id, 'copier')).filter((path) => existsSync(path))
+    // Empty until it is written.
+    return notes.map((path) => Number.parseInt(readFileSync(path, 'utf8'), 10)).find((found) => found > 0)
   })
-  await kill(Number(readFileSync(note, 'utf8').split(' ')[0]))
+  await kill(pid)
 }
 
 test('each of many branches has the rows committed before its request, whole, though a copier is killed', async () => {

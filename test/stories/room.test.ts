@@ -127,7 +127,7 @@ test('an endpoint that autoscales grows to the room that there is', async () => 
 test('a killed worker loses and doubles no room', async () => {
   const [first, second] = [await asleep(2), await asleep(1)]
   for (const { uri } of [first, second]) await query(neap, uri, 'select 1')
-  await kill(neap.part('worker') ?? 0)
+  await kill(neap.part('worker'))
   await until('the room is counted', async () => (await host()).used_cu === 3)
   await suspend(neap, first)
   await until('the room is free', async () => (await host()).used_cu === 1)

@@ -85,7 +85,7 @@ test('a restarted worker holds the computes that it adopts to their sizes', asyn
   await until('it is limited', () => cpuQuota(data_dir, id) === 25_000)
   // As a worker that was killed before it limited the compute would leave it.
   removeQuota(data_dir, id)
-  await kill(neap.part('worker') ?? 0)
+  await kill(neap.part('worker'))
   await until('it is limited again', () => cpuQuota(data_dir, id) === 25_000)
 })
 
