@@ -2,8 +2,8 @@
 import { globSync } from 'node:fs'
 import { isSampled } from './sample.ts'
 
-/** Each of these attacks a Neap of its own. */
-const HEAVY = /^test\/attacks\//
+/** Each of these starts a Neap of its own, which takes ten seconds of CPU. */
+const HEAVY = /^test\/(attacks|clients|console|stories)\//
 
 const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts'], { cwd: new URL('..', import.meta.url) })
 process.stdout.write(
