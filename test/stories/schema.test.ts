@@ -174,7 +174,7 @@ test('a disconnect ends its pg_dump, and a project has at most two at once', { s
   const left = assert.rejects(fetch(url, { headers, signal: hangUp.signal }), { name: 'AbortError' })
   await blockDump()
   const refusal = await schemaOf(place, { db_name })
-  refused(refusal, 503, 'UNAVAILABLE', /2 schemas are being read.*Try again/)
+  refused(refusal, 503, 'UNAVAILABLE', /2 databases are being read.*Try again/)
   assert.match(refusal.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
   hangUp.abort()
   await left
