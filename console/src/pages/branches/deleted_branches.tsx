@@ -45,7 +45,8 @@ export function DeletedBranches({ projectId }: { readonly projectId: string }) {
 
 const Name = ({ branch: { name, id, recovery } }: { readonly branch: Branch }) => (
   <>
-    {name} <small>{id}</small> {recovery?.deletion_method === 'ttl' && <span className="mark">expired</span>}
+    {name} {name !== id && <small>{id}</small>}{' '}
+    {recovery?.deletion_method === 'ttl' && <span className="mark">expired</span>}
   </>
 )
 
