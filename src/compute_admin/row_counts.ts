@@ -38,8 +38,8 @@ export const COUNT_TIMEOUT_MS = EACH_MS + 1_000
 export async function countRows(session: AdminSession, signal: AbortSignal): Promise<RowCounts> {
   const deadline = performance.now() + TOTAL_MS
   await session.query(`
-    select set_config('default_transaction_read_only', 'on', false), set_config('lock_timeout', '${LOCK_WAIT_MS}', false),
-           set_config('statement_timeout', '${EACH_MS}', false)`)
+    select set_config('default_transaction_read_only', 'on', false),
+           set_config('lock_timeout', '${LOCK_WAIT_MS}', false), set_config('statement_timeout', '${EACH_MS}', false)`)
   const found = await session.query<Omit<TableRows, 'rows'>>(TABLES)
   const tables: TableRows[] = []
   for (const table of found.slice(0, MOST_TABLES)) {

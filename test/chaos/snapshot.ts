@@ -3,8 +3,8 @@ import type { Act } from './requests.ts'
 import { awaitEnds, request, type Spot, standing, wasDiskShort, type World } from './world.ts'
 
 /**
- * Takes a snapshot of a branch, makes a branch of it, and removes both: it has what was acknowledged before the request,
- * and no entry that was attempted after the snapshot was taken.
+ * Takes a snapshot of a branch, makes a branch of it, and removes both: it has what was acknowledged before the
+ * request, and no entry that was attempted after the snapshot was taken.
  */
 export const snapshot: Act = async ({ world, random }, name) => {
   const { checks } = world
