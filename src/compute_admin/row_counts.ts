@@ -1,7 +1,7 @@
 import { type AdminSession, identifier } from './session.ts'
 
 /** Tables that are counted at most: those with the fewest pages. */
-const MOST_TABLES = 1_000
+const MAX_TABLES = 1_000
 /** Counting ends after so long, and that of one table. */
 const TOTAL_MS = 20_000
 const EACH_MS = 5_000
@@ -26,7 +26,7 @@ const TABLES = `
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
    where c.relkind in ('r', 'm') and c.relpersistence <> 't'
      and n.nspname <> 'information_schema' and n.nspname not like 'pg\\_%'
-   order by c.relpages, n.nspname, c.relname limit ${MOST_TABLES + 1}`
+   order by c.relpages, n.nspname, c.relname limit ${MAX_TABLES + 1}`
 
 /** Time that a session for `countRows` needs for each statement, in milliseconds. */
 export const COUNT_TIMEOUT_MS = EACH_MS + 1_000
@@ -42,14 +42,14 @@ export async function countRows(session: AdminSession, signal: AbortSignal): Pro
            set_config('lock_timeout', '${LOCK_WAIT_MS}', false), set_config('statement_timeout', '${EACH_MS}', false)`)
   const found = await session.query<Omit<TableRows, 'rows'>>(TABLES)
   const tables: TableRows[] = []
-  for (const table of found.slice(0, MOST_TABLES)) {
+  for (const table of found.slice(0, MAX_TABLES)) {
     const isTime = performance.now() < deadline && !signal.aborted
     const rows = isTime ? await countIn(session, table) : undefined
     tables.push({ ...table, ...(rows !== undefined && { rows }) })
   }
   const nameOf = ({ schema_name, table_name }: TableRows) => `${schema_name}\0${table_name}`
   tables.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1))
-  return { tables, more: found.length > MOST_TABLES }
+  return { tables, more: found.length > MAX_TABLES }
 }
 
 /** Postgres manual, "PostgreSQL Error Codes": of a table that is gone, locked, damaged or takes too long to count. */

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import type { ApiResponse } from '../../../../src/client.ts'
-import { type Branch, call, type Operation } from '../../api.ts'
+import { type Branch, call, isGone, type Operation } from '../../api.ts'
 import { Loading } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { DiffView } from './diff_view.tsx'
@@ -21,7 +21,8 @@ interface Compared {
 interface Look {
   readonly database: string
   readonly tables: readonly Compared[]
-  readonly diff: string
+  /** Undefined where the database has been deleted since. */
+  readonly diff: string | undefined
 }
 
 /** Compares each database of a branch at a moment with now, when asked to: that makes a branch for the while. */
@@ -54,8 +55,8 @@ export function LookAtMoment({ branch, at }: { readonly branch: Branch; readonly
           ]}
         />
       )}
-      {diff === '' ? (
-        <p>The schema was the same.</p>
+      {diff === undefined || diff === '' ? (
+        <p>{diff === undefined ? 'The database has been deleted since.' : 'The schema was the same.'}</p>
       ) : (
         <DiffView diff={diff} again={() => look.mutate()} isReading={look.isPending} />
       )}
@@ -104,7 +105,12 @@ async function compare(then: Place, now: Place, database: string): Promise<Look>
   const query = { db_name: database }
   const tablesOf = async (params: Place) =>
     (await call('GET /projects/:project_id/branches/:branch_id/tables', { params, query })).tables
-  const [before, after] = [await tablesOf(then), await tablesOf(now)]
+  const before = await tablesOf(then)
+  const after = await tablesOf(now).catch((error: unknown) => {
+    if (isGone(error)) return undefined
+    throw error
+  })
+  if (!after) return { database, diff: undefined, tables: sideBySide(before, []) }
   const { diff } = await call('GET /projects/:project_id/branches/:branch_id/compare_schema', {
     params: now,
     query: { ...query, base_branch_id: then.branch_id },
