@@ -155,6 +155,8 @@ export interface BranchPage {
   readonly limit: number
   /** Whether deleted branches that can be recovered are among them. */
   readonly withDeleted?: boolean | undefined
+  /** Whether it has those only. */
+  readonly onlyDeleted?: boolean | undefined
   /** The sort value and the id of the last branch of the previous page. */
   readonly after?: readonly [string, string] | undefined
 }
@@ -164,7 +166,15 @@ export type SortedBranch = Branch & { readonly sort_value: string }
 
 /** A page of the branches of a project. */
 export function listBranches(db: Db, projectId: string, page: BranchPage): Promise<SortedBranch[]> {
-  const { search, sort, descending, limit, withDeleted = false, after: [value, id] = [null, null] } = page
+  const {
+    search,
+    sort,
+    descending,
+    limit,
+    withDeleted = false,
+    onlyDeleted = false,
+    after: [value, id] = [null, null],
+  } = page
   const following = descending
     ? sql`(sort_value, id) < (${value}, ${id}) order by sort_value desc, id desc`
     : sql`(sort_value, id) > (${value}, ${id}) order by sort_value, id`
@@ -175,7 +185,8 @@ export function listBranches(db: Db, projectId: string, page: BranchPage): Promi
                                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end
                 collate "C" as sort_value
         from branch
-       where project_id = ${projectId} and (deleted_at is null or ${withDeleted} and recoverable_until is not null)
+       where project_id = ${projectId} and (deleted_at is null and not ${onlyDeleted}
+                                            or (${withDeleted} or ${onlyDeleted}) and recoverable_until is not null)
          and ${matchesSearch(search)}) sorted
      where ${value}::text is null or ${following} limit ${limit}`)
 }

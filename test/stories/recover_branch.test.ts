@@ -64,6 +64,11 @@ test('a branch that was deleted while it ran comes back with its rows, roles, pa
   refused(await http(place, 'GET'), 404, 'NOT_FOUND', /not found/)
   assert.ok(!(await listed(false)).some(({ id }) => id === place.branch_id))
   const deleted = (await listed(true)).find(({ id }) => id === place.branch_id)
+  const { branches: only } = await neap.call('GET /projects/:project_id/branches', {
+    params: { project_id: main.project_id },
+    query: { recoverable: true, limit: 100 },
+  })
+  assert.deepEqual(only, [deleted])
   assert.deepEqual(deleted?.recovery, branch.recovery)
   assert.equal(deleted?.recovery?.deletion_method, 'user')
   const { deleted_at, recoverable_until } = deleted.recovery

@@ -39,6 +39,7 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
     include_deleted: Type.Optional(
       Type.Boolean({ description: 'Also deleted ones that can be recovered: those with recovery' }),
     ),
+    recoverable: Type.Optional(Type.Boolean({ description: 'Neap only. Only deleted ones that can be recovered' })),
   }),
   returns: Type.Object({
     branches: Type.Array(Branch),
@@ -60,6 +61,7 @@ export const listProjectBranches = route('GET /projects/:project_id/branches', {
     descending: order === 'DESC',
     limit,
     withDeleted: query.include_deleted,
+    onlyDeleted: query.recoverable,
     after: cursor && [cursor.sort_by_value, cursor.branch_id],
   })
   const last = branches.length === limit ? branches.at(-1) : undefined

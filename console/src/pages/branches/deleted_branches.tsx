@@ -16,9 +16,8 @@ export function DeletedBranches({ projectId }: { readonly projectId: string }) {
   const deleted = useQuery({
     queryKey: [...keysOf(projectId).state, 'deleted branches'],
     queryFn: async () => {
-      const query = { include_deleted: true, sort_by: 'updated_at', sort_order: 'desc', limit: 1000 } as const
-      const { branches } = await call('GET /projects/:project_id/branches', { params, query })
-      return branches.filter(({ recovery }) => recovery !== undefined).slice(0, MAX_SHOWN)
+      const query = { recoverable: true, sort_by: 'updated_at', sort_order: 'desc', limit: MAX_SHOWN } as const
+      return (await call('GET /projects/:project_id/branches', { params, query })).branches
     },
   })
   if (!deleted.data || deleted.data.length === 0) return null
