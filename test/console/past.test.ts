@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Browser, Locator } from 'playwright-core'
 import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { branchOff, firstPlace, type Place } from '../project.ts'
 import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
 
@@ -126,11 +126,12 @@ test('a branch begins with a time of its parent, with its schema, or masked', { 
 test('a moment is compared with now, and the branch restored to it', { skip }, async () => {
   const { page } = visit
   await query(neap, main.uri, 'create table entry as select 1 as id')
+  // The field has whole seconds: the commits have to lie in different ones.
   const then = Math.ceil(Date.now() / 1000) * 1000
-  await sleep(then + 100 - Date.now())
+  await until('the next second', () => Date.now() > then)
   await query(neap, main.uri, 'insert into entry values (2), (3)')
   await query(neap, main.uri, 'alter table entry add column later int')
-  await sleep(then + 2_000 - Date.now())
+  await until('another second', () => Date.now() > then + 1_000)
   const made = await names()
   await page.goto(ofProject(`/branches/${main.branch_id}/restore?do=restore-moment`))
   await dialog().getByRole('slider').waitFor()
