@@ -26,6 +26,7 @@ export const RETENTION_SETTINGS: Readonly<
     | 'auditDays'
     | 'historyMb'
     | 'historyMaxMb'
+    | 'backupHours'
     | 'recoverHours'
     | 'branchRecoverHours',
     RetentionSetting
@@ -56,6 +57,13 @@ export const RETENTION_SETTINGS: Readonly<
     fallback: () => 10_240,
     parse: whole(64, 1_073_741_824),
     expects: 'MiB from 64 to 1073741824',
+  },
+  backupHours: {
+    env: 'NEAP_BACKUP_HOURS',
+    about: 'So old a backup of a branch that was written to is followed by another, where there is a repository.',
+    fallback: () => 24,
+    parse: whole(1, 720),
+    expects: 'hours from 1 to 720',
   },
   recoverHours: {
     env: 'NEAP_RECOVER_HOURS',

@@ -111,6 +111,12 @@ export const SETTINGS = {
       "Networks of HTTP proxies whose `X-Forwarded-For` is taken for the client's address, by the API and by `/sql`.",
     fallback: () => [],
   }),
+  pgBackRest: setting<string>({
+    env: 'NEAP_PGBACKREST',
+    ...text,
+    about: 'The program of pgBackRest, which writes backups to a repository.',
+    fallback: () => 'pgbackrest',
+  }),
   workerMetricsPort: setting<number>({
     env: 'NEAP_WORKER_METRICS_PORT',
     ...port,

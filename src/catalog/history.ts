@@ -121,18 +121,22 @@ export async function loseHistory(tx: Db, storeId: string, firstSegment: string)
   await tx.rows(sql`update store set is_chained = false where parent_id = ${storeId} and is_chained`)
 }
 
-/** @param base.bytes the bytes that it takes beside its store */
+/**
+ * @param base.bytes the bytes that it takes beside its store
+ * @returns when it was made; undefined if it is recorded already, or its store is gone
+ */
 export async function insertBase(
   db: Db,
   storeId: string,
   base: Omit<Base, 'made_at' | 'is_cut'> & { bytes: number },
-): Promise<void> {
+): Promise<string | undefined> {
   const { number, started_at, lsn, segment, bytes } = base
-  await db.rows(sql`
+  const row = await db.row<{ made_at: string }>(sql`
     insert into base (store_id, number, started_at, made_at, lsn, segment, bytes)
     select id, ${number}, ${started_at}::timestamptz, clock_timestamp(), ${lsn}::pg_lsn, ${segment}, ${bytes}
       from store where id = ${storeId}
-    on conflict do nothing`)
+    on conflict do nothing returning made_at`)
+  return row?.made_at
 }
 
 /** The number for the next base of a store, and the time now; undefined once the store is removed. */

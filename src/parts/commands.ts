@@ -32,6 +32,16 @@ const MACHINE: readonly ListedCommand[] = [
     load: async ({ dataDir }) => (await import('../cli/storage.ts')).storageCommand(dataDir),
   },
   {
+    usage: 'backup',
+    about: 'Back up all of this Neap to a repository elsewhere, and see what is there.',
+    load: async ({ dataDir }, env) => (await import('../cli/backup.ts')).backupCommand(dataDir, env),
+  },
+  {
+    usage: 'restore',
+    about: 'Restore a Neap from the repository of its backups, on an empty machine.',
+    load: async ({ dataDir }, env) => (await import('../cli/restore.ts')).restoreCommand(dataDir, env),
+  },
+  {
     usage: 'secrets',
     about: 'Show how old the secrets of this Neap are; rotate them while it runs.',
     load: async ({ dataDir }) => (await import('../cli/secrets.ts')).secretsCommand(dataDir),

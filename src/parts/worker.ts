@@ -14,6 +14,7 @@ import { uidRange } from '../host/uids.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
 import { startAutoscaleLoop } from '../loops/autoscale.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
+import { startBackupLoop } from '../loops/backups.ts'
 import { explainFence } from '../loops/catalog_age.ts'
 import { startCrashLoop } from '../loops/crash.ts'
 import { startExpiryLoop } from '../loops/expiry.ts'
@@ -138,6 +139,7 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     startMeterLoop(worker),
     startHistoryLoop(worker),
     startWalHistoryLoop(worker),
+    startBackupLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),
     startSnapshotLoop(worker),

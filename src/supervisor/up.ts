@@ -27,6 +27,7 @@ import { adviceFor, type CloneMode } from '../storage/report.ts'
 import { ensureCertificates } from '../tls/certificates.ts'
 import { objectionsTo, operatorFiles, readPair } from '../tls/operator.ts'
 import { missingFrom, unwanted, wallTable } from '../walls.ts'
+import { keepCatalogBackup } from './catalog_backup.ts'
 import { checkCatalogUrl } from './catalog_url.ts'
 import {
   checkDataDir,
@@ -44,6 +45,7 @@ import { checkMasterKey } from './master_key.ts'
 import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { ProgressReporter } from './progress.ts'
+import { requireRestored } from './restore_machine.ts'
 import { endStaleParts } from './stale_parts.ts'
 import { stopUnserved } from './stop_unserved.ts'
 import { suspendAll } from './suspend_all.ts'
@@ -140,7 +142,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     // Copies outlive the worker that requested them.
     undo.push(() => (options.leaveRunning ? Promise.resolve() : storage.stopCopies()))
     undo.push(() => stopParts(parts, catalog, options))
-    undo.push(keepRotating(config, progress))
+    undo.push(keepRotating(config, progress), keepCatalogBackup({ config, catalog, secrets, say: progress.say }))
     updateState(config.dataDir, { extraProxyPort: parts.extraProxyPort || undefined })
     const project = await firstProject(config, catalog, { make: options.project && isFirstStart }, progress)
     options.onReady({
@@ -209,6 +211,7 @@ function sayPlainly(storage: CloneMode, walls: string, { config: { dataDir }, pr
 /** Errors: UsageError, before any change. */
 async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<void> {
   checkDataDir(config.dataDir)
+  requireRestored(config)
   checkRuntimeDir(config.runtimeDir)
   const operators = operatorFiles(config)
   if (operators)

@@ -5,6 +5,7 @@ import { layoutOf, logDirOf } from '../../host/layout.ts'
 import { catalogOwner } from '../../host/uids.ts'
 import { prepareVersion } from '../../storage/prepare.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
+import { recoverStore } from './recover_store.ts'
 import { findServer, startServer } from './server.ts'
 import { stopServer } from './stop_server.ts'
 import { probeWalls } from './walls.ts'
@@ -33,6 +34,8 @@ const CONFIG = Object.entries({
   shared_buffers: '64MB',
   max_wal_size: '512MB',
   min_wal_size: '32MB',
+  // What a repository that is away does not take, at most.
+  max_slot_wal_keep_size: '1GB',
   timezone: 'UTC',
   log_timezone: 'UTC',
   lc_messages: 'C',
@@ -85,6 +88,7 @@ export function localCatalogServer(options: {
       logFile: logFile('postgres.log'),
     }
     const secrets = { ...options.secrets, isGone: options.secrets.isLost }
+    while ((await recoverStore(plan, CATALOG, options.secrets)) === 'pending');
     while ((await replaceUnknownPassword(plan, CATALOG, secrets)) === 'pending');
     for (;;) {
       const server = await startServer(plan)

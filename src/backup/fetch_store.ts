@@ -1,0 +1,91 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { syncDirectory, syncFilesystem } from '../host/durable.ts'
+import { nextSegment, segmentPosition, timelineOf } from '../postgres/wal.ts'
+import { noteRecovery, type Recovery } from '../storage/replay.ts'
+import { BackupError } from './pgbackrest.ts'
+import type { Repository } from './repository.ts'
+import { listBackups, stanzaOf, type StoredBackup } from './stanza.ts'
+import { fetchWalEnd, type WalEnd, wholeSegment } from './wal_end.ts'
+
+/** A data directory as it was when the repository had its last WAL. */
+export interface FetchedStore {
+  readonly backup: StoredBackup
+  /** It holds every commit until then; null: until the backup was made. RFC 3339. */
+  readonly until: string | null
+}
+
+const NOT_THERE = 1
+
+/**
+ * Makes the data directory of a store from its newest backup and the WAL after that, which its first start replays.
+ * A directory that is there already is left as it is. Returns undefined when the repository has no backup of it.
+ * Errors: BackupError, UsageError, the system's.
+ */
+export async function fetchStore(
+  repository: Repository,
+  store: string,
+  home: string,
+): Promise<FetchedStore | undefined> {
+  const backup = (await listBackups(repository, store)).at(-1)
+  if (!backup) return undefined
+  const end = await fetchWalEnd(repository, store)
+  const fetched = { backup, until: end?.read_at ?? null }
+  if (existsSync(join(home, 'pgdata'))) return fetched
+  const making = join(home, 'pgdata.making')
+  await rm(making, { recursive: true, force: true })
+  await mkdir(making, { recursive: true, mode: 0o700 })
+  const stanza = [`--stanza=${stanzaOf(repository, store)}`, `--pg1-path=${making}`]
+  await repository.run(['restore', ...stanza, `--set=${backup.label}`, '--type=none'])
+  if (backup.backup_label !== null) await writeFile(join(making, 'backup_label'), backup.backup_label, { mode: 0o600 })
+  const recovery = backup.recovery ?? (await fetchWal(repository, store, { stanza, backup, end, making }))
+  await writeFile(join(making, 'recovery.signal'), '', { mode: 0o600 })
+  await noteRecovery(home, recovery)
+  await syncFilesystem(making)
+  await rename(making, join(home, 'pgdata'))
+  await syncDirectory(home)
+  return fetched
+}
+
+interface WalPlace {
+  readonly stanza: readonly string[]
+  readonly backup: StoredBackup
+  readonly end: WalEnd | undefined
+  /** The data directory. */
+  readonly making: string
+}
+
+/** Puts the WAL after a backup into its data directory. Errors: BackupError, if there is a gap in it. */
+async function fetchWal(
+  repository: Repository,
+  store: string,
+  { stanza, backup, end, making }: WalPlace,
+): Promise<Recovery> {
+  const wal = join(making, 'pg_wal')
+  const timeline = timelineOf(backup.segment)
+  if (parseInt(timeline, 16) > 1) await fetchWalFile(repository, stanza, wal, `${timeline}.history`)
+  let last = backup.segment
+  for (let name = last; await fetchWalFile(repository, stanza, wal, name); name = nextSegment(name)) last = name
+  if (end && segmentPosition(end.segment) >= segmentPosition(last)) {
+    // Replay would end at the gap without a word.
+    if (end.segment !== last && nextSegment(last) !== end.segment)
+      throw new BackupError(`The repository has a gap in the WAL of ${store}, after ${last}.`)
+    if (end.segment !== last || !(await readdir(wal)).includes(last))
+      await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
+    last = end.segment
+  }
+  return { timeline, last: segmentPosition(last) }
+}
+
+/** Returns false when the repository does not have it. */
+async function fetchWalFile(
+  repository: Repository,
+  stanza: readonly string[],
+  wal: string,
+  name: string,
+): Promise<boolean> {
+  const path = join(wal, name)
+  const { code } = await repository.run(['archive-get', ...stanza, name, path], { codes: [0, NOT_THERE] })
+  return code === 0
+}

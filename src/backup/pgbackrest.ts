@@ -1,0 +1,78 @@
+/** Runs pgBackRest (pgbackrest.org), which writes backups and WAL to a repository and reads them there. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setPriority } from 'node:os'
+import { buffer } from 'node:stream/consumers'
+import { UsageError } from '../errors.ts'
+import { BARE_ENVIRONMENT } from '../host/script.ts'
+
+/** The first version that knows Postgres 18. */
+const LEAST = [2, 55] as const
+/** As copies of branches: computes go first. */
+const NICE = 5
+
+export class BackupError extends Error {}
+
+export interface RunOptions {
+  /** Its standard input. */
+  readonly input?: Buffer
+  /** Exit codes that are a result; others are errors. */
+  readonly codes?: readonly number[]
+}
+
+export interface Ran {
+  readonly code: number
+  readonly output: Buffer
+}
+
+/** Runs pgBackRest with its configuration. */
+export type PgBackRest = (args: readonly string[], run?: RunOptions) => Promise<Ran>
+
+/**
+ * @param config the path of its configuration, which names the repository
+ * @returns a function that runs a command. Errors: BackupError with pgBackRest's message; UsageError when there is
+ *   no pgBackRest.
+ */
+export const pgBackRest =
+  (program: string, config: string): PgBackRest =>
+  (args, options) =>
+    runProgram(program, [`--config=${config}`, ...args], options)
+
+async function runProgram(
+  program: string,
+  args: readonly string[],
+  { input, codes = [0] }: RunOptions = {},
+): Promise<Ran> {
+  const child = spawn(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe' })
+  const ended: Promise<unknown[]> = once(child, 'close').catch((error: unknown) => failure(program, error))
+  if (child.pid !== undefined) setPriority(child.pid, NICE)
+  // It may end without reading its input.
+  child.stdin.on('error', () => {})
+  child.stdin.end(input ?? '')
+  const [output, said, [code, signal]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended])
+  if (typeof code === 'number' && codes.includes(code)) return { code, output }
+  const end = typeof code === 'number' ? `pgBackRest ended with ${code}` : `pgBackRest was ended by ${String(signal)}`
+  throw new BackupError(reasonIn(said.toString('utf8')) || end)
+}
+
+function failure(program: string, error: unknown): never {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new UsageError(missing(program))
+  throw error
+}
+
+const missing = (program: string): string =>
+  `There is no ${program}: install pgBackRest ${LEAST.join('.')} or newer, or name its program in NEAP_PGBACKREST.`
+
+/** Errors: UsageError, unless there is a pgBackRest that knows the versions of Postgres that Neap runs. */
+export async function requirePgBackRest(program: string): Promise<void> {
+  const { output } = await runProgram(program, ['version'])
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(output.toString('utf8')) ?? []
+  if (Number(major) > LEAST[0] || (Number(major) === LEAST[0] && Number(minor) >= LEAST[1])) return
+  throw new UsageError(`${program} is version ${major}.${minor}: install pgBackRest ${LEAST.join('.')} or newer.`)
+}
+
+/** The errors in its output, without its hints. */
+function reasonIn(said: string): string {
+  const lines = said.split('\n').flatMap((line) => /ERROR: \[\d+\]: (.*)/.exec(line)?.[1] ?? [])
+  return lines.join('; ')
+}

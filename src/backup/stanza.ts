@@ -1,0 +1,153 @@
+/**
+ * The part of the repository for a store, or for the catalog: a stanza of pgBackRest. Branches share a system
+ * identifier, so neither Postgres nor pgBackRest tells their backups apart: names do, and an annotation of each backup
+ * names its store.
+ */
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { readIfExists } from '../durable_file.ts'
+import { segmentPosition } from '../postgres/wal.ts'
+import type { Recovery } from '../storage/replay.ts'
+import { BackupError } from './pgbackrest.ts'
+import type { Repository } from './repository.ts'
+
+/** A copy of a data directory at rest: a base (storage/base.ts). */
+export interface BackupSource {
+  readonly pgdata: string
+  /** It holds every commit before then, and no commit after `made_at`. RFC 3339. */
+  readonly started_at: string
+  readonly made_at: string
+  /** It leads to any position from `lsn` on, with the WAL from `segment` on. */
+  readonly lsn: string
+  readonly segment: string
+  /** Of a directory whose first start is to replay WAL that lies in it: its task (storage/replay.ts). */
+  readonly recovery?: Recovery | undefined
+}
+
+/** A backup in the repository. */
+export interface StoredBackup extends Omit<BackupSource, 'pgdata'> {
+  /** Its name in its stanza. */
+  readonly label: string
+  readonly kind: 'full' | 'diff' | 'incr'
+  /** Its file backup_label, which pgBackRest leaves out; null for that of a server that had stopped. */
+  readonly backup_label: string | null
+  /** The bytes of the data directory, and those that it takes in the repository. */
+  readonly bytes: number
+  readonly stored_bytes: number
+}
+
+export const stanzaOf = ({ series }: Pick<Repository, 'series'>, store: string): string => `${series}-${store}`
+
+/** A full backup is made anew so often: later ones refer to it. */
+const FULL_EACH_MS = 6 * 86_400_000
+
+/** Writes a backup of a base to the repository, with the changes since the last backup. Errors: BackupError. */
+export async function takeBackup(repository: Repository, store: string, source: BackupSource): Promise<StoredBackup> {
+  const { run } = repository
+  const stanza = `--stanza=${stanzaOf(repository, store)}`
+  const { pgdata, recovery, ...facts } = source
+  const encoded = {
+    label: (await readIfExists(join(pgdata, 'backup_label')))?.toString('base64'),
+    recovery: recovery && Buffer.from(JSON.stringify(recovery)).toString('base64'),
+  }
+  const place = ['--no-online', `--pg1-path=${pgdata}`]
+  await run(['stanza-create', stanza, ...place])
+  const before = await listBackups(repository, store)
+  const full = before.findLast(({ kind }) => kind === 'full')
+  const isFullDue = !full || Date.parse(source.made_at) - Date.parse(full.made_at) >= FULL_EACH_MS
+  const annotations = Object.entries({ store, ...facts, ...encoded }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--annotation=${nameOf(name)}=${value}`],
+  )
+  await run(['backup', stanza, ...place, `--type=${isFullDue ? 'full' : 'incr'}`, ...annotations]).catch(ifUnchanged)
+  const [oldest, ...later] = await listBackups(repository, store)
+  const taken = later.at(-1) ?? oldest
+  if (!oldest || !taken) throw new BackupError('pgBackRest has made a backup and does not list it')
+  await expireWal(repository, store, oldest.segment)
+  return taken
+}
+
+/** The backup before serves as well. */
+function ifUnchanged(error: unknown): void {
+  if (!(error instanceof BackupError && /no files have changed/.test(error.message))) throw error
+}
+
+/** An annotation's name has no underscore. */
+const nameOf = (name: string): string => name.replaceAll('_', '-')
+
+interface Info {
+  readonly backup: readonly {
+    readonly label: string
+    readonly type: StoredBackup['kind']
+    readonly error: boolean | null
+    readonly annotation?: Readonly<Record<string, string>>
+    readonly info: { readonly size: number; readonly repository: { readonly delta: number } }
+  }[]
+}
+
+/** The backups of a store, oldest first. Errors: BackupError. */
+export async function listBackups(repository: Repository, store: string): Promise<StoredBackup[]> {
+  const { output } = await repository.run(['info', `--stanza=${stanzaOf(repository, store)}`, '--output=json'])
+  const [stanza] = JSON.parse(output.toString('utf8')) as Info[]
+  return (stanza?.backup ?? []).flatMap(({ label, type, error, annotation = {}, info }) => {
+    const { segment, lsn } = annotation
+    const backup_label = decoded(annotation['label']) ?? null
+    const recovery = decoded(annotation['recovery'])
+    const [started_at, made_at] = [annotation['started-at'], annotation['made-at']]
+    if (error === true || annotation['store'] !== store || !segment || !lsn || !started_at || !made_at) return []
+    const sizes = { bytes: info.size, stored_bytes: info.repository.delta }
+    return [
+      {
+        label,
+        kind: type,
+        segment,
+        lsn,
+        started_at,
+        made_at,
+        backup_label,
+        ...sizes,
+        ...(recovery && { recovery: JSON.parse(recovery) as Recovery }),
+      },
+    ]
+  })
+}
+
+const decoded = (text: string | undefined): string | undefined =>
+  text === undefined ? undefined : Buffer.from(text, 'base64').toString('utf8')
+
+/** Removes a backup. Errors: BackupError. */
+export async function dropBackup(repository: Repository, store: string, label: string): Promise<void> {
+  await repository.run(['expire', `--stanza=${stanzaOf(repository, store)}`, `--set=${label}`])
+}
+
+/** Writes a complete segment of WAL, or the history of a timeline, to the repository. Errors: BackupError. */
+export async function pushWalFile(repository: Repository, store: string, name: string, content: Buffer): Promise<void> {
+  // pgBackRest takes the file's name for the segment's.
+  const directory = join(repository.spool, store)
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const file = join(directory, name)
+  try {
+    await writeFile(file, content, { mode: 0o600 })
+    await repository.run(['archive-push', `--stanza=${stanzaOf(repository, store)}`, file])
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+/**
+ * Removes the WAL before the oldest backup. pgBackRest does so by itself only for backups that it has made of a
+ * running server.
+ */
+async function expireWal(repository: Repository, store: string, oldest: string): Promise<void> {
+  const archive = `archive/${stanzaOf(repository, store)}`
+  for (const version of (await repository.list(archive)).filter((name) => /^\d+-\d+$/.test(name))) {
+    for (const group of await repository.list(`${archive}/${version}`)) {
+      if (!/^[0-9A-F]{16}$/.test(group)) continue
+      const directory = `${archive}/${version}/${group}`
+      const names = (await repository.list(directory)).filter((name) => isBefore(name, oldest))
+      for (const name of names) await repository.run(['repo-rm', `${directory}/${name}`])
+    }
+  }
+}
+
+const isBefore = (file: string, segment: string): boolean =>
+  /^[0-9A-F]{24}-/.test(file) && segmentPosition(file.slice(0, 24)) < segmentPosition(segment)

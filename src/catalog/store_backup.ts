@@ -1,0 +1,185 @@
+/** The repository of backups, as far as it is known of each store. */
+import type { Db } from './catalog.ts'
+import { sql } from './sql.ts'
+
+/** A base of a store. */
+interface NewestBase {
+  readonly number: number
+  readonly started_at: string
+  readonly made_at: string
+  readonly lsn: string
+  readonly segment: string
+}
+
+/** A store that is to be compared with the repository. */
+export interface DueStore {
+  readonly id: string
+  readonly number: number
+  readonly due_at: string
+  /** Its newest backup in this series, with the WAL after it that the repository has; null before the first. */
+  readonly backup: {
+    readonly segment: string
+    readonly pushed_segment: string | null
+    readonly pushed_lsn: string | null
+    /** Another backup is to be made. */
+    readonly is_due: boolean
+  } | null
+  /** Its newest base, unless that is too old, or the newest backup is of it. */
+  readonly base: NewestBase | null
+}
+
+/** A base of this age is not backed up any more: another is made. */
+const BASE_AGE = sql`interval '1 hour'`
+/** WAL of less is not worth a backup: it may be that of a start and a stop. */
+const LEAST_WAL_BYTES = 65_536
+
+/**
+ * The stores of a host that are due, longest due first.
+ * @param hours the age at which a backup of a store that was written to is followed by another
+ */
+export function listDueStores(
+  db: Db,
+  { hostId, series, hours, limit }: { hostId: string; series: string; hours: number; limit: number },
+): Promise<DueStore[]> {
+  return db.rows(sql`
+    select s.id, s.number, s.backup_due_at as due_at,
+           case when k.store_id is not null then jsonb_build_object(
+             'segment', k.segment, 'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text,
+             'is_due', (k.is_due or k.made_at < clock_timestamp() - make_interval(hours => ${hours}))
+                       and k.pushed_lsn - k.lsn > ${LEAST_WAL_BYTES}::numeric) end as backup,
+           (select jsonb_build_object('number', b.number, 'started_at', b.started_at, 'made_at', b.made_at,
+                                      'lsn', b.lsn::text, 'segment', b.segment)
+              from base b
+             where b.store_id = s.id and b.made_at > clock_timestamp() - ${BASE_AGE}
+               and b.made_at > coalesce(k.made_at, '-infinity')
+             order by b.number desc limit 1) as base
+      from store s left join store_backup k on k.store_id = s.id and k.series = ${series}
+     where s.host_id = ${hostId} and s.backup_due_at <= clock_timestamp() and s.state = 'ready'
+     order by s.backup_due_at limit ${limit}`)
+}
+
+/** Postpones the next comparison of a store, which failed or has more to do. */
+export async function postponeBackup(db: Db, storeId: string, seconds: number, error: string | null): Promise<void> {
+  await db.rows(sql`
+    update store set backup_due_at = clock_timestamp() + make_interval(secs => ${seconds}), backup_error = ${error}
+     where id = ${storeId}`)
+}
+
+/** Records a new backup of a store: the WAL after it is yet to be written. */
+export async function recordBackup(
+  db: Db,
+  storeId: string,
+  backup: {
+    readonly series: string
+    readonly label: string
+    readonly started_at: string
+    readonly made_at: string
+    readonly lsn: string
+    readonly segment: string
+    readonly bytes: number
+    readonly stored_bytes: number
+  },
+): Promise<void> {
+  const { series, label, started_at, made_at, lsn, segment, bytes, stored_bytes } = backup
+  await db.rows(sql`
+    insert into store_backup (store_id, series, label, started_at, made_at, lsn, segment, bytes, stored_bytes)
+    select id, ${series}, ${label}, ${started_at}::timestamptz, ${made_at}::timestamptz, ${lsn}::pg_lsn, ${segment},
+           ${bytes}, ${stored_bytes}
+      from store where id = ${storeId}
+    on conflict (store_id) do update
+       set series = excluded.series, label = excluded.label, started_at = excluded.started_at,
+           made_at = excluded.made_at, lsn = excluded.lsn, segment = excluded.segment, bytes = excluded.bytes,
+           stored_bytes = excluded.stored_bytes, is_due = false,
+           pushed_segment = case when store_backup.series = excluded.series
+                                  and store_backup.pushed_segment >= excluded.segment
+                                 then store_backup.pushed_segment end,
+           pushed_lsn = null, pushed_at = null`)
+}
+
+/**
+ * Records the WAL of a store that the repository has. A store without a compute is due no more once that is complete. A
+ * backup that was asked for is made now, if the store was written to since the last.
+ */
+export async function recordPushed(
+  db: Db,
+  store: Pick<DueStore, 'id' | 'due_at'>,
+  pushed: { readonly segment: string | null; readonly lsn: string | null; readonly isWhole: boolean },
+  everySeconds: number,
+): Promise<void> {
+  const { segment, lsn, isWhole } = pushed
+  const row = await db.row<{ is_due: boolean }>(sql`
+    update store_backup
+       set pushed_segment = ${segment}, pushed_lsn = ${lsn}::pg_lsn,
+           pushed_at = case when ${isWhole} then ${store.due_at}::timestamptz else pushed_at end,
+           is_due = is_due and not (${isWhole} and ${lsn}::pg_lsn - lsn <= ${LEAST_WAL_BYTES}::numeric)
+     where store_id = ${store.id} returning is_due`)
+  const isDue = !isWhole || (row?.is_due ?? false)
+  await db.rows(sql`
+    update store s
+       set backup_error = null,
+           backup_due_at = case
+             when ${isDue} then clock_timestamp()
+             when exists (select from compute where store_id = s.id and ended_at is null)
+             then clock_timestamp() + make_interval(secs => ${everySeconds})
+           end
+     where id = ${store.id} and backup_due_at = ${store.due_at}::timestamptz`)
+}
+
+/** Records that the repository has a store completely until its next start, after which another backup is due. */
+export async function awaitStart(db: Db, { id, due_at }: Pick<DueStore, 'id' | 'due_at'>): Promise<void> {
+  await db.rows(sql`
+    update store_backup set is_due = true, pushed_lsn = lsn, lsn = '0/0', pushed_at = ${due_at}::timestamptz
+     where store_id = ${id} and lsn <> '0/0'`)
+  await db.rows(sql`
+    update store set backup_error = null, backup_due_at = null
+     where id = ${id} and backup_due_at = ${due_at}::timestamptz`)
+}
+
+/** Has stores compared now, and another backup made of each that was written to since the last. */
+export async function requestBackups(db: Db): Promise<void> {
+  await db.rows(sql`
+    with wanted as (
+      update store s set backup_due_at = clock_timestamp()
+       where s.state = 'ready'
+      returning id)
+    update store_backup set is_due = true where store_id in (select id from wanted)`)
+}
+
+/** Has stores compared with a repository that is new to them. */
+export async function beginBackups(db: Db, series: string): Promise<void> {
+  await db.rows(sql`
+    update store s set backup_due_at = clock_timestamp(), backup_error = null
+     where not exists (select from store_backup where store_id = s.id and series = ${series})`)
+}
+
+/** A store beside its newest backup. */
+export interface StoreBackup {
+  readonly store_id: string
+  readonly project_id: string
+  readonly branch_id: string
+  readonly branch_name: string
+  /** Null before there is a backup. */
+  readonly label: string | null
+  readonly made_at: string | null
+  /** Commits until then are in the repository; null before there is a backup. */
+  readonly pushed_at: string | null
+  readonly bytes: number | null
+  readonly stored_bytes: number | null
+  /** Not all that it has is known to be there. */
+  readonly is_behind: boolean
+  /** It has no backup yet, or another was asked for. */
+  readonly is_due: boolean
+  readonly error: string | null
+}
+
+/** The stores of branches beside their newest backups in a series. */
+export function listStoreBackups(db: Db, series: string): Promise<StoreBackup[]> {
+  return db.rows(sql`
+    select s.id as store_id, b.project_id, b.id as branch_id, b.name as branch_name, k.label, k.made_at, k.pushed_at,
+           k.bytes, k.stored_bytes, s.backup_due_at is not null as is_behind,
+           s.backup_due_at is not null and coalesce(k.is_due or k.pushed_at is null, true) as is_due,
+           s.backup_error as error
+      from store s join branch b on b.store_id = s.id
+      left join store_backup k on k.store_id = s.id and k.series = ${series}
+     where s.state = 'ready' order by b.project_id, s.number`)
+}

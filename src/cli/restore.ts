@@ -1,0 +1,48 @@
+import { Command, type Option } from 'commander'
+import { loadConfig, type Overrides } from '../config.ts'
+import { UsageError } from '../errors.ts'
+import type { Restored } from '../supervisor/restore_machine.ts'
+import { terminalProgress } from '../supervisor/progress.ts'
+import { print } from './print.ts'
+import { accessOf, givenPassphrase, reachesRepository, type RepositoryFlags } from './repository.ts'
+import { moment } from './table.ts'
+
+interface Flags extends Overrides, RepositoryFlags {
+  readonly from: string
+  readonly series?: string
+  readonly json?: boolean
+}
+
+/** `neap restore`: a lost machine. */
+export function restoreCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command {
+  return reachesRepository(new Command('restore'))
+    .summary('Restore a Neap from the repository of its backups, on an empty machine.')
+    .description(
+      'Restore a Neap to an empty data directory, from the repository that neap backup has written: ' +
+        'all branches under the same ids, hosts and passwords. If it is interrupted, run it again.',
+    )
+    .addOption(dataDir)
+    .requiredOption('--from <repository>', '/mnt/backups, s3://bucket/path or sftp://user@host/path')
+    .option('--series <series>', 'which backups, where several machines wrote to the repository; else the latest')
+    .option('--json', 'print JSON')
+    .action(async (flags: Flags) => {
+      const { restoreMachine } = await import('../supervisor/restore_machine.ts')
+      const passphrase = await givenPassphrase(flags, env)
+      if (passphrase === undefined)
+        throw new UsageError("Give the repository's passphrase in NEAP_BACKUP_PASSPHRASE or by --passphrase-file.")
+      const { from: location, series } = flags
+      const options = { ...accessOf(flags, env), location, passphrase, series }
+      const restored = await restoreMachine(loadConfig(flags), options, terminalProgress())
+      print(flags.json ? JSON.stringify(restored) : shown(restored))
+    })
+}
+
+function shown({ hostname, until, stores, lost }: Restored): string {
+  const lines = [`The Neap of ${hostname} is restored, as it was at ${moment(until)}: ${stores.length} branches.`]
+  for (const { branch_name, branch_id, until: saved } of stores)
+    lines.push(`  ${branch_name} (${branch_id}) as of ${moment(saved)}`)
+  for (const { branch_name, branch_id } of lost)
+    lines.push(`  ${branch_name} (${branch_id}) is lost: the repository has no backup of it yet`)
+  lines.push('Start it with: npx neap up')
+  return lines.join('\n')
+}

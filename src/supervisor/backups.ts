@@ -1,0 +1,140 @@
+/** The backups of an installation, for its operator. */
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { BackupError, requirePgBackRest } from '../backup/pgbackrest.ts'
+import {
+  beginSeries,
+  configureRepository,
+  findRepository,
+  forgetRepository,
+  newPassphrase,
+  openRepository,
+  type Repository,
+  type RepositoryOptions,
+} from '../backup/repository.ts'
+import { listBackups, stanzaOf, type StoredBackup } from '../backup/stanza.ts'
+import { stopKeepingCatalogWal } from '../catalog/catalog_wal.ts'
+import { listStoreBackups, requestBackups, type StoreBackup } from '../catalog/store_backup.ts'
+import type { Config } from '../config.ts'
+import { UsageError } from '../errors.ts'
+import { withCatalog } from '../rotation/with_catalog.ts'
+import { CATALOG } from '../secrets/stores.ts'
+import { type CatalogBackup, readCatalogBackup } from './catalog_backup.ts'
+
+export type { StoreBackup } from '../catalog/store_backup.ts'
+export type { StoredBackup } from '../backup/stanza.ts'
+
+/**
+ * Begins backups to a repository. Returns its passphrase, without which it cannot be read. Errors: UsageError,
+ * BackupError (the repository cannot be written to).
+ */
+export async function initBackups(
+  config: Config,
+  location: string,
+  options: Omit<RepositoryOptions, 'passphrase'> & { readonly passphrase?: string | undefined },
+): Promise<string> {
+  await requirePgBackRest(config.pgBackRest)
+  if (config.catalogUrl !== undefined)
+    throw new UsageError('Backups begin with the embedded catalog; yours (NEAP_CATALOG_URL) is not backed up by Neap.')
+  if (!existsSync(join(config.dataDir, 'host')))
+    throw new UsageError(`There is no Neap in ${config.dataDir}: npx neap up, or name another with --data-dir.`)
+  if (await findRepository(config.dataDir, config.pgBackRest))
+    throw new UsageError('Backups are made already: npx neap backup status. To end them: npx neap backup end')
+  const { passphrase = newPassphrase(), ...access } = options
+  await configureRepository(config.dataDir, location, { ...access, passphrase })
+  try {
+    await tryRepository(await openRepository(config.dataDir, config.pgBackRest, 'trial'))
+  } catch (error) {
+    await forgetRepository(config.dataDir)
+    throw error
+  }
+  await beginSeries(config.dataDir)
+  return passphrase
+}
+
+/** Writes a file, reads it and removes it. */
+async function tryRepository(repository: Repository): Promise<void> {
+  const name = `neap/trial-${randomBytes(4).toString('hex')}`
+  const content = randomBytes(16)
+  await repository.put(name, content)
+  const read = await repository.get(name)
+  await repository.run(['repo-rm', name])
+  if (!read?.equals(content)) throw new BackupError('The repository does not give back what was written to it.')
+}
+
+/** Ends backups. The repository keeps its content. */
+export async function endBackups(config: Config): Promise<void> {
+  await forgetRepository(config.dataDir)
+  await withCatalog(config, (catalog) => stopKeepingCatalogWal(catalog))
+}
+
+async function requireRepository(config: Config): Promise<Repository> {
+  const repository = await findRepository(config.dataDir, config.pgBackRest)
+  if (repository) return repository
+  throw new UsageError('No backups are made: npx neap backup init REPOSITORY')
+}
+
+/** The state of the backups of a running Neap. */
+export interface BackupReport {
+  /** Null before its first backup. */
+  readonly catalog: Pick<CatalogBackup, 'made_at' | 'pushed_at'> | null
+  readonly branches: readonly StoreBackup[]
+}
+
+/** Errors: UsageError. */
+export async function readBackups(config: Config): Promise<BackupReport> {
+  const { series } = await requireRepository(config)
+  const found = await readCatalogBackup(config)
+  const branches = await withCatalog(config, (catalog) => listStoreBackups(catalog, series))
+  if (found?.series !== series) return { catalog: null, branches }
+  const { made_at, pushed_at } = found
+  return { catalog: { made_at, pushed_at }, branches }
+}
+
+/** Has another backup made of each branch that was written to. Errors: UsageError. */
+export async function requestAllBackups(config: Config): Promise<void> {
+  await requireRepository(config)
+  await withCatalog(config, (catalog) => requestBackups(catalog))
+}
+
+/** A backup in the repository, with its branch. */
+export type ListedBackup = StoredBackup & Pick<StoreBackup, 'branch_id' | 'branch_name' | 'project_id'>
+
+/** The backups of a running Neap's branches. Errors: UsageError, BackupError. */
+export async function listAllBackups(config: Config): Promise<ListedBackup[]> {
+  const repository = await requireRepository(config)
+  const listed: ListedBackup[] = []
+  for (const { store_id, branch_id, branch_name, project_id } of (await readBackups(config)).branches)
+    for (const backup of await listBackups(repository, store_id))
+      listed.push({ ...backup, branch_id, branch_name, project_id })
+  return listed
+}
+
+/** The result of the verification of a stanza. */
+export interface Verified {
+  /** A branch, or the catalog. */
+  readonly name: string
+  readonly is_good: boolean
+  readonly report: string
+}
+
+/** Reads the backups and WAL of a running Neap in the repository, and checks their sums. */
+export async function verifyBackups(config: Config, tell: (verified: Verified) => void): Promise<boolean> {
+  const repository = await requireRepository(config)
+  const stores = (await readBackups(config)).branches.filter(({ label }) => label !== null)
+  const wanted = [
+    [CATALOG, 'the catalog'] as const,
+    ...stores.map((each) => [each.store_id, each.branch_name] as const),
+  ]
+  let isAllGood = true
+  for (const [store, name] of wanted) {
+    const stanza = `--stanza=${stanzaOf(repository, store)}`
+    const { output } = await repository.run(['verify', stanza, '--output=text'])
+    const report = output.toString('utf8').trim()
+    const is_good = !/^status: error/m.test(report)
+    isAllGood &&= is_good
+    tell({ name, is_good, report })
+  }
+  return isAllGood
+}

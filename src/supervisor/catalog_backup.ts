@@ -1,0 +1,131 @@
+/*
+ * Writes the embedded catalog to the repository, as loops/backups.ts does with stores, and the installation's files:
+ * without its keys the stores there are of no use.
+ */
+import { rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { describeSeries, pushFiles, textOf } from '../backup/installation_files.ts'
+import { type PushedWal, pushWal } from '../backup/push_wal.ts'
+import { findRepository, type Repository } from '../backup/repository.ts'
+import { type StoredBackup, takeBackup } from '../backup/stanza.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import { beginToKeepCatalogWal, releaseCatalogWal } from '../catalog/catalog_wal.ts'
+import { embeddedSocketDir } from '../catalog/embedded.ts'
+import type { Config } from '../config.ts'
+import { readInstallationFiles } from './installation_files.ts'
+import { readIfExists, replaceFile } from '../durable_file.ts'
+import { messageOf } from '../errors.ts'
+import { hostId } from '../host/id.ts'
+import { layoutOf, logDirOf } from '../host/layout.ts'
+import { lsnText, nextSegment, segmentPosition } from '../postgres/wal.ts'
+import { CATALOG } from '../secrets/stores.ts'
+import type { Secrets } from '../secrets/secrets.ts'
+import { baseOf, makeBase, removeBases } from '../storage/base.ts'
+import type { Undo } from './undo.ts'
+
+const EVERY_MS = 10_000
+const HOUR_MS = 3_600_000
+const NOTHING: PushedWal = { segment: null, lsn: null, mark: '' }
+
+/** The backup of the catalog, in the file `catalog` beside its configuration. */
+export interface CatalogBackup extends Pick<StoredBackup, 'made_at' | 'segment'> {
+  readonly series: string
+  readonly pushed_segment: string | null
+  /** Commits until then are in the repository; null while only the backup is. RFC 3339. */
+  readonly pushed_at: string | null
+}
+
+interface Options {
+  readonly config: Config
+  readonly catalog: Catalog
+  readonly secrets: Pick<Secrets, 'stores'>
+  readonly say: (line: string) => void
+}
+
+/** Backs up the catalog every few seconds while there is a repository. Returns its end. */
+export function keepCatalogBackup(options: Options): Undo {
+  const { config, say } = options
+  if (config.catalogUrl !== undefined) return async () => {}
+  let [repository, said, ended]: [Repository | undefined, string, boolean] = [undefined, '', false]
+  /** The series and files that were written last. */
+  let written = ''
+  let before = NOTHING
+  let timer: NodeJS.Timeout | undefined
+  let round: Promise<void> = Promise.resolve()
+
+  const look = async (): Promise<void> => {
+    try {
+      repository = await findRepository(config.dataDir, config.pgBackRest, repository)
+      if (repository) {
+        before = await backUpCatalog(options, repository, before)
+        const text = textOf(await readInstallationFiles(config))
+        if (written !== repository.series + text) await pushFiles(repository, text)
+        written = repository.series + text
+      }
+      said = ''
+    } catch (error) {
+      const message = `the catalog could not be backed up: ${messageOf(error)}`
+      if (message !== said) say(message)
+      said = message
+    }
+    if (!ended) timer = setTimeout(() => void (round = look()), EVERY_MS)
+  }
+  round = look()
+  return async () => {
+    ended = true
+    clearTimeout(timer)
+    await round
+  }
+}
+
+async function backUpCatalog(options: Options, repository: Repository, before: PushedWal): Promise<PushedWal> {
+  const { catalog, config } = options
+  const home = join(layoutOf(config).dataDir, 'catalog')
+  const file = stateFile(config)
+  const isLost = await beginToKeepCatalogWal(catalog)
+  const known = await readCatalogBackup(config)
+  const isCurrent = known?.series === repository.series && !isLost
+  const isOld = !known || Date.now() - Date.parse(known.made_at) > config.backupHours * HOUR_MS
+  const state = isCurrent && !isOld ? known : await makeBackup(options, home, repository)
+  const pushed_at = new Date().toISOString()
+  const last = state === known && before.segment === state.pushed_segment ? before : undefined
+  const pushed = await pushWal(
+    repository,
+    { id: CATALOG, home, first: state.segment },
+    last ?? { ...NOTHING, segment: state.pushed_segment },
+  )
+  if (pushed === 'missing') {
+    await rm(file, { force: true })
+    return NOTHING
+  }
+  const now = { ...state, pushed_segment: pushed.segment, ...(pushed.isWhole && { pushed_at }) }
+  await replaceFile(file, 0o600, Buffer.from(JSON.stringify(now)))
+  if (pushed.segment !== null) await releaseCatalogWal(catalog, lsnText(segmentPosition(nextSegment(pushed.segment))))
+  return pushed
+}
+
+const stateFile = ({ dataDir }: Config): string => join(dataDir, 'backup/catalog')
+
+/** The backup of the catalog; undefined before the first. */
+export async function readCatalogBackup(config: Config): Promise<CatalogBackup | undefined> {
+  const text = await readIfExists(stateFile(config))
+  return text && (JSON.parse(text.toString('utf8')) as CatalogBackup)
+}
+
+async function makeBackup({ config, secrets }: Options, home: string, repository: Repository): Promise<CatalogBackup> {
+  const layout = layoutOf(config)
+  await describeSeries(repository, { host_id: await hostId(config.dataDir), hostname: hostname() })
+  await removeBases(home)
+  const number = 1
+  const parent = { socketDir: embeddedSocketDir(config.runtimeDir), passwords: secrets.stores.admin(CATALOG) }
+  const copy = { parent, removed: '', logFile: join(logDirOf(layout, 'catalog'), 'copy.log'), cacheDir: layout.cache }
+  const base = { number, now: new Date().toISOString() }
+  let made = await makeBase(home, base, copy)
+  while (made === 'pending') made = await makeBase(home, base, copy)
+  const source = { ...made, pgdata: join(baseOf(home, number), 'pgdata'), made_at: new Date().toISOString() }
+  const backup = await takeBackup(repository, CATALOG, source)
+  await removeBases(home)
+  const { made_at, segment } = backup
+  return { series: repository.series, made_at, segment, pushed_segment: null, pushed_at: null }
+}

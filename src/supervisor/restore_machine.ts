@@ -1,0 +1,142 @@
+/*
+ * Restores an installation from the repository of its backups to an empty data directory: the same ids, hosts and
+ * passwords. It may be interrupted, and repeated.
+ */
+import { existsSync } from 'node:fs'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { RepositoryAccess } from '../backup/location.ts'
+import { fetchStore } from '../backup/fetch_store.ts'
+import { fetchFiles, type FoundSeries, listSeries } from '../backup/installation_files.ts'
+import { requirePgBackRest } from '../backup/pgbackrest.ts'
+import { beginSeries, configureRepository, NO_SERIES, openRepository, type Repository } from '../backup/repository.ts'
+import { openCatalog } from '../catalog/catalog.ts'
+import { dropSlots } from '../catalog/catalog_wal.ts'
+import { findInstallation, raiseEpoch } from '../catalog/installation.ts'
+import { beginAnew, listStoresToFetch, type StoreToFetch } from '../catalog/restored.ts'
+import type { Config } from '../config.ts'
+import { UsageError } from '../errors.ts'
+import { hostId } from '../host/id.ts'
+import { homeOf, layoutOf } from '../host/layout.ts'
+import { CATALOG } from '../secrets/stores.ts'
+import { loadOrCreateSecrets } from '../secrets/secrets.ts'
+import { localStorage } from '../storage/local_storage.ts'
+import { lockDataDir, makeDirectories } from './data_dir.ts'
+import { openEmbeddedCatalog } from './embedded_catalog.ts'
+import { writeInstallationFiles } from './installation_files.ts'
+import type { ProgressReporter } from './progress.ts'
+
+export interface RestoreOptions extends RepositoryAccess {
+  readonly location: string
+  readonly passphrase: string
+  /** The series to restore; without it the latest. */
+  readonly series?: string | undefined
+}
+
+/** A restored branch. */
+export interface RestoredStore extends Omit<StoreToFetch, 'id'> {
+  /** Commits until then are in it. RFC 3339. */
+  readonly until: string | null
+}
+
+export interface Restored {
+  readonly series: string
+  readonly hostname: string
+  /** The catalog is as it was then. RFC 3339. */
+  readonly until: string
+  readonly stores: readonly RestoredStore[]
+  /** Branches of which the repository has no data. */
+  readonly lost: readonly Omit<StoreToFetch, 'id'>[]
+}
+
+/** A file that is there until a restore is complete. */
+const unfinished = (dataDir: string): string => join(dataDir, 'backup/restoring')
+
+/** Errors: UsageError, if a restore of a data directory is not complete. */
+export function requireRestored({ dataDir }: Config): void {
+  if (existsSync(unfinished(dataDir)))
+    throw new UsageError(`The restore of ${dataDir} is not complete: run npx neap restore again.`)
+}
+
+/** Errors: UsageError, BackupError. */
+export async function restoreMachine(
+  config: Config,
+  options: RestoreOptions,
+  progress: ProgressReporter,
+): Promise<Restored> {
+  await requirePgBackRest(config.pgBackRest)
+  requireEmpty(config)
+  makeDirectories(config.dataDir, config.runtimeDir)
+  const lock = await lockDataDir(config.dataDir)
+  if (!lock) throw new UsageError(`Neap runs on ${config.dataDir}: name an empty directory with --data-dir.`)
+  try {
+    await configureRepository(config.dataDir, options.location, options)
+    await writeFile(unfinished(config.dataDir), '')
+    const { found, repository } = await chooseSeries(config, options)
+    const files = await fetchFiles(repository)
+    if (!files) throw new UsageError(`The repository has no keys of ${found.series}.`)
+    await writeInstallationFiles(config, files)
+    const catalogHome = join(layoutOf(config).dataDir, 'catalog')
+    await progress.during('fetching the catalog', fetchStore(repository, CATALOG, catalogHome))
+    const { stores, lost } = await restoreStores(config, repository, progress)
+    await beginSeries(config.dataDir)
+    await rm(unfinished(config.dataDir))
+    return { series: found.series, hostname: found.hostname, until: found.read_at, stores, lost }
+  } finally {
+    await lock.release()
+  }
+}
+
+/** A directory on which Neap has run, or a restore that is complete. */
+function requireEmpty({ dataDir, catalogUrl }: Config): void {
+  if (catalogUrl !== undefined)
+    throw new UsageError('A catalog of your own is restored by its own backups: unset NEAP_CATALOG_URL.')
+  const isUsed = existsSync(join(dataDir, 'catalog')) || existsSync(join(dataDir, 'branches'))
+  if (isUsed && !existsSync(unfinished(dataDir)))
+    throw new UsageError(`${dataDir} has the data of a Neap: name an empty directory with --data-dir.`)
+}
+
+async function chooseSeries(
+  config: Config,
+  { location, series }: RestoreOptions,
+): Promise<{ found: FoundSeries; repository: Repository }> {
+  const repository = await openRepository(config.dataDir, config.pgBackRest, NO_SERIES)
+  const all = await listSeries(repository, CATALOG)
+  const found = series === undefined ? all.at(-1) : all.find((each) => each.series === series)
+  if (!found)
+    throw new UsageError(
+      series === undefined
+        ? `There are no backups of a Neap in ${location}.`
+        : `There is no series ${series} in ${location}: it has ${all.map((each) => each.series).join(', ') || 'none'}.`,
+    )
+  return { found, repository: { ...repository, series: found.series } }
+}
+
+async function restoreStores(config: Config, repository: Repository, progress: ProgressReporter) {
+  const secrets = await loadOrCreateSecrets(config.secretFile)
+  const host = await hostId(config.dataDir)
+  const storage = localStorage({ ...config, id: host, secrets: secrets.stores, log: () => {} })
+  const { target, ...server } = await openEmbeddedCatalog(config, secrets, storage, progress)
+  const catalog = openCatalog(target, 2, () => {})
+  try {
+    const wanted = await listStoresToFetch(catalog, host)
+    const stores: RestoredStore[] = []
+    const lost: Omit<StoreToFetch, 'id'>[] = []
+    for (const [index, { id, ...branch }] of wanted.entries()) {
+      const home = homeOf(layoutOf(config), id)
+      await mkdir(home, { recursive: true, mode: 0o711 })
+      const what = `fetching ${branch.branch_name} (${index + 1} of ${wanted.length})`
+      const fetched = await progress.during(what, fetchStore(repository, id, home))
+      if (fetched) stores.push({ ...branch, until: fetched.until ?? fetched.backup.made_at })
+      else lost.push(branch)
+    }
+    const { epoch } = await findInstallation(catalog)
+    await raiseEpoch(catalog, epoch)
+    await dropSlots(catalog)
+    await catalog.transaction(beginAnew)
+    return { stores, lost }
+  } finally {
+    await catalog.close()
+    await server.stop()
+  }
+}

@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { peer } from '../clients/peers.ts'
+import { query } from '../clients.ts'
+import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
+import { kill, processesOf, until } from '../processes.ts'
+import { branchOff, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+import { type S3, startS3 } from './s3.ts'
+
+/* Backups in a repository elsewhere, and a machine that is lost. */
+
+const PROGRAM = { NEAP_PGBACKREST: peer('pgbackrest/pgbackrest') }
+
+let neap: Neap
+let main: Place
+let elsewhere: string
+let repository: string
+let passphrase: string
+let s3: S3
+
+before(async () => {
+  elsewhere = mkdtempSync(join(tmpdir(), 'neap-elsewhere-'))
+  repository = join(elsewhere, 'repository')
+  neap = await startNeap({ env: PROGRAM })
+  main = await firstPlace(neap)
+  s3 = await startS3(join(elsewhere, 's3'))
+})
+
+after(async () => {
+  await neap?.stop()
+  await s3?.stop()
+  rmSync(elsewhere, { recursive: true, force: true })
+})
+
+const command = (args: readonly string[], env: NodeJS.ProcessEnv = {}) =>
+  neapRun(args, envOf(neap.ready.data_dir, { ...PROGRAM, ...env }))
+
+interface Status {
+  readonly branch_id: string
+  readonly made_at: string | null
+  readonly pushed_at: string | null
+  readonly is_behind: boolean
+  readonly error: string | null
+}
+
+async function statusOf({ branch_id }: Place): Promise<Status> {
+  const { stdout, stderr } = await command(['backup', 'status', '--json'])
+  const { branches } = JSON.parse(stdout || assert.fail(stderr)) as { branches: Status[] }
+  return branches.find((each) => each.branch_id === branch_id) ?? assert.fail(`${branch_id} is not listed`)
+}
+
+/** Waits until all that there is now is in the repository. */
+async function saved(place: Place): Promise<Status> {
+  const ran = await command(['backup', 'run'])
+  assert.equal(ran.code, 0, ran.stderr)
+  return statusOf(place)
+}
+
+const HASH = `select count(*)::int as count, md5(string_agg(body, '' order by id)) as hash from kept`
+
+async function fill(place: Place, rows: number): Promise<unknown> {
+  await query(neap, place.uri, `create table if not exists kept (id bigserial, body text not null)`)
+  await query(neap, place.uri, `insert into kept (body) select md5(g::text) from generate_series(1, ${rows}) g`)
+  return query(neap, place.uri, HASH)
+}
+
+/** Ends all processes with SIGKILL, and takes the data directory away. */
+async function loseMachine(): Promise<void> {
+  await until('all processes have ended', async () => {
+    const left = processesOf(neap.ready.data_dir).map(({ pid }) => pid)
+    await kill(...left)
+    return left.length === 0
+  })
+  rmSync(neap.ready.data_dir, { recursive: true, force: true })
+}
+
+async function restore(location: string, options: { env?: NodeJS.ProcessEnv; args?: readonly string[] } = {}) {
+  const dataDir = newDataDir()
+  const env = envOf(dataDir, { ...PROGRAM, NEAP_BACKUP_PASSPHRASE: passphrase, ...options.env })
+  const ran = await neapRun(['restore', '--from', location, '--json', ...(options.args ?? [])], env)
+  return { dataDir, env, ...ran }
+}
+
+test('a repository that cannot be used is refused, and nothing is begun', async () => {
+  for (const [location, reason] of [
+    ['here', /names no repository.*directory.*bucket.*SFTP/s],
+    ['s3://bucket/path', /AWS_ACCESS_KEY_ID/],
+    ['sftp://host/path', /--sftp-key/],
+    ['/dev/null/there', /Not a directory/],
+  ] as const) {
+    const { code, stderr } = await command(['backup', 'init', location])
+    assert.equal(code, 1, location)
+    assert.match(stderr, reason)
+  }
+  const absent = await command(['backup', 'init', repository], { NEAP_PGBACKREST: '/nowhere/pgbackrest' })
+  assert.match(absent.stderr, /install pgBackRest 2\.55 or newer/)
+  assert.match((await command(['backup', 'status'])).stderr, /No backups are made: npx neap backup init/)
+})
+
+test('a running branch and a sleeping one are backed up, and the sleeping one is not woken', async () => {
+  const sleeping = await branchOff(neap, main)
+  const hash = await fill(sleeping, 2_000)
+  await suspend(neap, sleeping)
+  const init = await command(['backup', 'init', repository])
+  assert.equal(init.code, 0, init.stderr)
+  passphrase = init.stdout.trim()
+  await fill(main, 5_000)
+  await saved(main)
+  const status = await until('the sleeping branch is in the repository', async () => {
+    const found = await statusOf(sleeping)
+    return !found.is_behind && found
+  })
+  assert.equal(status.error, null)
+  assert.equal((await endpointOf(neap, sleeping)).current_state, 'idle')
+  assert.deepEqual(await query(neap, sleeping.uri, HASH), hash)
+  await fill(main, 5_000)
+  await saved(main)
+  const { backups } = JSON.parse((await command(['backup', 'list', '--json'])).stdout) as {
+    backups: { branch_id: string; kind: string; stored_bytes: number; bytes: number }[]
+  }
+  const own = backups.filter(({ branch_id }) => branch_id === main.branch_id)
+  assert.deepEqual(
+    own.map(({ kind }) => kind),
+    ['full', 'incr'],
+  )
+  assert.ok((own[1]?.stored_bytes ?? 0) < (own[0]?.stored_bytes ?? 0), 'the second one has only what changed')
+})
+
+test('no secret and no row is in the repository in clear, and a damaged file is found', async () => {
+  await fill(main, 10)
+  const secret = readFileSync(join(neap.ready.data_dir, 'secret.key'))
+  const files = globSync('**/*', { cwd: repository }).map((name) => join(repository, name))
+  for (const file of files.filter((each) => statSync(each).isFile()))
+    assert.ok(!readFileSync(file).includes(secret) && !readFileSync(file).includes('kept'), file)
+  const good = await command(['backup', 'verify'])
+  assert.equal(good.code, 0, good.stdout + good.stderr)
+  assert.match(good.stdout, /^the catalog: good$/m)
+
+  const [bundle = assert.fail('there is no bundle')] = globSync(`backup/*-${main.branch_id}/*F/bundle/1`, {
+    cwd: repository,
+  })
+  const file = join(repository, bundle)
+  const content = readFileSync(file)
+  const middle = content.length >> 1
+  writeFileSync(file, Buffer.concat([content.subarray(0, middle), Buffer.alloc(64), content.subarray(middle + 64)]))
+  const bad = await command(['backup', 'verify', '--json'])
+  writeFileSync(file, content)
+  assert.equal(bad.code, 1)
+  const { verified } = JSON.parse(bad.stdout) as { verified: { name: string; is_good: boolean }[] }
+  assert.deepEqual(
+    verified.filter(({ is_good }) => !is_good).map(({ name }) => name),
+    ['main'],
+  )
+})
+
+test("one branch's backups are not taken for another's", async () => {
+  const copy = join(elsewhere, 'mixed')
+  const series = readFileSync(join(neap.ready.data_dir, 'backup/series'), 'utf8')
+  const child = await branchOff(neap, main)
+  await saved(child)
+  cpSync(repository, copy, { recursive: true })
+  const swap = (one: string, other: string) => {
+    renameSync(one, `${one}.swapped`)
+    renameSync(other, one)
+    renameSync(`${one}.swapped`, other)
+  }
+  swap(join(copy, `neap/${series}/wal/${main.branch_id}`), join(copy, `neap/${series}/wal/${child.branch_id}`))
+  const wal = await restore(copy)
+  assert.equal(wal.code, 1)
+  assert.match(wal.stderr, /does not open/)
+  await leaveNothing(wal.dataDir)
+  swap(join(copy, `neap/${series}/wal/${main.branch_id}`), join(copy, `neap/${series}/wal/${child.branch_id}`))
+  for (const kind of ['backup', 'archive'])
+    swap(join(copy, `${kind}/${series}-${main.branch_id}`), join(copy, `${kind}/${series}-${child.branch_id}`))
+  const swapped = await restore(copy)
+  await leaveNothing(swapped.dataDir)
+  const { lost } = JSON.parse(swapped.stdout || assert.fail(swapped.stderr)) as { lost: { branch_id: string }[] }
+  assert.deepEqual(lost.map(({ branch_id }) => branch_id).toSorted(), [main.branch_id, child.branch_id].toSorted())
+})
+
+test('a lost machine is restored from a bucket, with the same ids, hosts, passwords and keys', async () => {
+  assert.equal((await command(['backup', 'end'])).code, 0)
+  const location = `s3://${s3.bucket}/backups`
+  const args = ['--s3-endpoint', s3.endpoint, '--ca-file', s3.caFile]
+  const init = await command(['backup', 'init', location, ...args], s3.env)
+  assert.equal(init.code, 0, init.stderr)
+  passphrase = init.stdout.trim()
+  const key = neap.ready.api_key ?? assert.fail('there is no key')
+  const hash = await fill(main, 20_000)
+  await query(neap, main.uri, `create table commits (at timestamptz not null)`)
+  const { project_id } = main
+  await saved(main)
+  // Each commit says when it was made, until the machine is lost.
+  let last = ''
+  for (let count = 0; count < 40; count++) {
+    const [row] = await query<{ at: string }>(
+      neap,
+      main.uri,
+      'insert into commits values (clock_timestamp()) returning at::text as at',
+    )
+    last = row?.at ?? ''
+  }
+  await saved(main)
+  const known = await statusOf(main)
+  await query(neap, main.uri, 'insert into commits values (clock_timestamp())')
+  const { branches } = await neap.call('GET /projects/:project_id/branches', { params: { project_id } })
+  await loseMachine()
+
+  const wrong = await restore(location, { args, env: { ...s3.env, NEAP_BACKUP_PASSPHRASE: 'another' } })
+  assert.equal(wrong.code, 1)
+  assert.match(wrong.stderr, /another passphrase/)
+  await leaveNothing(wrong.dataDir)
+
+  const restored = await restore(location, { args, env: s3.env })
+  assert.equal(restored.code, 0, restored.stderr)
+  const report = JSON.parse(restored.stdout) as { stores: { branch_id: string; until: string }[]; lost: unknown[] }
+  assert.deepEqual(report.lost, [])
+  const savedUntil = report.stores.find(({ branch_id }) => branch_id === main.branch_id)?.until ?? ''
+  assert.ok(Date.parse(savedUntil) >= Date.parse(known.pushed_at ?? ''), 'it says until when it has all')
+
+  neap = await startNeap({ dataDir: restored.dataDir, env: { ...PROGRAM, ...s3.env } })
+  assert.equal(neap.ready.connection_uri, main.uri)
+  assert.deepEqual(await query(neap, main.uri, HASH), hash)
+  const commits = await query<{ at: string }>(neap, main.uri, 'select at::text as at from commits order by at desc')
+  assert.ok(
+    commits.some(({ at }) => at === last),
+    'a commit from before the last comparison is there',
+  )
+  const now = await neap.call('GET /projects/:project_id/branches', { params: { project_id } })
+  assert.deepEqual(now.branches.map(({ id }) => id).toSorted(), branches.map(({ id }) => id).toSorted())
+  const answer = await fetch(`${neap.ready.api_url}/projects/${project_id}`, {
+    headers: { authorization: `Bearer ${key}` },
+  })
+  assert.equal(answer.status, 200)
+  // Backups go on, in a series of their own, and the history begins anew.
+  await fill(main, 1)
+  await saved(main)
+  assert.ok(existsSync(join(neap.ready.data_dir, 'backup/series')))
+})
