@@ -27,6 +27,7 @@ export const RETENTION_SETTINGS: Readonly<
     | 'historyMb'
     | 'historyMaxMb'
     | 'backupHours'
+    | 'drillHours'
     | 'recoverHours'
     | 'branchRecoverHours',
     RetentionSetting
@@ -64,6 +65,13 @@ export const RETENTION_SETTINGS: Readonly<
     fallback: () => 24,
     parse: whole(1, 720),
     expects: 'hours from 1 to 720',
+  },
+  drillHours: {
+    env: 'NEAP_DRILL_HOURS',
+    about: 'How often the newest backup of each protected branch is fetched, recovered and checked.',
+    fallback: () => 24,
+    parse: whole(1, 8_760),
+    expects: 'hours from 1 to 8760',
   },
   recoverHours: {
     env: 'NEAP_RECOVER_HOURS',

@@ -86,6 +86,10 @@ export async function forgetRepository(dataDir: string): Promise<void> {
   await rm(configIn(dataDir), { force: true })
 }
 
+/** Whether backups are made of this data directory. */
+export const hasRepository = async (dataDir: string): Promise<boolean> =>
+  (await readIfExists(seriesIn(dataDir))) !== undefined
+
 /**
  * The repository of this data directory; undefined unless backups are made.
  * @param known the last result: it is returned while it is the same

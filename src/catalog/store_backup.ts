@@ -172,14 +172,31 @@ export interface StoreBackup {
   readonly error: string | null
 }
 
+const STORE_BACKUP = sql`
+  s.id as store_id, b.project_id, b.id as branch_id, b.name as branch_name, k.label, k.made_at, k.pushed_at, k.bytes,
+  k.stored_bytes, s.backup_due_at is not null as is_behind,
+  s.backup_due_at is not null and coalesce(k.is_due or k.pushed_at is null, true) as is_due, s.backup_error as error`
+
 /** The stores of branches beside their newest backups in a series. */
 export function listStoreBackups(db: Db, series: string): Promise<StoreBackup[]> {
   return db.rows(sql`
-    select s.id as store_id, b.project_id, b.id as branch_id, b.name as branch_name, k.label, k.made_at, k.pushed_at,
-           k.bytes, k.stored_bytes, s.backup_due_at is not null as is_behind,
-           s.backup_due_at is not null and coalesce(k.is_due or k.pushed_at is null, true) as is_due,
-           s.backup_error as error
-      from store s join branch b on b.store_id = s.id
+    select ${STORE_BACKUP} from store s join branch b on b.store_id = s.id
       left join store_backup k on k.store_id = s.id and k.series = ${series}
      where s.state = 'ready' order by b.project_id, s.number`)
+}
+
+/** The store of a branch beside its newest backup. */
+export function findBranchBackup(db: Db, branchId: string): Promise<StoreBackup | undefined> {
+  return db.row(sql`
+    select ${STORE_BACKUP} from store s join branch b on b.store_id = s.id
+      left join store_backup k on k.store_id = s.id
+     where b.id = ${branchId}`)
+}
+
+/** The stores of a host that were to be compared with the repository more than a minute ago. */
+export async function countBehind(db: Db, hostId: string): Promise<number> {
+  const row = await db.row<{ count: number }>(sql`
+    select count(*)::int as count from store
+     where host_id = ${hostId} and state = 'ready' and backup_due_at < clock_timestamp() - interval '1 minute'`)
+  return row?.count ?? 0
 }

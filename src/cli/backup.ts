@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, InvalidArgumentError, type Option } from 'commander'
 import { bytesText } from '../bytes.ts'
 import { type Config, loadConfig, type Overrides } from '../config.ts'
-import type { BackupReport, ListedBackup, StoreBackup, Verified } from '../supervisor/backups.ts'
+import type { BackupDrill, BackupReport, ListedBackup, StoreBackup, Verified } from '../supervisor/backups.ts'
 import { print } from './print.ts'
 import { accessOf, givenPassphrase, reachesRepository, type RepositoryFlags } from './repository.ts'
-import { type Columns, duration, list, moment } from './table.ts'
+import { card, type Columns, duration, list, moment } from './table.ts'
 
 interface Flags extends Overrides {
   readonly json?: boolean
@@ -52,6 +52,7 @@ export function backupCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command 
       print(flags.json ? JSON.stringify({ backups }) : list(backups, BACKUPS, 'There are no backups yet.'))
     })
   addVerify(command)
+  addDrill(command)
   command
     .command('end')
     .summary('Make no more backups.')
@@ -112,6 +113,25 @@ function addVerify(command: Command): void {
     })
 }
 
+function addDrill(command: Command): void {
+  command
+    .command('drill')
+    .summary('Try out the newest backup of a branch.')
+    .description(
+      'Fetch the newest backup of a branch with all WAL after it, recover it beside the branch, check all tables and ' +
+        'indexes, count the rows, and remove it again. Protected branches are tried out once a day.',
+    )
+    .argument('[branch]', 'its name or id; may be left out where there is one branch')
+    .option('--json', 'print JSON')
+    .action(async (branch: string | undefined, _flags: object, self: Command) => {
+      const { tryBackupOut } = await import('../supervisor/backups.ts')
+      const flags = self.optsWithGlobals<Flags>()
+      const drill = await tryBackupOut(loadConfig(flags), branch)
+      print(flags.json ? JSON.stringify(drill) : card(drill, DRILL))
+      if (drill.error !== null) process.exitCode = 1
+    })
+}
+
 const LOOK_MS = 500
 
 async function run(config: Config): Promise<void> {
@@ -149,6 +169,17 @@ const STATUS: Columns<StoreBackup> = {
   'SAVED UNTIL': ({ pushed_at, is_behind }) => (is_behind ? moment(pushed_at) : 'its last change'),
   SIZE: ({ bytes }) => (bytes === null ? undefined : bytesText(bytes)),
   ERROR: ({ error }) => error ?? undefined,
+}
+
+const DRILL: Columns<BackupDrill> = {
+  Result: ({ error }) => error ?? 'good',
+  Backup: ({ label }) => label ?? undefined,
+  'Saved until': ({ saved_until }) => moment(saved_until),
+  Databases: ({ databases }) => databases?.toString(),
+  Tables: ({ tables }) => tables?.toString(),
+  Indexes: ({ indexes }) => indexes?.toString(),
+  Rows: ({ row_count }) => row_count?.toString(),
+  Took: ({ started_at, finished_at }) => duration(Date.parse(finished_at ?? '') - Date.parse(started_at ?? '')),
 }
 
 const BACKUPS: Columns<ListedBackup> = {

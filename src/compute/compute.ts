@@ -126,6 +126,11 @@ export interface Computes {
   whyNoLimits(): Promise<string | undefined>
   /** Why computes with egress enabled cannot have it, and the remedy; undefined when they can. */
   whyNoEgress(): Promise<string | undefined>
+  /**
+   * Runs `work` beside a server on a data directory that was fetched into `home`, which no client can reach, and ends
+   * the server. Errors: it does not recover; those of `work`.
+   */
+  tryOut<T>(store: StoreRef, home: string, work: (address: ComputeAddress) => Promise<T>): Promise<T>
   /** Removes what ended computes have left; for a timer. */
   tidy(): Promise<void>
 }

@@ -1,9 +1,14 @@
+import { hasRepository } from '../backup/repository.ts'
+import { countFailedDrills } from '../catalog/backup_drill.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import { countBehind } from '../catalog/store_backup.ts'
 import { localComputes } from '../compute/process/local_computes.ts'
 import { checkChosen, chosenPrograms } from '../host/binaries.ts'
 import { ConfigurationError } from '../host/failures.ts'
 import { FencedError } from '../host/fence.ts'
 import type pino from 'pino'
 import { recordEgressError, recordPgVersions } from '../catalog/host.ts'
+import type { Config } from '../config.ts'
 import type { Context, WorkerContext } from '../context.ts'
 import type { Due } from '../engine/claim.ts'
 import { OperationFailed } from '../engine/definition.ts'
@@ -22,6 +27,7 @@ import { startSnapshotLoop } from '../loops/snapshots.ts'
 import { startRetentionLoop } from '../loops/retention.ts'
 import { startSizeLimitLoop } from '../loops/size_limits.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
+import { startDrillLoop } from '../loops/drills.ts'
 import { startHistoryLoop } from '../loops/history.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
@@ -31,6 +37,7 @@ import type { Loop } from '../loops/periodic.ts'
 import { startWalHistoryLoop } from '../loops/wal_history.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { createComputeMetrics } from '../observe/compute_metrics.ts'
+import { createBackupMetrics } from '../observe/backup_metrics.ts'
 import { createCopyMetrics } from '../observe/copy_metrics.ts'
 import { withoutSecrets } from '../observe/logged_error.ts'
 import { createOperationMetrics } from '../observe/operation_metrics.ts'
@@ -73,6 +80,7 @@ export async function startWorker(
   const [storage, computes] = [localStorage(host), localComputes(host)]
   createComputeMetrics(registry, () => computes.readMemory())
   createCopyMetrics(registry, () => storage.runningCopies())
+  createBackupMetrics(registry, () => readBackups(catalog, host.id, config))
   const worker: WorkerContext = { ...context, storage, computes, hostId: host.id, uids: uidRange(config) }
   await register(worker)
   // Before the first request for a project.
@@ -140,6 +148,7 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     startHistoryLoop(worker),
     startWalHistoryLoop(worker),
     startBackupLoop(worker),
+    startDrillLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),
     startSnapshotLoop(worker),
@@ -165,6 +174,12 @@ async function noteVersions({ storage, catalog, hostId: id, log }: WorkerContext
   } catch (error) {
     log.warn({ err: error }, 'could not record the installed versions of Postgres')
   }
+}
+
+/** The state of the backups of this host; undefined without a repository. */
+async function readBackups(catalog: Catalog, id: string, { dataDir }: Config) {
+  if (!(await hasRepository(dataDir))) return undefined
+  return { behind: await countBehind(catalog, id), failedDrills: await countFailedDrills(catalog, id) }
 }
 
 /** The fields of every log line about an operation. */

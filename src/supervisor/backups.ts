@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { BackupError, requirePgBackRest } from '../backup/pgbackrest.ts'
 import {
   beginSeries,
@@ -14,6 +15,7 @@ import {
   type RepositoryOptions,
 } from '../backup/repository.ts'
 import { listBackups, stanzaOf, type StoredBackup } from '../backup/stanza.ts'
+import { type BackupDrill, listDrills, requestDrill } from '../catalog/backup_drill.ts'
 import { stopKeepingCatalogWal } from '../catalog/catalog_wal.ts'
 import { listStoreBackups, requestBackups, type StoreBackup } from '../catalog/store_backup.ts'
 import type { Config } from '../config.ts'
@@ -23,6 +25,7 @@ import { CATALOG } from '../secrets/stores.ts'
 import { type CatalogBackup, readCatalogBackup } from './catalog_backup.ts'
 
 export type { StoreBackup } from '../catalog/store_backup.ts'
+export type { BackupDrill } from '../catalog/backup_drill.ts'
 export type { StoredBackup } from '../backup/stanza.ts'
 
 /**
@@ -75,6 +78,8 @@ async function requireRepository(config: Config): Promise<Repository> {
   throw new UsageError('No backups are made: npx neap backup init REPOSITORY')
 }
 
+const LOOK_MS = 500
+
 /** The state of the backups of a running Neap. */
 export interface BackupReport {
   /** Null before its first backup. */
@@ -90,6 +95,33 @@ export async function readBackups(config: Config): Promise<BackupReport> {
   if (found?.series !== series) return { catalog: null, branches }
   const { made_at, pushed_at } = found
   return { catalog: { made_at, pushed_at }, branches }
+}
+
+/**
+ * Has the newest backup of a branch, by id or name, tried out, and waits for the result. Errors: UsageError.
+ */
+export async function tryBackupOut(config: Config, branch: string | undefined): Promise<BackupDrill> {
+  await requireRepository(config)
+  return withCatalog(config, async (catalog) => {
+    const { branches } = await readBackups(config)
+    const found = branches.filter(
+      ({ branch_id, branch_name }) => branch === undefined || [branch_id, branch_name].includes(branch),
+    )
+    const [only, ...others] = found
+    if (!only || others.length > 0)
+      throw new UsageError(
+        only
+          ? 'There are several such branches: name one by its id.'
+          : `There is no branch ${branch} in the repository.`,
+      )
+    const id = await requestDrill(catalog, only.branch_id)
+    for (;;) {
+      const drill = (await listDrills(catalog, only.branch_id)).find((each) => each.id === id)
+      if (!drill) throw new UsageError('The branch was deleted meanwhile.')
+      if (drill.finished_at !== null) return drill
+      await sleep(LOOK_MS)
+    }
+  })
 }
 
 /** Has another backup made of each branch that was written to. Errors: UsageError. */

@@ -166,6 +166,37 @@ test('no secret and no row is in the repository in clear, and a damaged file is 
   )
 })
 
+test('a backup is tried out: recovered and checked beside its branch, and a damaged one is found', async () => {
+  const [counted] = (await query(neap, main.uri, HASH)) as { count: number }[]
+  await saved(main)
+  const drill = await command(['backup', 'drill', main.branch_id, '--json'])
+  assert.equal(drill.code, 0, drill.stdout + drill.stderr)
+  const good = JSON.parse(drill.stdout) as { row_count: number; tables: number; indexes: number; error: null }
+  assert.equal(good.row_count, counted?.count)
+  assert.ok(good.tables > 50 && good.indexes > 100, drill.stdout)
+  const { project_id, branch_id } = main
+  const params = { project_id, branch_id }
+  const { drills } = await neap.call('GET /projects/:project_id/branches/:branch_id/backup', { params })
+  assert.equal(drills[0]?.is_good, true)
+  assert.equal(drills[0]?.rows, counted?.count)
+
+  // A page whose line pointers are damaged before the backup, as by a failing disk.
+  const [place] = await query<{ path: string }>(neap, main.uri, `select pg_relation_filepath('kept') as path`)
+  await suspend(neap, main)
+  const file = join(neap.ready.data_dir, 'branches', branch_id, 'pgdata', place?.path ?? '')
+  const content = readFileSync(file)
+  writeFileSync(file, Buffer.concat([content.subarray(0, 24), Buffer.alloc(64, 0x5a), content.subarray(88)]))
+  await query(neap, main.uri, `create table more as select g from generate_series(1, 5000) g`)
+  await saved(main)
+  const bad = await command(['backup', 'drill', main.branch_id])
+  assert.equal(bad.code, 1, bad.stdout)
+  assert.match(bad.stdout, /kept: .*(line pointer|checksum|page)/i)
+  await suspend(neap, main)
+  writeFileSync(file, content)
+  await query(neap, main.uri, 'drop table more')
+  await saved(main)
+})
+
 test("one branch's backups are not taken for another's", async () => {
   const copy = join(elsewhere, 'mixed')
   const series = readFileSync(join(neap.ready.data_dir, 'backup/series'), 'utf8')

@@ -141,6 +141,7 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
     ...read((scene) => ({ query: { ...ofSchema(scene).query, base_branch_id: scene.branch_id } })),
     asksCompute: true,
   },
+  'GET /projects/:project_id/branches/:branch_id/backup': read(),
   'GET /projects/:project_id/branches/:branch_id/history': read(),
   'GET /projects/:project_id/branches/:branch_id/tables': { ...read(ofSchema), asksCompute: true },
   'POST /projects/:project_id/branches/:branch_id/sql': {

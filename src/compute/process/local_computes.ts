@@ -36,6 +36,7 @@ import { type StopSeconds, stopServer } from './stop_server.ts'
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
+import { trialPlan, tryOut } from './trial.ts'
 import { probeWalls } from './walls.ts'
 import { watchComputes } from './watch.ts'
 
@@ -114,6 +115,10 @@ export function localComputes(options: ComputeOptions): Computes {
       const progress = await stopServer(home, { fence, seconds: options.stopSeconds, socketDir })
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
+    },
+    async tryOut(store, home, work) {
+      const plan = await trialPlan({ layout, store, home, bin: await binOf(store), walls: await walls() })
+      return tryOut(plan, store.id, options.secrets, work)
     },
     settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {

@@ -2,6 +2,7 @@ import { createApiKey, listKeys, revokeAccountKey } from './api_keys.ts'
 import { listAuditEntries } from './audit.ts'
 import { createProjectBranch } from './branch_create.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
+import { getBranchBackup } from './branch_backup.ts'
 import { getBranchHistory } from './branch_history.ts'
 import { resetProjectBranch, restoreProjectBranch } from './branch_restore.ts'
 import { runSql } from './branch_sql.ts'
@@ -145,6 +146,7 @@ export const routes = [
   finalizeBranchRestore,
   getBackupSchedule,
   setBackupSchedule,
+  getBranchBackup,
   getBranchHistory,
   getBranchSchema,
   compareBranchSchema,

@@ -1,0 +1,68 @@
+import { existsSync } from 'node:fs'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Layout, ownerOf, SERVER_PORT } from '../../host/layout.ts'
+import { HBA } from '../../postgres/settings.ts'
+import type { StoreSecrets } from '../../secrets/stores.ts'
+import type { StoreRef } from '../../storage/storage.ts'
+import type { ComputeAddress } from '../compute.ts'
+import { recoverStore } from './recover_store.ts'
+import { type ServerPlan, startServer } from './server.ts'
+import { stopServer } from './stop_server.ts'
+import type { Walls } from './walls.ts'
+
+const PROCESSES = 64
+const CONFIG = Object.entries({
+  max_connections: '20',
+  shared_buffers: '64MB',
+  autovacuum: 'off',
+  max_logical_replication_workers: '0',
+  fsync: 'off',
+})
+  .map(([name, value]) => `${name} = '${value}'\n`)
+  .join('')
+
+interface TrialOptions {
+  readonly layout: Layout
+  readonly store: StoreRef
+  readonly home: string
+  readonly bin: string
+  readonly walls: Walls
+}
+
+/** The server of a trial: within the walls of its store's computes, without egress, and with a socket of its own. */
+export async function trialPlan({ layout, store, home, bin, walls }: TrialOptions): Promise<ServerPlan> {
+  const socketDir = join(layout.runtimeDir, `t${store.number.toString(36)}`)
+  await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
+  return {
+    home,
+    owner: ownerOf(store),
+    bin,
+    socketDir,
+    walls,
+    root: layout.root,
+    egress: '',
+    processes: PROCESSES,
+    groups: () => '',
+    hba: HBA,
+    config: CONFIG,
+    logFile: join(home, 'postgres.log'),
+  }
+}
+
+/** Recovers a data directory, runs `work` beside its server, and ends that. */
+export async function tryOut<T>(
+  plan: ServerPlan,
+  id: string,
+  secrets: StoreSecrets,
+  work: (address: ComputeAddress) => Promise<T>,
+): Promise<T> {
+  try {
+    while ((await recoverStore(plan, id, secrets)) === 'pending');
+    while ((await startServer(plan)) === 'pending');
+    return await work({ host: plan.socketDir, port: SERVER_PORT, store: id })
+  } finally {
+    if (existsSync(plan.home)) while ((await stopServer(plan.home)) === 'pending');
+    await rm(plan.socketDir, { recursive: true, force: true })
+  }
+}
