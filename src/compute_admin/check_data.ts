@@ -49,10 +49,8 @@ async function checkDatabase(session: AdminSession, signal: AbortSignal): Promis
      where relkind in ('r', 'm', 't') and relpersistence = 'p' order by oid`)
   for (const { oid, name } of tables) {
     signal.throwIfAborted()
-    const lines = await session.query<{ msg: string }>(
-      `select msg from ${SCHEMA}.verify_heapam(relation => $1::oid::regclass) limit ${MAX_DAMAGES}`,
-      [oid],
-    )
+    const sql = `select msg from ${SCHEMA}.verify_heapam(relation => $1::oid::regclass) limit ${MAX_DAMAGES}`
+    const lines = await session.query<{ msg: string }>(sql, [oid]).catch(asDamage)
     damages.push(...lines.map(({ msg }) => `${name}: ${msg}`))
   }
   const indexes = await session.query<{ name: string; oid: string }>(`
@@ -61,13 +59,16 @@ async function checkDatabase(session: AdminSession, signal: AbortSignal): Promis
      where c.relkind = 'i' and c.relpersistence = 'p' and a.amname = 'btree' and i.indisvalid order by c.oid`)
   for (const { oid, name } of indexes) {
     signal.throwIfAborted()
-    await session.query(`select ${SCHEMA}.bt_index_check($1::oid::regclass)`, [oid]).catch((error: unknown) => {
-      // Index corrupted, or data corrupted. Other errors do not concern the data.
-      if (!['XX001', 'XX002'].includes(String((error as { code?: string }).code))) throw error
-      damages.push(`${name}: ${(error as Error).message}`)
-    })
+    const check = session.query(`select ${SCHEMA}.bt_index_check($1::oid::regclass)`, [oid])
+    damages.push(...(await check.then(() => [], asDamage)).map(({ msg }) => `${name}: ${msg}`))
   }
   const { tables: counted } = await countRows(session, signal)
   const rows = counted.reduce((total, table) => total + (table.rows ?? 0), 0)
   return { tables: tables.length, indexes: indexes.length, rows, damages: damages.slice(0, MAX_DAMAGES) }
+}
+
+/** Data or index corrupted (Postgres manual, "PostgreSQL Error Codes"). Other errors do not concern the data. */
+function asDamage(error: unknown): { readonly msg: string }[] {
+  if (['XX001', 'XX002'].includes(String((error as { code?: string }).code))) return [{ msg: (error as Error).message }]
+  throw error
 }
