@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
-import { nextSegment, segmentPosition, timelineOf } from '../postgres/wal.ts'
+import { lsnPosition, nextSegment, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { noteRecovery, type Recovery } from '../storage/replay.ts'
 import { BackupError } from './pgbackrest.ts'
 import type { Repository } from './repository.ts'
@@ -65,14 +65,16 @@ async function fetchWal(
   const wal = join(making, 'pg_wal')
   const timeline = timelineOf(backup.segment)
   if (parseInt(timeline, 16) > 1) await fetchWalFile(repository, stanza, wal, `${timeline}.history`)
-  let last = backup.segment
-  for (let name = last; await fetchWalFile(repository, stanza, wal, name); name = nextSegment(name)) last = name
-  if (end && segmentPosition(end.segment) >= segmentPosition(last)) {
+  let [last, isArchived] = [backup.segment, false]
+  for (let name = last; await fetchWalFile(repository, stanza, wal, name); name = nextSegment(name))
+    [last, isArchived] = [name, true]
+  // The backup itself holds WAL up to its own position.
+  const isLater = end && (lsnPosition(end.lsn) ?? 0) > (lsnPosition(backup.lsn) ?? 0)
+  if (isLater && segmentPosition(end.segment) >= segmentPosition(isArchived ? nextSegment(last) : last)) {
     // Replay would end at the gap without a word.
-    if (end.segment !== last && nextSegment(last) !== end.segment)
+    if (end.segment !== (isArchived ? nextSegment(last) : last))
       throw new BackupError(`The repository has a gap in the WAL of ${store}, after ${last}.`)
-    if (end.segment !== last || !(await readdir(wal)).includes(last))
-      await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
+    await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
     last = end.segment
   }
   return { timeline, last: segmentPosition(last) }
