@@ -98,7 +98,9 @@ async function send(
 ): Promise<{ status: number; text: string }> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   const address = 'socket' in target ? undefined : new URL(target.url)
-  const where = 'socket' in target ? { socketPath: target.socket } : urlToHttpOptions(new URL(target.url))
+  // Without a name for TLS, Node asks whether its default one is an IPv6 address, which takes milliseconds.
+  const where =
+    'socket' in target ? { socketPath: target.socket, servername: '' } : urlToHttpOptions(new URL(target.url))
   const base = address && address.pathname !== '/' ? address.pathname.replace(/\/+$/, '') : BASE
   // Not imported: that reads every export of node:http and loads its WebSocket, which takes longer than the request.
   const { request } = process.getBuiltinModule(address?.protocol === 'https:' ? 'node:https' : 'node:http')

@@ -1,5 +1,5 @@
-import { join, resolve } from 'node:path'
-import { defaultDataDir } from './directories.ts'
+import { join } from 'node:path'
+import { SOCKET_PATH_MAX } from './directories.ts'
 import { UsageError } from './errors.ts'
 import type { Setting } from './setting_kinds.ts'
 import { SETTINGS } from './settings.ts'
@@ -8,26 +8,31 @@ export type Config = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typ
 export type Overrides = { readonly [Name in keyof Config]?: string | undefined }
 
 /**
- * The settings in force: a flag, else the environment, else the default.
+ * One setting in force: a flag, else the environment, else the default.
  * Errors: UsageError that names the setting, what was wrong and what it takes.
  */
+export function readSetting<Name extends keyof Config>(
+  name: Name,
+  overrides: Overrides = {},
+  env: NodeJS.ProcessEnv = process.env,
+): Config[Name] {
+  const declared: Setting<unknown> = SETTINGS[name]
+  const flagged = overrides[name]
+  const value = flagged ?? env[declared.env]
+  if (value === undefined || value === '')
+    return declared.fallback(name === 'dataDir' ? '' : readSetting('dataDir', overrides, env)) as Config[Name]
+  const parsed = declared.parse(value)
+  if (parsed === undefined)
+    throw new UsageError(
+      `${flagged === undefined ? declared.env : declared.flag} is '${value}': it takes ${declared.expects}.`,
+    )
+  return parsed as Config[Name]
+}
+
+/** All settings in force. Errors: as of one. */
 export function loadConfig(overrides: Overrides = {}, env: NodeJS.ProcessEnv = process.env): Config {
-  const given = (key: keyof Config) => {
-    const declared: Setting<unknown> = SETTINGS[key]
-    const flagged = overrides[key]
-    const value = flagged ?? env[declared.env]
-    if (value === undefined || value === '') return undefined
-    const parsed = declared.parse(value)
-    if (parsed === undefined)
-      throw new UsageError(
-        `${flagged === undefined ? declared.env : declared.flag} is '${value}': it takes ${declared.expects}.`,
-      )
-    return parsed
-  }
-  const dataDir = resolve((given('dataDir') as string | undefined) ?? defaultDataDir())
   const keys = Object.keys(SETTINGS) as (keyof Config)[]
-  const config = Object.fromEntries(keys.map((key) => [key, given(key) ?? SETTINGS[key].fallback(dataDir)]))
-  return { ...config, dataDir } as unknown as Config
+  return Object.fromEntries(keys.map((key) => [key, readSetting(key, overrides, env)])) as unknown as Config
 }
 
 /** The environment for a process with the same settings. */
@@ -37,13 +42,11 @@ export function configEnv(config: Config): NodeJS.ProcessEnv {
   return { ...process.env, ...(Object.fromEntries(set) as Record<string, string>) }
 }
 
-const SOCKET_PATH_MAX = 107
-
 /**
  * The admin socket of the API: in the data directory, or in the runtime directory if that path is too long for a
  * socket.
  */
-export function adminSocket(config: Config): string {
+export function adminSocket(config: Pick<Config, 'dataDir' | 'runtimeDir'>): string {
   const path = join(config.dataDir, 'api.sock')
   return Buffer.byteLength(path) <= SOCKET_PATH_MAX ? path : join(config.runtimeDir, 'api.sock')
 }

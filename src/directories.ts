@@ -7,7 +7,10 @@ import { UsageError } from './errors.ts'
 
 export const isRoot = (): boolean => process.getuid?.() === 0
 
-/** Short, since a socket's path has at most 107 bytes; distinct for each data directory. */
+/** The maximum length of a Unix socket's path in bytes (unix(7)). */
+export const SOCKET_PATH_MAX = 107
+
+/** Short, since it begins the paths of sockets; distinct for each data directory. */
 export function defaultRuntimeDir(dataDir: string): string {
   // Not imported: that reads every export of node:crypto, which takes every command milliseconds.
   const { createHash } = process.getBuiltinModule('node:crypto')

@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { defaultDataDir, defaultRuntimeDir } from './directories.ts'
 import { RETENTION_SETTINGS } from './retention_settings.ts'
 import {
@@ -25,7 +25,8 @@ export const SETTINGS = {
   dataDir: setting<string>({
     env: 'NEAP_DATA_DIR',
     flag: '--data-dir',
-    ...text,
+    parse: (value) => resolve(value),
+    expects: text.expects,
     about: 'Where everything is kept.',
     fallback: defaultDataDir,
   }),

@@ -41,7 +41,7 @@ const MAY_IMPORT: Record<string, string> = {
   compute: 'await_condition, durable_file, errors, host, network, postgres, race, secrets, size, storage, walls',
   backup: 'durable_file, errors, host, postgres, storage',
   storage: 'bytes, durable_file, errors, host, postgres, race, secrets',
-  host: 'await_condition, durable_file, errors, observe, postgres, race, secrets(types)',
+  host: 'await_condition, directories, durable_file, errors, observe, postgres, race, secrets(types)',
   observe: 'errors, pipelining, race',
   config: 'directories, errors, setting_kinds, settings',
   settings: 'directories, retention_settings, setting_kinds, sign_in_settings',

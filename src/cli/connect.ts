@@ -1,5 +1,5 @@
 import { type ApiClient, makeClient, type ApiTarget } from '../client.ts'
-import { adminSocket, loadConfig, type Overrides } from '../config.ts'
+import { adminSocket, type Overrides, readSetting } from '../config.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
 
 /** The API that a command calls: the one at an address, else that of the Neap on this machine. */
@@ -26,14 +26,21 @@ export function apiClient({ dataDir, apiUrl, apiKey }: Access): ApiClient {
 
 /** A client of the Neap that runs on this machine's data directory. Errors: UsageError (no Neap runs there). */
 export function localClient(flags: Overrides): ApiClient {
-  const config = loadConfig(flags)
-  return reaching({ socket: adminSocket(config) }, (error) => {
+  const dataDir = readSetting('dataDir', flags)
+  const socket = adminSocket({
+    dataDir,
+    // Found only where it is needed: its default takes a hash of node:crypto, which takes milliseconds to load.
+    get runtimeDir() {
+      return readSetting('runtimeDir', flags)
+    },
+  })
+  return reaching({ socket }, (error) => {
     const code = (error as NodeJS.ErrnoException).code ?? ''
     if (code === 'EACCES')
-      return new UsageError(`The Neap on ${config.dataDir} belongs to another user: run this as that user.`)
+      return new UsageError(`The Neap on ${dataDir} belongs to another user: run this as that user.`)
     if (['ENOENT', 'ECONNREFUSED'].includes(code))
       return new UsageError(
-        `No Neap runs on ${config.dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
+        `No Neap runs on ${dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
       )
     return error
   })

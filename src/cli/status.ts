@@ -4,7 +4,7 @@ import { Command, type Option } from 'commander'
 import { bytesText, partOfBytes } from '../bytes.ts'
 import type { ApiResponse } from '../client.ts'
 import { notedServer } from '../compute/process/server_note.ts'
-import { loadConfig, type Overrides } from '../config.ts'
+import { type Overrides, readSetting } from '../config.ts'
 import { readState } from '../supervisor/data_dir.ts'
 import { wallTable } from '../walls.ts'
 import { localClient } from './connect.ts'
@@ -24,7 +24,7 @@ export function statusCommand(dataDir: Option): Command {
         call('GET /notices', {}),
         call('GET /postgres_versions', {}),
       ])
-      const { dataDir: directory } = loadConfig(flags)
+      const directory = readSetting('dataDir', flags)
       const remembered = readState(directory)
       const { apiPort, proxyPort, extraProxyPort, apiMetricsPort, workerMetricsPort, proxyMetricsPort, processes } =
         remembered

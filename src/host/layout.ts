@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path'
+import { SOCKET_PATH_MAX } from '../directories.ts'
 import { UsageError } from '../errors.ts'
 
 /** The uid and gid that own a store's files and run its Postgres. Absent unless Neap runs as root. */
@@ -51,9 +52,6 @@ export function logDirOf(layout: Layout, storeId: string): string {
 
 /** A server listens only on a Unix socket in a directory of its own: its port is a part of that socket's name. */
 export const SERVER_PORT = 5432
-
-/** The maximum length of a Unix socket's path in bytes (unix(7)). */
-export const SOCKET_PATH_MAX = 107
 
 /** The socket directory of one store, named by the store's number, since a socket's path is limited. */
 export function socketDirOf(layout: Layout, { number }: { readonly number: number }): string {

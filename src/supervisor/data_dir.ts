@@ -12,9 +12,8 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { FileLock } from '../host/file_lock.ts'
-import { SOCKET_PATH_MAX } from '../host/layout.ts'
 import type { ProcessNote } from '../host/process_start.ts'
-import { isRoot } from '../directories.ts'
+import { isRoot, SOCKET_PATH_MAX } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'
 

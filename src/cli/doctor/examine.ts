@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { loadConfig } from '../../config.ts'
+import { readSetting } from '../../config.ts'
 import { messageOf, UsageError } from '../../errors.ts'
 import { openFilesLimit } from '../../observe/open_files.ts'
 import { apiOrigin, isOpen, publicHost, publicPort } from '../../public_address.ts'
@@ -30,7 +30,7 @@ export async function examine(host: string | undefined, flags: DoctorFlags): Pro
 
 /** Examines the Neap on this machine, at the host name and port that it gives to clients. */
 async function examineHere(flags: DoctorFlags, port: number | undefined): Promise<readonly Finding[]> {
-  const { dataDir } = loadConfig(flags)
+  const dataDir = readSetting('dataDir', flags)
   const { reach } = readState(dataDir)
   if (reach === undefined)
     throw new UsageError(
