@@ -102,7 +102,7 @@ export async function expireAudit(db: Db, days: number, limit: number): Promise<
   const rows = await db.rows(sql`
     delete from audit where id in (
       select id from (select id, created_at from audit order by id limit ${limit}) oldest
-       where created_at < clock_timestamp() - make_interval(days => ${days}))
+       where created_at < statement_timestamp() - make_interval(days => ${days}))
     returning 1`)
   return rows.length
 }

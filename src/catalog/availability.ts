@@ -2,6 +2,8 @@ import type { Db } from './catalog.ts'
 import type { Endpoint } from './endpoint.ts'
 import { sql } from './sql.ts'
 
+/* Conditions compare with statement_timestamp(): no index serves one with clock_timestamp(), which is volatile. */
+
 /** An endpoint with a branch that is due for a check. */
 export interface DueCheck extends Pick<Endpoint, 'id' | 'account_id' | 'project_id' | 'branch_id'> {
   /** Until then no other worker takes it. */
@@ -15,12 +17,12 @@ export async function spreadChecks(db: Db, intervalSeconds: number): Promise<voi
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + (0.5 + random() / 2) * make_interval(secs => ${intervalSeconds})
      where id in (select id from endpoint
-                   where check_at > clock_timestamp() + make_interval(secs => ${intervalSeconds}::float8 + 60)
+                   where check_at > statement_timestamp() + make_interval(secs => ${intervalSeconds}::float8 + 60)
                       and deleted_at is null and not disabled for no key update skip locked)`)
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + random() * make_interval(secs => ${intervalSeconds})
      where id in (select id from endpoint
-                   where check_at < clock_timestamp()
+                   where check_at < statement_timestamp()
                                     - make_interval(secs => greatest(${intervalSeconds}::float8 / 10, 60))
                      and deleted_at is null and not disabled for no key update skip locked)`)
 }
@@ -30,7 +32,7 @@ export function takeDueChecks(db: Db, most: number): Promise<DueCheck[]> {
   return db.rows(sql`
     with due as (
       select id, check_at from endpoint
-       where check_at <= clock_timestamp() and deleted_at is null and not disabled
+       where check_at <= statement_timestamp() and deleted_at is null and not disabled
        order by check_at limit ${most} for no key update skip locked)
     update endpoint e set check_at = clock_timestamp() + interval '1 minute' from due where e.id = due.id
     returning e.id, e.account_id, e.project_id, e.branch_id, e.check_at, due.check_at as due_at`)
@@ -56,7 +58,8 @@ export async function setNextCheck(tx: Db, taken: DueCheck, seconds: number): Pr
 export async function postponeChecks(db: Db, seconds: number): Promise<void> {
   await db.rows(sql`
     update endpoint set check_at = clock_timestamp() + make_interval(secs => ${seconds})
-     where check_at < clock_timestamp() + make_interval(secs => ${seconds}) and deleted_at is null and not disabled`)
+     where check_at < statement_timestamp() + make_interval(secs => ${seconds})
+       and deleted_at is null and not disabled`)
 }
 
 /** Milliseconds until the next check is due. Returns undefined when there is no endpoint to check. */

@@ -248,7 +248,7 @@ export async function setDefaultBranch(tx: Db, projectId: string, id: string): P
 export function listExpired(db: Db): Promise<Branch[]> {
   return db.rows(sql`
     select b.* from branch b join project p on p.id = b.project_id and p.deleted_at is null
-     where b.expires_at <= clock_timestamp() and b.deleted_at is null and not b.is_default and not b.protected
+     where b.expires_at <= statement_timestamp() and b.deleted_at is null and not b.is_default and not b.protected
        and not exists (select 1 from branch c
                         where c.parent_id = b.id and (c.deleted_at is null or c.restores is not null))
      order by b.expires_at limit 50`)

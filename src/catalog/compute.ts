@@ -162,7 +162,7 @@ export function takeReplaced(tx: Db, computeId: string): Promise<{ started_at: s
 export async function expireComputes(db: Db, days: number, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from compute where id in (
-      select id from compute where ended_at < clock_timestamp() - make_interval(days => ${days})
+      select id from compute where ended_at < statement_timestamp() - make_interval(days => ${days})
        order by ended_at limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

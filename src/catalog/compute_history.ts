@@ -142,7 +142,7 @@ export async function expireHistory(db: Db, days: number, limit: number): Promis
   const rows = await db.rows(sql`
     delete from compute_history
      where (endpoint_id, hour) in (select endpoint_id, hour from compute_history
-                                    where hour < clock_timestamp() - make_interval(days => ${days})
+                                    where hour < statement_timestamp() - make_interval(days => ${days})
                                     order by hour limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

@@ -198,8 +198,8 @@ export async function expireConsumption(db: Db, limit: number): Promise<number> 
   const rows = await db.rows(sql`
     delete from consumption where (project_id, period, since, branch_id) in (
       select project_id, period, since, branch_id from consumption
-       where period = 'hour' and since < clock_timestamp() - make_interval(days => ${KEPT_HOUR_DAYS})
-          or period = 'month' and since < clock_timestamp() - make_interval(months => ${KEPT_MONTHS})
+       where period = 'hour' and since < statement_timestamp() - make_interval(days => ${KEPT_HOUR_DAYS})
+          or period = 'month' and since < statement_timestamp() - make_interval(months => ${KEPT_MONTHS})
        limit ${limit} for update skip locked)
     returning 1`)
   return rows.length
@@ -210,10 +210,10 @@ export async function expireSizes(db: Db, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from storage_size where ctid = any (array(
       select s.ctid from storage_size s
-       where s.since < clock_timestamp() - make_interval(months => ${KEPT_MONTHS})
+       where s.since < statement_timestamp() - make_interval(months => ${KEPT_MONTHS})
          and exists (select from storage_size later
                       where later.project_id = s.project_id and later.branch_id = s.branch_id and later.since > s.since
-                        and later.since < clock_timestamp() - make_interval(months => ${KEPT_MONTHS}))
+                        and later.since < statement_timestamp() - make_interval(months => ${KEPT_MONTHS}))
        limit ${limit} for update skip locked))
     returning 1`)
   return rows.length

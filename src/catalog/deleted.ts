@@ -10,7 +10,7 @@ const PROJECTS_AT_ONCE = 100
 const gone = (days: number) => sql`
   gone as (
     select p.id from project p
-     where p.deleted_at < clock_timestamp() - make_interval(days => ${days})
+     where p.deleted_at < statement_timestamp() - make_interval(days => ${days})
        and not exists (select from branch b where b.project_id = p.id and b.store_id is not null)
        and not exists (select from operation o where o.project_id = p.id and o.finished_at is null)
      order by p.deleted_at limit ${PROJECTS_AT_ONCE})`
@@ -79,7 +79,7 @@ export async function expireDeletedBranches(db: Db, limit: number): Promise<bool
   const branches = await db.rows(sql`
     with unused as (
       select b.id, b.project_id from branch b
-       where b.deleted_at < clock_timestamp() - make_interval(months => ${BRANCH_MONTHS}) and ${IS_UNUSED}
+       where b.deleted_at < statement_timestamp() - make_interval(months => ${BRANCH_MONTHS}) and ${IS_UNUSED}
        order by b.deleted_at limit ${limit} for update of b skip locked),
     ${REMOVE_UNUSED}`)
   return branches.length > 0

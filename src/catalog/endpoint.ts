@@ -279,7 +279,7 @@ export function takeIdleChecks(
     update endpoint e set idle_check_at = clock_timestamp() + interval '10 seconds' from compute c
      where c.id = e.compute_id and e.id in (
        select due.id from endpoint due join compute on compute.id = due.compute_id and compute.host_id = ${hostId}
-        where due.idle_check_at <= clock_timestamp() and due.current_state = 'active' and due.deleted_at is null
+        where due.idle_check_at <= statement_timestamp() and due.current_state = 'active' and due.deleted_at is null
         order by due.idle_check_at limit 50 for update of due skip locked)
     returning e.*, ${COMPUTE_COLUMNS},
               extract(epoch from clock_timestamp() - last_active)::float8 as quiet_seconds,

@@ -52,7 +52,7 @@ export async function expireReplies(db: Db, hours: number, limit: number): Promi
   const rows = await db.rows(sql`
     delete from idempotency_key where (account_id, method, path, key) in (
       select account_id, method, path, key from idempotency_key
-       where created_at < clock_timestamp() - make_interval(hours => ${hours})
+       where created_at < statement_timestamp() - make_interval(hours => ${hours})
        order by created_at limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

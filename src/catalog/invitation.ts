@@ -67,7 +67,7 @@ export function takeInvitation(tx: Db, hash: Buffer): Promise<Invitation | undef
 export async function expireInvitations(db: Db, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from invitation where id in (
-      select id from invitation where expires_at < clock_timestamp() limit ${limit} for update skip locked)
+      select id from invitation where expires_at < statement_timestamp() limit ${limit} for update skip locked)
     returning 1`)
   return rows.length
 }

@@ -165,5 +165,5 @@ export async function keepDiskHistory(db: Db, hostId: string): Promise<void> {
                         where d.host_id = h.id and d.at > clock_timestamp() - interval '1 hour')`)
   await db.rows(sql`
     delete from host_disk
-     where host_id = ${hostId} and at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`)
+     where host_id = ${hostId} and at < statement_timestamp() - make_interval(days => ${KEPT_DAYS})`)
 }

@@ -304,7 +304,7 @@ export async function expireOperations(db: Db, days: number, limit: number): Pro
     delete from operation where id in (
       select id from operation
        where id < ${firstUuidOf(Date.now() - days * 86_400_000)}::uuid
-         and finished_at < clock_timestamp() - make_interval(days => ${days})
+         and finished_at < statement_timestamp() - make_interval(days => ${days})
        order by id limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

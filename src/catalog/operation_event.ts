@@ -82,7 +82,7 @@ export async function expireEvents(db: Db, days: number, limit: number): Promise
   const rows = await db.rows(sql`
     delete from operation_event where (project_id, xid, number) in (
       select project_id, xid, number from operation_event
-       where updated_at < clock_timestamp() - make_interval(days => ${days})
+       where updated_at < statement_timestamp() - make_interval(days => ${days})
        order by updated_at limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

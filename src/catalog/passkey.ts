@@ -89,7 +89,7 @@ export async function takeChallenge(db: Db, { challenge, personId, rpId }: Omit<
 export async function expireChallenges(db: Db, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from passkey_challenge where challenge in (
-      select challenge from passkey_challenge where expires_at < clock_timestamp() limit ${limit}
+      select challenge from passkey_challenge where expires_at < statement_timestamp() limit ${limit}
          for update skip locked)
     returning 1`)
   return rows.length

@@ -131,7 +131,7 @@ export async function expirePasswordlessLogins(db: Db, limit: number): Promise<n
   const rows = await db.rows(sql`
     delete from passwordless_login where id in (
       select id from passwordless_login
-       where created_at < clock_timestamp() - make_interval(mins => ${KEPT_MINUTES}) limit ${limit}
+       where created_at < statement_timestamp() - make_interval(mins => ${KEPT_MINUTES}) limit ${limit}
          for update skip locked)
     returning 1`)
   return rows.length

@@ -85,7 +85,7 @@ export async function expireRefusals(db: Db, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from refused_access where (account_id, kind, subject, role, network) in (
       select account_id, kind, subject, role, network from refused_access
-       where last_at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})
+       where last_at < statement_timestamp() - make_interval(days => ${KEPT_DAYS})
        limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

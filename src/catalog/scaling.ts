@@ -84,7 +84,7 @@ export function listScalingsIn(
 export async function expireScalings(db: Db, days: number, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from scaling where id in (
-      select id from scaling where scaled_at < clock_timestamp() - make_interval(days => ${days})
+      select id from scaling where scaled_at < statement_timestamp() - make_interval(days => ${days})
        order by scaled_at limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

@@ -105,7 +105,7 @@ export async function expireSessions(db: Db, limit: number): Promise<number> {
 export async function expireSignInLinks(db: Db, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from sign_in_link where hash in (
-      select hash from sign_in_link where expires_at < clock_timestamp() limit ${limit} for update skip locked)
+      select hash from sign_in_link where expires_at < statement_timestamp() limit ${limit} for update skip locked)
     returning 1`)
   return rows.length
 }

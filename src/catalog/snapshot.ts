@@ -98,7 +98,7 @@ export async function forgetSnapshotOf(tx: Db, branchId: string): Promise<void> 
 export function listExpiredSnapshots(db: Db, id?: string): Promise<Snapshot[]> {
   return db.rows(sql`
     ${SELECT} join project p on p.id = s.project_id and p.deleted_at is null
-     where s.expires_at <= clock_timestamp() and (${id}::text is null or s.id = ${id})
+     where s.expires_at <= statement_timestamp() and (${id}::text is null or s.id = ${id})
        and not (s.is_scheduled
                 and exists (select from snapshot_schedule c join branch o on o.id = c.branch_id and o.deleted_at is null
                              where c.branch_id = s.source_branch_id)

@@ -90,7 +90,7 @@ export async function expireTraffic(db: Db, limit: number): Promise<number> {
 export async function expireTrafficWriters(db: Db, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from traffic_writer where id in (
-      select id from traffic_writer where written_at < clock_timestamp() - make_interval(days => ${WRITER_DAYS})
+      select id from traffic_writer where written_at < statement_timestamp() - make_interval(days => ${WRITER_DAYS})
        limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

@@ -181,7 +181,7 @@ function typeOf(event: string) {
 export async function expireDeliveries(db: Db, days: number, limit: number): Promise<number> {
   const rows = await db.rows(sql`
     delete from webhook_delivery where id in (
-      select id from webhook_delivery where occurred_at < clock_timestamp() - make_interval(days => ${days})
+      select id from webhook_delivery where occurred_at < statement_timestamp() - make_interval(days => ${days})
        order by occurred_at limit ${limit} for update skip locked)
     returning 1`)
   return rows.length

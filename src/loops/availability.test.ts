@@ -45,6 +45,27 @@ const hoursToCheck = async (catalog: Catalog) =>
       select extract(epoch from check_at - clock_timestamp())::float8 / 3600 as hours from endpoint order by check_at`)
   ).map(({ hours }) => hours)
 
+test('a look reads no endpoint whose check is due later', async () => {
+  await catalogs.with(async ({ catalog }) => {
+    await sleeping(catalog, '-1 second')
+    await catalog.transaction(async (tx) => {
+      await tx.rows(sql`set local session_replication_role = replica`)
+      await tx.rows(sql`
+        insert into endpoint (id, account_id, project_id, branch_id, min_cu, max_cu, check_at)
+        select 'ep-later-' || n, account_id, project_id, 'br-later-' || n, min_cu, max_cu,
+               clock_timestamp() + interval '1 hour'
+          from endpoint, generate_series(1, 5000) n`)
+    })
+    await catalog.rows(sql`analyze endpoint`)
+    const counted = await catalog.transaction(async (tx) => {
+      assert.equal((await takeDueChecks(tx, 4)).length, 1)
+      return tx.row<{ rows: number }>(sql`
+        select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'endpoint'`)
+    })
+    assert.ok((counted?.rows ?? Infinity) < 10, `it read ${counted?.rows} rows`)
+  })
+})
+
 test('several workers check each branch once per interval', async () => {
   await catalogs.with(async ({ catalog, open }) => {
     const branches = []
