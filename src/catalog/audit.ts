@@ -1,5 +1,5 @@
 import type { Db } from './catalog.ts'
-import { sql } from './sql.ts'
+import { sql, type SqlStatement } from './sql.ts'
 
 /** A requested change, its caller and its outcome. Never contains a body, a password or a key. */
 export interface AuditEntry {
@@ -17,20 +17,26 @@ export interface AuditEntry {
 }
 
 export async function insertAudit(tx: Db, entry: AuditEntry): Promise<void> {
-  await tx.rows(sql`
-    insert into audit (account_id, api_key_id, person_id, request_id, action, project_id, subject, status, address)
-    values (${entry.accountId}, ${entry.apiKeyId}, ${entry.personId}, ${entry.requestId}, ${entry.action},
-            ${entry.projectId}, ${entry.subject}, ${entry.status}, ${entry.address})`)
+  await tx.rows(auditRow(entry))
 }
 
-/** Inserts the audit row of a person's own affair: one for each organization of which he is a member. */
+/** The statement that does so. */
+export const auditRow = (entry: AuditEntry): SqlStatement => sql`
+    insert into audit (account_id, api_key_id, person_id, request_id, action, project_id, subject, status, address)
+    values (${entry.accountId}, ${entry.apiKeyId}, ${entry.personId}, ${entry.requestId}, ${entry.action},
+            ${entry.projectId}, ${entry.subject}, ${entry.status}, ${entry.address})`
+
+/** Inserts the audit rows of a person's own affair: one for each organization of which he is a member. */
 export async function insertPersonAudit(tx: Db, entry: AuditEntry): Promise<void> {
-  await tx.rows(sql`
+  await tx.rows(personAuditRows(entry))
+}
+
+/** The statement that does so. */
+export const personAuditRows = (entry: AuditEntry): SqlStatement => sql`
     insert into audit (account_id, person_id, request_id, action, subject, status, address)
     select m.account_id, ${entry.personId}, ${entry.requestId}, ${entry.action}, ${entry.subject}, ${entry.status},
            ${entry.address}
-      from membership m where m.person_id = ${entry.personId} order by m.account_id`)
-}
+      from membership m where m.person_id = ${entry.personId} order by m.account_id`
 
 export interface AuditRow {
   readonly id: number

@@ -261,15 +261,6 @@ export async function hasChildren(db: Db, id: string): Promise<boolean> {
   return child !== undefined
 }
 
-/** The unfinished operations that create data of these branches. */
-export async function listMakings(db: Db, ids: readonly string[]): Promise<string[]> {
-  const rows = await db.rows<{ id: string }>(sql`
-    select o.id from branch b join operation o on o.project_id = b.project_id and o.branch_id = b.id
-     where b.id = any (${ids}::text[]) and b.current_state = 'init' and o.finished_at is null
-       and o.action in ('create_timeline', 'create_branch') order by o.seq`)
-  return rows.map(({ id }) => id)
-}
-
 export async function setBranchReady(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update branch set current_state = 'ready', pending_state = null, state_changed_at = clock_timestamp(),

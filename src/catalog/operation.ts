@@ -40,6 +40,8 @@ export interface NewOperation {
   readonly shares: readonly string[]
   readonly passes_shared: boolean
   readonly depends_on: readonly string[]
+  /** It also depends on the unfinished operations that create data of these branches. */
+  readonly needed_branches?: readonly string[]
   readonly deadline_seconds: number
 }
 
@@ -58,7 +60,10 @@ export async function insertOperation(tx: Db, operation: NewOperation): Promise<
     select ${newOperationId()}, ${operation.account_id}, ${operation.project_id}, ${operation.branch_id},
            ${operation.endpoint_id}, last_seq, ${operation.action}, ${JSON.stringify(operation.input)},
            ${operation.step}, ${operation.excludes}, ${operation.shares}, ${operation.passes_shared},
-           ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at,
+           array(select o.id from branch b join operation o on o.project_id = b.project_id and o.branch_id = b.id
+                  where b.id = any (${operation.needed_branches ?? []}::text[]) and b.current_state = 'init'
+                    and o.finished_at is null and o.action in ('create_timeline', 'create_branch') order by o.seq)
+             || ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at,
            case when ${operation.branch_id}::text is null
                 then (select s.host_id from branch b join store s on s.id = b.store_id
                        where b.project_id = ${operation.project_id} limit 1)

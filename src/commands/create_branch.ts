@@ -1,5 +1,5 @@
 import { findDefaultBranch, insertBranch } from '../catalog/branch.ts'
-import { copyRolesAndDatabases } from '../catalog/branch_config.ts'
+import { copyRolesAndDatabases, noteConfig } from '../catalog/branch_config.ts'
 import { type Database, listDatabases } from '../catalog/database.ts'
 import type { Project } from '../catalog/project.ts'
 import type { Endpoint } from '../catalog/endpoint.ts'
@@ -13,7 +13,7 @@ import { type Anonymization, anonymizeNew } from './anonymize.ts'
 import type { ChangedBranch } from './changed.ts'
 import type { CommandContext } from './command.ts'
 import { createEndpoint, type NewEndpoint } from './create_endpoint.ts'
-import { type Look, lookAtBranch, noteLook } from './look.ts'
+import { isCurrent, type Look, lookAtBranch } from './look.ts'
 import { requireMoment } from './moment.ts'
 import {
   lockedProject,
@@ -72,56 +72,80 @@ export async function createBranch(
     )
   const schemaOnly = asked.init_source === 'schema-only'
   if (asked.expires_at && asked.protected) throw new AppError('NOT_ALLOWED', 'A protected branch cannot expire.')
-  const project = await lockedProject(context, projectId)
   const id = newBranchId()
   const name = asked.name ?? id
-  // Pipelined: the project's other requests wait for its row.
-  const [, parent] = await Promise.all([
-    requireRoomForBranch(context, project.id),
-    asked.parent_id ? requireBranch(context, project.id, asked.parent_id) : findDefaultBranch(db, project.id),
-    requireFreeBranchName(context, project.id, name),
-  ])
-  if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
-  if (parent.current_state === 'init' && parent.pending_state === null) {
-    throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
-  }
-  requireOpen(parent)
-  await requireDiskForCopy(context, parent.id)
-  const { parent_timestamp, parent_lsn } = asked
-  const moment = await requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look)
+  const { project, parent, moment, seen } = await lockParent(context, projectId, { ...asked, name }, look)
   const [asksEndpoint, ...tooMany] = request.endpoints ?? []
   if (tooMany.length > 0) throw new AppError('ENDPOINTS_LIMIT_EXCEEDED')
-
-  const branch = await insertBranch(db, {
-    id,
-    name,
-    account_id: project.account_id,
-    project_id: project.id,
-    parent_id: schemaOnly ? null : parent.id,
-    source_id: parent.id,
-    init_source: schemaOnly ? 'schema-only' : null,
-    is_apart: schemaOnly || anonymization !== undefined,
-    is_default: false,
-    protected: asked.protected ?? false,
-    expires_at: expiryOf(asked, project),
-    annotation: request.annotation_value ?? {},
-    ...(moment && momentColumns(moment)),
-    source_store_id: moment?.store_id,
-  })
-  if (look) await noteLook(db, parent, look)
-  await copyRolesAndDatabases(db, parent.id, branch.id, { withChanges: !moment })
-  const subject = { account_id: project.account_id, project_id: project.id, branch_id: branch.id }
+  const subject = { account_id: project.account_id, project_id: project.id, branch_id: id }
   const input = { parent_id: parent.id, ...(moment && { moment }), ...(schemaOnly && { schema_only: true }) }
-  const [operation, roles, databases] = await Promise.all([
+  // Pipelined in this order: the project's other requests wait for its row.
+  const [branch, , , operation, roles, databases] = await Promise.all([
+    insertBranch(db, {
+      id,
+      name,
+      account_id: project.account_id,
+      project_id: project.id,
+      parent_id: schemaOnly ? null : parent.id,
+      source_id: parent.id,
+      init_source: schemaOnly ? 'schema-only' : null,
+      is_apart: schemaOnly || anonymization !== undefined,
+      is_default: false,
+      protected: asked.protected ?? false,
+      expires_at: expiryOf(asked, project),
+      annotation: request.annotation_value ?? {},
+      ...(moment && momentColumns(moment)),
+      source_store_id: moment?.store_id,
+    }),
+    seen && noteConfig(db, parent, seen),
+    copyRolesAndDatabases(db, parent.id, id, { withChanges: !moment }),
     requestOperation(db, createBranchAction, subject, input),
-    listRoles(db, branch.id),
-    listDatabases(db, branch.id),
+    listRoles(db, id),
+    listDatabases(db, id),
   ])
   const masking = anonymization ? await anonymizeNew(db, branch, anonymization) : []
   const isClosed = anonymization?.starts === false
   const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint, { starts: !isClosed }))
   const operations = [operation, ...masking, ...(made?.operations ?? [])]
   return { branch, endpoint: made?.endpoint, operations, roles, databases }
+}
+
+/**
+ * Locks the project and the configuration of a new branch's parent until the transaction ends, and checks that the
+ * branch may be made.
+ * @returns moment: that of the parent whose data it gets; undefined for the present
+ * @returns seen: the reading, if it is current
+ */
+async function lockParent(
+  context: CommandContext,
+  projectId: string,
+  asked: NonNullable<NewBranch['branch']> & { readonly name: string },
+  look: Look | undefined,
+) {
+  const { db } = context
+  // Pipelined: the project's other requests wait for its row. What the project refuses is said first, since it may be
+  // another account's.
+  const locking = lockedProject(context, projectId)
+  const checking = Promise.all([
+    requireRoomForBranch(context, projectId),
+    asked.parent_id ? requireBranch(context, projectId, asked.parent_id) : findDefaultBranch(db, projectId),
+    requireFreeBranchName(context, projectId, asked.name),
+  ])
+  checking.catch(() => undefined)
+  const project = await locking
+  const [, parent] = await checking
+  if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
+  if (parent.current_state === 'init' && parent.pending_state === null) {
+    throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
+  }
+  requireOpen(parent)
+  const { parent_timestamp, parent_lsn } = asked
+  const [, moment, isSeen] = await Promise.all([
+    requireDiskForCopy(context, parent.id),
+    requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look),
+    look && isCurrent(db, parent, look),
+  ])
+  return { project, parent, moment, seen: isSeen ? look?.seen : undefined }
 }
 
 /** The time that a request gives, or that the project gives its branches. */

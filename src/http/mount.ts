@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { TSchema } from 'typebox'
-import { insertAudit, insertPersonAudit } from '../catalog/audit.ts'
+import { auditRow, insertAudit, personAuditRows } from '../catalog/audit.ts'
 import { isDiskFull } from '../catalog/away.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { Context } from '../context.ts'
@@ -179,11 +179,11 @@ export function mount(
     key: string | undefined,
     asked: unknown,
   ): Promise<Reply> {
-    const audit = route.ofPerson ? insertPersonAudit : insertAudit
+    const audited = route.ofPerson ? personAuditRows : auditRow
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
         const made = await perform(request, reply, tx, asked)
-        await audit(tx, auditEntry(request, route.key, made.status))
+        tx.last(audited(auditEntry(request, route.key, made.status)))
         return made
       }
       if (key === undefined) return performed()

@@ -1,5 +1,5 @@
 import type { RunningCompute } from '../compute/compute.ts'
-import { findStoredBranch, listMakings, type StoredBranch } from '../catalog/branch.ts'
+import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { NewCompute } from '../catalog/compute.ts'
 import { insertOperation, type Operation } from '../catalog/operation.ts'
@@ -45,7 +45,6 @@ export async function requestOperation<Input extends object>(
 ): Promise<Operation> {
   const locks = action.locks(subject, input)
   const branches = new Set([subject.branch_id, ...locks.excludes, ...(locks.shares ?? [])])
-  const makings = action.needsBranches ? await listMakings(tx, branchIds([...branches])) : []
   const wholeProject = locks.excludes.includes(subject.project_id)
   return insertOperation(tx, {
     ...subject,
@@ -55,7 +54,8 @@ export async function requestOperation<Input extends object>(
     excludes: locks.excludes,
     shares: [...(wholeProject ? [] : [subject.project_id]), ...(locks.shares ?? [])],
     passes_shared: locks.passesShared ?? false,
-    depends_on: [...makings, ...needs.map(({ id }) => id)],
+    depends_on: needs.map(({ id }) => id),
+    needed_branches: action.needsBranches ? branchIds([...branches]) : [],
     deadline_seconds: action.deadlineSeconds,
   })
 }
