@@ -26,7 +26,7 @@ const FIRST = {
 } as const
 const KEYS = keysFor('all', { revision: 1, mockSalt: Buffer.alloc(32), lost: false, generations: [FIRST] })
 export const SECRETS = storeSecrets(() => KEYS)
-export const SMALL = { minCu: 0.25, maxCu: 0.25, cu: 0.25, pgSettings: {}, egress: false }
+export const SMALL = { minCu: 0.25, maxCu: 0.25, cu: 0.25, pgSettings: {}, egress: false, serves: true }
 export const PG_VERSION = 18
 const LAST: Fence = { epoch: 1_000_000, seq: 1, generation: 1 }
 

@@ -14,6 +14,8 @@ export interface CurrentSize extends SizeRange {
 export interface ComputeSpec extends ServerSize, CurrentSize {
   /** Whether it may reach public addresses and the installation's named networks. Holds from its start on. */
   readonly egress: boolean
+  /** Whether it serves clients: reading blocks ahead would be lost on others. */
+  readonly serves: boolean
 }
 
 /** A compute's address, as libpq takes it: `host` is an address, or a socket directory that begins with a slash. */

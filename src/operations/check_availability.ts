@@ -57,7 +57,7 @@ export const checkAvailability: Action<object> = {
       }
       const store = await ownedRefOf(context, branch)
       const compute = await tried(operation, tx, () =>
-        computes.start(store, specOf(endpoint, branch), fenceOf(operation)),
+        computes.start(store, { ...specOf(endpoint, branch), serves: false }, fenceOf(operation)),
       )
       return compute === 'pending'
         ? watching(computes.settled(refOf(branch)), await computes.readProgress(refOf(branch)))

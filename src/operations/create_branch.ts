@@ -93,7 +93,7 @@ async function closeEndpoint(tx: Db, { id }: StoredBranch): Promise<void> {
 }
 
 /** The size of a compute that only replays WAL. */
-const REPLAYING = { minCu: 1, maxCu: 1, cu: 1, egress: false }
+const REPLAYING = { minCu: 1, maxCu: 1, cu: 1, egress: false, serves: false }
 
 const REMOVAL = { purpose: 'schema only', timeoutMs: 60_000 }
 

@@ -145,6 +145,7 @@ export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpe
     cu: endpoint.cu,
     pgSettings: endpoint.settings.pg_settings ?? {},
     egress,
+    serves: true,
     refusesWrites: endpoint.writes_refused !== null,
   }
 }

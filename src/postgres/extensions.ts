@@ -17,6 +17,9 @@ export const GUARDED_EXTENSIONS: ReadonlySet<string> = new Set([
 /** The extension that counts what statements take; its library is loaded where the server has it. */
 export const STATEMENT_STATISTICS = 'pg_stat_statements'
 
+/** The library that reads the blocks of an earlier run into the buffers. */
+export const PREWARM = 'pg_prewarm'
+
 /**
  * Extensions that tenants may create although their authors leave them to superusers. Those that Postgres' own control
  * files call trusted need no entry (Postgres manual, "Packaging Related Objects into an Extension"). Their scripts run

@@ -1,5 +1,5 @@
 import { MIB_PER_CU } from '../size.ts'
-import { STATEMENT_STATISTICS } from './extensions.ts'
+import { PREWARM, STATEMENT_STATISTICS } from './extensions.ts'
 
 /** The sizes between which a server may be resized while it runs, in CU. */
 export interface SizeRange {
@@ -20,6 +20,8 @@ interface ServerAbilities {
   readonly clonesFiles: boolean
   /** The server has the library of the extension pg_stat_statements. */
   readonly countsStatements: boolean
+  /** It notes which blocks its buffers hold, and its next start may read them ahead (prewarm.ts). */
+  readonly prewarms: boolean
 }
 
 /**
@@ -27,10 +29,18 @@ interface ServerAbilities {
  * memory. Commands of roles are left out: their texts may hold a password, which other roles could read.
  */
 const STATEMENT_SETTINGS = {
-  shared_preload_libraries: STATEMENT_STATISTICS,
   'pg_stat_statements.max': '1000',
   'pg_stat_statements.track_utility': 'off',
 }
+
+/** The smallest lower size, in CU, from which on reading ahead helps (docs/decisions/0010-prewarm.md). */
+const PREWARM_CU = 1
+
+/** Whether computes of this size note the blocks in their buffers. */
+export const isPrewarmed = ({ minCu }: SizeRange): boolean => minCu >= PREWARM_CU
+
+/** For a run that serves no client: it neither reads blocks ahead nor replaces the note of those that do. */
+export const WITHOUT_PREWARM = `${PREWARM}.autoprewarm = off\n`
 
 /** Access rules of a compute: Unix socket only, SCRAM only, and Neap's own database for Neap's own roles only. */
 export const HBA = `# TYPE DATABASE    USER              METHOD
@@ -53,13 +63,14 @@ const maxConnections = ({ maxCu }: SizeRange): number => Math.max(500, Math.floo
 export function configFor(
   spec: ServerSize,
   pgVersion: number,
-  { clonesFiles, countsStatements }: ServerAbilities,
+  { clonesFiles, countsStatements, prewarms }: ServerAbilities,
 ): string {
   const settings = {
     ...fixedSettings(pgVersion),
     // CREATE DATABASE … STRATEGY file_copy shares the blocks of its template then.
     ...(pgVersion >= 18 && clonesFiles && { file_copy_method: 'clone' }),
     ...sizeSettings(spec, pgVersion),
+    shared_preload_libraries: [countsStatements && STATEMENT_STATISTICS, prewarms && PREWARM].filter(Boolean).join(),
     ...(countsStatements && STATEMENT_SETTINGS),
     ...spec.pgSettings,
     ...enforced(spec),

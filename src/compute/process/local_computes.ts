@@ -10,8 +10,8 @@ import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { hasLibrary } from '../../host/server_copy.ts'
 import { explainShortages } from '../../host/shortage.ts'
-import { STATEMENT_STATISTICS } from '../../postgres/extensions.ts'
-import { configFor, HBA, processesFor } from '../../postgres/settings.ts'
+import { PREWARM, STATEMENT_STATISTICS } from '../../postgres/extensions.ts'
+import { configFor, HBA, isPrewarmed, processesFor } from '../../postgres/settings.ts'
 import { MIB_PER_CU } from '../../size.ts'
 import { passwordNote } from '../../storage/password_note.ts'
 import type { StoreRef } from '../../storage/storage.ts'
@@ -20,6 +20,7 @@ import type { Wall } from '../../walls.ts'
 import type { Computes, CurrentSize, ComputeSpec, RunningCompute } from '../compute.ts'
 import { type Cgroups, cgroups } from './cgroup.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
+import { dropOldBlockList } from './prewarm.ts'
 import { recoverStore } from './recover_store.ts'
 import { readRecovery } from './recovery.ts'
 import { busyStores } from './running.ts'
@@ -57,11 +58,14 @@ export function localComputes(options: ComputeOptions): Computes {
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
   const cloneKind = probeOnce(() => cloneKindOf(layout.branches))
   const binOf = ({ pgVersion }: StoreRef) => installBinaries(layout.binaries, pgVersion, options.programs)
-  const configOf = async (store: StoreRef, spec: ComputeSpec) =>
-    configFor(spec, store.pgVersion, {
+  const configOf = async (store: StoreRef, spec: ComputeSpec) => {
+    const bin = await binOf(store)
+    return configFor(spec, store.pgVersion, {
       clonesFiles: (await cloneKind()) === 'reflink',
-      countsStatements: hasLibrary(await binOf(store), STATEMENT_STATISTICS),
+      countsStatements: hasLibrary(bin, STATEMENT_STATISTICS),
+      prewarms: spec.serves && isPrewarmed(spec) && hasLibrary(bin, PREWARM),
     })
+  }
 
   async function planOf(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<ServerPlan> {
     const bin = await binOf(store)
@@ -91,6 +95,7 @@ export function localComputes(options: ComputeOptions): Computes {
     if (!existsSync(join(plan.home, 'pgdata')))
       throw new Error(`The data of this branch (store ${store.id}) is not in the data directory of this host.`)
     if ((await prepareStore(plan, store.id, secrets)) === 'pending') return 'pending'
+    if (spec.serves) dropOldBlockList(plan.home)
     const server = await startServer(plan)
     if (server === 'pending') return 'pending'
     await ensureOwnPasswords(plan, store.id, secrets, { keepsWal: true })

@@ -9,6 +9,7 @@ import { complaintIn, saysSinceStart } from '../../host/logs.ts'
 import { ADMIN, unprovenSession } from '../../postgres/own_session.ts'
 import { ownRolesSql } from '../../postgres/own_roles.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
+import { WITHOUT_PREWARM } from '../../postgres/settings.ts'
 import { KEEP_WAL_SQL } from '../../postgres/wal_slot.ts'
 import { lsnPosition, lsnText } from '../../postgres/wal.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
@@ -37,7 +38,7 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
   if (recovery.target && endedBefore) return replayAll(home, recovery)
   if (!endedBefore && saysSinceStart(plan.logFile, GAVE_UP) && !saysSinceStart(plan.logFile, NO_ROOM))
     throw new ServerStartError(`Postgres did not recover: ${complaintIn(plan.logFile, 0)}`)
-  const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + configOf(recovery) }
+  const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + WITHOUT_PREWARM + configOf(recovery) }
   const server = await startServer(alone).catch(async (error: unknown) => {
     if (!(error instanceof ServerStartError) || !ENDED_BEFORE.test(error.message)) throw error
     return replayAll(home, recovery)

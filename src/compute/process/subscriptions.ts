@@ -1,5 +1,6 @@
 import { ADMIN, ownSession } from '../../postgres/own_session.ts'
 import type { Progress } from '../../host/fence.ts'
+import { WITHOUT_PREWARM } from '../../postgres/settings.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
 import { type ServerPlan, startServer } from './server.ts'
 import { stopServer } from './stop_server.ts'
@@ -14,7 +15,7 @@ export async function disableSubscriptions(plan: ServerPlan, passwords: readonly
     ...plan,
     // Subscriptions must not reach a publisher before they are disabled.
     egress: '',
-    config: `${plan.config}max_logical_replication_workers = 0\n`,
+    config: `${plan.config}${WITHOUT_PREWARM}max_logical_replication_workers = 0\n`,
   })
   if (server === 'pending') return 'pending'
   const session = await ownSession({
