@@ -58,14 +58,11 @@ export function localComputes(options: ComputeOptions): Computes {
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
   const cloneKind = probeOnce(() => cloneKindOf(layout.branches))
   const binOf = ({ pgVersion }: StoreRef) => installBinaries(layout.binaries, pgVersion, options.programs)
-  const configOf = async (store: StoreRef, spec: ComputeSpec) => {
-    const bin = await binOf(store)
-    return configFor(spec, store.pgVersion, {
+  const configOf = async (store: StoreRef, spec: ComputeSpec) =>
+    configFor(spec, store.pgVersion, {
       clonesFiles: (await cloneKind()) === 'reflink',
-      countsStatements: hasLibrary(bin, STATEMENT_STATISTICS),
-      prewarms: spec.serves && isPrewarmed(spec) && hasLibrary(bin, PREWARM),
+      ...librariesOf(await binOf(store), spec),
     })
-  }
 
   async function planOf(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<ServerPlan> {
     const bin = await binOf(store)
@@ -142,6 +139,12 @@ export function localComputes(options: ComputeOptions): Computes {
   }
   return { ...explainShortages(calls, layout.branches), watch: (ended) => watchComputes(layout, logFile, ended) }
 }
+
+/** The libraries that a compute loads, where its Postgres has them. @param bin the directory of its programs */
+const librariesOf = (bin: string, spec: ComputeSpec) => ({
+  countsStatements: hasLibrary(bin, STATEMENT_STATISTICS),
+  prewarms: spec.serves && isPrewarmed(spec) && hasLibrary(bin, PREWARM),
+})
 
 /** Prepares a store for its first start, before any client can reach it. */
 async function prepareStore(plan: ServerPlan, id: string, secrets: HostOptions['secrets']): Promise<Progress> {

@@ -34,15 +34,15 @@ test('a compute reads the blocks of its last run ahead after a restart of its ma
   const second = await local.start(branch, next(), LARGE)
   ok(!existsSync(listed))
   await query(second.address, 'select count(*) from read')
-  const [before] = await query<{ blocks: number }>(second.address, BUFFERED)
-  ok(before && before.blocks > 1000)
+  const [read] = await query<{ blocks: number }>(second.address, BUFFERED)
+  ok(read && read.blocks > 1000)
   await stop()
 
   forgetStart()
   const third = await local.start(branch, next(), LARGE)
   await until('its blocks are read', async () => {
     const [now] = await query<{ blocks: number }>(third.address, BUFFERED)
-    return now?.blocks === before.blocks
+    return now?.blocks === read.blocks
   })
 })
 
