@@ -29,7 +29,9 @@ export const RETENTION_SETTINGS: Readonly<
     | 'backupHours'
     | 'drillHours'
     | 'recoverHours'
-    | 'branchRecoverHours',
+    | 'branchRecoverHours'
+    | 'archiveAfter'
+    | 'archiveUnused',
     RetentionSetting
   >
 > = {
@@ -45,6 +47,20 @@ export const RETENTION_SETTINGS: Readonly<
     30,
     'How long operations that have ended can be read; those of a deleted project: 7 days at most.',
   ),
+  archiveAfter: {
+    env: 'NEAP_ARCHIVE_AFTER',
+    about: 'Seconds after its creation from which on an unused branch is archived: kept compressed (0: never).',
+    fallback: () => 14 * 86_400,
+    parse: whole(0, 315_360_000),
+    expects: 'seconds from 0 to 315360000',
+  },
+  archiveUnused: {
+    env: 'NEAP_ARCHIVE_UNUSED',
+    about: 'Seconds for which a branch is not used before it is archived.',
+    fallback: () => 86_400,
+    parse: whole(1, 31_536_000),
+    expects: 'seconds from 1 to 31536000',
+  },
   historyMb: {
     env: 'NEAP_HISTORY_MB',
     about: 'So much WAL of a branch, in MiB, is kept before its data is copied again: what a restore replays at most.',

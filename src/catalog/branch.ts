@@ -12,8 +12,8 @@ export interface Branch {
   readonly is_default: boolean
   readonly protected: boolean
   readonly creation_source: string
-  readonly current_state: 'init' | 'ready'
-  readonly pending_state: 'init' | 'ready' | null
+  readonly current_state: 'init' | 'ready' | 'archived'
+  readonly pending_state: 'init' | 'ready' | 'archived' | null
   readonly state_changed_at: string
   readonly config_version: number
   readonly applied_version: number

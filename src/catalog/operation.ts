@@ -40,7 +40,7 @@ export interface NewOperation {
   readonly shares: readonly string[]
   readonly passes_shared: boolean
   readonly depends_on: readonly string[]
-  /** It also depends on the unfinished operations that create data of these branches. */
+  /** It also depends on the unfinished operations that create data of these branches, or bring them back. */
   readonly needed_branches?: readonly string[]
   readonly deadline_seconds: number
 }
@@ -61,8 +61,9 @@ export async function insertOperation(tx: Db, operation: NewOperation): Promise<
            ${operation.endpoint_id}, last_seq, ${operation.action}, ${JSON.stringify(operation.input)},
            ${operation.step}, ${operation.excludes}, ${operation.shares}, ${operation.passes_shared},
            array(select o.id from branch b join operation o on o.project_id = b.project_id and o.branch_id = b.id
-                  where b.id = any (${operation.needed_branches ?? []}::text[]) and b.current_state = 'init'
-                    and o.finished_at is null and o.action in ('create_timeline', 'create_branch') order by o.seq)
+                  where b.id = any (${operation.needed_branches ?? []}::text[]) and o.finished_at is null
+                    and (b.current_state = 'init' and o.action in ('create_timeline', 'create_branch')
+                         or o.action = 'timeline_unarchive') order by o.seq)
              || ${operation.depends_on}::uuid[], ${operation.deadline_seconds}, last_operation_at,
            case when ${operation.branch_id}::text is null
                 then (select s.host_id from branch b join store s on s.id = b.store_id

@@ -54,5 +54,5 @@ export function listDueSchedules(db: Db): Promise<DueSchedule[]> {
     select b.id as branch_id, b.project_id, b.account_id
       from snapshot_schedule s join branch b on b.id = s.branch_id and b.deleted_at is null
       join project p on p.id = b.project_id and p.deleted_at is null
-     where s.next_at <= statement_timestamp() and b.current_state = 'ready' order by s.next_at limit 50`)
+     where s.next_at <= statement_timestamp() and b.current_state <> 'init' order by s.next_at limit 50`)
 }

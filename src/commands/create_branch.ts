@@ -64,7 +64,7 @@ export async function createBranch(
   const { db } = context
   const asked = request.branch ?? {}
   if (asked.archived)
-    throw new AppError('NOT_ALLOWED', 'Branches cannot be archived here: leave archived out, or give false.')
+    throw new AppError('NOT_ALLOWED', 'A new branch cannot be archived: leave archived out, or give false.')
   if (asked.init_source !== undefined && !['parent-data', 'schema-only'].includes(asked.init_source))
     throw new AppError(
       'NOT_ALLOWED',

@@ -58,7 +58,7 @@ export async function removeBranch(
   const before = await unfinishedOperations(tx, id)
   await cancelUnbegun(tx, project_id, { branchId: id }, 'the branch was deleted')
   await markBranchDeleted(tx, id)
-  const isKept = recovery !== undefined && recovery.hours > 0 && branch.current_state === 'ready' && !branch.restores
+  const isKept = recovery !== undefined && recovery.hours > 0 && branch.current_state !== 'init' && !branch.restores
   if (isKept) await keepForRecovery(tx, branch, recovery, recovery.method)
   const endpoint = await findBranchEndpoint(tx, id)
   if (endpoint) await removeEndpoint(tx, endpoint)

@@ -306,6 +306,21 @@ sub copy {
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
 
+# pack HOME FENCE GIVES_WAY PACKER...: becomes the program that packs the data of a store at rest, or unpacks them, and holds server.lock
+# meanwhile, noted as a copier. Held: a server runs, or another packs.
+sub pack_store {
+  my ($home, $fence, $gives_way, @packer) = @_;
+  enter($home, $fence);
+  local $^F = 255;
+  my $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
+  fail("$home/server.lock") unless defined $server_lock;
+  leave('held') unless $server_lock;
+  write_file("$home/copier", "$$ " . started($$) . "\n");
+  close $effect_lock;
+  give_way() if $gives_way eq 'yes';
+  exec { $packer[0] } @packer or fail($packer[0]);
+}
+
 # stop HOME FENCE SOCKETS SENDERS IMMEDIATE CHECKPOINT KILL: takes the step of a stop that is due (stop.pl). Done: no server runs here, and its
 # socket directory is gone, unless that is empty here; held: one does.
 sub stop {
@@ -456,7 +471,7 @@ sub obey {
   exit;
 }
 
-my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, pack => \&pack_store, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
 sub perform { my $action = $ACTION{+shift} or die "unknown action\n"; $action->(@_) }
 umask 022;
 perform(@ARGV);

@@ -6,6 +6,8 @@ import { deleteTenant } from './delete_tenant.ts'
 import { deleteTimeline } from './delete_timeline.ts'
 import { startCompute } from './start_compute.ts'
 import { suspendCompute } from './suspend_compute.ts'
+import { timelineArchive } from './timeline_archive.ts'
+import { timelineUnarchive } from './timeline_unarchive.ts'
 
 /** Every action that a worker can run. */
 export const ACTIONS = [
@@ -17,4 +19,6 @@ export const ACTIONS = [
   checkAvailability,
   deleteTimeline,
   deleteTenant,
+  timelineArchive,
+  timelineUnarchive,
 ]

@@ -1,4 +1,5 @@
 import type { RunningCompute } from '../compute/compute.ts'
+import { listArchived } from '../catalog/archived_branch.ts'
 import { findStoredBranch, type StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import type { NewCompute } from '../catalog/compute.ts'
@@ -34,6 +35,7 @@ export interface Action<Input = never> extends Definition<WorkerContext, Input> 
 
 /**
  * Queues an operation behind all that its project already has. Call in the transaction that changes the resources.
+ * Archived branches whose data it needs are brought back before it.
  * @param needs operations that it depends on, besides those that create its branches: it fails when one of them fails
  */
 export async function requestOperation<Input extends object>(
@@ -45,6 +47,7 @@ export async function requestOperation<Input extends object>(
 ): Promise<Operation> {
   const locks = action.locks(subject, input)
   const branches = new Set([subject.branch_id, ...locks.excludes, ...(locks.shares ?? [])])
+  if (action.needsBranches) await bringBack(tx, branchIds([...branches]))
   const wholeProject = locks.excludes.includes(subject.project_id)
   return insertOperation(tx, {
     ...subject,
@@ -58,6 +61,25 @@ export async function requestOperation<Input extends object>(
     needed_branches: action.needsBranches ? branchIds([...branches]) : [],
     deadline_seconds: action.deadlineSeconds,
   })
+}
+
+/** The operation that brings an archived branch back (timeline_unarchive.ts). */
+export const UNARCHIVE = { action: 'timeline_unarchive', step: 'data_unpacked', deadline_seconds: 6 * 3600 } as const
+
+/** Has archived branches brought back. The operations that need their data find these operations by the branches. */
+async function bringBack(tx: Db, ids: readonly string[]): Promise<void> {
+  for (const { id: branch_id, account_id, project_id } of await listArchived(tx, ids))
+    await insertOperation(tx, {
+      ...UNARCHIVE,
+      account_id,
+      project_id,
+      branch_id,
+      input: {},
+      excludes: [branch_id],
+      shares: [project_id],
+      passes_shared: true,
+      depends_on: [],
+    })
 }
 
 function branchIds(ids: readonly (string | undefined)[]): string[] {

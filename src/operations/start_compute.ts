@@ -73,8 +73,15 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
     decideOnWrites(context.catalog, endpoint.id),
   ])
   if (waits) return waits
+  const store = await ownedRefOf(context, branch)
+  // A catalog that is older than the disk does not know that they are archived.
+  if (
+    (await context.storage.isPacked(store)) &&
+    (await context.storage.unpack(store, fenceOf(operation))) === 'pending'
+  )
+    return waitUntil(context.storage.filled(store), 'the archived data are being brought back')
   const spec = specOf(decided ?? endpoint, branch)
-  const compute = await context.computes.start(await ownedRefOf(context, branch), spec, fenceOf(operation))
+  const compute = await context.computes.start(store, spec, fenceOf(operation))
   if (compute === 'pending')
     return watching(context.computes.settled(refOf(branch)), await context.computes.readProgress(refOf(branch)))
   const configured = branch.applied_version >= branch.config_version

@@ -17,6 +17,7 @@ import { UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
 import { uidRange } from '../host/uids.ts'
 import { adopt, startSweepLoop } from '../loops/adoption.ts'
+import { startArchiveLoop } from '../loops/archive.ts'
 import { startAutoscaleLoop } from '../loops/autoscale.ts'
 import { startAvailabilityLoop } from '../loops/availability.ts'
 import { startBackupLoop } from '../loops/backups.ts'
@@ -139,6 +140,7 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     startHeartbeat(worker),
     await startAutoscaleLoop(worker),
     startAvailabilityLoop(worker),
+    startArchiveLoop(worker),
     startSweepLoop(worker),
     await startCrashLoop(worker),
     startRetentionLoop(worker),

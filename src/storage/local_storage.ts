@@ -15,6 +15,7 @@ import type { CopyPlan } from './copier.ts'
 import { copyProgressText, readCopyProgress } from './copy_progress.ts'
 import { checkpointPosition } from '../postgres/control_file.ts'
 import { measureDataDirectory, measureReplay } from './measure.ts'
+import { isPacked, packStore, unpackStore } from './pack.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
 import { cloneModeOf } from './report.ts'
@@ -75,6 +76,9 @@ export function localStorage(options: HostOptions): Storage {
     create: (store, fence) => fill(store, { from: templateOf(store.pgVersion) }, fence),
     clone: (store, parent, fence) => fill(store, { from: homeOf(layout, parent.id), parent: reach(parent) }, fence),
     restore,
+    pack: ({ id }, fence) => packStore(homeOf(layout, id), { ...copyOptions(id), fence }),
+    unpack: ({ id }, fence) => unpackStore(homeOf(layout, id), { ...copyOptions(id), fence }),
+    isPacked: async ({ id }) => isPacked(homeOf(layout, id)),
     filled: async ({ id }) => void (await waitStopped(homeOf(layout, id), FILL_SECONDS)),
     readProgress: async ({ id }) => {
       const progress = readCopyProgress(homeOf(layout, id))

@@ -65,6 +65,12 @@ export interface Storage {
   clone(store: StoreRef, parent: StoreRef, fence: Fence): Promise<Progress>
   /** Makes a store as others were at a moment. Its first start replays their WAL. */
   restore(store: StoreRef, restoration: Restoration, fence: Fence): Promise<Progress>
+  /** Packs the data of a store at rest into one compressed file. */
+  pack(store: StoreRef, fence: Fence): Promise<Progress>
+  /** Brings the data of a packed store back; ends a packing of them. */
+  unpack(store: StoreRef, fence: Fence): Promise<Progress>
+  /** Whether the data of a store are packed. */
+  isPacked(store: Pick<StoreRef, 'id'>): Promise<boolean>
   /** Resolves when no copy is being made into a store, at the latest after a few seconds. */
   filled(store: Pick<StoreRef, 'id'>): Promise<void>
   /** How far the copy into a store is, for its owner; undefined while that is not known. */

@@ -3,7 +3,7 @@ import type { Branch as BranchRow } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { branchUses, NO_USE, type Consumed } from '../catalog/consumption.ts'
 
-const BranchState = Type.Union([Type.Literal('init'), Type.Literal('ready')])
+const BranchState = Type.Union([Type.Literal('init'), Type.Literal('ready'), Type.Literal('archived')])
 
 export const Branch = Type.Object(
   {

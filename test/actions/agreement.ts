@@ -10,6 +10,7 @@ import type { Store } from '../../src/catalog/store.ts'
 import { withAdminSession } from '../../src/compute_admin/session.ts'
 import { refOf } from '../../src/operations/request.ts'
 import type { Secrets } from '../../src/secrets/secrets.ts'
+import { PACKED_FILE } from '../../src/storage/pack.ts'
 import { postmastersOf } from '../processes.ts'
 
 export interface Premises {
@@ -43,6 +44,8 @@ export async function assertAgreement(premises: Premises): Promise<void> {
     }
     if (branch.current_state === 'ready' && !branch.deleted_at)
       assert.ok(existsSync(directoryOf(branch.store_id)), `${branch.id} has its data`)
+    if (branch.current_state === 'archived' && !branch.deleted_at)
+      assertPacked(join(dataDir, 'branches', branch.store_id))
     if (!branch.deleted_at) await assertEndpoint(premises, branch.id, served.includes(directoryOf(branch.store_id)))
   }
   await assertOnlyKnownStores(premises)
@@ -56,6 +59,11 @@ export async function assertAgreement(premises: Premises): Promise<void> {
     served.filter((directory) => !directories.has(directory)),
     [],
   )
+}
+
+function assertPacked(home: string): void {
+  const names = readdirSync(home).filter((name) => /pgdata|tar|pack/.test(name))
+  assert.deepEqual(names, [PACKED_FILE], `${home} has its packed data, and nothing else`)
 }
 
 /** Asserts that every directory on the machine belongs to a store of the catalog, and every store to its branch. */

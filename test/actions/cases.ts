@@ -22,6 +22,7 @@ import { queueStart } from '../../src/operations/start_compute.ts'
 import { queueSuspend } from '../../src/operations/suspend_compute.ts'
 import { newBranch, newProject } from '../engine/operations.ts'
 import { until } from '../processes.ts'
+import { archiving } from './archiving.ts'
 import { anonymizing } from './anonymization.ts'
 import { availabilityChecks } from './availability.ts'
 import { configurations } from './configurations.ts'
@@ -386,6 +387,7 @@ export const CASES: readonly Case[] = [
   reopeningLately,
   endpointDeletion,
   ...configurations,
+  ...archiving,
   branchDeletion,
   projectDeletion,
 ]

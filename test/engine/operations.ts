@@ -83,6 +83,8 @@ const EVERY_ACTION = [
   'delete_timeline',
   'start_compute',
   'suspend_compute',
+  'timeline_archive',
+  'timeline_unarchive',
 ]
 
 /** A place for one operation of these actions. */

@@ -144,6 +144,7 @@ function BranchName({ branch, depth }: { readonly branch: Branch; readonly depth
       {branch.default && <span className="mark">default</span>}
       {branch.protected && <span className="mark">protected</span>}
       {branch.current_state === 'init' && <span className="mark running">being made</span>}
+      {branch.current_state === 'archived' && <span className="mark">archived</span>}
       <Copied text={branch.id} what="the branch's id" />
       {branch.expires_at && (
         <small>

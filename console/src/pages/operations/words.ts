@@ -9,6 +9,8 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   apply_config: 'Apply settings',
   check_availability: 'Check availability',
   delete_timeline: 'Remove a branch’s data',
+  timeline_archive: 'Archive an unused branch',
+  timeline_unarchive: 'Bring an archived branch back',
   delete_tenant: 'Remove a project’s data',
 }
 
