@@ -38,8 +38,9 @@ export async function countArchiving(db: Db, hostId: string): Promise<number> {
 const LOOK_SECONDS = 86_400
 
 /**
- * Whether a branch is to be archived, also where stores share blocks (`always`), or only where they do not (`unshared`):
- * archiving frees no block that another store has. It is looked at again later. The project's row must be locked.
+ * Whether a branch is to be archived, also where stores share blocks (`always`), or only where they do not
+ * (`unshared`): archiving frees no block that another store has. It is looked at again later. The project's row must be
+ * locked.
  *
  * Not archived is what others need (stores that were made of it, whose history goes on in it; a copy of an unfinished
  * restore), what is asked for soon (protected, with a schedule of snapshots, an active endpoint).

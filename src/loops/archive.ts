@@ -9,7 +9,6 @@ import { lockProject } from '../catalog/project.ts'
 import type { WorkerContext } from '../context.ts'
 import { requestOperation } from '../operations/request.ts'
 import { timelineArchive } from '../operations/timeline_archive.ts'
-import type { CloneMode } from '../storage/report.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 60_000
@@ -21,9 +20,9 @@ const PLACES = 2
 export function startArchiveLoop(context: WorkerContext): Loop {
   const { catalog, storage, hostId, config, log } = context
   const rule = { ageSeconds: config.archiveAfter, unusedSeconds: config.archiveUnused }
-  let cloneMode: CloneMode | undefined
+  let shares: boolean | undefined
   // A trial on the disk.
-  const sharesBlocks = async () => (cloneMode ??= await storage.cloneMode()) !== 'copy'
+  const sharesBlocks = async () => (shares ??= (await storage.cloneMode()) !== 'copy')
   const archive = (candidate: ArchiveCandidate): Promise<boolean> =>
     catalog.transaction(async (tx) => {
       const { id: branch_id, account_id, project_id } = candidate
