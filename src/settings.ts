@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import { defaultDataDir, defaultRuntimeDir } from './directories.ts'
+import { DISK_SETTINGS } from './disk_settings.ts'
 import { RETENTION_SETTINGS } from './retention_settings.ts'
 import {
   addresses,
@@ -335,15 +336,7 @@ export const SETTINGS = {
       'one CPU and 4 GiB). Beyond, starts wait for half a minute, and computes grow to what is left.',
     fallback: () => 16,
   }),
-  diskReserveMib: setting<number | undefined>({
-    env: 'NEAP_DISK_RESERVE',
-    parse: whole(0, 1_000_000_000),
-    expects: 'a number of MiB',
-    about:
-      'While less of the disk of the data directory is free, computes refuse writes. ' +
-      'By default 512 MiB, or a twentieth of a smaller disk.',
-    fallback: () => undefined,
-  }),
+  ...DISK_SETTINGS,
   programs: setting<readonly string[]>({
     env: 'NEAP_POSTGRES',
     ...postgresPrograms,

@@ -1,5 +1,5 @@
 import type { Db } from './catalog.ts'
-import { listHosts } from './host.ts'
+import { type Host, listHosts } from './host.ts'
 import { sql } from './sql.ts'
 
 /** Metrics of the catalog's content. */
@@ -22,6 +22,12 @@ export interface Census {
   /** The bytes of the files of hosts' branches. */
   readonly branchBytes: Readonly<Record<string, number>>
   readonly clones: Readonly<Record<string, number>>
+  /** The space of hosts' stores, by how they are cloned: the bytes of their files, and of their blocks. */
+  readonly storage: { readonly labels: Readonly<Record<string, string>>; readonly value: number }[]
+  /** Of hosts with an image: its size, the most that it may grow by, and 1 where it is short and cannot grow. */
+  readonly imageBytes: Readonly<Record<string, number>>
+  readonly imageGrowable: Readonly<Record<string, number>>
+  readonly imageShort: Readonly<Record<string, number>>
 }
 
 /**
@@ -66,5 +72,19 @@ export async function takeCensus(db: Db): Promise<Census> {
     clones: Object.fromEntries(hosts.map(({ id, clone_mode }) => [id, clone_mode === 'copy' ? 0 : 1])),
     diskFree: Object.fromEntries(hosts.map(({ id, disk_free_bytes: bytes }) => [id, bytes ?? 0])),
     branchBytes: Object.fromEntries(hosts.map(({ id, store_bytes }) => [id, store_bytes])),
+    ...storageOf(hosts),
+  }
+}
+
+function storageOf(hosts: readonly Host[]): Pick<Census, 'storage' | 'imageBytes' | 'imageGrowable' | 'imageShort'> {
+  const imaged = hosts.flatMap(({ id, image, growable_bytes }) => (image ? [{ id, image, growable_bytes }] : []))
+  return {
+    storage: hosts.flatMap(({ id: host, clone_mode: mode, apparent_bytes: apparent, real_bytes: real }) => {
+      if (mode === null || apparent === null || real === null) return []
+      return Object.entries({ apparent, real }).map(([kind, value]) => ({ labels: { host, mode, kind }, value }))
+    }),
+    imageBytes: Object.fromEntries(imaged.map(({ id, image }) => [id, image.bytes])),
+    imageGrowable: Object.fromEntries(imaged.map(({ id, growable_bytes }) => [id, growable_bytes])),
+    imageShort: Object.fromEntries(imaged.map(({ id, image }) => [id, image.problem === null ? 0 : 1])),
   }
 }

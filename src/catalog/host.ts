@@ -1,6 +1,7 @@
 import type { Catalog, Db } from './catalog.ts'
 import { REGISTRATION_LOCK } from './advisory_locks.ts'
 import { UsageError } from '../errors.ts'
+import type { HostImage } from './image.ts'
 import { sql } from './sql.ts'
 
 /** The capacity of a machine. */
@@ -37,6 +38,13 @@ export interface Host {
   readonly limit_error: string | null
   /** How stores are cloned there; null before its worker has registered. */
   readonly clone_mode: 'reflink' | 'image' | 'copy' | null
+  /** The image of its stores, and by how much the disk of those may grow by itself. */
+  readonly image: HostImage | null
+  readonly growable_bytes: number
+  /** When the space of its stores was measured; the bytes of their files, and of their blocks, each counted once. */
+  readonly space_measured_at: string | null
+  readonly apparent_bytes: number | null
+  readonly real_bytes: number | null
   /** When its worker was last heard of; null before the first one has registered. */
   readonly heartbeat_at: string | null
 }
@@ -171,7 +179,8 @@ export async function whyNoEgress(db: Db, projectId: string): Promise<string | u
 export function listHosts(db: Db): Promise<Host[]> {
   return db.rows(sql`
     select id, region, cpus, memory_bytes, capacity_cu, limit_error, heartbeat_at, disk_bytes, disk_free_bytes,
-           store_bytes, clone_mode, room_used(id) as used_cu
+           store_bytes, clone_mode, image, growable_bytes, space_measured_at, apparent_bytes, real_bytes,
+           room_used(id) as used_cu
       from host h order by created_at, id`)
 }
 

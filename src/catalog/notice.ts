@@ -27,10 +27,10 @@ const RELIEF = 2
 /** A rate of less than some minutes says nothing of the next days. */
 const LEAST_SECONDS = 600
 
-/** The disk of a host, with its growth per second since the oldest of yesterday's figures. */
+/** The disk of a host and the room by which it may grow, with its growth per second since yesterday's first figure. */
 const hostDisk = (hostId: string) => sql`
   select 'host_disk' as name, h.id as subject_id, h.id as host_id, null::uuid as account_id, null::text as project_id,
-         (h.disk_bytes - h.disk_free_bytes)::float8 as used, h.disk_bytes::float8 as most,
+         (h.disk_bytes - h.disk_free_bytes)::float8 as used, (h.disk_bytes + h.growable_bytes)::float8 as most,
          (select (h.disk_bytes - h.disk_free_bytes - d.used_bytes)
                  / nullif(extract(epoch from clock_timestamp() - d.at), 0)
             from host_disk d

@@ -19,9 +19,13 @@ export interface Snapshot {
   readonly created_at: string
   /** The bytes of its databases, without WAL; null until they were measured. */
   readonly logical_bytes: number | null
+  /** Of the blocks that it has alone; null until they were measured. */
+  readonly own_bytes: number | null
 }
 
-const SELECT = sql`select s.*, b.logical_bytes from snapshot s join branch b on b.id = s.branch_id`
+const SELECT = sql`
+  select s.*, b.logical_bytes, w.own_bytes
+    from snapshot s join branch b on b.id = s.branch_id left join store_space w on w.store_id = b.store_id`
 
 export interface NewSnapshot extends Pick<Snapshot, 'id' | 'branch_id' | 'name' | 'expires_at' | 'is_scheduled'> {
   readonly source: Branch
@@ -50,7 +54,7 @@ export async function insertSnapshot(tx: Db, snapshot: NewSnapshot): Promise<Sna
               case when ${lsn}::text is null then coalesce(${timestamp}::timestamptz, clock_timestamp()) end,
               ${expires_at}::timestamptz, ${is_scheduled}::bool)
       returning *)
-    select m.*, b.logical_bytes from made m join branch b on b.id = m.branch_id`)
+    select m.*, b.logical_bytes, null::int8 as own_bytes from made m join branch b on b.id = m.branch_id`)
   return row as Snapshot
 }
 

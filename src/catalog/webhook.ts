@@ -18,6 +18,8 @@ export const WEBHOOK_EVENTS = [
   'branch.updated',
   'branch.deleted',
   'notice.raised',
+  'host.image_resized',
+  'host.image_short',
 ] as const
 
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]

@@ -10,6 +10,7 @@ import { resetVerb } from './branches/reset.ts'
 import { restoreVerb } from './branches/restore.ts'
 import { schemaVerb } from './branches/schema.ts'
 import { setDefaultVerb } from './branches/set_default.ts'
+import { diskUsageVerb } from './branches/disk_usage.ts'
 import { updateVerb } from './branches/update.ts'
 import { noun, PROJECT } from './verb.ts'
 
@@ -27,6 +28,7 @@ export function branchesCommand(access: readonly Option[]): Command {
     restoreVerb(),
     atVerb(),
     schemaVerb(),
+    diskUsageVerb(),
     deleteVerb(),
     recoverVerb(),
   ]

@@ -86,14 +86,17 @@ type Host = ApiResponse<'GET /status'>['hosts'][number]
 
 /** The room and the disk of a host. */
 function hostLines(host: Host, isNamed: boolean): string[] {
-  const { id, capacity_cu, used_cu, disk_bytes, disk_free_bytes, branch_bytes } = host
+  const { id, capacity_cu, used_cu, disk_bytes, disk_free_bytes, branch_bytes, storage, image } = host
   const on = isNamed ? ` on ${id}` : ''
   const room = `Room${on}: ${used_cu} of ${capacity_cu} CU in use.`
   const free = disk_bytes !== undefined && disk_free_bytes !== undefined && partOfBytes(disk_free_bytes, disk_bytes)
   // 0: there is no branch, or its files were not measured yet.
-  const files = branch_bytes === 0 ? '' : `; the files of branches have ${bytesText(branch_bytes)}`
+  const taken = storage ? `, which take ${bytesText(storage.real_bytes)}` : ''
+  const files = branch_bytes === 0 ? '' : `; the files of branches have ${bytesText(branch_bytes)}${taken}`
   const disk = `Disk${on}: ${free} free${files}.`
-  return [...(capacity_cu === undefined ? [] : [room]), ...(free ? [disk] : [])]
+  const growth = image?.growable_bytes ? [`The image${on} may grow by ${bytesText(image.growable_bytes)}.`] : []
+  const problem = image?.problem === undefined ? [] : [image.problem]
+  return [...(capacity_cu === undefined ? [] : [room]), ...(free ? [disk] : []), ...growth, ...problem]
 }
 
 type Version = ApiResponse<'GET /postgres_versions'>['postgres_versions'][number]

@@ -21,7 +21,8 @@ export function storageCommand(dataDir: Option): Command {
     .summary('Show how branches are cloned, and what each takes and would free.')
     .description(
       'Show how branches are cloned and what each takes: the size of its files, their blocks on the disk, ' +
-        'and those that it shares with no other, which its deletion would free. Reads the extents of all files, now.',
+        'those that it shares with no other, which its deletion would free, and of those its history. ' +
+        'Reads the extents of all files, now.',
     )
     .option('--json', 'print JSON')
     .action(async (_flags: object, self: Command) => {
@@ -90,16 +91,23 @@ const MODES: Readonly<Record<StorageReport['mode'], string>> = {
   copy: 'Branches are copied byte by byte: this filesystem cannot clone files.',
 }
 
-function shown({ mode, advice, image, disk, stores }: StorageReport): string {
+function shown({ mode, advice, image, disk, real_bytes, stores }: StorageReport): string {
   const lines = [MODES[mode]]
   if (advice) lines.push(advice)
   if (image)
     lines.push(
       `The image has ${bytesText(image.bytes)}, ${bytesText(image.free_bytes)} of it free; ` +
         `${bytesText(image.reserved_bytes)} are reserved on the disk below` +
-        `${image.trimmed_bytes > 0 ? `, and ${bytesText(image.trimmed_bytes)} were given back` : ''}.`,
+        `${image.trimmed_bytes > 0 ? `, and ${bytesText(image.trimmed_bytes)} were given back` : ''}. ` +
+        `It may grow by ${bytesText(image.growable_bytes)} by itself.`,
     )
+  if (image?.problem) lines.push(image.problem)
   lines.push(`The disk of the data directory has ${bytesText(disk.free_bytes)} free.`)
+  const apparent = stores.reduce((sum, { apparent_bytes: bytes }) => sum + bytes, 0)
+  if (stores.length > 0)
+    lines.push(
+      `The files of all branches have ${bytesText(apparent)}; with templates they take ${bytesText(real_bytes)}.`,
+    )
   lines.push(list(stores, COLUMNS, 'There are no branches yet.'))
   return lines.join('\n')
 }
@@ -108,5 +116,7 @@ const COLUMNS: Columns<StoreSpace> = {
   STORE: ({ id }) => id,
   SIZE: ({ apparent_bytes }) => bytesText(apparent_bytes),
   'ON DISK': ({ real_bytes }) => bytesText(real_bytes),
-  'ITS OWN': ({ own_bytes }) => (own_bytes === null ? undefined : bytesText(own_bytes)),
+  FREES: ({ own_bytes, is_exact }) =>
+    own_bytes === null ? undefined : `${is_exact ? '' : '≥ '}${bytesText(own_bytes)}`,
+  HISTORY: ({ history_bytes }) => (history_bytes === null ? undefined : bytesText(history_bytes)),
 }

@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
 import { withTimeout } from '../race.ts'
-import { addGauge } from './gauge.ts'
+import { addGauge, type LabeledValue } from './gauge.ts'
 
 /** The connections of a pool, and the number of callers that wait for one. */
 export interface PoolCensus {
@@ -46,6 +46,12 @@ export interface CatalogCensus {
   readonly branchBytes: Readonly<Record<string, number>>
   /** 1 for each host on which branches are cloned, 0 where they are copied. */
   readonly clones: Readonly<Record<string, number>>
+  /** By host, mode and kind: the bytes of all files of stores, and of their blocks. */
+  readonly storage: readonly LabeledValue[]
+  /** Of hosts with an image: its size, the most that it may grow by, and 1 where it is short and cannot grow. */
+  readonly imageBytes: Readonly<Record<string, number>>
+  readonly imageGrowable: Readonly<Record<string, number>>
+  readonly imageShort: Readonly<Record<string, number>>
 }
 
 /** The catalog is queried once per interval, for any number of scrapes. */
@@ -109,6 +115,34 @@ export function createCensusMetrics(registry: Registry, read: () => Promise<Cata
     label: 'host',
   }
   addGauge(registry, branchBytes, async () => (await ask())?.branchBytes)
+  addStorageGauges(registry, ask)
+}
+
+function addStorageGauges(registry: Registry, ask: () => Promise<CatalogCensus | undefined>): void {
+  const storage = {
+    name: 'neap_host_storage_bytes',
+    help: 'The stores of a host, by how they are cloned: the sizes of their files (apparent), their blocks (real).',
+    label: ['host', 'mode', 'kind'],
+  }
+  const imageBytes = {
+    name: 'neap_host_image_bytes',
+    help: 'What the image of the stores of a host takes of the disk below.',
+    label: 'host',
+  }
+  const growable = {
+    name: 'neap_host_image_growable_bytes',
+    help: 'By how much the image of the stores of a host may still grow by itself.',
+    label: 'host',
+  }
+  const short = {
+    name: 'neap_host_image_short',
+    help: 'Whether the image of the stores of a host is short of room and cannot grow (1).',
+    label: 'host',
+  }
+  addGauge(registry, storage, async () => (await ask())?.storage)
+  addGauge(registry, imageBytes, async () => (await ask())?.imageBytes)
+  addGauge(registry, growable, async () => (await ask())?.imageGrowable)
+  addGauge(registry, short, async () => (await ask())?.imageShort)
 }
 
 /** Callers share an answer that is under way or fresh; undefined if it failed or takes too long. */

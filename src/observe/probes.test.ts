@@ -72,12 +72,17 @@ test('concurrent scrapes share one catalog query', async () => {
       branchBytes: { here: 10 },
       clones: { here: 1 },
       used: { here: 1.25 },
+      storage: [{ labels: { host: 'here', mode: 'image', kind: 'real' }, value: 7 }],
+      imageBytes: { here: 50 },
+      imageGrowable: { here: 20 },
+      imageShort: { here: 0 },
     }
   })
   const [one, other] = await Promise.all([registry.metrics(), registry.metrics()])
   assert.equal(one, other)
   assert.match(one, /^neap_operations_unfinished\{status="scheduling"\} 3$/m)
   assert.match(one, /^neap_operation_queue_age_seconds 0.5$/m)
+  assert.match(one, /^neap_host_storage_bytes\{host="here",mode="image",kind="real"\} 7$/m)
   assert.match(one, /^neap_host_used_cu\{host="here"\} 1.25$/m)
   assert.equal(asked, 1)
 })

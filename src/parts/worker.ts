@@ -31,10 +31,12 @@ import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startDrillLoop } from '../loops/drills.ts'
 import { startHistoryLoop } from '../loops/history.ts'
 import { startIdleLoop } from '../loops/idle.ts'
+import { startImageLoop } from '../loops/image.ts'
 import { startMeasureLoop } from '../loops/measure.ts'
 import { startMeterLoop } from '../loops/meter.ts'
 import { startNoticeLoop } from '../loops/notices.ts'
 import type { Loop } from '../loops/periodic.ts'
+import { startSpaceLoop } from '../loops/space.ts'
 import { startWalHistoryLoop } from '../loops/wal_history.ts'
 import { startWebhookLoop } from '../loops/webhooks.ts'
 import { createComputeMetrics } from '../observe/compute_metrics.ts'
@@ -145,6 +147,8 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     await startCrashLoop(worker),
     startRetentionLoop(worker),
     startMeasureLoop(worker),
+    startSpaceLoop(worker),
+    startImageLoop(worker),
     startSizeLimitLoop(worker),
     startMeterLoop(worker),
     startHistoryLoop(worker),

@@ -16,15 +16,20 @@ import { copyProgressText, readCopyProgress } from './copy_progress.ts'
 import { checkpointPosition } from '../postgres/control_file.ts'
 import { measureDataDirectory, measureReplay } from './measure.ts'
 import { isPacked, packStore, unpackStore } from './pack.ts'
+import { tendImage } from './image/tend.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
 import { cloneModeOf } from './report.ts'
 import { notedRecovery } from './replay.ts'
+import { measureSpace } from './space.ts'
 import type { HistoryPart, Restoration, RunningCopies, Storage, StoreRef } from './storage.ts'
 import { archiveWal, removeArchived } from './wal_archive.ts'
 
 /** The progress of a copy is told so often. */
 const FILL_SECONDS = 2
+
+/** The share of a core that a measurement of all stores takes. */
+const MEASURING_SHARE = 0.2
 
 /** Stores as directories of this machine. */
 export function localStorage(options: HostOptions): Storage {
@@ -87,6 +92,8 @@ export function localStorage(options: HostOptions): Storage {
     runningCopies: async () => runningCopies(),
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
+    measureSpace: async (stores) => measureSpace(layout, await cloneModeOf(layout.dataDir), stores, MEASURING_SHARE),
+    tendImage: (most) => tendImage(layout.dataDir, most),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
     isToReplay: async ({ id }) => notedRecovery(homeOf(layout, id)) !== undefined,

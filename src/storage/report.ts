@@ -1,13 +1,12 @@
 import { statfs } from 'node:fs/promises'
-import { existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { existsSync } from 'node:fs'
 import { cloneKindOf } from '../host/clone_kind.ts'
-import { homeOf, layoutOf } from '../host/layout.ts'
+import { layoutOf } from '../host/layout.ts'
 import { hasImage, placeOf } from './image/place.ts'
-import { freeBytes, trimmedBytes } from './image/room.ts'
 import { spaceOf } from './image/mount.ts'
-import { runTool } from './image/tool.ts'
+import { readImage } from './image/tend.ts'
 import { storedIds } from './remove.ts'
+import { measureSpace, type StoreSpace } from './space.ts'
 
 /** By sharing blocks, on the filesystem of the data directory or in its image; or byte by byte. */
 export type CloneMode = 'reflink' | 'image' | 'copy'
@@ -23,41 +22,39 @@ export interface StorageReport {
     /** Its blocks on the disk below, and those that a trim gave back. */
     readonly reserved_bytes: number
     readonly trimmed_bytes: number
+    /** By how much it may grow by itself, and why it does not although it is short of room. */
+    readonly growable_bytes: number
+    readonly problem: string | null
   } | null
   /** The disk of the data directory. */
   readonly disk: { readonly bytes: number; readonly free_bytes: number }
+  /** The blocks of all stores and templates, each counted once. */
+  readonly real_bytes: number
   readonly stores: readonly StoreSpace[]
 }
 
-export interface StoreSpace {
-  readonly id: string
-  /** Of all files. */
-  readonly apparent_bytes: number
-  /** Of their blocks, shared ones included. */
-  readonly real_bytes: number
-  /** Of blocks that no other file shares, which its deletion frees. Null: the filesystem does not tell. */
-  readonly own_bytes: number | null
-}
-
-/** Reads the extents of all stores. Their image must be mounted. */
-export async function reportStores(dataDir: string): Promise<StorageReport> {
+/**
+ * Reads the extents of all stores, now. Their image must be mounted.
+ * @param most the bytes that the image may take of the disk below by itself
+ */
+export async function reportStores(dataDir: string, most: number | undefined): Promise<StorageReport> {
   const place = placeOf(dataDir)
   const layout = layoutOf({ dataDir, runtimeDir: dataDir })
   const mode = await cloneModeOf(dataDir)
   const { bsize, blocks, bavail } = await statfs(dataDir)
+  const image = await readImage(place, most)
+  // The catalog knows the projects of stores: they matter only to blocks that a project's stores share.
+  const stores = (await storedIds(layout)).map((id) => ({ id, project: '' }))
+  const space = await measureSpace(layout, mode, stores)
   return {
     mode,
     advice: mode === 'copy' ? (adviceFor(dataDir) ?? null) : null,
-    image: hasImage(place)
-      ? {
-          bytes: spaceOf(place.image).bytes,
-          free_bytes: await freeBytes(place.mountPoint),
-          reserved_bytes: spaceOf(place.image).reserved,
-          trimmed_bytes: trimmedBytes(place),
-        }
+    image: image
+      ? { ...image, bytes: image.bytes + image.trimmed_bytes, reserved_bytes: spaceOf(place.image).reserved }
       : null,
     disk: { bytes: bsize * blocks, free_bytes: bsize * bavail },
-    stores: await spaceOfStores((await storedIds(layout)).map((id) => ({ id, home: homeOf(layout, id) }))),
+    real_bytes: space.real_bytes,
+    stores: space.stores,
   }
 }
 
@@ -66,25 +63,6 @@ export async function cloneModeOf(dataDir: string): Promise<CloneMode> {
   const { branches } = layoutOf({ dataDir, runtimeDir: dataDir })
   const kind = await cloneKindOf(existsSync(branches) ? branches : dataDir)
   return kind === 'reflink' && hasImage(placeOf(dataDir)) ? 'image' : kind
-}
-
-const EXTENTS = readFileSync(fileURLToPath(new URL('extents.pl', import.meta.url)), 'utf8')
-
-async function spaceOfStores(stores: readonly { id: string; home: string }[]): Promise<StoreSpace[]> {
-  if (process.platform !== 'linux' || stores.length === 0) return []
-  const lines = await runTool('perl', ['-e', EXTENTS], stores.map(({ home }) => `${home}\n`).join(''))
-  return lines
-    .trim()
-    .split('\n')
-    .map((line, index) => {
-      const [bytes, real, own] = line.split(' ')
-      return {
-        id: stores[index]?.id ?? '',
-        apparent_bytes: Number(bytes),
-        real_bytes: Number(real),
-        own_bytes: own === '-' ? null : Number(own),
-      }
-    })
 }
 
 /** How the operator of a data directory gets clones where files are copied; undefined where no image can be made. */

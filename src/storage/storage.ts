@@ -2,7 +2,9 @@ import type { OfferedExtension } from '../postgres/extensions.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import type { MadeBase } from './base.ts'
 import type { ReplayTarget } from './replay.ts'
+import type { TendedImage } from './image/tend.ts'
 import type { CloneMode } from './report.ts'
+import type { MeasuredSpace } from './space.ts'
 import type { ArchivedWal } from './wal_archive.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog. */
@@ -81,6 +83,18 @@ export interface Storage {
   remove(store: StoreRef, fence: Fence): Promise<Progress>
   /** Measures a store's files, for three seconds at most. */
   measure(store: Pick<StoreRef, 'id'>): Promise<StoreSize>
+  /**
+   * Measures the blocks of all stores, and which of them each shares with others, in a process of the lowest priority
+   * that takes a part of a core. It lasts the longer, the more stores there are.
+   * @param stores with their projects, since blocks are shared within one
+   */
+  measureSpace(stores: readonly { readonly id: string; readonly project: string }[]): Promise<MeasuredSpace>
+  /**
+   * Lets the image of the stores, where there is one, grow by a step if it is short of room, or give back room that it
+   * took by itself and no longer needs.
+   * @param most the bytes that it may take of the disk below; undefined: all but a tenth of that
+   */
+  tendImage(most: number | undefined): Promise<TendedImage | undefined>
   /** Up to where the WAL of a store was written at its latest checkpoint ("0/3000028"). Errors: the system's. */
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
   /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after it, and of other stores. */

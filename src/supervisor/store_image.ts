@@ -8,7 +8,8 @@ import { openImage } from '../storage/image/open.ts'
 import { reportStores, type StorageReport } from '../storage/report.ts'
 import { lockDataDir, makeDirectories } from './data_dir.ts'
 
-export type { StorageReport, StoreSpace } from '../storage/report.ts'
+export type { StorageReport } from '../storage/report.ts'
+export type { StoreSpace } from '../storage/space.ts'
 
 /**
  * Makes an image for the stores of a data directory on which no Neap runs, also root for that of another user. Returns
@@ -41,5 +42,5 @@ export const growStorage = ({ dataDir }: Config, bytes: number): Promise<void> =
 export const trimStorage = ({ dataDir }: Config, keep: number): Promise<number> => trimImageOf(dataDir, keep)
 
 /** How stores are cloned, and the space of each, measured now. Errors: UsageError. */
-export const reportStorage = ({ dataDir }: Config): Promise<StorageReport> =>
-  whileMounted(dataDir, () => reportStores(dataDir))
+export const reportStorage = ({ dataDir, imageMaxMb }: Config): Promise<StorageReport> =>
+  whileMounted(dataDir, () => reportStores(dataDir, imageMaxMb === undefined ? undefined : imageMaxMb * 2 ** 20))

@@ -12,6 +12,7 @@ export const Snapshot = Type.Object(
     expires_at: Type.Optional(Type.String({ format: 'date-time' })),
     manual: Type.Boolean(),
     full_size: Type.Optional(Type.Integer({ description: 'Bytes of its databases, without WAL' })),
+    diff_size: Type.Optional(Type.Integer({ description: 'Bytes that no branch and no other snapshot has' })),
   },
   { $id: 'Snapshot' },
 )
@@ -28,5 +29,6 @@ export function snapshotView(row: SnapshotRow): Static<typeof Snapshot> {
     ...(row.expires_at && { expires_at: row.expires_at }),
     manual: !row.is_scheduled,
     ...(row.logical_bytes !== null && { full_size: row.logical_bytes }),
+    ...(row.own_bytes !== null && { diff_size: row.own_bytes }),
   }
 }

@@ -143,6 +143,8 @@ export const EVERY_ROUTE: Record<Key, Entry> = {
   },
   'GET /projects/:project_id/branches/:branch_id/backup': read(),
   'GET /projects/:project_id/branches/:branch_id/history': read(),
+  'GET /projects/:project_id/branches/:branch_id/disk_usage': read(),
+  'GET /projects/:project_id/disk_usage': read(),
   'GET /projects/:project_id/branches/:branch_id/tables': { ...read(ofSchema), asksCompute: true },
   'POST /projects/:project_id/branches/:branch_id/sql': {
     ...write(({ database, role }) => ({ body: { database_name: database, role_name: role, sql: 'select 1' } })),

@@ -4,6 +4,7 @@ import { createProjectBranch } from './branch_create.ts'
 import { listBranchEndpoints } from './branch_endpoints.ts'
 import { getBranchBackup } from './branch_backup.ts'
 import { getBranchHistory } from './branch_history.ts'
+import { getBranchDiskUsage, getProjectDiskUsage } from './disk_usage.ts'
 import { resetProjectBranch, restoreProjectBranch } from './branch_restore.ts'
 import { runSql } from './branch_sql.ts'
 import {
@@ -148,6 +149,8 @@ export const routes = [
   setBackupSchedule,
   getBranchBackup,
   getBranchHistory,
+  getBranchDiskUsage,
+  getProjectDiskUsage,
   getBranchSchema,
   compareBranchSchema,
   listBranchTables,

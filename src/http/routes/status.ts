@@ -37,6 +37,26 @@ const HostView = Type.Object(
     clone_mode: Type.Optional(
       Type.String({ description: 'How branches are cloned: by `reflink`, in an `image` with it, or by `copy`' }),
     ),
+    image: Type.Optional(
+      Type.Object(
+        {
+          bytes: Type.Integer({ description: 'What it takes of the disk below' }),
+          growable_bytes: Type.Integer({ description: 'How much more it may take by itself' }),
+          problem: Type.Optional(Type.String({ description: 'Why it does not grow although it is short of room' })),
+        },
+        { description: 'The image of its branches' },
+      ),
+    ),
+    storage: Type.Optional(
+      Type.Object(
+        {
+          apparent_bytes: Type.Integer({ description: 'The sizes of all files of branches and snapshots' }),
+          real_bytes: Type.Integer({ description: 'Their blocks, and those of templates, each counted once' }),
+          measured_at: Type.String({ format: 'date-time' }),
+        },
+        { description: 'The space of its branches' },
+      ),
+    ),
     heartbeat_at: Type.Optional(Type.String({ format: 'date-time', description: 'When its worker was last heard of' })),
   },
   { $id: 'Host' },
@@ -85,6 +105,11 @@ function shownHost({
   store_bytes,
   limit_error,
   clone_mode,
+  image,
+  growable_bytes,
+  space_measured_at: measured_at,
+  apparent_bytes,
+  real_bytes,
   heartbeat_at,
 }: Host): Static<typeof HostView> {
   return {
@@ -99,6 +124,12 @@ function shownHost({
     branch_bytes: store_bytes,
     ...(limit_error !== null && { limit_error }),
     ...(clone_mode !== null && { clone_mode }),
+    ...(image !== null && {
+      image: { bytes: image.bytes, growable_bytes, ...(image.problem !== null && { problem: image.problem }) },
+    }),
+    ...(measured_at !== null &&
+      apparent_bytes !== null &&
+      real_bytes !== null && { storage: { apparent_bytes, real_bytes, measured_at } }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
 }

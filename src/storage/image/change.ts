@@ -4,16 +4,24 @@ import { isMounted, unmountImage } from './mount.ts'
 import { openImage, openLocked } from './open.ts'
 import { hasImage, type ImagePlace, placeOf } from './place.ts'
 import { growImage, trimImage } from './room.ts'
+import { chooseSize } from './tend.ts'
 
 const LOCK_SECONDS = 30
 
 /** Gives the image of a data directory this size. Errors: UsageError. */
 export const growImageOf = (dataDir: string, bytes: number): Promise<void> =>
-  withImage(dataDir, (place) => growImage(place, bytes))
+  withImage(dataDir, async (place) => {
+    await growImage(place, bytes)
+    await chooseSize(place)
+  })
 
 /** Gives all but `keep` bytes of its free room back to the disk below. Returns how many. Errors: UsageError. */
 export const trimImageOf = (dataDir: string, keep: number): Promise<number> =>
-  withImage(dataDir, (place) => trimImage(place, keep))
+  withImage(dataDir, async (place) => {
+    const given = await trimImage(place, keep)
+    await chooseSize(place)
+    return given
+  })
 
 async function withImage<T>(dataDir: string, work: (place: ImagePlace) => Promise<T>): Promise<T> {
   const place = placeOf(dataDir)

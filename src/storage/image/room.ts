@@ -68,7 +68,7 @@ export async function growImage(place: ImagePlace, bytes: number): Promise<void>
         'neap storage trim gives unused room back to the disk below.',
     )
   await requireRoom(place, bytes - now + trimmedBytes(place))
-  await takeBack(place)
+  await takeBack(place, trimmedBytes(place))
   if (bytes > now) await extend(place.image, bytes)
   await completeGrowth(place)
 }
@@ -110,16 +110,17 @@ export async function trimImage(place: ImagePlace, keep: number): Promise<number
   return length
 }
 
-/** Reserves the blocks of the ballast again, and empties it. */
-async function takeBack(place: ImagePlace): Promise<void> {
+/** Reserves so many bytes at the end of the ballast again, and makes it shorter by them. */
+export async function takeBack(place: ImagePlace, bytes: number): Promise<void> {
   if (!existsSync(ballastOf(place))) return
-  await onImage(place, 'falloc')
-  await truncate(ballastOf(place), 0)
+  const kept = Math.max(0, trimmedBytes(place) - bytes)
+  await onImage(place, 'falloc', kept)
+  await truncate(ballastOf(place), kept)
 }
 
-/** Runs a command of xfs_io(8) on the bytes of the image that are the ballast's. */
-async function onImage(place: ImagePlace, command: 'fpunch' | 'falloc'): Promise<void> {
-  const ranges = await ballastRanges(place)
+/** Runs a command of xfs_io(8) on the bytes of the image that are the ballast's, from an offset in that on. */
+async function onImage(place: ImagePlace, command: 'fpunch' | 'falloc', from = 0): Promise<void> {
+  const ranges = await ballastRanges(place, from)
   const commands = ranges.map(({ offset, length }) => `${command} ${offset} ${length}\n`)
   await runTool('xfs_io', [place.image], commands.join(''))
 }
@@ -129,13 +130,20 @@ interface Range {
   readonly length: number
 }
 
-/** Where the ballast lies in the image, in order. */
-async function ballastRanges(place: ImagePlace): Promise<Range[]> {
+const SECTOR = 512
+
+/** Where the ballast, from an offset in it on, lies in the image, in order. */
+async function ballastRanges(place: ImagePlace, from = 0): Promise<Range[]> {
   if (!existsSync(ballastOf(place))) return []
   const map = await runTool('xfs_io', ['-r', '-c', 'fiemap', ballastOf(place)])
   // "0: [0..203271]: 204880..408151", in sectors.
-  return [...map.matchAll(/\]: (\d+)\.\.(\d+)/g)]
-    .map(([, first, last]) => ({ offset: Number(first) * 512, length: (Number(last) - Number(first) + 1) * 512 }))
+  return [...map.matchAll(/\[(\d+)\.\.\d+\]: (\d+)\.\.(\d+)/g)]
+    .map(([, logical, first, last]) => {
+      const before = Math.max(0, from - Number(logical) * SECTOR)
+      const length = (Number(last) - Number(first) + 1) * SECTOR
+      return { offset: Number(first) * SECTOR + before, length: length - before }
+    })
+    .filter(({ length }) => length > 0)
     .toSorted((a, b) => a.offset - b.offset)
 }
 

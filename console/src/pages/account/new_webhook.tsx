@@ -24,6 +24,8 @@ const EVENTS: Readonly<Record<EventName, true>> = {
   'branch.updated': true,
   'branch.deleted': true,
   'notice.raised': true,
+  'host.image_resized': true,
+  'host.image_short': true,
 }
 
 const chosen = (fields: FormData): EventName[] => fields.getAll('event') as EventName[]
