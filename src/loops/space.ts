@@ -5,7 +5,7 @@ import type { Loop } from './periodic.ts'
 
 const EVERY_MS = 10_000
 /** A pass is followed by this many times its own duration without one: it takes a fifth of a core itself. */
-const REST = 9
+const REST = 4
 
 /**
  * Measures the blocks of this host's stores, and those that each has alone, once stores have changed. A pass reads the

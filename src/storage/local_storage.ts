@@ -44,6 +44,8 @@ export function localStorage(options: HostOptions): Storage {
     cacheDir: layout.cache,
   })
 
+  const isCopied = async (): Promise<boolean> => (await cloneModeOf(layout.dataDir)) === 'copy'
+
   const templateOf = (pgVersion: number): string => join(layout.templates, String(pgVersion))
 
   const reach = (store: Pick<StoreRef, 'id' | 'number'>) => ({
@@ -92,7 +94,7 @@ export function localStorage(options: HostOptions): Storage {
     runningCopies: async () => runningCopies(),
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
-    measureSpace: async (stores) => measureSpace(layout, await cloneModeOf(layout.dataDir), stores, MEASURING_SHARE),
+    measureSpace: (stores) => measureSpace(layout, isCopied, stores, MEASURING_SHARE),
     tendImage: (most) => tendImage(layout.dataDir, most),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
@@ -103,7 +105,7 @@ export function localStorage(options: HostOptions): Storage {
       const home = homeOf(layout, store.id)
       const made = await makeBase(home, base, { parent: reach(store), ...copyOptions(store.id) })
       if (made === 'pending') return made
-      const isShared = (await cloneModeOf(layout.dataDir)) !== 'copy'
+      const isShared = !(await isCopied())
       const pgdata = join(baseOf(home, base.number), 'pgdata')
       return { ...made, bytes: isShared ? 0 : (await measureDataDirectory(pgdata)).bytes }
     },

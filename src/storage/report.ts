@@ -45,7 +45,7 @@ export async function reportStores(dataDir: string, most: number | undefined): P
   const image = await readImage(place, most)
   // The catalog knows the projects of stores: they matter only to blocks that a project's stores share.
   const stores = (await storedIds(layout)).map((id) => ({ id, project: '' }))
-  const space = await measureSpace(layout, mode, stores)
+  const space = await measureSpace(layout, async () => mode === 'copy', stores)
   return {
     mode,
     advice: mode === 'copy' ? (adviceFor(dataDir) ?? null) : null,

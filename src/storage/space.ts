@@ -31,19 +31,18 @@ export interface MeasuredSpace {
 
 const MEASURE = readFileSync(fileURLToPath(new URL('space.pl', import.meta.url)), 'utf8')
 
-/** Computes go first, as beside a copy; idle time of the disk is enough. */
-const QUIETLY = `{ echo 19 >/proc/self/autogroup; } 2>/dev/null
-command -v ionice >/dev/null && ionice --class idle --pid $$
-exec nice -n 19 perl -e "$@"`
+/** Computes go first, as beside a copy. No lower: a process that waits for the disk or a CPU may hold a file's lock. */
+const QUIETLY = `{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 perl -e "$@"`
 
 /**
  * Reads the extents of all files of stores, in a process of its own. Errors: the system's.
+ * @param isCopied whether the stores are made by a copy: asked where the filesystem does not tell which blocks are shared
  * @param stores with their projects, since blocks are shared within one
- * @param quietly at the lowest priority, with so much of a core (0.2); undefined: at once
+ * @param quietly at a low priority, with so much of a core (0.2); undefined: at once
  */
 export async function measureSpace(
   layout: Layout,
-  mode: 'reflink' | 'image' | 'copy',
+  isCopied: () => Promise<boolean>,
   stores: readonly { readonly id: string; readonly project: string }[],
   quietly?: number,
 ): Promise<MeasuredSpace> {
@@ -69,17 +68,19 @@ export async function measureSpace(
     const project = projects[Number(number) - 1]
     return project === undefined ? [] : [[project, Number(bytes)] as const]
   })
+  const isSilent = lines.slice(0, stores.length).some((line) => line.includes('-'))
+  const ownsAll = isSilent && (await isCopied())
   return {
-    stores: stores.map(({ id }, index) => spaceIn(id, lines[index] ?? '', mode === 'copy')),
+    stores: stores.map(({ id }, index) => spaceIn(id, lines[index] ?? '', ownsAll)),
     sharedOf: new Map(shared),
     real_bytes: Number(/^total (\d+)$/.exec(lines.at(-1) ?? '')?.[1] ?? 0),
   }
 }
 
-function spaceIn(id: string, line: string, isCopied: boolean): StoreSpace {
+function spaceIn(id: string, line: string, ownsAll: boolean): StoreSpace {
   const [apparent, real, own, history, exact] = line.split(' ')
   // Copied files share no blocks.
-  const silent = isCopied ? Number(real) : null
+  const silent = ownsAll ? Number(real) : null
   return {
     id,
     apparent_bytes: Number(apparent),

@@ -84,7 +84,7 @@ export interface Storage {
   /** Measures a store's files, for three seconds at most. */
   measure(store: Pick<StoreRef, 'id'>): Promise<StoreSize>
   /**
-   * Measures the blocks of all stores, and which of them each shares with others, in a process of the lowest priority
+   * Measures the blocks of all stores, and which of them each shares with others, in a process of low priority
    * that takes a part of a core. It lasts the longer, the more stores there are.
    * @param stores with their projects, since blocks are shared within one
    */

@@ -59,8 +59,20 @@ async function settled(): Promise<void> {
 test('a branch that was deleted is listed, recovered, and removed for good', { skip }, async () => {
   const { page } = visit
   const { branch_id } = await branchOff(neap, main)
+  await until('its disk usage was measured', async () => {
+    const { disk_usage } = await neap.call('GET /projects/:project_id/branches/:branch_id/disk_usage', {
+      params: { ...main, branch_id },
+    })
+    return disk_usage.measured_at
+  })
+  await page.goto(ofProject(`/branches/${branch_id}`))
+  await page.getByText('Deletion frees').waitFor()
+  await page.getByText(/^\d+\.\d MiB its own/).waitFor()
   await page.goto(ofProject(`/branches/${branch_id}/settings?do=delete`))
-  await dialog().getByText('The branch can be recovered').waitFor()
+  await dialog().getByText('The branch can be recovered with its data for 7 days').waitFor()
+  await dialog()
+    .getByText(/once it is removed, frees \d+\.\d MiB on the disk/)
+    .waitFor()
   await dialog().getByLabel(`Type ${branch_id}`).fill(branch_id)
   await submit('Delete branch')
   const deleted = page.getByRole('table', { name: 'Deleted branches' })

@@ -6,7 +6,7 @@ import { BranchDiskUsage, branchDiskUsageView, ProjectDiskUsage, projectDiskUsag
 import { route } from '../route.ts'
 import { BranchParams } from './branches.ts'
 
-const MEASURED = 'Neap only. A pass over all stores of a host, at the lowest priority, measures it from time to time.'
+const MEASURED = 'Neap only. A pass over all stores of a host in the background measures it from time to time.'
 
 export const getBranchDiskUsage = route('GET /projects/:project_id/branches/:branch_id/disk_usage', {
   summary: 'The space of a branch: its size, what it adds, and what its deletion frees',

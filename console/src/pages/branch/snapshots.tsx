@@ -41,6 +41,7 @@ export function Snapshots({ branch }: { readonly branch: Branch }) {
             { title: 'Name', of: (snapshot) => <Name snapshot={snapshot} /> },
             { title: 'Of', of: ({ lsn, timestamp }) => (timestamp === undefined ? lsn : <Moment at={timestamp} />) },
             { title: 'Size', of: ({ full_size: size }) => (size === undefined ? 'unknown' : bytes(size)) },
+            { title: 'Its own', of: ({ diff_size: size }) => (size === undefined ? 'unknown' : bytes(size)) },
             { title: 'Removed', of: ({ expires_at: at }) => (at === undefined ? 'by you' : <Moment at={at} />) },
             {
               title: 'Actions',

@@ -1,4 +1,5 @@
 import { type Branch, prepare } from '../../api.ts'
+import { BranchDeletion } from '../../parts/disk_usage.tsx'
 import { FormDialog } from '../../parts/form_dialog.tsx'
 import { whyKept } from './tree.ts'
 
@@ -38,10 +39,7 @@ export function DeleteBranch({
       ]}
       done={onChange}
     >
-      <p>
-        Its compute ends at once. The branch can be recovered with its data for some days, 7 unless Neap is set
-        otherwise.
-      </p>
+      <BranchDeletion branch={branch} />
       <label className="check">
         <input type="checkbox" name="final" /> Remove its data now: it cannot be recovered
       </label>

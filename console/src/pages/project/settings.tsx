@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useLocation } from 'wouter'
 import { call, prepare } from '../../api.ts'
 import { bytes } from '../../parts/amounts.ts'
+import { ProjectDeletion } from '../../parts/disk_usage.tsx'
 import { Field, textOf } from '../../parts/field.tsx'
 import { FormDialog } from '../../parts/form_dialog.tsx'
 import { Meter } from '../../parts/meter.tsx'
@@ -243,6 +244,7 @@ function DeleteProject({ project }: Pick<ProjectChangeProps, 'project'>) {
         Its computes stop at once. It can be recovered from the list of projects only where this Neap leaves time for
         that (NEAP_RECOVER_HOURS); otherwise its data is gone for good.
       </p>
+      <ProjectDeletion projectId={project.id} />
     </FormDialog>
   )
 }
