@@ -58,7 +58,7 @@ export async function recordSpace(catalog: Catalog, hostId: string, at: string, 
       select s.id, f.apparent_bytes, f.real_bytes, f.own_bytes, f.history_bytes, f.is_exact
         from jsonb_to_recordset(${JSON.stringify(found.stores)}::jsonb)
                f (id text, apparent_bytes int8, real_bytes int8, own_bytes int8, history_bytes int8, is_exact bool)
-        join store s on s.id = f.id
+        join store s on s.id = f.id and s.state = 'ready'
       on conflict (store_id) do update
         set apparent_bytes = excluded.apparent_bytes, real_bytes = excluded.real_bytes,
             own_bytes = excluded.own_bytes, history_bytes = excluded.history_bytes, is_exact = excluded.is_exact
@@ -92,19 +92,19 @@ export interface BranchSpace {
   readonly history_bytes: number | null
   readonly is_exact: boolean | null
   readonly measured_at: string | null
-  /** The snapshots that were taken of it, and the blocks that each of them has alone. */
+  /** The snapshots that were taken of it, and the blocks that each has alone; null until all were measured. */
   readonly snapshots: number
-  readonly snapshot_bytes: number
+  readonly snapshot_bytes: number | null
 }
 
 export function readBranchSpace(db: Db, branchId: string): Promise<BranchSpace | undefined> {
   return db.row(sql`
     select h.clone_mode, p.apparent_bytes, p.real_bytes, p.own_bytes, p.history_bytes, p.is_exact,
            case when p.store_id is not null then h.space_measured_at end as measured_at,
-           (select count(*) from snapshot n where n.source_branch_id = b.id) as snapshots,
-           (select coalesce(sum(o.own_bytes), 0)::int8
-              from snapshot n join branch c on c.id = n.branch_id join store_space o on o.store_id = c.store_id
-             where n.source_branch_id = b.id) as snapshot_bytes
+           (select count(*) from snapshot n where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshots,
+           (select case when count(*) = count(o.own_bytes) then coalesce(sum(o.own_bytes), 0)::int8 end
+              from snapshot n join branch c on c.id = n.branch_id left join store_space o on o.store_id = c.store_id
+             where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshot_bytes
       from branch b join store s on s.id = b.store_id join host h on h.id = s.host_id
       left join store_space p on p.store_id = s.id
      where b.id = ${branchId}`)

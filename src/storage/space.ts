@@ -36,7 +36,7 @@ const QUIETLY = `{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 p
 
 /**
  * Reads the extents of all files of stores, in a process of its own. Errors: the system's.
- * @param isCopied whether the stores are made by a copy: asked where the filesystem does not tell which blocks are shared
+ * @param isCopied whether stores are made by a copy: asked where the filesystem does not tell which blocks are shared
  * @param stores with their projects, since blocks are shared within one
  * @param quietly at a low priority, with so much of a core (0.2); undefined: at once
  */

@@ -41,7 +41,7 @@ export const BranchDiskUsage = Type.Object(
     ),
     deletion: Deletion,
     snapshots: Type.Object(
-      { count: Type.Integer(), own_bytes: Type.Integer() },
+      { count: Type.Integer(), own_bytes: Type.Optional(Type.Integer()) },
       { description: 'Those that were taken of it; they stay when it is deleted' },
     ),
   },
@@ -75,7 +75,7 @@ export function branchDiskUsageView(
     branch_id: branchId,
     ...known(measured),
     deletion: deletionView(measured.own_bytes, hours),
-    snapshots: { count: snapshots, own_bytes: snapshot_bytes },
+    snapshots: { count: snapshots, ...(snapshot_bytes !== null && { own_bytes: snapshot_bytes }) },
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { recordHeartbeat } from '../../src/catalog/host.ts'
+import { recordImage } from '../../src/catalog/image.ts'
 import { keepDiskHistory, listNotices, type Notice, renewNotices } from '../../src/catalog/notice.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { decideOnWrites, listGrownOn, listWronglyRefusing } from '../../src/catalog/size_limit.ts'
@@ -61,6 +62,17 @@ test('a disk has a notice at each level, once, and none below', () =>
     await setDisk(catalog, 900)
     await raised(catalog)
     assert.deepEqual(await listNotices(catalog, { ...all, withHosts: true }), [])
+  }))
+
+test('the room by which a disk can grow counts', () =>
+  catalogs.with(async ({ catalog }) => {
+    await newProject(catalog)
+    const image = { bytes: 1000, trimmed_bytes: 0, problem: null }
+    await setDisk(catalog, 100)
+    await recordImage(catalog, HOST, image, 1000)
+    assert.deepEqual(await raised(catalog), [])
+    await recordImage(catalog, HOST, { ...image, problem: 'the disk below is full' }, 0)
+    assert.deepEqual(await raised(catalog), [['host_disk', 90]])
   }))
 
 test('the forecast of a disk goes on from its growth in the last day', () =>

@@ -61,7 +61,10 @@ export function DiskUsageFacts({ branch }: { readonly branch: Branch }) {
         <>
           <dt>Its snapshots</dt>
           <dd>
-            {count(usage.snapshots.count)} <small>with {bytes(usage.snapshots.own_bytes)} of their own</small>
+            {count(usage.snapshots.count)}{' '}
+            {usage.snapshots.own_bytes !== undefined && (
+              <small>with {bytes(usage.snapshots.own_bytes)} of their own</small>
+            )}
           </dd>
         </>
       )}

@@ -16,7 +16,7 @@ const LINES: Columns<Shown> = {
   'DELETION FREES': ({ disk_usage: used }) => size(used.deletion.frees_bytes),
   'OF IT HISTORY': ({ disk_usage: used }) => size(used.history_bytes),
   SNAPSHOTS: ({ disk_usage: { snapshots } }) =>
-    snapshots.count === 0 ? undefined : `${snapshots.count}, which have ${bytesText(snapshots.own_bytes)} alone`,
+    snapshots.count === 0 ? undefined : [snapshots.count, size(snapshots.own_bytes)].filter(Boolean).join(', '),
   MEASURED: ({ disk_usage: used }) => moment(used.measured_at),
 }
 
