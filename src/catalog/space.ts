@@ -101,7 +101,8 @@ export function readBranchSpace(db: Db, branchId: string): Promise<BranchSpace |
   return db.row(sql`
     select h.clone_mode, p.apparent_bytes, p.real_bytes, p.own_bytes, p.history_bytes, p.is_exact,
            case when p.store_id is not null then h.space_measured_at end as measured_at,
-           (select count(*) from snapshot n where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshots,
+           (select count(*) from snapshot n
+             where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshots,
            (select case when count(*) = count(o.own_bytes) then coalesce(sum(o.own_bytes), 0)::int8 end
               from snapshot n join branch c on c.id = n.branch_id left join store_space o on o.store_id = c.store_id
              where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshot_bytes
