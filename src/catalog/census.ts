@@ -24,7 +24,7 @@ export interface Census {
   readonly clones: Readonly<Record<string, number>>
   /** The space of hosts' stores, by how they are cloned: the bytes of their files, and of their blocks. */
   readonly storage: { readonly labels: Readonly<Record<string, string>>; readonly value: number }[]
-  /** Of hosts with an image: its size, the most that it may grow by, and 1 where it is short and cannot grow. */
+  /** Of hosts' images: the size, the most that it may grow by, and 1 where it is short and cannot grow; 0 without. */
   readonly imageBytes: Readonly<Record<string, number>>
   readonly imageGrowable: Readonly<Record<string, number>>
   readonly imageShort: Readonly<Record<string, number>>
@@ -77,14 +77,14 @@ export async function takeCensus(db: Db): Promise<Census> {
 }
 
 function storageOf(hosts: readonly Host[]): Pick<Census, 'storage' | 'imageBytes' | 'imageGrowable' | 'imageShort'> {
-  const imaged = hosts.flatMap(({ id, image, growable_bytes }) => (image ? [{ id, image, growable_bytes }] : []))
   return {
     storage: hosts.flatMap(({ id: host, clone_mode: mode, apparent_bytes: apparent, real_bytes: real }) => {
-      if (mode === null || apparent === null || real === null) return []
-      return Object.entries({ apparent, real }).map(([kind, value]) => ({ labels: { host, mode, kind }, value }))
+      if (mode === null) return []
+      const bytes = { apparent: apparent ?? 0, real: real ?? 0 }
+      return Object.entries(bytes).map(([kind, value]) => ({ labels: { host, mode, kind }, value }))
     }),
-    imageBytes: Object.fromEntries(imaged.map(({ id, image }) => [id, image.bytes])),
-    imageGrowable: Object.fromEntries(imaged.map(({ id, growable_bytes }) => [id, growable_bytes])),
-    imageShort: Object.fromEntries(imaged.map(({ id, image }) => [id, image.problem === null ? 0 : 1])),
+    imageBytes: Object.fromEntries(hosts.map(({ id, image }) => [id, image?.bytes ?? 0])),
+    imageGrowable: Object.fromEntries(hosts.map(({ id, growable_bytes }) => [id, growable_bytes])),
+    imageShort: Object.fromEntries(hosts.map(({ id, image }) => [id, image?.problem ? 1 : 0])),
   }
 }

@@ -48,7 +48,7 @@ export interface CatalogCensus {
   readonly clones: Readonly<Record<string, number>>
   /** By host, mode and kind: the bytes of all files of stores, and of their blocks. */
   readonly storage: readonly LabeledValue[]
-  /** Of hosts with an image: its size, the most that it may grow by, and 1 where it is short and cannot grow. */
+  /** Of hosts' images: the size, the most that it may grow by, and 1 where it is short and cannot grow; 0 without. */
   readonly imageBytes: Readonly<Record<string, number>>
   readonly imageGrowable: Readonly<Record<string, number>>
   readonly imageShort: Readonly<Record<string, number>>

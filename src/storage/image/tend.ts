@@ -86,7 +86,7 @@ function whyShort(
     return `${short}, and NEAP_IMAGE_MAX_MB lets it take ${bytesText(most)}: raise that, or run neap storage grow`
   return (
     `${short}, and it cannot grow: the disk of ${dataDir} has ${bytesText(freeBelow)} free, ` +
-    `of which ${SPARED * 100} % of its size are left. Make room there, or delete branches.`
+    `and ${SPARED * 100} % of it stay free for the catalog and logs. Make room there, or delete branches.`
   )
 }
 
