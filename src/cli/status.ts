@@ -91,7 +91,7 @@ function hostLines(host: Host, isNamed: boolean): string[] {
   const room = `Room${on}: ${used_cu} of ${capacity_cu} CU in use.`
   const free = disk_bytes !== undefined && disk_free_bytes !== undefined && partOfBytes(disk_free_bytes, disk_bytes)
   // 0: there is no branch, or its files were not measured yet.
-  const taken = storage ? `, which take ${bytesText(storage.real_bytes)}` : ''
+  const taken = storage ? `; with templates they take ${bytesText(storage.real_bytes)}` : ''
   const files = branch_bytes === 0 ? '' : `; the files of branches have ${bytesText(branch_bytes)}${taken}`
   const disk = `Disk${on}: ${free} free${files}.`
   const growth = image?.growable_bytes ? [`The image${on} may grow by ${bytesText(image.growable_bytes)}.`] : []
