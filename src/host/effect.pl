@@ -8,7 +8,7 @@
 use strict;
 
 my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
-my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83);
+my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83, live => 84, stale => 85);
 my ($ENOENT, $ENOTDIR, $ENOSPC) = (2, 20, 28);
 my $EDQUOT = $^O eq "linux" ? 122 : 69;
 
@@ -95,7 +95,8 @@ sub end_copies {
   for my $note (@_) {
     open(my $file, '<', $note) or next;
     my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or next;
-    $ended += kill 'KILL', $pid if $start eq started($pid);
+    # With its helpers, which have its locks too: it leads a session.
+    $ended += kill 'KILL', -$pid if $start eq started($pid);
     unlink $note;
   }
   return $ended;
@@ -265,11 +266,11 @@ sub give_way {
   print $group $nice;
 }
 
-# copy HOME FENCE GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
-# as its last argument whether the parent is at "rest", which then cannot start before it ends that copy, or "running".
-# REMOVED exists once the branch was removed. PARENT "-": a template, which never runs.
-sub copy {
-  my ($home, $fence, $gid, $removed, $parent, @copier) = @_;
+# Takes the lock of a home whose pgdata is to be filled, and lets others find the process that fills it. Returns the locks, which last as
+# long as this process, and "running" when a server runs on the PARENT, else "rest": that server then cannot start before it ends this
+# process. REMOVED exists once the branch was removed. PARENT "-": a template or a base, which never runs.
+sub begin_copy {
+  my ($home, $fence, $gid, $removed, $parent) = @_;
   leave('gone') if length $removed && -e $removed;
   make_directory($home, 0710);
   enter($home, $fence);
@@ -281,7 +282,6 @@ sub copy {
     rmdir $home;
     leave('gone');
   }
-  local $^F = 255;
   my $server_lock = lock_file("$home/server.lock", $LOCK_EX, 0);
   leave('held') if defined $server_lock && !$server_lock;
   fail("$home/server.lock") unless $server_lock;
@@ -289,19 +289,24 @@ sub copy {
   unlink "$home/copy.error";
   write_file("$home/copier", $note);
   close $effect_lock;
-  my $state = 'rest';
-  my $parent_lock;
-  if ($parent ne '-') {
-    enter($parent, '-');
-    $parent_lock = lock_file("$parent/server.lock", $LOCK_SH, 0);
-    $state = 'running' unless $parent_lock;
-    if ($parent_lock) {
-      make_directory("$parent/copies", 0700);
-      my ($id) = $home =~ m{([^/]+)$};
-      write_file("$parent/copies/$id", $note);
-    }
-    close $effect_lock;
+  return ([$server_lock], 'rest') if $parent eq '-';
+  enter($parent, '-');
+  my $parent_lock = lock_file("$parent/server.lock", $LOCK_SH, 0);
+  if ($parent_lock) {
+    make_directory("$parent/copies", 0700);
+    my ($id) = $home =~ m{([^/]+)$};
+    write_file("$parent/copies/$id", $note);
   }
+  close $effect_lock;
+  return ([$server_lock, $parent_lock], $parent_lock ? 'rest' : 'running');
+}
+
+# copy HOME FENCE GID REMOVED PARENT COPIER...: becomes the copier that fills pgdata and holds server.lock meanwhile. It is told
+# as its last argument whether the parent is at "rest" or "running".
+sub copy {
+  my ($home, $fence, $gid, $removed, $parent, @copier) = @_;
+  local $^F = 255;
+  my ($locks, $state) = begin_copy($home, $fence, $gid, $removed, $parent);
   give_way();
   exec { $copier[0] } @copier, $state or fail($copier[0]);
 }
@@ -417,6 +422,9 @@ my %effects;
 
 sub serve {
   require POSIX;
+  # For clones, of which each would load them.
+  require Fcntl;
+  require IO::Handle;
   $SIG{PIPE} = 'IGNORE';
   my $text = '';
   for (;;) {
@@ -471,7 +479,7 @@ sub obey {
   exit;
 }
 
-my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, pack => \&pack_store, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, clone => \&clone, complete => \&complete, pack => \&pack_store, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
 sub perform { my $action = $ACTION{+shift} or die "unknown action\n"; $action->(@_) }
 umask 022;
 perform(@ARGV);

@@ -5,9 +5,16 @@ import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
 import { forkEffect } from './spawner.ts'
 
 /** The result of an effect, from effect.pl's exit code. */
-export type EffectOutcome = 'done' | 'held' | 'gone' | 'busy'
+export type EffectOutcome = 'done' | 'held' | 'gone' | 'busy' | 'live' | 'stale'
 
-const OUTCOMES: Record<number, EffectOutcome> = { 0: 'done', 81: 'held', 82: 'gone', 83: 'busy' }
+const OUTCOMES: Record<number, EffectOutcome> = {
+  0: 'done',
+  81: 'held',
+  82: 'gone',
+  83: 'busy',
+  84: 'live',
+  85: 'stale',
+}
 const FENCED = 80
 /** Exit codes from here on are this plus the errno of the failure. */
 const ERRNO = 128

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** The program of all effects. Read once: an upgrade may replace the file while the control plane runs. */
-export const SCRIPT = ['walls.pl', 'groups.pl', 'egress.pl', 'stop.pl', 'effect.pl']
+export const SCRIPT = ['walls.pl', 'groups.pl', 'egress.pl', 'stop.pl', 'clone.pl', 'effect.pl']
   .map((name) => readFileSync(fileURLToPath(new URL(name, import.meta.url)), 'utf8'))
   .join('')
 

@@ -13,6 +13,9 @@ const EMPTIED = /^(pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_s
 const LEFT_OUT =
   /(^|\/)(pgsql_tmp[^/]*|pg_internal\.init[^/]*|t\d+_\d+[^/]*)(\/|$)|^(postmaster\.(pid|opts)|backup_label\.old|tablespace_map\.old|backup_manifest|current_logfiles(\.tmp)?|standby\.signal|recovery\.signal)$/
 
+/** The pattern of both. */
+export const LEFT_OUT_OF_CLONES = `${EMPTIED.source}|${LEFT_OUT.source}`
+
 /** Whether a path of a data directory is not copied into a clone. */
 export function isLeftOut(path: string): boolean {
   return EMPTIED.test(path) || LEFT_OUT.test(path)

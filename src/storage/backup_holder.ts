@@ -12,7 +12,8 @@ import { createServer, type Socket } from 'node:net'
 import { parentPort, workerData } from 'node:worker_threads'
 import { messageOf } from '../errors.ts'
 import { SERVER_PORT } from '../host/layout.ts'
-import { type RunningParent, socketLines } from './backup_messages.ts'
+import { socketLines } from './backup_messages.ts'
+import type { RunningParent } from './parent_session.ts'
 import { withTimeout } from '../race.ts'
 
 const ADMISSION_MS = 5_000

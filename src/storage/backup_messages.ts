@@ -1,12 +1,6 @@
 import type { Socket } from 'node:net'
 import { withTimeout } from '../race.ts'
 
-/** How to reach a parent's server. */
-export interface RunningParent {
-  readonly socketDir: string
-  readonly passwords: readonly string[]
-}
-
 /** An error as of a lost connection: a copy that fails with it begins again. */
 export const lostBackup = (message: string): Error => Object.assign(new Error(message), { code: 'ECONNRESET' })
 

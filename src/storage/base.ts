@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { readOrCreate } from '../durable_file.ts'
 import { syncDirectory } from '../host/durable.ts'
 import { isWalSegment } from '../postgres/data_directory.ts'
+import { recoveryEnd } from '../postgres/control_file.ts'
 import { lsnText, nextSegment, segmentAt, segmentPosition } from '../postgres/wal.ts'
-import { fillDataDirectory } from './clone.ts'
-import type { RunningParent } from './backup_messages.ts'
+import { fillDataDirectory, type FillOptions } from './clone.ts'
+import type { RunningParent } from './parent_session.ts'
 
 /** A base leads to any position from `lsn` on, with the WAL from `segment` on. */
 export interface MadeBase {
@@ -25,11 +26,8 @@ export const unfinishedBaseOf = (home: string): string => join(home, 'base.makin
 /** In a base: when it was begun. */
 const sinceOf = (base: string): string => join(base, 'since')
 
-export interface BaseOptions {
+export interface BaseOptions extends Omit<FillOptions, 'fence'> {
   readonly parent: RunningParent
-  readonly removed: string
-  readonly logFile: string
-  readonly cacheDir: string
 }
 
 /**
@@ -82,6 +80,8 @@ export async function removeBase(home: string, number: number): Promise<void> {
 type Reach = Pick<MadeBase, 'lsn' | 'segment'>
 
 async function readBase(pgdata: string): Promise<Reach> {
+  const end = await recoveryEnd(pgdata)
+  if (end) return { lsn: lsnText(end.position), segment: segmentAt(end.timeline, end.position) }
   // A backup ends with a segment of its own; the WAL of a stopped server ends with its last checkpoint.
   if (existsSync(join(pgdata, 'backup_label'))) {
     const segment = (await readdir(join(pgdata, 'pg_wal'))).filter(isWalSegment).sort().at(-1)

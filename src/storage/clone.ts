@@ -2,14 +2,25 @@ import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { withTimeout } from '../race.ts'
+import type { CloneKind } from '../host/clone_kind.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import type { CopyPlan } from './copier.ts'
+import { cloneDataDirectory } from './reflink.ts'
 import { fenceText, isEffectCode, outcomeOf, spawnEffect } from '../host/effect.ts'
 import { dropLog, openLog } from '../host/logs.ts'
 import { waitStopped } from '../host/server_lock.ts'
 
 // In this directory, and compiled exactly when this file is.
 const COPIER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'copier.ts' : 'copier.js', import.meta.url))
+export interface FillOptions {
+  readonly removed: string
+  readonly logFile: string
+  readonly cacheDir: string
+  readonly fence?: Fence
+  /** How the filesystem of the stores copies files. */
+  readonly cloneKind: () => Promise<CloneKind>
+}
+
 /** Most copies of small stores take less. */
 const CAP_SECONDS = 0.5
 
@@ -19,10 +30,10 @@ const CAP_SECONDS = 0.5
  * @param options.removed a file that exists once the store was removed
  * @throws FencedError when a newer attempt acted on this store
  */
-export async function fillDataDirectory(
-  plan: CopyPlan,
-  { removed, logFile, cacheDir, fence }: { removed: string; logFile: string; cacheDir: string; fence?: Fence },
-): Promise<Progress> {
+export async function fillDataDirectory(plan: CopyPlan, options: FillOptions): Promise<Progress> {
+  if (!plan.replay && (await options.cloneKind()) === 'reflink' && process.platform === 'linux')
+    return cloneDataDirectory(plan, options)
+  const { removed, logFile, cacheDir, fence } = options
   // A copier that failed late, after the call that began it: a new one would remove its message.
   throwFailure(plan.home)
   const log = openLog(logFile)

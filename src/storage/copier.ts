@@ -31,7 +31,7 @@ import { readControlFile } from '../postgres/control_file.ts'
 import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import type { Owner } from '../host/layout.ts'
-import type { RunningParent } from './backup_messages.ts'
+import { isSessionLost, type RunningParent } from './parent_session.ts'
 import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
 import { requireCopyRoom } from './copy_room.ts'
 import { inheritPassword } from './password_note.ts'
@@ -136,17 +136,6 @@ async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> 
   // records them.
   const crashed = needed.last === undefined && !isBackup
   return crashed || mayHoldSubscriptions(target.path)
-}
-
-/**
- * Socket errors, and SQLSTATE class 57: the server is shutting down, has crashed, or is not up yet. A server in its
- * first start does not have its own password yet (28P01).
- */
-const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', '57P02', '57P03', '28P01'])
-
-function isSessionLost(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return LOST.has(code) || messageOf(error).startsWith('Connection terminated')
 }
 
 function refuseTablespaces(source: Source): void {

@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { cloneKindOf } from '../host/clone_kind.ts'
 import { isInstalled, offeredExtensions } from '../host/binaries.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
+import { probeOnce } from '../host/probe_once.ts'
 import { waitStopped } from '../host/server_lock.ts'
 import { explainShortages } from '../host/shortage.ts'
 import { PG_VERSIONS } from '../postgres/versions.ts'
@@ -19,6 +21,8 @@ import { isPacked, packStore, unpackStore } from './pack.ts'
 import { tendImage } from './image/tend.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
+import { cloneEnd } from './reflink.ts'
+import { withTimeout } from '../race.ts'
 import { cloneModeOf } from './report.ts'
 import { notedRecovery } from './replay.ts'
 import { measureSpace } from './space.ts'
@@ -35,6 +39,8 @@ const MEASURING_SHARE = 0.2
 export function localStorage(options: HostOptions): Storage {
   const layout = layoutOf(options)
 
+  const cloneKind = probeOnce(() => cloneKindOf(layout.branches))
+
   /** The stores into which copies were made when they were last asked for. */
   const copying = new Set<string>()
 
@@ -42,6 +48,7 @@ export function localStorage(options: HostOptions): Storage {
     removed: join(layout.removed, id),
     logFile: join(logDirOf(layout, id), 'copy.log'),
     cacheDir: layout.cache,
+    cloneKind,
   })
 
   const isCopied = async (): Promise<boolean> => (await cloneModeOf(layout.dataDir)) === 'copy'
@@ -86,7 +93,11 @@ export function localStorage(options: HostOptions): Storage {
     pack: ({ id }, fence) => packStore(homeOf(layout, id), { ...copyOptions(id), fence }),
     unpack: ({ id }, fence) => unpackStore(homeOf(layout, id), { ...copyOptions(id), fence }),
     isPacked: async ({ id }) => isPacked(homeOf(layout, id)),
-    filled: async ({ id }) => void (await waitStopped(homeOf(layout, id), FILL_SECONDS)),
+    async filled({ id }) {
+      const home = homeOf(layout, id)
+      const clone = cloneEnd(home)
+      await (clone ? withTimeout(clone, FILL_SECONDS * 1000, undefined) : waitStopped(home, FILL_SECONDS))
+    },
     readProgress: async ({ id }) => {
       const progress = readCopyProgress(homeOf(layout, id))
       return progress && copyProgressText(progress)

@@ -1,6 +1,7 @@
 import { closeSync, constants } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { recoveryEnd } from '../postgres/control_file.ts'
 import { isWalSegment } from '../postgres/data_directory.ts'
 import { openBelow, openDirectory, openPath, type Source } from './copy_tree.ts'
 import type { StoreSize } from './storage.ts'
@@ -51,6 +52,8 @@ export async function measureReplay(pgdata: string): Promise<number> {
     () => false,
   )
   if (!isCopy) return 0
+  const end = await recoveryEnd(pgdata)
+  if (end) return end.position - end.redo
   let bytes = 0
   for await (const entry of await opendir(join(pgdata, WAL)))
     if (entry.isFile() && isWalSegment(entry.name)) bytes += (await lstat(join(pgdata, WAL, entry.name))).size

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { BaseBackup } from '../postgres/base_backup.ts'
 import type { HolderInput } from './backup_holder.ts'
-import { lostBackup, type RunningParent, socketLines } from './backup_messages.ts'
+import { lostBackup, socketLines } from './backup_messages.ts'
+import type { RunningParent } from './parent_session.ts'
 import { openDirectory, openPath } from './copy_tree.ts'
 
 // In this directory, and compiled exactly when this file is.

@@ -70,7 +70,7 @@ export function localCatalogServer(options: {
     while (
       (await fillDataDirectory(
         { home, from: template, owner },
-        { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache },
+        { removed: '', logFile: logFile('copy.log'), cacheDir: layout.cache, cloneKind: async () => 'copy' },
       )) === 'pending'
     );
     const plan = {

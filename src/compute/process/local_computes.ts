@@ -8,6 +8,7 @@ import type { Fence, Progress } from '../../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
+import { probeOnce } from '../../host/probe_once.ts'
 import { hasLibrary } from '../../host/server_copy.ts'
 import { explainShortages } from '../../host/shortage.ts'
 import { PREWARM, STATEMENT_STATISTICS } from '../../postgres/extensions.ts'
@@ -183,13 +184,3 @@ const BOOT_TOLERANCE_MS = 60_000
 /** That this machine has started since then; undefined if it has not. */
 const restartSince = (then: Date): string | undefined =>
   +then < Date.now() - uptime() * 1000 - BOOT_TOLERANCE_MS ? 'its machine was restarted' : undefined
-
-/** Probes at the first call. A failure may be temporary, such as a full disk: the next call probes again. */
-function probeOnce<T>(probe: () => Promise<T>): () => Promise<T> {
-  let probed: Promise<T> | undefined
-  return () =>
-    (probed ??= probe().catch((error: unknown) => {
-      probed = undefined
-      throw error
-    }))
-}

@@ -1,0 +1,265 @@
+# Clones of data directories by reflinks, on Linux. What a clone of a running server needs beside its files is written by `complete`.
+#
+# The files of a running server are copied while it writes them, as pg_rewind and a backup from a standby do: the control file first, then
+# all files, then the WAL from the redo position of that control file up to an end that the server has told since. Recovery from there
+# repairs all pages, since full_page_writes is always on: a page that was written meanwhile has a full image in this WAL. backup_label
+# and pg_control say so as for a backup from a standby, so that Postgres fails if it cannot replay up to that end.
+use strict;
+
+my $FICLONE = 0x40049409;
+my ($CONTROL, $CONTROL_BYTES) = ('global/pg_control', 8192);
+my $SEGMENT_BYTES = 1 << 24;
+my ($CHUNK_FILES, $CHUNK_BYTES) = (32, 1 << 16);
+# States of a cluster in pg_control.h.
+my ($SHUT_DOWN, $IN_RECOVERY, $IN_PRODUCTION) = (1, 5, 6);
+# Places in pg_control of Postgres 15 to 18.
+my %AT = (state => 16, checkpoint => 32, redo => 40, timeline => 48, full_page_writes => 56, end => 136, end_timeline => 144);
+
+# Opens a path below an open directory, each name relative to the one before it and never a link: code in a compute may exchange them.
+# Undef where there is none.
+sub open_below {
+  my ($directory, $path, $flags) = @_;
+  my $at = $directory;
+  my @names = split m{/}, $path;
+  while (defined(my $name = shift @names)) {
+    my $mode = Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK() | (@names ? Fcntl::O_DIRECTORY() : $flags // 0);
+    sysopen(my $next, '/proc/self/fd/' . fileno($at) . "/$name", $mode) or return undef;
+    $at = $next;
+  }
+  return $at;
+}
+
+sub open_tree {
+  my ($path) = @_;
+  sysopen(my $top, $path, Fcntl::O_DIRECTORY() | Fcntl::O_NOFOLLOW()) or fail($path);
+  return $top;
+}
+
+sub create_file {
+  my ($path, $uid, $gid) = @_;
+  sysopen(my $file, $path, Fcntl::O_WRONLY() | Fcntl::O_CREAT() | Fcntl::O_EXCL(), 0600) or fail($path);
+  $uid eq '-' or chown $uid, $gid, $file or fail($path);
+  return $file;
+}
+
+# Clones one open file. Some files of a filesystem that clones cannot be cloned, as those without copy-on-write on Btrfs.
+sub clone_into {
+  my ($from, $to, $path) = @_;
+  return if ioctl($to, $FICLONE, fileno($from) + 0);
+  my $position = 0;
+  while (my $length = sysread($from, my $bytes, $CHUNK_BYTES) // fail($path)) {
+    sysseek $to, $position, 0;
+    # Zeros take no room.
+    ($bytes =~ tr/\0//c ? syswrite $to, $bytes : $length) == $length or fail($path);
+    $position += $length;
+  }
+  truncate($to, $position) && $to->sync or fail($path);
+}
+
+sub write_durably {
+  my ($path, $text, $uid, $gid) = @_;
+  my $file = create_file($path, $uid, $gid);
+  (syswrite($file, $text) // -1) == length $text && $file->sync or fail($path);
+}
+
+# Clones a tree, its files in CPUS processes. LEFT_OUT: a pattern of paths. Files that vanish meanwhile are left out.
+sub clone_tree {
+  my ($source, $target, $uid, $gid, $left_out, $cpus) = @_;
+  my ($top, @work) = open_tree($source);
+  my @directories = ('');
+  while (defined(my $below = shift @directories)) {
+    my $directory = length $below ? open_below($top, $below, Fcntl::O_DIRECTORY()) // next : $top;
+    my $here = '/proc/self/fd/' . fileno $directory;
+    my @files;
+    for my $found (files_in($here)) {
+      my $name = substr $found, 1 + length $here;
+      my $path = length $below ? "$below/$name" : $name;
+      next if $path =~ $left_out || $path eq $CONTROL || !lstat $found;
+      if (-d _) { make_owned("$target/$path", $uid, $gid); push @directories, $path }
+      elsif (-f _) { push @files, $name }
+    }
+    push @work, [$below, splice @files, 0, $CHUNK_FILES] while @files;
+  }
+  # Each takes the next piece of work when it has done the last: one file may take as long as all others.
+  pipe(my $next, my $queue) or fail('pipe');
+  my @helpers = map { my $pid = fork // fail('fork'); $pid or take_work($top, $next, $queue, $target, $uid, $gid, \@work); $pid } 2 .. $cpus;
+  syswrite $queue, pack('N', $_) for 0 .. $#work;
+  close $queue;
+  clone_pieces($top, $next, $target, $uid, $gid, \@work);
+  for my $pid (@helpers) { waitpid $pid, 0; exit(($? >> 8) || 128) if $? }
+}
+
+sub take_work {
+  my ($top, $next, $queue, @more) = @_;
+  close $queue;
+  clone_pieces($top, $next, @more);
+  exit 0;
+}
+
+sub clone_pieces {
+  my ($top, $next, $target, $uid, $gid, $work) = @_;
+  while (sysread($next, my $number, 4)) {
+    my ($below, @names) = @{$work->[unpack 'N', $number]};
+    my $directory = length $below ? open_below($top, $below, Fcntl::O_DIRECTORY()) // next : $top;
+    clone_file($directory, $_, "$target/" . (length $below ? "$below/$_" : $_), $uid, $gid) for @names;
+  }
+}
+
+# Returns whether the file was there.
+sub clone_file {
+  my ($directory, $name, $target, $uid, $gid) = @_;
+  my $from = open_below($directory, $name) // return 0;
+  return 0 unless -f $from;
+  my $to = create_file($target, $uid, $gid);
+  clone_into($from, $to, $target) if -s _;
+  return 1;
+}
+
+sub make_owned {
+  my ($path, $uid, $gid) = @_;
+  mkdir $path, 0700 or fail($path);
+  $uid eq '-' or chown $uid, $gid, $path or fail($path);
+}
+
+# Postgres rewrites the control file in place: two equal reads in a row show that neither is torn.
+sub read_control {
+  my ($directory) = @_;
+  my $file = open_below($directory, $CONTROL);
+  $file && -f $file or fail($CONTROL);
+  my ($before, $now) = ('');
+  for (1 .. 1000) {
+    sysseek $file, 0, 0;
+    defined sysread($file, $now, $CONTROL_BYTES) or fail($CONTROL);
+    return $now if $now eq $before;
+    $before = $now;
+  }
+  fail($CONTROL);
+}
+
+# clone HOME FENCE UID GID REMOVED FROM RUNS LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM, in which a server may run
+# (RUNS "1"). Live: it does, and `complete` is to complete the copy. SYNC as in sync_home.
+sub clone {
+  my ($home, $fence, $uid, $gid, $removed, $from, $runs, $left_out, $cpus, $sync) = @_;
+  require Fcntl;
+  require IO::Handle;
+  my ($locks, $state) = begin_copy($home, $fence, $gid, $removed, $runs ? $from : '-');
+  my $making = "$home/pgdata.making";
+  system('rm', '-rf', $making) == 0 or fail($making) if -e $making;
+  make_owned($making, $uid, $gid);
+  my $top = open_tree("$from/pgdata");
+  my $tablespaces = open_below($top, 'pg_tblspc', Fcntl::O_DIRECTORY());
+  if ($tablespaces && files_in('/proc/self/fd/' . fileno $tablespaces)) {
+    print STDERR "The parent has tablespaces of its own: a branch cannot be made of it. Drop them first.\n";
+    exit 128 + 1;
+  }
+  my $control = read_control($top);
+  clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
+  write_durably("$making/$CONTROL", $control, $uid, $gid);
+  finish($home, $uid, $gid, $from, $runs, $sync) if $state ne 'running';
+  unlink "$home/copier", "$from/copies/" . $home =~ s{.*/}{}r;
+  leave($state eq 'running' ? 'live' : 'done');
+}
+
+# complete HOME FENCE UID GID FROM SYNC END TIMELINE SUBSCRIBED: completes the clone of a running server, which has written its WAL up to
+# the position END ("0/3000028") since its files were cloned. Stale: from its last checkpoint on there is no recovery to there.
+sub complete {
+  my ($home, $fence, $uid, $gid, $from, $sync, $end, $timeline, $subscribed) = @_;
+  require Fcntl;
+  require IO::Handle;
+  enter($home, $fence);
+  leave('gone') unless -d "$home/pgdata.making";
+  finish($home, $uid, $gid, $from, 1, $sync, $end, $timeline, $subscribed);
+  leave('done');
+}
+
+sub finish {
+  my ($home, $uid, $gid, $from, $runs, $sync, $end, $timeline, $subscribed) = @_;
+  my $making = "$home/pgdata.making";
+  my $control = read_control(open_tree($making));
+  my $wal = open_below(open_tree("$from/pgdata"), 'pg_wal', Fcntl::O_DIRECTORY()) // fail("$from/pgdata/pg_wal");
+  my $field = sub { unpack $_[1], substr $control, $AT{$_[0]}, 8 };
+  my ($state, $tli, $redo) = ($field->('state', 'L'), $field->('timeline', 'L'), $field->('redo', 'Q'));
+  # The label of a store that was itself cloned from a running server, and never started: all of its WAL is needed.
+  my $is_backup = -e "$making/backup_label";
+  if (defined $end) {
+    my ($high, $low) = map { hex } split m{/}, $end;
+    $end = $high << 32 | $low;
+    leave('stale') unless $state == $IN_PRODUCTION && $tli == hex $timeline && $field->('full_page_writes', 'C');
+    for (my $position = $redo - $redo % $SEGMENT_BYTES; $position < $end; $position += $SEGMENT_BYTES) {
+      my $name = segment_name($tli, $position);
+      clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid) or leave('stale');
+    }
+    write_durably("$making/backup_label", label_of($tli, $redo, $field->('checkpoint', 'Q')), $uid, $gid);
+    replace_control("$making/$CONTROL", in_recovery($control, $tli, $end));
+  }
+  else {
+    my $first = segment_name($tli, $redo);
+    # The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
+    my $last = $state == $SHUT_DOWN ? segment_name($tli, $field->('checkpoint', 'Q') + 512) : undef;
+    my $here = '/proc/self/fd/' . fileno $wal;
+    for my $name (grep { /^[0-9A-F]{24}$/ } map { substr $_, 1 + length $here } files_in($here)) {
+      next unless $is_backup || $name ge $first && (!defined $last || $name le $last);
+      clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid);
+    }
+    # After a crash, subscriptions may exist in the WAL only. A parent that never ran has its own parent's; its mark records them.
+    $subscribed = !$is_backup && $state != $SHUT_DOWN || !-z "$making/global/6100";
+  }
+  write_file("$home/subscribed", '') if $runs && ($subscribed || -e "$from/subscribed");
+  inherit_password($home, $from);
+  sync_home($home, $sync) if $sync eq 'all';
+  rename $making, "$home/pgdata" or fail("$home/pgdata");
+  sync_home($home, 'log');
+}
+
+# A clone has its parent's passwords until its first start.
+sub inherit_password {
+  my ($home, $from) = @_;
+  unlink "$home/password_of", "$home/password_of.new";
+  return unless clone_file(open_tree($from), 'password_of', "$home/password_of.new", '-', '-');
+  chmod 0644, "$home/password_of.new" or fail("$home/password_of.new");
+  rename "$home/password_of.new", "$home/password_of" or fail("$home/password_of");
+}
+
+# Makes a clone durable. XFS commits changes of metadata in their order, and a clone is nothing else: one fsync is enough for all of them
+# ("log"). Other filesystems are synced ("all").
+sub sync_home {
+  my ($home, $sync) = @_;
+  if ($sync eq 'all') { system('sync', '-f', $home) == 0 or fail($home); return }
+  open_tree($home)->sync or fail($home);
+}
+
+sub segment_name {
+  my ($timeline, $position) = @_;
+  return sprintf '%08X%08X%08X', $timeline, $position >> 32, ($position & 0xFFFFFFFF) / $SEGMENT_BYTES;
+}
+
+sub label_of {
+  my ($timeline, $redo, $checkpoint) = @_;
+  my ($from, $at) = map { sprintf '%X/%X', $_ >> 32, $_ & 0xFFFFFFFF } $redo, $checkpoint;
+  my $file = segment_name($timeline, $redo);
+  return "START WAL LOCATION: $from (file $file)\nCHECKPOINT LOCATION: $at\nBACKUP METHOD: streamed\nBACKUP FROM: standby\n"
+    . "LABEL: neap\nSTART TIMELINE: $timeline\n";
+}
+
+# A control file from which recovery is to reach this end. Its checksum lies behind its last field, at a place that differs by version.
+sub in_recovery {
+  my ($control, $timeline, $end) = @_;
+  my @table = map { my $crc = $_; $crc = $crc & 1 ? $crc >> 1 ^ 0x82F63B78 : $crc >> 1 for 1 .. 8; $crc } 0 .. 255;
+  my $checksum = sub {
+    my $crc = 0xFFFFFFFF;
+    $crc = $table[($crc ^ $_) & 0xFF] ^ $crc >> 8 for unpack "C$_[0]", $control;
+    return $crc ^ 0xFFFFFFFF;
+  };
+  my ($place) = grep { unpack('L', substr $control, $_, 4) == $checksum->($_) } map { 4 * $_ } 48 .. 120;
+  defined $place or fail($CONTROL);
+  substr($control, $AT{state}, 4) = pack 'L', $IN_RECOVERY;
+  substr($control, $AT{end}, 12) = pack 'Q L', $end, $timeline;
+  substr($control, $place, 4) = pack 'L', $checksum->($place);
+  return $control;
+}
+
+sub replace_control {
+  my ($path, $control) = @_;
+  sysopen(my $file, $path, Fcntl::O_WRONLY()) or fail($path);
+  syswrite($file, $control) == length $control && $file->sync or fail($path);
+}

@@ -1,0 +1,106 @@
+/**
+ * Clones of data directories where files share blocks: an effect clones the files (clone.pl), and this process asks a
+ * running parent for the end of its WAL.
+ */
+import { statfs } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { dirname } from 'node:path'
+import { fenceText, outcomeOf, type EffectOutcome } from '../host/effect.ts'
+import type { Progress } from '../host/fence.ts'
+import { SERVER_PORT } from '../host/layout.ts'
+import { forkEffect } from '../host/spawner.ts'
+import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
+import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { timelineOf } from '../postgres/wal.ts'
+import { withTimeout } from '../race.ts'
+import { isSessionLost, type RunningParent } from './parent_session.ts'
+import type { FillOptions } from './clone.ts'
+import type { CopyPlan } from './copier.ts'
+
+/** One call waits so long; the next one joins the clone. */
+const CAP_MS = 2_500
+/** More processes that clone files would wait for each other in the filesystem. */
+const MAX_CPUS = 4
+/** The f_type of XFS (statfs(2)). */
+const XFS = 0x58465342
+
+/** The clones that this process makes, by home. */
+const clones = new Map<string, Promise<Progress>>()
+
+/** Clones the data directory of a plan, or joins a clone of it that this process makes. Returns as `fillDataDirectory`. */
+export async function cloneDataDirectory(plan: CopyPlan, options: FillOptions): Promise<Progress> {
+  const { home } = plan
+  const clone = clones.get(home) ?? makeClone(plan, options)
+  clones.set(home, clone)
+  let isOver = true
+  try {
+    const progress = await withTimeout(clone, CAP_MS, 'late')
+    isOver = progress !== 'late'
+    return isOver ? (progress as Progress) : 'pending'
+  } finally {
+    // The end of one that takes longer, or its error, is for the next call.
+    if (isOver) clones.delete(home)
+  }
+}
+
+/** Resolves when no clone that this process makes fills a home; undefined when there is none. */
+export const cloneEnd = (home: string): Promise<unknown> | undefined => clones.get(home)?.catch(() => undefined)
+
+async function makeClone({ home, from, owner, parent }: CopyPlan, { removed, fence }: FillOptions): Promise<Progress> {
+  const as = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
+  const sync = (await statfs(dirname(home))).type === XFS ? 'log' : 'all'
+  const cpus = String(Math.min(MAX_CPUS, availableParallelism()))
+  const at = [home, fenceText(fence), ...as]
+  const outcome = await effect(['clone', ...at, removed, from, parent ? '1' : '', LEFT_OUT_OF_CLONES, cpus, sync])
+  if (outcome !== 'live' || !parent) return progressOf(outcome)
+  try {
+    const { lsn, file, subscribed } = await endOfWal(parent)
+    const completed = await effect(['complete', ...at, from, sync, lsn, timelineOf(file), subscribed ? '1' : ''])
+    if (completed === 'stale') await checkpoint(parent)
+    return progressOf(completed)
+  } catch (error) {
+    // A parent that was suspended, or is still starting, is no failure: the clone starts over.
+    if (isSessionLost(error)) return 'pending'
+    throw error
+  }
+}
+
+function progressOf(outcome: EffectOutcome): Progress {
+  if (outcome === 'gone') throw new Error('The branch, or the one it is made of, was removed.')
+  return outcome === 'done' ? 'done' : 'pending'
+}
+
+/** Runs an effect; one that is killed, as by a start of the parent, is to be repeated. */
+async function effect(args: readonly string[]): Promise<EffectOutcome> {
+  const { code, complaint } = await forkEffect(args).ended
+  return code === null ? 'busy' : outcomeOf(code, complaint)
+}
+
+const session = ({ socketDir: host, passwords }: RunningParent) =>
+  ownSession({ host, port: SERVER_PORT, user: ADMIN, passwords, name: 'neap: branch' })
+
+/** Writes to the WAL of a server, and returns the position behind it once all up to there is on disk. */
+async function endOfWal(parent: RunningParent): Promise<{ lsn: string; file: string; subscribed: boolean }> {
+  const client = await session(parent)
+  try {
+    const { rows } = await client.query<{ lsn: string; file: string; subscribed: boolean }>(
+      `select lsn::text, pg_walfile_name(lsn) as file, exists (select from pg_subscription) as subscribed
+         from pg_logical_emit_message(true, 'neap', '') as lsn`,
+    )
+    const [end] = rows
+    if (!end) throw new Error('the server answered no row')
+    return end
+  } finally {
+    await client.end()
+  }
+}
+
+/** Makes a checkpoint in the server of a parent, from which the next clone recovers. */
+async function checkpoint(parent: RunningParent): Promise<void> {
+  const client = await session(parent)
+  try {
+    await client.query('checkpoint')
+  } finally {
+    await client.end()
+  }
+}
