@@ -11,7 +11,7 @@ my ($CONTROL, $CONTROL_BYTES) = ('global/pg_control', 8192);
 my $SEGMENT_BYTES = 1 << 24;
 my ($CHUNK_FILES, $CHUNK_BYTES) = (32, 1 << 16);
 # States of a cluster in pg_control.h.
-my ($SHUT_DOWN, $IN_RECOVERY, $IN_PRODUCTION) = (1, 5, 6);
+my ($SHUT_DOWN, $SHUT_DOWN_IN_RECOVERY, $IN_RECOVERY, $IN_PRODUCTION) = (1, 2, 5, 6);
 # Places in pg_control of Postgres 15 to 18.
 my %AT = (state => 16, checkpoint => 32, redo => 40, timeline => 48, full_page_writes => 56, end => 136, end_timeline => 144);
 
@@ -252,7 +252,7 @@ sub in_recovery {
   };
   my ($place) = grep { unpack('L', substr $control, $_, 4) == $checksum->($_) } map { 4 * $_ } 48 .. 120;
   defined $place or fail($CONTROL);
-  substr($control, $AT{state}, 4) = pack 'L', $IN_RECOVERY;
+  substr($control, $AT{state}, 4) = pack "L", $SHUT_DOWN_IN_RECOVERY;
   substr($control, $AT{end}, 12) = pack 'Q L', $end, $timeline;
   substr($control, $place, 4) = pack 'L', $checksum->($place);
   return $control;
@@ -262,4 +262,15 @@ sub replace_control {
   my ($path, $control) = @_;
   sysopen(my $file, $path, Fcntl::O_WRONLY()) or fail($path);
   syswrite($file, $control) == length $control && $file->sync or fail($path);
+}
+
+# Gives a clone whose first recovery was killed its label again. Postgres puts it away when it begins, and without it would look for the
+# end of the backup in vain.
+sub repeat_recovery {
+  my ($pgdata) = @_;
+  return if !-e "$pgdata/backup_label.old" || -e "$pgdata/backup_label" || -e "$pgdata/recovery.signal";
+  require Fcntl;
+  my ($state) = unpack 'L', substr read_control(open_tree($pgdata)), $AT{state}, 4;
+  $state == $IN_RECOVERY or return;
+  rename "$pgdata/backup_label.old", "$pgdata/backup_label" or fail("$pgdata/backup_label");
 }

@@ -169,6 +169,7 @@ sub start {
   fail("$home/server.lock") unless defined $server_lock;
   leave('busy') unless $server_lock;
   own($home, $uid, $gid);
+  repeat_recovery("$home/pgdata");
   # What a killed server left is stale now, or what its tenant put in its place: the lock is ours.
   unlink "$home/server", "$home/pgdata/postmaster.pid", "$home/pgdata/postmaster.opts", files_in($sockets);
   make_directory($sockets, 0700);

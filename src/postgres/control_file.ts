@@ -9,7 +9,8 @@ const CONTROL_FILE_BYTES = 8192
 /** Places in pg_control of Postgres 15 to 18 (pg_control.h). */
 const AT = { state: 16, checkpoint: 32, redo: 40, end: 136, endTimeline: 144 }
 const READ_BYTES = 148
-const IN_RECOVERY = 5
+/** States of a cluster: it was shut down in a recovery, and it is in one. */
+const IN_RECOVERY = new Set([2, 5])
 
 /** Reads an open control file, and no more of it than Postgres writes: its server's user may have made it any size. */
 export function readControlFile(file: number): Buffer {
@@ -38,7 +39,7 @@ export interface RecoveryEnd {
 export async function recoveryEnd(pgdata: string): Promise<RecoveryEnd | undefined> {
   const control = await readFields(pgdata)
   const position = Number(control.readBigUInt64LE(AT.end))
-  if (control.readUInt32LE(AT.state) !== IN_RECOVERY || position === 0) return undefined
+  if (!IN_RECOVERY.has(control.readUInt32LE(AT.state)) || position === 0) return undefined
   const timeline = control.readUInt32LE(AT.endTimeline).toString(16).toUpperCase().padStart(8, '0')
   return { redo: Number(control.readBigUInt64LE(AT.redo)), position, timeline }
 }

@@ -1,0 +1,117 @@
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { copierOf, freshHost, PG_VERSION, processesIn, query, settled, SMALL } from '../../test/local_host.ts'
+import { kill, until } from '../../test/processes.ts'
+import { mountXfs, withoutMounts } from '../../test/small_disk.ts'
+import { recoveryEnd } from '../postgres/control_file.ts'
+import { segmentAt } from '../postgres/wal.ts'
+import type { StoreRef } from './storage.ts'
+
+/* Clones of running parents on a filesystem that shares blocks. */
+
+const CANNOT = withoutMounts() || (spawnSync('mkfs.xfs', ['-V']).error ? 'mkfs.xfs is not installed' : false)
+const MEBIBYTES = 3_000
+const local = freshHost()
+const { storage, computes, next, home } = local
+let unmount: (() => void) | undefined
+
+before(async () => {
+  if (CANNOT) return
+  unmount = mountXfs(local.options.dataDir, join(local.base, 'image'), MEBIBYTES)
+  await storage.prepare(PG_VERSION)
+})
+after(() => local.dispose(unmount))
+
+async function runningParent(name: string) {
+  const parent = local.branch(name)
+  await settled(() => storage.create(parent, next()))
+  const { address } = await local.start(parent, next())
+  await query(address, 'create table item as select generate_series(1, 1000) as id')
+  return { parent, address }
+}
+
+async function cloneOf(parent: StoreRef, name: string): Promise<StoreRef> {
+  const child = local.branch(name)
+  await settled(() => storage.clone(child, parent, next()))
+  return child
+}
+
+const pgdataOf = (store: StoreRef): string => join(home(store), 'pgdata')
+const COUNT = 'select count(*)::int, sum(id)::int from item'
+const WHOLE = [{ count: 1000, sum: 500_500 }]
+
+test('a clone of a running parent makes no checkpoint and ends no segment there', { skip: CANNOT }, async () => {
+  const { parent, address } = await runningParent('calm')
+  const look = 'select pg_current_wal_lsn() as lsn, redo_lsn as redo from pg_control_checkpoint()'
+  const [earlier] = await query<{ lsn: string; redo: string }>(address, look)
+  const children = await Promise.all([1, 2, 3].map((number) => cloneOf(parent, `calm-${number}`)))
+  const [later] = await query<{ lsn: string; redo: string }>(address, look)
+  equal(later?.redo, earlier?.redo)
+  const grown = await query<{ bytes: number }>(
+    address,
+    `select pg_wal_lsn_diff('${later?.lsn}', '${earlier?.lsn}')::int as bytes`,
+  )
+  ok((grown[0]?.bytes ?? Infinity) < 2 ** 20, `the clones made ${grown[0]?.bytes} bytes of WAL`)
+  for (const child of children) deepEqual(await query((await local.start(child, next())).address, COUNT), WHOLE)
+})
+
+test('a clone without a part of its WAL does not start', { skip: CANNOT }, async () => {
+  const { parent, address } = await runningParent('short')
+  // Its end lies in another segment than its beginning.
+  await query(address, 'select pg_switch_wal()')
+  await query(address, 'insert into item select 1001')
+  const child = await cloneOf(parent, 'short-child')
+  const end = await recoveryEnd(pgdataOf(child))
+  ok(end)
+  const last = join(pgdataOf(child), 'pg_wal', segmentAt(end.timeline, end.position))
+  const { size } = statSync(last)
+  truncateSync(last, 0)
+  truncateSync(last, size)
+  await rejects(local.start(child, next()), /WAL ends before end of online backup/)
+})
+
+test('a clone whose first recovery was killed recovers at its next start', { skip: CANNOT }, async () => {
+  const { parent, address } = await runningParent('long')
+  await query(address, `create table filler as select repeat(md5(i::text), 30) as t from generate_series(1, 200000) i`)
+  const child = await cloneOf(parent, 'long-child')
+  const starting = computes.start(child, SMALL, next()).catch(() => undefined)
+  await until('its recovery', () => !existsSync(join(pgdataOf(child), 'backup_label')))
+  await kill(...processesIn(pgdataOf(child)))
+  await starting
+  ok(await recoveryEnd(pgdataOf(child)), 'it had recovered before it could be killed')
+  const { address: there } = await local.start(child, next())
+  deepEqual(await query(there, COUNT), WHOLE)
+  deepEqual(await query(there, 'select count(*)::int from filler'), [{ count: 200_000 }])
+  await settled(() => computes.stop(child, next()))
+})
+
+test('a clone that is killed with its helpers begins again', { skip: CANNOT }, async () => {
+  const { parent } = await runningParent('killed')
+  const child = local.branch('killed-child')
+  mkdirSync(home(child), { mode: 0o711 })
+  const fence = next()
+  const clone = storage.clone(child, parent, fence)
+  const copier = await copierOf(home(child))
+  process.kill(-copier, 'SIGKILL')
+  equal(await clone, 'pending')
+  await settled(() => storage.clone(child, parent, fence))
+  deepEqual(await query((await local.start(child, next())).address, COUNT), WHOLE)
+})
+
+test('a clone has the files of its parent, and what they were for stays behind', { skip: CANNOT }, async () => {
+  const { parent } = await runningParent('files')
+  await settled(() => computes.stop(parent, next()))
+  const child = await cloneOf(parent, 'files-child')
+  const filesOf = (store: StoreRef) => readdirSync(pgdataOf(store), { recursive: true }).map(String).toSorted()
+  const left = /^pg_(wal|stat_tmp|replslot|subtrans|notify)\/|pg_internal\.init|postmaster\.|backup_label\.old/
+  deepEqual(
+    filesOf(child).filter((name) => !left.test(name)),
+    filesOf(parent).filter((name) => !left.test(name)),
+  )
+  for (const name of ['global/pg_control', 'base/1/1259', 'PG_VERSION'])
+    deepEqual(readFileSync(join(pgdataOf(child), name)), readFileSync(join(pgdataOf(parent), name)))
+  equal(existsSync(join(pgdataOf(child), 'backup_label')), false)
+})
