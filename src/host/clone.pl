@@ -10,6 +10,7 @@ my $FICLONE = 0x40049409;
 my ($CONTROL, $CONTROL_BYTES) = ('global/pg_control', 8192);
 my $SEGMENT_BYTES = 1 << 24;
 my ($CHUNK_FILES, $CHUNK_BYTES) = (32, 1 << 16);
+my $RELATION = qr{^(global|base/\d+)/\d+(_[a-z]+)?(\.\d+)?$};
 # States of a cluster in pg_control.h.
 my ($SHUT_DOWN, $SHUT_DOWN_IN_RECOVERY, $IN_RECOVERY, $IN_PRODUCTION) = (1, 2, 5, 6);
 # Places in pg_control of Postgres 15 to 18.
@@ -56,10 +57,11 @@ sub clone_into {
   truncate($to, $position) && $to->sync or fail($path);
 }
 
-sub write_durably {
+sub write_new {
   my ($path, $text, $uid, $gid) = @_;
   my $file = create_file($path, $uid, $gid);
-  (syswrite($file, $text) // -1) == length $text && $file->sync or fail($path);
+  (syswrite($file, $text) // -1) == length $text or fail($path);
+  return $file;
 }
 
 # Clones a tree, its files in CPUS processes. LEFT_OUT: a pattern of paths. Files that vanish meanwhile are left out.
@@ -74,7 +76,10 @@ sub clone_tree {
     for my $found (files_in($here)) {
       my $name = substr $found, 1 + length $here;
       my $path = length $below ? "$below/$name" : $name;
-      next if $path =~ $left_out || $path eq $CONTROL || !lstat $found;
+      next if $path =~ $left_out || $path eq $CONTROL;
+      # Most files are relations: what these names are is looked at when they are open.
+      if ($path =~ $RELATION) { push @files, $name; next }
+      lstat $found or next;
       if (-d _) { make_owned("$target/$path", $uid, $gid); push @directories, $path }
       elsif (-f _) { push @files, $name }
     }
@@ -101,14 +106,17 @@ sub clone_pieces {
   while (sysread($next, my $number, 4)) {
     my ($below, @names) = @{$work->[unpack 'N', $number]};
     my $directory = length $below ? open_below($top, $below, Fcntl::O_DIRECTORY()) // next : $top;
-    clone_file($directory, $_, "$target/" . (length $below ? "$below/$_" : $_), $uid, $gid) for @names;
+    # A name that is relative to it is found sooner than through /proc.
+    chdir $directory or fail("$target/$below");
+    clone_file(undef, $_, "$target/" . (length $below ? "$below/$_" : $_), $uid, $gid) for @names;
   }
 }
 
-# Returns whether the file was there.
+# Clones a file of an open directory; undef: of the working directory. Returns whether the file was there.
 sub clone_file {
   my ($directory, $name, $target, $uid, $gid) = @_;
-  my $from = open_below($directory, $name) // return 0;
+  my $place = $directory ? '/proc/self/fd/' . fileno($directory) . "/$name" : $name;
+  sysopen(my $from, $place, Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK()) or return 0;
   return 0 unless -f $from;
   my $to = create_file($target, $uid, $gid);
   clone_into($from, $to, $target) if -s _;
@@ -154,7 +162,9 @@ sub clone {
   }
   my $control = read_control($top);
   clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
-  write_durably("$making/$CONTROL", $control, $uid, $gid);
+  # Later is too late for a server that runs, whose last checkpoint may be another by now.
+  if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }
+  else { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }
   finish($home, $uid, $gid, $from, $runs, $sync) if $state ne 'running';
   unlink "$home/copier", "$from/copies/" . $home =~ s{.*/}{}r;
   leave($state eq 'running' ? 'live' : 'done');
@@ -189,8 +199,12 @@ sub finish {
       my $name = segment_name($tli, $position);
       clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid) or leave('stale');
     }
-    write_durably("$making/backup_label", label_of($tli, $redo, $field->('checkpoint', 'Q')), $uid, $gid);
-    replace_control("$making/$CONTROL", in_recovery($control, $tli, $end));
+    unlink "$making/$CONTROL" or fail("$making/$CONTROL");
+    my @written = (
+      write_new("$making/backup_label", label_of($tli, $redo, $field->('checkpoint', 'Q')), $uid, $gid),
+      write_new("$making/$CONTROL", in_recovery($control, $tli, $end), $uid, $gid),
+    );
+    $_->sync or fail($making) for @written;
   }
   else {
     my $first = segment_name($tli, $redo);
@@ -256,12 +270,6 @@ sub in_recovery {
   substr($control, $AT{end}, 12) = pack 'Q L', $end, $timeline;
   substr($control, $place, 4) = pack 'L', $checksum->($place);
   return $control;
-}
-
-sub replace_control {
-  my ($path, $control) = @_;
-  sysopen(my $file, $path, Fcntl::O_WRONLY()) or fail($path);
-  syswrite($file, $control) == length $control && $file->sync or fail($path);
 }
 
 # Gives a clone whose first recovery was killed its label again. Postgres puts it away when it begins, and without it would look for the

@@ -3,7 +3,8 @@
  * these: the first makes a copy of the source; the second, on the branch itself, exchanges the data of the two
  * (restore_branch.ts).
  *
- *   branch_stored ─┬─▶ wal_replayed ─┬──────────────────────────────────────▶ branch_ready
+ *   branch_stored ─┬───────────────────────────────────────────────────────▶ branch_ready
+ *                  ├─▶ wal_replayed ─┬─────────────────────────────────────┤
  *                  │                 ├───────────────────▶ replay_stopped ──────┘
  *                  │                 │   (of a parent that wrote much meanwhile, and of a moment: moment.ts)
  *                  │                 ├─▶ data_removed ─────┤ (of the schema only)
@@ -31,7 +32,7 @@ import { probe } from '../compute_admin/probe.ts'
 import { isRefusal, removeData } from '../compute_admin/remove_data.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, waitUntil, watching } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
 import type { Restoration } from '../storage/storage.ts'
 import { takeConfig } from './branch_config.ts'
@@ -86,6 +87,17 @@ async function requireWanted(tx: Db, branch: StoredBranch): Promise<void> {
     throw new OperationFailed('cancelled: the branch was deleted')
 }
 
+/** Whether a compute is to run on a branch before it is ready, and the step with which it changes the data then. */
+async function changesOf(
+  { input: { moment, schema_only, anonymizes } }: Claimed<CreateBranchInput>,
+  { storage, config }: WorkerContext,
+  branch: StoredBranch,
+): Promise<{ runs: boolean; changes: string | undefined }> {
+  const changes = schema_only ? 'data_removed' : anonymizes ? 'data_masked' : undefined
+  const megabytes = (await storage.replayBytes(refOf(branch))) / 2 ** 20
+  return { runs: moment !== undefined || changes !== undefined || megabytes > config.replayMb, changes }
+}
+
 /** Records that the compute of a branch has been stopped for other data. */
 async function closeEndpoint(tx: Db, { id }: StoredBranch): Promise<void> {
   const endpoint = await findBranchEndpoint(tx, id)
@@ -121,20 +133,21 @@ export const createBranch: Action<CreateBranchInput> = {
         ? await storage.restore(made, await planOf(context, tx, parent, moment), fenceOf(operation))
         : await storage.clone(made, refOf(parent), fenceOf(operation))
       if (progress === 'pending') return waitForCopy(storage, refOf(branch), 'the parent is being copied')
-      if (!moment) await keepPasswords(tx, branch.id, parent.id)
-      await setStoreReady(tx, branch.store_id)
-      if (!moment) await countStoreWal(storage, tx, branch.store_id)
-      return undefined
+      await Promise.all([
+        moment ? undefined : keepPasswords(tx, branch.id, parent.id),
+        setStoreReady(tx, branch.store_id),
+        moment ? undefined : countStoreWal(storage, tx, branch.store_id),
+      ])
+      return (await changesOf(operation, context, branch)).runs ? undefined : goto('branch_ready')
     },
     async wal_replayed(operation, context, tx) {
-      const { storage, computes, config } = context
+      const { storage, computes } = context
       const branch = await branchOf(tx, operation)
       await requireWanted(tx, branch)
       const store = refOf(branch)
-      const { moment, schema_only, anonymizes } = operation.input
-      const megabytes = (await storage.replayBytes(store)) / 2 ** 20
-      const changes = schema_only ? 'data_removed' : anonymizes ? 'data_masked' : undefined
-      const runs = moment !== undefined || changes !== undefined || megabytes > config.replayMb
+      const { moment } = operation.input
+      const { runs, changes } = await changesOf(operation, context, branch)
+      // It may run since an earlier attempt, which has replayed all.
       if (!runs && !(await computes.find(store))) return goto('branch_ready')
       // Some settings may not be smaller than they were where the WAL was written.
       const parent = await findBranchEndpoint(tx, operation.input.parent_id)

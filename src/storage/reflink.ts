@@ -2,15 +2,19 @@
  * Clones of data directories where files share blocks: an effect clones the files (clone.pl), and this process asks a
  * running parent for the end of its WAL.
  */
+import { existsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
 import { fenceText, outcomeOf, type EffectOutcome } from '../host/effect.ts'
 import type { Progress } from '../host/fence.ts'
 import { SERVER_PORT } from '../host/layout.ts'
 import { forkEffect } from '../host/spawner.ts'
 import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { socketPath } from '../postgres/server_socket.ts'
 import { timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
 import { isSessionLost, type RunningParent } from './parent_session.ts'
@@ -21,6 +25,8 @@ import type { CopyPlan } from './copier.ts'
 const CAP_MS = 2_500
 /** More processes that clone files would wait for each other in the filesystem. */
 const MAX_CPUS = 4
+/** Before a clone of a parent begins again that is about to start or to stop. */
+const PAUSE_MS = 250
 /** The f_type of XFS (statfs(2)). */
 const XFS = 0x58465342
 
@@ -51,17 +57,25 @@ async function makeClone({ home, from, owner, parent }: CopyPlan, { removed, fen
   const sync = (await statfs(dirname(home))).type === XFS ? 'log' : 'all'
   const cpus = String(Math.min(MAX_CPUS, availableParallelism()))
   const at = [home, fenceText(fence), ...as]
-  const outcome = await effect(['clone', ...at, removed, from, parent ? '1' : '', LEFT_OUT_OF_CLONES, cpus, sync])
-  if (outcome !== 'live' || !parent) return progressOf(outcome)
+  // Opened while files are cloned; a parent at rest has no socket.
+  const opened = parent && existsSync(socketPath(parent.socketDir, SERVER_PORT)) ? openSession(parent) : undefined
   try {
-    const { lsn, file, subscribed } = await endOfWal(parent)
+    const outcome = await effect(['clone', ...at, removed, from, parent ? '1' : '', LEFT_OUT_OF_CLONES, cpus, sync])
+    if (outcome !== 'live') return progressOf(outcome)
+    const client = await opened
+    const end = client && (await unlessLost(endOfWal(client)))
+    if (!end) {
+      // The parent was suspended, or is still starting: the clone starts over.
+      await sleep(PAUSE_MS)
+      return 'pending'
+    }
+    const { lsn, file, subscribed } = end
     const completed = await effect(['complete', ...at, from, sync, lsn, timelineOf(file), subscribed ? '1' : ''])
-    if (completed === 'stale') await checkpoint(parent)
+    // The next clone recovers from there.
+    if (completed === 'stale') await unlessLost(client.query('checkpoint'))
     return progressOf(completed)
-  } catch (error) {
-    // A parent that was suspended, or is still starting, is no failure: the clone starts over.
-    if (isSessionLost(error)) return 'pending'
-    throw error
+  } finally {
+    void opened?.then((client) => client?.end()).catch(() => undefined)
   }
 }
 
@@ -76,31 +90,28 @@ async function effect(args: readonly string[]): Promise<EffectOutcome> {
   return code === null ? 'busy' : outcomeOf(code, complaint)
 }
 
-const session = ({ socketDir: host, passwords }: RunningParent) =>
-  ownSession({ host, port: SERVER_PORT, user: ADMIN, passwords, name: 'neap: branch' })
-
-/** Writes to the WAL of a server, and returns the position behind it once all up to there is on disk. */
-async function endOfWal(parent: RunningParent): Promise<{ lsn: string; file: string; subscribed: boolean }> {
-  const client = await session(parent)
-  try {
-    const { rows } = await client.query<{ lsn: string; file: string; subscribed: boolean }>(
-      `select lsn::text, pg_walfile_name(lsn) as file, exists (select from pg_subscription) as subscribed
-         from pg_logical_emit_message(true, 'neap', '') as lsn`,
-    )
-    const [end] = rows
-    if (!end) throw new Error('the server answered no row')
-    return end
-  } finally {
-    await client.end()
-  }
+/** Opens a session at a parent; undefined when its server ends or does not accept one yet. */
+const openSession = ({ socketDir: host, passwords }: RunningParent): Promise<pg.Client | undefined> => {
+  const session = unlessLost(ownSession({ host, port: SERVER_PORT, user: ADMIN, passwords, name: 'neap: branch' }))
+  // It may fail before it is awaited.
+  session.catch(() => undefined)
+  return session
 }
 
-/** Makes a checkpoint in the server of a parent, from which the next clone recovers. */
-async function checkpoint(parent: RunningParent): Promise<void> {
-  const client = await session(parent)
-  try {
-    await client.query('checkpoint')
-  } finally {
-    await client.end()
-  }
+/** Settles as the promise does, but to undefined when a session was lost. */
+const unlessLost = <T>(promise: Promise<T>): Promise<T | undefined> =>
+  promise.catch((error: unknown) => {
+    if (isSessionLost(error)) return undefined
+    throw error
+  })
+
+/** Writes to the WAL of a server, and returns the position behind it once all up to there is on disk. */
+async function endOfWal(client: pg.Client): Promise<{ lsn: string; file: string; subscribed: boolean }> {
+  const { rows } = await client.query<{ lsn: string; file: string; subscribed: boolean }>(
+    `select lsn::text, pg_walfile_name(lsn) as file, exists (select from pg_subscription) as subscribed
+       from pg_logical_emit_message(true, 'neap', '') as lsn`,
+  )
+  const [end] = rows
+  if (!end) throw new Error('the server answered no row')
+  return end
 }

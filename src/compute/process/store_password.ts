@@ -26,12 +26,13 @@ export async function ensureOwnPasswords(
   const isFirst = keepsWal && note !== secrets.note(REPLACED) && isInherited(note, store)
   // A process may have changed the password and ended before it wrote the note.
   const passwords = [...secrets.adminOf(note), ...secrets.admin(store)]
+  const verifiers = Promise.all([scramVerifier(secrets.admin(store)[0]), scramVerifier(secrets.loginReader(store)[0])])
+  // It may fail while the session is opened.
+  verifiers.catch(() => undefined)
   const session = await ownSession({ ...LOGIN, host: socketDir, passwords })
   try {
-    const admin = await scramVerifier(secrets.admin(store)[0])
-    const reader = await scramVerifier(secrets.loginReader(store)[0])
-    await session.query(ownRolesSql({ admin, reader }))
-    if (isFirst) await session.query(KEEP_WAL_SQL)
+    const [admin, reader] = await verifiers
+    await session.query(ownRolesSql({ admin, reader }) + (isFirst ? `;${KEEP_WAL_SQL}` : ''))
   } finally {
     await session.end()
   }
